@@ -1,0 +1,170 @@
+"""The pass that folds shape ops into quantized constants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from typing_extensions import override
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from qdialect.dialects.quant.constants import ConstantOp
+from qdialect.dialects.quant.folding import (
+    DEFAULT_MAX_GROWTH,
+    folded_constant,
+    move_constants,
+    simplified,
+)
+from qdialect.dialects.quant.shape_ops import ShapeOp, compose, unmoved_operand
+from qdialect.movement import Values
+
+
+@dataclass(frozen=True)
+class MovedConstant:
+    """What a value holds before it is written: views of the elements of constants."""
+
+    values: Values
+    sources: tuple[ConstantOp, ...]
+
+
+class ShapeOpFolder:
+    """
+    Folds the shape ops of a module in one walk.
+
+    Elements are only viewed on the way, so that a chain is copied once, where an op that
+    is left uses it. Uses are replaced at the end, all operands of an op at once.
+    """
+
+    def __init__(self, max_growth: int):
+        self.max_growth = max_growth
+        self.visited: list[ShapeOp] = []
+        self.moved: dict[ShapeOp, MovedConstant] = {}
+        self.equal: dict[SSAValue, SSAValue] = {}
+        """Values that are replaced by others, which are not replaced themselves."""
+
+    def fold(self, module: ModuleOp) -> None:
+        """Fold what can be folded, and erase what that leaves unused."""
+        for op in _operands_first(module):
+            self._visit(op)
+        self._replace(self._write_constants())
+        self._erase_unused()
+
+    def _visit(self, op: ShapeOp) -> None:
+        self.visited.append(op)
+        operands = [self.equal.get(operand, operand) for operand in op.operands]
+        unmoved = unmoved_operand(*compose(op.movement, operands), op.result.type)
+        if unmoved is not None and unmoved is not op.result:
+            self.equal[op.result] = self.equal.get(unmoved, unmoved)
+        elif (moved := self._move(op, operands)) is not None:
+            self.moved[op] = moved
+        elif (new_op := simplified(op, operands)) is not None:
+            Rewriter.insert_op(new_op, InsertPoint.before(op))
+            new_op.result.name_hint = op.result.name_hint
+            self.equal[op.result] = new_op.result
+            self.visited.append(new_op)
+
+    def _move(self, op: ShapeOp, operands: Sequence[SSAValue]) -> MovedConstant | None:
+        constants: list[MovedConstant] = []
+        for operand in operands:
+            match operand.owner:
+                case ConstantOp() as owner:
+                    constants.append(MovedConstant(owner.values, (owner,)))
+                case ShapeOp() as owner if owner in self.moved:
+                    constants.append(self.moved[owner])
+                case _:
+                    return None
+        values = move_constants(op, [c.values for c in constants], self.max_growth)
+        if values is None:
+            return None
+        sources = dict.fromkeys(s for constant in constants for s in constant.sources)
+        return MovedConstant(values, tuple(sources))
+
+    def _is_left(self, op: Operation) -> bool:
+        return not isinstance(op, ShapeOp) or not (
+            op in self.moved or op.result in self.equal
+        )
+
+    def _write_constants(self) -> list[Operation]:
+        """Write the constants that ops which are left use: these ops."""
+        users: dict[Operation, None] = {}
+        for op in self.visited:
+            if self._is_left(op):
+                continue
+            left = [
+                use.operation for use in op.result.uses if self._is_left(use.operation)
+            ]
+            users |= dict.fromkeys(left)
+            owner = self.equal.get(op.result, op.result).owner
+            if left and isinstance(owner, ShapeOp) and owner in self.moved:
+                if owner.result in self.equal:
+                    continue
+                moved = self.moved[owner]
+                constant = folded_constant(owner, moved.values, moved.sources)
+                Rewriter.insert_op(constant, InsertPoint.before(owner))
+                self.equal[owner.result] = constant.result
+        return list(users)
+
+    def _replace(self, users: Sequence[Operation]) -> None:
+        for user in users:
+            user.operands = [self._final(operand) for operand in user.operands]
+
+    def _final(self, value: SSAValue) -> SSAValue:
+        while value in self.equal:
+            value = self.equal[value]
+        return value
+
+    def _erase_unused(self) -> None:
+        constants: dict[ConstantOp, None] = {}
+        for op in reversed(self.visited):
+            if op.result.first_use is None:
+                for operand in op.operands:
+                    if isinstance(operand.owner, ConstantOp):
+                        constants[operand.owner] = None
+                Rewriter.erase_op(op)
+        for constant in constants:
+            if constant.result.first_use is None:
+                Rewriter.erase_op(constant)
+
+
+def _operands_first(module: ModuleOp) -> Iterator[ShapeOp]:
+    """The shape ops of `module`, each after those that make its operands."""
+    seen: set[Operation] = set()
+    for root in [op for op in module.walk() if isinstance(op, ShapeOp)]:
+        pending: list[tuple[ShapeOp, bool]] = [(root, False)]
+        while pending:
+            op, has_operands = pending.pop()
+            if has_operands:
+                yield op
+            elif op not in seen:
+                seen.add(op)
+                pending.append((op, True))
+                pending += [
+                    (operand.owner, False)
+                    for operand in op.operands
+                    if isinstance(operand.owner, ShapeOp)
+                ]
+
+
+@dataclass(frozen=True)
+class FoldQuantShapesPass(ModulePass):
+    """
+    Fold shape ops into quantized constants, exactly.
+
+    A constant that a transpose, reshape, slice, concat, broadcast, reverse or pad moves
+    becomes one constant of the type that the op declares, with the name and the attributes
+    of the first. Other shape ops are joined or dropped where two of them, or one, do
+    nothing more.
+    """
+
+    name = "fold-quant-shapes"
+
+    max_growth: int = DEFAULT_MAX_GROWTH
+    """How many bytes a folded constant may have more than those that it is made of."""
+
+    @override
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        ShapeOpFolder(self.max_growth).fold(op)

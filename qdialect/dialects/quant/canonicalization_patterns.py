@@ -1,0 +1,46 @@
+"""The canonicalization of the shape ops."""
+
+from __future__ import annotations
+
+from xdsl.pattern_rewriter import (
+    PatternRewriter,
+    RewritePattern,
+    op_type_rewrite_pattern,
+)
+
+from qdialect.dialects.quant.constants import ConstantOp
+from qdialect.dialects.quant.folding import (
+    DEFAULT_MAX_GROWTH,
+    folded_constant,
+    move_constants,
+    simplified,
+)
+from qdialect.dialects.quant.shape_ops import ShapeOp
+
+
+class FoldShapeOpOfConstants(RewritePattern):
+    """`f(constant C) = constant (C . f)`."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ShapeOp, rewriter: PatternRewriter, /) -> None:
+        sources = [
+            operand.owner
+            for operand in op.operands
+            if isinstance(operand.owner, ConstantOp)
+        ]
+        if len(sources) < len(op.operands):
+            return
+        operands = [source.values for source in sources]
+        values = move_constants(op, operands, DEFAULT_MAX_GROWTH)
+        if values is not None:
+            rewriter.replace(op, folded_constant(op, values, sources))
+
+
+class ComposeShapeOps(RewritePattern):
+    """`g(f(x)) = (g . f)(x)`, where one op does both."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ShapeOp, rewriter: PatternRewriter, /) -> None:
+        new_op = simplified(op, op.operands)
+        if new_op is not None:
+            rewriter.replace(op, new_op)

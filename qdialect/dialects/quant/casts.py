@@ -1,0 +1,209 @@
+"""
+The casts of the quant dialect: upstream's constraints, messages and folds.
+
+https://mlir.llvm.org/docs/Dialects/QuantDialect/#operations.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Sequence
+from typing import Any, ClassVar, cast
+
+from typing_extensions import override
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    IntegerType,
+    Signedness,
+    TensorType,
+    UnrankedTensorType,
+)
+from xdsl.interfaces import HasFolderInterface
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.dialects.quant.slots import Granularity
+from qdialect.dialects.quant.types import (
+    AnyQuantizedType,
+    CalibratedQuantizedType,
+    QuantizedType,
+    StoredType,
+    UniformQuantizedType,
+)
+
+AnyRankTensor = TensorType | UnrankedTensorType
+
+_FLOATS = "floating-point"
+_QUANTIZED = "quantized type"
+_INTEGERS_OR_QUANTIZED = "signless integer or quantized type"
+
+
+def _element_type(type: Attribute) -> Attribute:
+    """What a tensor is made of; a scalar is made of itself."""
+    if isinstance(type, AnyRankTensor):
+        return cast(Attribute, cast(Any, type).element_type)
+    return type
+
+
+def _is_of_kind(type: Attribute, kind: str) -> bool:
+    if kind == _FLOATS:
+        return isinstance(type, AnyFloat)
+    return isinstance(type, QuantizedType) or (
+        kind == _INTEGERS_OR_QUANTIZED
+        and isinstance(type, IntegerType)
+        and type.signedness.data is Signedness.SIGNLESS
+    )
+
+
+def _have_matching_shapes(one: Attribute, other: Attribute) -> bool:
+    """Whether both are scalars, both unranked, or both ranked and of the same shape."""
+    if isinstance(one, TensorType) and isinstance(other, TensorType):
+        return one.get_shape() == other.get_shape()
+    return isinstance(one, UnrankedTensorType) == isinstance(
+        other, UnrankedTensorType
+    ) and isinstance(one, TensorType) == isinstance(other, TensorType)
+
+
+def _verify_fits(quantized: QuantizedType, container: Attribute) -> None:
+    if not isinstance(quantized, UniformQuantizedType):
+        return
+    granularity = quantized.granularity
+    if granularity is Granularity.PER_TENSOR:
+        return
+    if isinstance(container, TensorType):
+        quantized.verify_fits(container.get_shape())
+    elif not isinstance(container, UnrankedTensorType):
+        raise VerifyException(
+            f"scalar types may not use {granularity.value} quantization"
+        )
+    elif granularity is Granularity.SUB_CHANNEL:
+        raise VerifyException(
+            "tensor containing the sub-channel quantized type must be ranked"
+        )
+
+
+class CastOp(IRDLOperation, HasFolderInterface, ABC):
+    """Base of the casts: scalar to scalar, or tensor to tensor of the same shape."""
+
+    INPUT_KIND: ClassVar[str]
+    RESULT_KIND: ClassVar[str]
+
+    INVERSE: ClassVar[str]
+    """The name of the cast whose input this cast gives back."""
+
+    input = operand_def()
+    result = result_def()
+
+    traits = traits_def(Pure())
+
+    assembly_format = "$input attr-dict `:` type($input) `to` type($result)"
+
+    def __init__(self, input: SSAValue | Operation, result_type: Attribute):
+        super().__init__(operands=[input], result_types=[result_type])
+
+    @override
+    def verify_(self) -> None:
+        ends = (
+            ("operand", self.input.type, self.INPUT_KIND),
+            ("result", self.result.type, self.RESULT_KIND),
+        )
+        for end, type, kind in ends:
+            if not _is_of_kind(_element_type(type), kind):
+                raise VerifyException(
+                    f"'{self.name}' op {end} #0 must be scalar or tensor of {kind}, "
+                    f"but got '{type}'"
+                )
+        if not _have_matching_shapes(self.input.type, self.result.type):
+            raise VerifyException(
+                f"'{self.name}' op failed to verify that input and result are both "
+                "scalars or both tensors with matching shape"
+            )
+        input, result = map(_element_type, (self.input.type, self.result.type))
+        if isinstance(input, QuantizedType) == isinstance(result, QuantizedType):
+            raise VerifyException(
+                f"'{self.name}' op failed to verify that input must be integer and "
+                "result must be quantized, or vice versa"
+            )
+        if isinstance(result, QuantizedType):
+            input, result = result, input
+        assert isinstance(input, QuantizedType)
+        self._verify_values(input, result)
+        _verify_fits(input, self.input.type)
+
+    def _verify_values(self, quantized: QuantizedType, other: Attribute) -> None:
+        assert isinstance(
+            quantized, UniformQuantizedType | AnyQuantizedType | CalibratedQuantizedType
+        )
+        if quantized.expressed_type != other:
+            raise VerifyException(
+                "expressed type in quantized type expected to match float type"
+            )
+
+    @override
+    def fold(self) -> Sequence[SSAValue | Attribute] | None:
+        """`cast(inverse(x)) = x`, if that has the type of the result."""
+        first = self.input.owner
+        if (
+            isinstance(first, CastOp)
+            and first.name == self.INVERSE
+            and first.input.type == self.result.type
+        ):
+            return (first.input,)
+        return None
+
+
+@irdl_op_definition
+class QuantizeCastOp(CastOp):
+    """
+    Quantize floats: `stored = round(x / scale) + zero_point`, within the storage range.
+
+    https://mlir.llvm.org/docs/Dialects/QuantDialect/#quantqcast-quantquantizecastop.
+    """
+
+    name = "quant.qcast"
+    INPUT_KIND: ClassVar = _FLOATS
+    RESULT_KIND: ClassVar = _QUANTIZED
+    INVERSE: ClassVar = "quant.dcast"
+
+
+@irdl_op_definition
+class DequantizeCastOp(CastOp):
+    """
+    Read quantized values: `x = (stored - zero_point) * scale`.
+
+    https://mlir.llvm.org/docs/Dialects/QuantDialect/#quantdcast-quantdequantizecastop.
+    """
+
+    name = "quant.dcast"
+    INPUT_KIND: ClassVar = _QUANTIZED
+    RESULT_KIND: ClassVar = _FLOATS
+    INVERSE: ClassVar = "quant.qcast"
+
+
+@irdl_op_definition
+class StorageCastOp(CastOp):
+    """
+    The same bits, as storage integers or as quantized values.
+
+    https://mlir.llvm.org/docs/Dialects/QuantDialect/#quantscast-quantstoragecastop.
+    """
+
+    name = "quant.scast"
+    INPUT_KIND: ClassVar = _INTEGERS_OR_QUANTIZED
+    RESULT_KIND: ClassVar = _INTEGERS_OR_QUANTIZED
+    INVERSE: ClassVar = "quant.scast"
+
+    @override
+    def _verify_values(self, quantized: QuantizedType, other: Attribute) -> None:
+        if not isinstance(quantized, StoredType) or quantized.storage_type != other:
+            raise VerifyException(
+                "storage type in quantized type expected to match integer type"
+            )

@@ -1,0 +1,152 @@
+"""The constant of the quant dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+from typing_extensions import override
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseIntOrFPElementsAttr,
+    IntegerType,
+    Signedness,
+    TensorType,
+)
+from xdsl.interfaces import HasFolderInterface
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import ConstantLike, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.dialects.quant.types import (
+    QuantizedTensor,
+    UniformQuantizedType,
+    uniform_tensor,
+)
+from qdialect.elements import (
+    DenseElementsAttr,
+    DenseLiteral,
+    dense_elements,
+    elements_of,
+    integer_range,
+    print_dense,
+)
+from qdialect.movement import Splat, Values
+
+
+def element_type_of(type: UniformQuantizedType) -> IntegerType:
+    """The type of the integers that a constant of `type` holds: `iN`, or `uiN`."""
+    signedness = Signedness.SIGNLESS if type.is_signed else Signedness.UNSIGNED
+    return IntegerType(type.storage_type.bitwidth, signedness)
+
+
+@irdl_op_definition
+class ConstantOp(IRDLOperation, HasFolderInterface):
+    """
+    A tensor of quantized values, given by its storage integers.
+
+    `quant.constant dense<[1, 2]> : tensor<2x!quant.uniform<i8:f32, 0.5>>`. The attribute
+    has element type `i8`, and `ui8` for unsigned storage. One element may stand for all.
+    """
+
+    name = "quant.constant"
+
+    value = prop_def(DenseIntOrFPElementsAttr)
+    result = result_def()
+
+    traits = traits_def(Pure(), ConstantLike())
+
+    def __init__(
+        self,
+        value: DenseElementsAttr | Values,
+        result_type: QuantizedTensor,
+    ):
+        """A constant whose `value`, if an array or a splat, is of integers."""
+        if not isinstance(value, DenseIntOrFPElementsAttr):
+            value = dense_elements(value, element_type_of(result_type.element_type))
+        super().__init__(result_types=[result_type], properties={"value": value})
+
+    @property
+    def values(self) -> Values:
+        """The storage integers: a read-only view, or a splat."""
+        return elements_of(cast(DenseElementsAttr, self.value))
+
+    @override
+    def fold(self) -> Sequence[SSAValue | Attribute] | None:
+        return (self.value,)
+
+    @override
+    def verify_(self) -> None:
+        try:
+            type = uniform_tensor(self.result.type)
+        except VerifyException as error:
+            raise VerifyException(f"'{self.name}' op result #0 {error}") from None
+        quantized, shape = type.element_type, type.get_shape()
+        if DYNAMIC_INDEX in shape:
+            raise VerifyException(f"'{self.name}' op result must have a static shape")
+        wanted = TensorType(element_type_of(quantized), shape)
+        if self.value.type != wanted:
+            raise VerifyException(
+                f"'{self.name}' op value must be of type '{wanted}', but is of type "
+                f"'{self.value.type}'"
+            )
+        quantized.verify_fits(shape)
+        self._verify_range(quantized)
+
+    def _verify_range(self, quantized: UniformQuantizedType) -> None:
+        low, high = quantized.storage_type_min, quantized.storage_type_max
+        width = quantized.storage_type.bitwidth
+        if (low, high) == integer_range(width, quantized.is_signed):
+            return
+        values = self.values
+        values = np.asarray(values.value) if isinstance(values, Splat) else values
+        if not values.size or (values.min() >= low and values.max() <= high):
+            return
+        index = np.unravel_index(
+            int(np.argmax((values < low) | (values > high))), values.shape
+        )
+        raise VerifyException(
+            f"'{self.name}' op element {list(map(int, index))} is {values[index]}, "
+            f"outside the storage range [{low}, {high}]"
+        )
+
+    @classmethod
+    @override
+    def parse(cls, parser: Parser) -> ConstantOp:
+        attributes = parser.parse_optional_attr_dict()
+        literal = DenseLiteral.parse(parser)
+        attributes |= parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        position = parser.pos
+        try:
+            type = uniform_tensor(parser.parse_type())
+        except VerifyException as error:
+            parser.raise_error(f"result {error}", position)
+        if DYNAMIC_INDEX in type.get_shape():
+            parser.raise_error("a constant must have a static shape", position)
+        element_type = element_type_of(type.element_type)
+        values = literal.to_values(parser, element_type, type.get_shape())
+        op = cls(values, type)
+        op.attributes |= attributes
+        return op
+
+    @override
+    def print(self, printer: Printer) -> None:
+        type = cast(QuantizedTensor, self.result.type)
+        printer.print_string(" ")
+        print_dense(printer, self.values, element_type_of(type.element_type))
+        if self.attributes:
+            printer.print_string(" ")
+            printer.print_attr_dict(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(type)

@@ -1,0 +1,202 @@
+"""
+Whether the result type of a shape op means what the op makes of its operands' types.
+
+Nothing is compared by spelling: two types are the same here if every element reads the
+same scale and zero point.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.array_view import MAX_RANK
+from qdialect.dialects.quant.types import QuantizedTensor
+from qdialect.movement import DYNAMIC, Movement, MovementError, Shape
+from qdialect.parameters import QuantizationParameters, TooManySlotsError
+
+MovementTo = Callable[[Shape], Movement]
+"""The movement of an op to a result of the given shape."""
+
+_UNBOUNDED = 1 << 40
+"""The length of an axis that may be of any: what moves it does not depend on it."""
+
+
+def verify_movement(
+    movement_to: MovementTo,
+    operands: Sequence[QuantizedTensor],
+    result: QuantizedTensor,
+) -> None:
+    """
+    Raise VerifyException if `result` does not mean what the movement makes of `operands`.
+
+    What dynamic dimensions leave undecided is accepted.
+    """
+    shapes = [operand.get_shape() for operand in operands]
+    declared = result.get_shape()
+    for tensor in (*operands, result):
+        if tensor.get_num_dims() > MAX_RANK:
+            raise VerifyException(
+                f"rank {tensor.get_num_dims()} is more than {MAX_RANK}"
+            )
+    try:
+        moved = movement_to(declared).result_shape(*shapes)
+    except MovementError as error:
+        raise VerifyException(str(error)) from None
+    if not _are_compatible(moved, declared):
+        raise VerifyException(
+            f"result shape {_shape_text(declared)} should be {_shape_text(moved)}"
+        )
+    for operand in operands:
+        if not operand.element_type.has_same_values_as(result.element_type):
+            raise VerifyException(
+                "operand and result must store the same integers for the same expressed "
+                f"type, but are '{operand}' and '{result}'"
+            )
+    for tensor in (*operands, result):
+        tensor.element_type.verify_fits(tensor.get_shape())
+    _verify_slots(movement_to, operands, result)
+
+
+def _verify_slots(
+    movement_to: MovementTo,
+    operands: Sequence[QuantizedTensor],
+    result: QuantizedTensor,
+) -> None:
+    tensors = (*operands, result)
+    types = {tensor.element_type for tensor in tensors}
+    if len(types) == 1 and not result.element_type.quantized_dimensions:
+        return
+    shapes: Sequence[Shape] | None = [tensor.get_shape() for tensor in tensors]
+    if any(DYNAMIC in shape for shape in shapes):
+        if all(type.scales.size == 1 for type in types):
+            _verify_single_slots(operands, result)
+            return
+        shapes = _assume_lengths(movement_to, tensors)
+    if shapes is None:
+        return
+    try:
+        moved, *others = (
+            tensor.element_type.parameters_on(shape)
+            for tensor, shape in zip(tensors, shapes, strict=True)
+        )
+        *others, declared = others
+        derived = movement_to(shapes[-1])(moved, *others).simplify()
+    except TooManySlotsError as error:
+        raise VerifyException(
+            f"result type cannot mean the moved scales and zero points: {error}"
+        ) from None
+    index = derived.first_difference(declared)
+    if index is not None:
+        raise VerifyException(
+            f"result element {list(index)} reads {_reading(declared, index)} in its "
+            f"type, but {_reading(derived, index)} in the type that the operands give it"
+        )
+
+
+def _reading(parameters: QuantizationParameters, index: Shape) -> str:
+    slot = parameters.slot(index)
+    return (
+        f"slot {list(parameters.slot_index(index))} "
+        f"(scale {slot.scale:.6e}, zero point {slot.zero_point})"
+    )
+
+
+def _verify_single_slots(
+    operands: Sequence[QuantizedTensor], result: QuantizedTensor
+) -> None:
+    declared = result.element_type.single_slot
+    for number, operand in enumerate(operands):
+        slot = operand.element_type.single_slot
+        if slot != declared:
+            raise VerifyException(
+                f"every element of the result reads scale {declared.scale:.6e}, zero "
+                f"point {declared.zero_point} in its type, but scale {slot.scale:.6e}, "
+                f"zero point {slot.zero_point} in that of operand #{number}"
+            )
+
+
+def _are_compatible(one: Shape, other: Shape) -> bool:
+    return len(one) == len(other) and all(
+        length == other_length or DYNAMIC in (length, other_length)
+        for length, other_length in zip(one, other, strict=True)
+    )
+
+
+def _shape_text(shape: Shape) -> str:
+    lengths = ", ".join("?" if length == DYNAMIC else str(length) for length in shape)
+    return f"[{lengths}]"
+
+
+def _assume_lengths(
+    movement_to: MovementTo, tensors: Sequence[QuantizedTensor]
+) -> list[Shape] | None:
+    """
+    Static shapes that stand for all that tensors with dynamic dimensions may have.
+
+    The slots of a type tell the length of an axis that it cuts, and one tensor that of
+    another. An axis that nothing tells is not cut: whatever length fits does. None if
+    there is nothing to decide by.
+    """
+    shapes = [_with_lengths_of_slots(tensor) for tensor in tensors]
+    if not _fit(movement_to, shapes):
+        return None
+    for number, shape in enumerate(shapes):
+        for axis, length in enumerate(shape):
+            if length == DYNAMIC:
+                assumed = next(
+                    (
+                        candidate
+                        for candidate in _candidate_lengths(shapes, number)
+                        if _fit(
+                            movement_to, _with_length(shapes, number, axis, candidate)
+                        )
+                    ),
+                    None,
+                )
+                if assumed is None:
+                    return None
+                shapes = _with_length(shapes, number, axis, assumed)
+    return shapes
+
+
+def _with_lengths_of_slots(tensor: QuantizedTensor) -> Shape:
+    type, shape = tensor.element_type, list(tensor.get_shape())
+    slots, blocks = type.scales.shape, type.block_sizes
+    for at, axis in enumerate(type.quantized_dimensions):
+        if shape[axis] == DYNAMIC:
+            shape[axis] = slots[axis] * blocks[at] if blocks else slots[0]
+    return tuple(shape)
+
+
+def _candidate_lengths(shapes: Sequence[Shape], number: int) -> Iterator[int]:
+    """Lengths to try for a dynamic dimension of a shape, the most telling first."""
+    others = [shape for at, shape in enumerate(shapes) if at != number]
+    yield from dict.fromkeys(
+        length for shape in reversed(others) for length in shape if length != DYNAMIC
+    )
+    known = math.prod(length for length in shapes[number] if length != DYNAMIC)
+    for shape in others:
+        if DYNAMIC not in shape and known:
+            yield math.prod(shape) // known
+    yield _UNBOUNDED
+    yield 1
+
+
+def _with_length(
+    shapes: Sequence[Shape], number: int, axis: int, length: int
+) -> list[Shape]:
+    changed = list(shapes)
+    changed[number] = (*shapes[number][:axis], length, *shapes[number][axis + 1 :])
+    return changed
+
+
+def _fit(movement_to: MovementTo, shapes: Sequence[Shape]) -> bool:
+    *operands, result = shapes
+    try:
+        moved = movement_to(result).result_shape(*operands)
+    except MovementError:
+        return False
+    return _are_compatible(moved, result)

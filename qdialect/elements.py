@@ -1,0 +1,273 @@
+"""
+The elements of integer constants, as arrays and as MLIR's text.
+
+xDSL holds an element in the smallest of 1, 2, 4 or 8 bytes, and one element may stand for
+all. MLIR's hexadecimal text has as few bytes as the width needs, zero-extended, and packs
+i1 into bits: https://mlir.llvm.org/docs/Dialects/Builtin/#denseintorfpelementsattr.
+"""
+
+from __future__ import annotations
+
+import binascii
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import (
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    IntegerType,
+    Signedness,
+    TensorType,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+
+from qdialect.movement import Splat, Values, as_view
+
+DenseElementsAttr = DenseIntOrFPElementsAttr[IntegerType]
+
+MAX_LISTED_ELEMENTS = 100
+"""More elements than this are written in hexadecimal, as MLIR does."""
+
+_HEX_CHUNK = 1 << 20
+_HEX_LITERAL = re.compile(r'<\s*"0x')
+
+
+def element_dtype(type: IntegerType) -> np.dtype[Any]:
+    """The little-endian dtype in which xDSL holds an element of `type`."""
+    kind = "u" if type.signedness.data is Signedness.UNSIGNED else "i"
+    return np.dtype(f"<{kind}{type.compile_time_size}")
+
+
+def elements_of(attribute: DenseElementsAttr) -> Values:
+    """
+    The elements of `attribute`, of the dtype of its element type and of its shape.
+
+    A view of its bytes, or a splat where all elements are equal.
+    """
+    type, data = attribute.get_element_type(), attribute.data.data
+    shape = attribute.get_shape()
+    dtype = element_dtype(type)
+    if data and (len(data) == dtype.itemsize or _repeats(data, dtype.itemsize)):
+        first = np.frombuffer(data, dtype=dtype, count=1)
+        return Splat(_in_width(first, type)[0], shape)
+    return _in_width(np.frombuffer(data, dtype=dtype), type).reshape(shape)
+
+
+def dense_elements(values: Values, type: IntegerType) -> DenseElementsAttr:
+    """
+    The attribute that holds `values`, which fit in `type`.
+
+    A splat is held as one element, whatever its shape.
+    """
+    shape = values.shape
+    if isinstance(values, Splat):
+        data = values.value.astype(element_dtype(type)).tobytes()
+        data = data if math.prod(shape) else b""
+    else:
+        array = as_view(values).array()
+        data = array.astype(element_dtype(type), copy=False).tobytes()
+    return DenseIntOrFPElementsAttr(TensorType(type, shape), BytesAttr(data))
+
+
+def _repeats(data: bytes, size: int) -> bool:
+    return data.startswith(memoryview(data)[size:])
+
+
+def integer_range(width: int, is_signed: bool) -> tuple[int, int]:
+    """The least and the greatest integer of `width` bits."""
+    if is_signed:
+        return -(1 << (width - 1)), (1 << (width - 1)) - 1
+    return 0, (1 << width) - 1
+
+
+def _range_of(type: IntegerType) -> tuple[int, int]:
+    return integer_range(type.bitwidth, type.signedness.data is not Signedness.UNSIGNED)
+
+
+def _in_width(values: NDArray[Any], type: IntegerType) -> NDArray[Any]:
+    """`values` with the bits beyond the width of `type` as its sign wants them."""
+    unused = 8 * values.itemsize - type.bitwidth
+    if not unused or not values.size:
+        return values
+    least, greatest = _range_of(type)
+    if values.min() >= least and values.max() <= greatest:
+        return values
+    return (values << unused) >> unused
+
+
+@dataclass(frozen=True)
+class DenseLiteral:
+    """The text `dense<...>`, which is read before the type that gives it a meaning."""
+
+    position: int
+    """Where the text starts."""
+
+    data: bytes | list[int]
+    """What hexadecimal text stands for, or the integers of a list in row-major order."""
+
+    shape: tuple[int, ...] | None
+    """The shape of a list; None for hexadecimal text, or one integer for all elements."""
+
+    @classmethod
+    def parse(cls, parser: Parser) -> DenseLiteral:
+        """Parse `dense<...>` without a type. Raises ParseError."""
+        position = parser.pos
+        parser.parse_keyword("dense")
+        # Long text is not for the lexer, which copies and checks it several times.
+        content = cast(str, parser.lexer.input.content)
+        if (opening := _HEX_LITERAL.match(content, parser.pos)) is not None:
+            end = content.find('"', opening.end())
+            try:
+                data = binascii.unhexlify(content[opening.end() : end])
+            except ValueError:
+                parser.raise_error("elements hex string is not hexadecimal", position)
+            parser._resume_from(end + 1)  # pyright: ignore[reportPrivateUsage]
+            parser.parse_punctuation(">")
+            return cls(position, data, None)
+        parser.parse_punctuation("<")
+        if parser.parse_optional_punctuation(">") is not None:
+            return cls(position, [], None)
+        elements: list[int] = []
+        shape = _parse_list(parser, elements)
+        parser.parse_punctuation(">")
+        return cls(position, elements, shape)
+
+    def to_values(
+        self, parser: Parser, type: IntegerType, shape: tuple[int, ...]
+    ) -> Values:
+        """
+        The elements of a tensor of static `shape`, of the dtype of `type`.
+
+        Raises ParseError if they are too few or too many, or not integers of `type`.
+        """
+        if isinstance(self.data, bytes):
+            values = _from_mlir_bytes(self.data, type, shape)
+            if values is None:
+                parser.raise_error(
+                    "elements hex data size is invalid for provided type: "
+                    f"'{TensorType(type, shape)}'",
+                    self.position,
+                )
+            return values
+        if not self.data and math.prod(shape):
+            parser.raise_error(
+                "expected at least one element in the dense literal", self.position
+            )
+        if self.shape is not None and self.shape != shape:
+            parser.raise_error(
+                f"inferred shape of elements literal ({list(self.shape)}) does not match "
+                f"type ({list(shape)})",
+                self.position,
+            )
+        least, greatest = _range_of(type)
+        for value in (min(self.data, default=0), max(self.data, default=0)):
+            if not least <= value <= greatest:
+                parser.raise_error(
+                    f"element {value} is outside the storage range "
+                    f"[{least}, {greatest}]",
+                    self.position,
+                )
+        values = np.array(self.data, dtype=element_dtype(type))
+        if math.prod(shape) and (values == values[0]).all():
+            return Splat(values[0], shape)
+        return values.reshape(shape)
+
+
+def _parse_list(parser: Parser, elements: list[int]) -> tuple[int, ...] | None:
+    """Add the integers of a nested list to `elements`: its shape, None for one integer."""
+
+    def parse_item() -> tuple[int, ...]:
+        return _parse_list(parser, elements) or ()
+
+    items = parser.parse_optional_comma_separated_list(
+        parser.Delimiter.SQUARE, parse_item
+    )
+    if items is None:
+        position = parser.pos
+        value = parser.parse_optional_integer()
+        if value is None:
+            parser.raise_error("expected an integer element", position)
+        elements.append(value)
+        return None
+    if items and items.count(items[0]) != len(items):
+        parser.raise_error(
+            "tensor literal is invalid; ranks are not consistent between elements"
+        )
+    return (len(items), *items[0]) if items else (0,)
+
+
+def _from_mlir_bytes(
+    data: bytes, type: IntegerType, shape: tuple[int, ...]
+) -> Values | None:
+    """The elements that MLIR's hexadecimal text means, None if their number is wrong."""
+    count, dtype = math.prod(shape), element_dtype(type)
+    raw = np.frombuffer(data, dtype=np.uint8)
+    if type.bitwidth == 1:
+        if count > 8 and data in (b"\x00", b"\xff"):
+            raw, data_count = raw[:1] & 1, 1
+        elif len(data) == (count + 7) // 8:
+            raw, data_count = np.unpackbits(raw, count=count, bitorder="little"), count
+        else:
+            return None
+        values = _in_width(raw.astype(dtype), type)
+    else:
+        size = (type.bitwidth + 7) // 8
+        data_count = len(data) // size
+        if len(data) % size or data_count not in (1, count):
+            return None
+        if size < dtype.itemsize:
+            padded = np.zeros((data_count, dtype.itemsize), dtype=np.uint8)
+            padded[:, :size] = raw.reshape(data_count, size)
+            raw = padded.reshape(-1)
+        values = _in_width(raw.view(dtype), type)
+    if data_count == 1:
+        return Splat(values[0], shape)
+    return values.reshape(shape)
+
+
+def _mlir_bytes(values: NDArray[Any], type: IntegerType) -> bytes:
+    """One-dimensional `values` as MLIR's hexadecimal text has them."""
+    width = type.bitwidth
+    if width == 1:
+        return np.packbits((values & 1).view(np.uint8), bitorder="little").tobytes()
+    if width == 8 * values.itemsize:
+        return values.tobytes()
+    unsigned = values.view(f"<u{values.itemsize}") & ((1 << width) - 1)
+    raw = unsigned.view(np.uint8).reshape(-1, values.itemsize)
+    return raw[:, : (width + 7) // 8].tobytes()
+
+
+def print_dense(printer: Printer, values: Values, type: IntegerType) -> None:
+    """Print `dense<...>` without a type, as MLIR does."""
+    printer.print_string("dense<")
+    if not math.prod(values.shape):
+        pass
+    elif isinstance(values, Splat):
+        printer.print_int(int(values.value), type)
+    elif values.size <= MAX_LISTED_ELEMENTS:
+        _print_list(printer, values, type)
+    else:
+        printer.print_string('"0x')
+        flat = values.reshape(-1)
+        for start in range(0, len(flat), _HEX_CHUNK):
+            chunk = _mlir_bytes(flat[start : start + _HEX_CHUNK], type)
+            printer.print_string(chunk.hex().upper())
+        printer.print_string('"')
+    printer.print_string(">")
+
+
+def _print_list(printer: Printer, values: NDArray[Any], type: IntegerType) -> None:
+    def print_item(item: NDArray[Any]) -> None:
+        if item.ndim:
+            with printer.in_square_brackets():
+                printer.print_list(item, print_item)
+        else:
+            printer.print_int(int(item), type)
+
+    print_item(values)

@@ -1,0 +1,533 @@
+"""
+The shape ops, each written once as a function on anything that moves.
+
+A `Movement` is applied to the elements of a constant (an array, an `ArrayView` of one, or
+a `Splat` where all are equal) and to its `QuantizationParameters`: one program, read twice.
+Two movements in a row may be one: see `Movement.after`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, SupportsIndex, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qdialect.array_view import ArrayView
+from qdialect.parameters import QuantizationParameters
+
+DYNAMIC: Final = -1
+"""The length of an axis that is only known at run time, as in xDSL."""
+
+Shape = tuple[int, ...]
+
+
+class MovementError(ValueError):
+    """The movement does not exist for an operand of this shape."""
+
+
+class Movable(Protocol):
+    """
+    What arrays, splats and quantization parameters have in common.
+
+    They also accept `np.concatenate`, `np.broadcast_to` and `np.pad(mode="edge")`.
+    """
+
+    @property
+    def shape(self) -> Shape: ...
+    def transpose(self, axes: Sequence[int], /) -> Any: ...
+    def reshape(self, shape: Sequence[int], /) -> Any: ...
+    def take(self, indices: NDArray[np.int64], axis: int) -> Any: ...
+    def __getitem__(self, slices: tuple[slice, ...], /) -> Any: ...
+
+
+MovableT = TypeVar("MovableT", bound=Movable)
+
+
+@dataclass(frozen=True)
+class Splat:
+    """
+    A tensor of `shape` whose elements are all `value`, in no memory.
+
+    It moves as an array does. Concatenating or padding keeps it a splat, so the caller
+    sees to it that what is joined is equal.
+    """
+
+    value: np.integer[Any] | np.floating[Any]
+    shape: Shape
+
+    def transpose(self, axes: Sequence[int], /) -> Splat:
+        """Axis `i` of the result is axis `axes[i]`."""
+        return Splat(self.value, tuple(self.shape[axis] for axis in axes))
+
+    def reshape(self, shape: Sequence[int], /) -> Splat:
+        """The same elements as a tensor of `shape`."""
+        return Splat(self.value, tuple(shape))
+
+    def take(self, indices: NDArray[np.int64], axis: int) -> Splat:
+        """The positions `indices` of `axis`."""
+        before, after = self.shape[:axis], self.shape[axis + 1 :]
+        return Splat(self.value, (*before, len(indices), *after))
+
+    def __getitem__(self, slices: tuple[slice, ...], /) -> Splat:
+        """The elements in `slices`, one per axis."""
+        lengths = zip(slices, self.shape, strict=True)
+        return Splat(
+            self.value, tuple(len(range(n)[positions]) for positions, n in lengths)
+        )
+
+    def __array_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """Dispatch numpy's functions: https://numpy.org/neps/nep-0018-array-function-protocol.html."""
+        implementation = _SPLAT_FUNCTIONS.get(func)
+        return implementation(*args, **kwargs) if implementation else NotImplemented
+
+
+def _concatenate_splats(parts: Sequence[Splat], axis: SupportsIndex = 0) -> Splat:
+    first, axis = parts[0], int(axis)
+    length = sum(part.shape[axis] for part in parts)
+    return Splat(first.value, (*first.shape[:axis], length, *first.shape[axis + 1 :]))
+
+
+def _broadcast_splat(splat: Splat, shape: Sequence[int]) -> Splat:
+    return Splat(splat.value, tuple(shape))
+
+
+def _pad_splat(
+    splat: Splat, pad_width: Sequence[tuple[int, int]], mode: str = "edge"
+) -> Splat:
+    lengths = zip(splat.shape, pad_width, strict=True)
+    return Splat(splat.value, tuple(low + n + high for n, (low, high) in lengths))
+
+
+_SPLAT_FUNCTIONS: dict[Callable[..., Any], Callable[..., Splat]] = {
+    np.concatenate: _concatenate_splats,
+    np.broadcast_to: _broadcast_splat,
+    np.pad: _pad_splat,
+}
+
+Values = NDArray[Any] | ArrayView | Splat
+"""The elements of a constant."""
+
+
+def as_view(values: Values) -> ArrayView:
+    """`values` as a view of an array: of one element where they are a splat."""
+    if isinstance(values, Splat):
+        values = np.broadcast_to(np.asarray(values.value), values.shape)
+    return values if isinstance(values, ArrayView) else ArrayView.of(values)
+
+
+@dataclass(frozen=True)
+class Movement(ABC):
+    """Where each element of the result comes from: `f` in `C' = C . f`, `p' = p . f`."""
+
+    @abstractmethod
+    def __call__(self, *operands: MovableT) -> MovableT:
+        """Move `operands`, of shapes that `result_shape` accepts."""
+
+    @abstractmethod
+    def result_shape(self, *operands: Shape) -> Shape:
+        """
+        The shape that operands of these shapes are moved to.
+
+        Lengths may be DYNAMIC. Raises MovementError if there is no such movement.
+        """
+
+    def keeps_splats(
+        self, operands: Sequence[Splat], parameters: QuantizationParameters
+    ) -> bool:
+        """Whether operands that are splats move to a splat that has `parameters`."""
+        return True
+
+    def move_views(
+        self, operands: Sequence[ArrayView], parameters: QuantizationParameters
+    ) -> ArrayView:
+        """Move the elements of constants to a result that has `parameters`."""
+        return self(*operands)
+
+    def is_identity(self, *operands: Shape) -> bool:
+        """Whether every element of operands of these shapes stays where it is."""
+        return False
+
+    def after(self, first: Movement) -> Movement | None:
+        """The single movement that does `first` and then this one, if there is one."""
+        return None
+
+
+@dataclass(frozen=True)
+class Transpose(Movement):
+    """`result[i0, i1, ...] = operand[...]`, where axis `k` of the result is axis `permutation[k]`."""
+
+    permutation: tuple[int, ...]
+
+    def __call__(self, *operands: MovableT) -> MovableT:
+        (operand,) = operands
+        return operand.transpose(self.permutation)
+
+    def result_shape(self, *operands: Shape) -> Shape:
+        (operand,) = operands
+        if sorted(self.permutation) != list(range(len(operand))):
+            raise MovementError(
+                f"permutation {list(self.permutation)} does not name each of "
+                f"{len(operand)} axes once"
+            )
+        return tuple(operand[axis] for axis in self.permutation)
+
+    def is_identity(self, *operands: Shape) -> bool:
+        (operand,) = operands
+        return self.permutation == tuple(range(len(operand)))
+
+    def after(self, first: Movement) -> Movement | None:
+        if not isinstance(first, Transpose):
+            return None
+        return Transpose(tuple(first.permutation[axis] for axis in self.permutation))
+
+
+@dataclass(frozen=True)
+class Reshape(Movement):
+    """The same elements, in row-major order, as a tensor of `shape`."""
+
+    shape: Shape
+
+    def __call__(self, *operands: MovableT) -> MovableT:
+        (operand,) = operands
+        return operand.reshape(self.shape)
+
+    def result_shape(self, *operands: Shape) -> Shape:
+        (operand,) = operands
+        if DYNAMIC in operand or DYNAMIC in self.shape:
+            return self.shape
+        if math.prod(operand) != math.prod(self.shape):
+            raise MovementError(
+                f"{math.prod(operand)} elements cannot be reshaped to "
+                f"{math.prod(self.shape)}"
+            )
+        return self.shape
+
+    def is_identity(self, *operands: Shape) -> bool:
+        (operand,) = operands
+        return operand == self.shape and operand.count(DYNAMIC) <= 1
+
+    def after(self, first: Movement) -> Movement | None:
+        return self if isinstance(first, Reshape) else None
+
+
+@dataclass(frozen=True)
+class Slice(Movement):
+    """`result[i] = operand[offsets + i * strides]`, of `sizes`; strides are positive."""
+
+    offsets: tuple[int, ...]
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def __call__(self, *operands: MovableT) -> MovableT:
+        (operand,) = operands
+        return operand[
+            tuple(
+                slice(offset, offset + size * stride, stride)
+                for offset, size, stride in zip(
+                    self.offsets, self.sizes, self.strides, strict=True
+                )
+            )
+        ]
+
+    def result_shape(self, *operands: Shape) -> Shape:
+        (operand,) = operands
+        if (
+            not len(self.offsets)
+            == len(self.sizes)
+            == len(self.strides)
+            == len(operand)
+        ):
+            raise MovementError(
+                f"{len(self.offsets)} offsets, {len(self.sizes)} sizes and "
+                f"{len(self.strides)} strides do not fit {len(operand)} axes"
+            )
+        for axis, length in enumerate(operand):
+            offset, size, stride = (
+                self.offsets[axis],
+                self.sizes[axis],
+                self.strides[axis],
+            )
+            if offset < 0 or size < 0 or stride < 1:
+                raise MovementError(
+                    f"offset {offset}, size {size} and stride {stride} on axis {axis} "
+                    "must be at least 0, 0 and 1"
+                )
+            last = offset + (size - 1) * stride
+            if length != DYNAMIC and (last >= length if size else offset > length):
+                raise MovementError(
+                    f"offset {offset}, size {size} and stride {stride} leave axis "
+                    f"{axis} of length {length}"
+                )
+        return self.sizes
+
+    def is_identity(self, *operands: Shape) -> bool:
+        (operand,) = operands
+        return not any(self.offsets) and self.sizes == operand
+
+    def after(self, first: Movement) -> Movement | None:
+        if not isinstance(first, Slice):
+            return None
+        return Slice(
+            tuple(
+                outer + inner * stride if size else outer
+                for outer, inner, stride, size in zip(
+                    first.offsets, self.offsets, first.strides, self.sizes, strict=True
+                )
+            ),
+            self.sizes,
+            tuple(
+                outer * inner
+                for outer, inner in zip(first.strides, self.strides, strict=True)
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class Concat(Movement):
+    """The operands one after another on `axis`."""
+
+    axis: int
+
+    def __call__(self, *operands: MovableT) -> MovableT:
+        return cast(MovableT, np.concatenate(operands, axis=self.axis))  # pyright: ignore[reportCallIssue, reportArgumentType]
+
+    def result_shape(self, *operands: Shape) -> Shape:
+        if not operands:
+            raise MovementError("there is nothing to concatenate")
+        rank = len(operands[0])
+        if not 0 <= self.axis < rank:
+            raise MovementError(f"axis {self.axis} is not one of {rank} axes")
+        result: list[int] = []
+        for axis in range(rank):
+            lengths = [shape[axis] for shape in operands if len(shape) == rank]
+            if len(lengths) != len(operands):
+                raise MovementError("the operands differ in rank")
+            known = {length for length in lengths if length != DYNAMIC}
+            if axis == self.axis:
+                result.append(DYNAMIC if DYNAMIC in lengths else sum(lengths))
+            elif len(known) > 1:
+                raise MovementError(f"the operands differ in length on axis {axis}")
+            else:
+                result.append(known.pop() if known else DYNAMIC)
+        return tuple(result)
+
+    def is_identity(self, *operands: Shape) -> bool:
+        return len(operands) == 1
+
+    def keeps_splats(
+        self, operands: Sequence[Splat], parameters: QuantizationParameters
+    ) -> bool:
+        return (
+            len({operand.value for operand in operands if 0 not in operand.shape}) < 2
+        )
+
+
+@dataclass(frozen=True)
+class BroadcastInDim(Movement):
+    """
+    Axis `i` of the operand is axis `dims[i]` of `shape`, repeated if its length is one.
+
+    https://openxla.org/stablehlo/spec#broadcast_in_dim.
+    """
+
+    dims: tuple[int, ...]
+    shape: Shape
+
+    def __call__(self, *operands: MovableT) -> MovableT:
+        (operand,) = operands
+        lengths = dict(zip(self.dims, operand.shape, strict=True))
+        order = sorted(range(len(self.dims)), key=lambda axis: self.dims[axis])
+        aligned = operand.transpose(order).reshape(
+            tuple(lengths.get(axis, 1) for axis in range(len(self.shape)))
+        )
+        return cast(MovableT, np.broadcast_to(aligned, self.shape))
+
+    def result_shape(self, *operands: Shape) -> Shape:
+        (operand,) = operands
+        if len(self.dims) != len(operand):
+            raise MovementError(f"{len(self.dims)} dims do not fit {len(operand)} axes")
+        if len(set(self.dims)) != len(self.dims) or not set(self.dims) <= set(
+            range(len(self.shape))
+        ):
+            raise MovementError(
+                f"dims {list(self.dims)} are not different axes of {len(self.shape)}"
+            )
+        for axis, dim in enumerate(self.dims):
+            length, wanted = operand[axis], self.shape[dim]
+            if DYNAMIC not in (length, wanted) and length not in (1, wanted):
+                raise MovementError(
+                    f"axis {axis} of length {length} cannot be broadcast to {wanted}"
+                )
+        return self.shape
+
+    def is_identity(self, *operands: Shape) -> bool:
+        (operand,) = operands
+        return (
+            self.dims == tuple(range(len(self.shape)))
+            and operand == self.shape
+            and DYNAMIC not in operand
+        )
+
+    def after(self, first: Movement) -> Movement | None:
+        if not isinstance(first, BroadcastInDim):
+            return None
+        return BroadcastInDim(tuple(self.dims[dim] for dim in first.dims), self.shape)
+
+
+@dataclass(frozen=True)
+class Reverse(Movement):
+    """The axes `dims` from back to front."""
+
+    dims: tuple[int, ...]
+
+    def __call__(self, *operands: MovableT) -> MovableT:
+        (operand,) = operands
+        backwards = slice(None, None, -1)
+        return operand[
+            tuple(
+                backwards if axis in self.dims else slice(None)
+                for axis in range(len(operand.shape))
+            )
+        ]
+
+    def result_shape(self, *operands: Shape) -> Shape:
+        (operand,) = operands
+        if len(set(self.dims)) != len(self.dims) or not set(self.dims) <= set(
+            range(len(operand))
+        ):
+            raise MovementError(
+                f"dims {list(self.dims)} are not different axes of {len(operand)}"
+            )
+        return operand
+
+    def is_identity(self, *operands: Shape) -> bool:
+        (operand,) = operands
+        return all(operand[axis] in (0, 1) for axis in self.dims)
+
+    def after(self, first: Movement) -> Movement | None:
+        if not isinstance(first, Reverse):
+            return None
+        return Reverse(tuple(sorted(set(self.dims) ^ set(first.dims))))
+
+
+@dataclass(frozen=True)
+class Pad(Movement):
+    """
+    `low` and `high` new positions before and after each axis, which hold real zero.
+
+    A new position reads the slot of the nearest edge, and holds its zero point.
+    """
+
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+
+    def __call__(self, *operands: MovableT) -> MovableT:
+        (operand,) = operands
+        widths = tuple(zip(self.low, self.high, strict=True))
+        if not widths:
+            return operand
+        return cast(MovableT, np.pad(operand, widths, mode="edge"))  # pyright: ignore[reportCallIssue, reportArgumentType]
+
+    def result_shape(self, *operands: Shape) -> Shape:
+        (operand,) = operands
+        if not len(self.low) == len(self.high) == len(operand):
+            raise MovementError(
+                f"{len(self.low)} low and {len(self.high)} high widths do not fit "
+                f"{len(operand)} axes"
+            )
+        if any(width < 0 for width in (*self.low, *self.high)):
+            raise MovementError("padding widths must not be negative")
+        return tuple(
+            DYNAMIC if length == DYNAMIC else low + length + high
+            for low, length, high in zip(self.low, operand, self.high, strict=True)
+        )
+
+    def keeps_splats(
+        self, operands: Sequence[Splat], parameters: QuantizationParameters
+    ) -> bool:
+        (operand,) = operands
+        return all(
+            (zero_points == operand.value).all()
+            for _, zero_points in self.padding(parameters)
+        )
+
+    def move_views(
+        self, operands: Sequence[ArrayView], parameters: QuantizationParameters
+    ) -> ArrayView:
+        array = operands[0].array()
+        padded = np.empty(parameters.shape, dtype=array.dtype)
+        inside = zip(self.low, array.shape, strict=True)
+        padded[tuple(slice(low, low + length) for low, length in inside)] = array
+        for region, zero_points in self.padding(parameters):
+            padded[region] = zero_points
+        return ArrayView.of(padded)
+
+    def padding(
+        self, parameters: QuantizationParameters
+    ) -> list[tuple[tuple[slice, ...], NDArray[np.int64]]]:
+        """
+        The new positions of a result that has `parameters`, as disjoint regions.
+
+        Each comes with its zero points (int64), of a shape that broadcasts to the region.
+        """
+        regions: list[tuple[tuple[slice, ...], NDArray[np.int64]]] = []
+        shape = parameters.shape
+        inside = [
+            slice(low, length - high)
+            for low, length, high in zip(self.low, shape, self.high, strict=True)
+        ]
+        for axis, (low, high) in enumerate(zip(self.low, self.high, strict=True)):
+            whole = [slice(0, length) for length in shape[axis + 1 :]]
+            for edge in (slice(0, low), slice(shape[axis] - high, shape[axis])):
+                region = (*inside[:axis], edge, *whole)
+                if all(positions.start < positions.stop for positions in region):
+                    _, zero_points = parameters[region].expand()
+                    regions.append((region, zero_points))
+        return regions
+
+    def is_identity(self, *operands: Shape) -> bool:
+        (operand,) = operands
+        return not any(self.low) and not any(self.high)
+
+    def after(self, first: Movement) -> Movement | None:
+        if not isinstance(first, Pad):
+            return None
+        return Pad(
+            tuple(map(int.__add__, self.low, first.low)),
+            tuple(map(int.__add__, self.high, first.high)),
+        )
+
+
+@dataclass(frozen=True)
+class Take(Movement):
+    """`result[..., i, ...] = operand[..., indices[i], ...]` on `axis`."""
+
+    axis: int
+    indices: tuple[int, ...]
+
+    def __call__(self, *operands: MovableT) -> MovableT:
+        (operand,) = operands
+        return operand.take(np.array(self.indices, dtype=np.int64), axis=self.axis)
+
+    def result_shape(self, *operands: Shape) -> Shape:
+        (operand,) = operands
+        if not 0 <= self.axis < len(operand):
+            raise MovementError(f"axis {self.axis} is not one of {len(operand)} axes")
+        length = operand[self.axis]
+        for index in self.indices:
+            if index < 0 or length not in (DYNAMIC,) and index >= length:
+                raise MovementError(
+                    f"index {index} is not in axis {self.axis} of length {length}"
+                )
+        return (*operand[: self.axis], len(self.indices), *operand[self.axis + 1 :])

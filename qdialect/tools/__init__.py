@@ -1,0 +1,1 @@
+"""The command line tool, and the parts of it that other tools may use."""

@@ -1,0 +1,404 @@
+"""A parser of MLIR text that knows where each operation was read."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, cast
+from weakref import WeakKeyDictionary
+
+from typing_extensions import override
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    AnyDenseElement,
+    AnyFloat,
+    BytesAttr,
+    ComplexType,
+    DenseIntOrFPElementsAttr,
+    IntegerType,
+    MemRefType,
+    ModuleOp,
+    RankedStructure,
+    TensorType,
+    UnrankedMemRefType,
+    UnregisteredAttr,
+    UnregisteredOp,
+    VectorType,
+)
+from xdsl.ir import Attribute, AttributeInvT, Block, Operation, SSAValue
+from xdsl.irdl import base
+from xdsl.parser import Parser, Position, UnresolvedOperand
+from xdsl.parser.core import ForwardDeclaredValue  # noqa: TID251
+from xdsl.utils.exceptions import MultipleSpansParseError, ParseError, VerifyException
+from xdsl.utils.lexer import Span
+from xdsl.utils.mlir_lexer import MLIRTokenKind
+
+MAX_DIMENSION = 2**63 - 1
+MAX_REPEATED_ELEMENTS = 2**26
+"""The most elements that a splat is written out to in memory."""
+
+_OWN_DIALECT = "quant"
+_IGNORED = re.compile(r"(?:\s++|//[^\n]*+)*+", re.ASCII)
+_ONE_HEX_ELEMENT = re.compile(r'"0[xX](?:[0-9A-Fa-f]{2}){1,32}"')
+_COMPLEX_ELEMENT = base(IntegerType) | base(AnyFloat)
+
+
+class LocatingParser(Parser):
+    """
+    xDSL's parser, for tools that have to say where in a file something is wrong.
+
+    - `locations` holds the name token of every operation that was read, which is where
+      MLIR's verifier errors point. Operations that are gone are not kept by it.
+    - Errors about the quant dialect, about unknown operations and about the types of
+      values have MLIR's text and place.
+    - Whatever is wrong with the text is a ParseError, also where xDSL's parser raises
+      something else.
+    - Text without operations is an empty module.
+
+    https://mlir.llvm.org/docs/LangRef/ is what it reads.
+    """
+
+    locations: WeakKeyDictionary[Operation, Span]
+    """The name of each operation in the text: `quant.qcast` or `"quant.qcast"`."""
+
+    _first_seen: dict[SSAValue, Span]
+    _names: list[Span]
+
+    def __init__(
+        self, ctx: Context, input: str | bytes, name: str = "<unknown>"
+    ) -> None:
+        """Raises ParseError if the first token is malformed."""
+        super().__init__(ctx, input, name)
+        self.locations = WeakKeyDictionary()
+        self._first_seen = {}
+        self._names = []
+
+    # Modules
+
+    @override
+    def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
+        """
+        Read the whole text.
+
+        What is not inside one `builtin.module` is put into one, unless
+        `allow_implicit_module` is false. Raises ParseError, and nothing else.
+        """
+        try:
+            return self._parse_whole_text(allow_implicit_module)
+        except ParseError:
+            raise
+        except RecursionError:
+            self.raise_error("nesting is too deep")
+        except MemoryError:
+            self.raise_error("there is not enough memory to read this")
+        except VerifyException as error:
+            self.raise_error(str(error))
+        except Exception as error:
+            self.raise_error(f"cannot read this: {type(error).__name__}: {error}")
+
+    def _parse_whole_text(self, allow_implicit_module: bool) -> ModuleOp:
+        operations: list[Operation] = []
+        while (kind := self._current_token.kind) is not MLIRTokenKind.EOF:
+            if kind in (MLIRTokenKind.HASH_IDENT, MLIRTokenKind.EXCLAMATION_IDENT):
+                self._parse_alias_def()
+            elif kind is MLIRTokenKind.FILE_METADATA_BEGIN:
+                self._parse_file_metadata_dictionary()
+            else:
+                operations.append(
+                    self.expect(
+                        self.parse_optional_operation,
+                        "expected operation name in quotes",
+                    )
+                )
+        self._refuse_undefined_values()
+        if len(operations) == 1 and isinstance(module := operations[0], ModuleOp):
+            return module
+        if not allow_implicit_module:
+            self.raise_error(
+                "source must contain a single top-level builtin.module, found: "
+                f"{len(operations)} operations",
+                0,
+            )
+        return ModuleOp(operations)
+
+    def _refuse_undefined_values(self) -> None:
+        for references in self.forward_ssa_references.values():
+            for reference in references.values():
+                self.raise_error(
+                    "use of undeclared SSA value name", self._first_seen[reference]
+                )
+
+    @override
+    def _parse_block(self) -> Block:
+        if self._current_token.kind is not MLIRTokenKind.CARET_IDENT:
+            self.raise_error("expected operation name in quotes")
+        return super()._parse_block()
+
+    # Operations
+
+    @override
+    def parse_operation(self) -> Operation:
+        """Read an operation, and remember where its name is."""
+        depth = len(self._names)
+        op = super().parse_operation()
+        self.locations[op] = self._names[depth]
+        del self._names[depth:]
+        return op
+
+    @override
+    def _parse_op_result_list(self) -> list[tuple[Span, int]]:
+        results = super()._parse_op_result_list()
+        self._names.append(self._current_token.span)
+        return results
+
+    @override
+    def _get_op_by_name(self, name: str) -> type[Operation]:
+        op_type = self.ctx.get_optional_op(
+            name, dialect_stack=self._parser_state.dialect_stack
+        )
+        is_custom = not self._names[-1].content.startswith('"')
+        if op_type is None or (
+            issubclass(op_type, UnregisteredOp)
+            and (is_custom or self._is_own(name))
+        ):
+            self._refuse_operation(name, is_custom)
+        return op_type
+
+    def _refuse_operation(self, name: str, is_custom: bool) -> NoReturn:
+        dialect, dot, _ = name.partition(".")
+        is_known = dialect in self.ctx.registered_dialect_names
+        if is_custom and not dot:
+            default = self._parser_state.dialect_stack[-1]
+            message = f"custom op '{name}' is unknown (tried '{default}.{name}' as well)"
+        elif is_custom and is_known:
+            message = f"custom op '{name}' is unknown"
+        elif is_custom:
+            message = f"Dialect `{dialect}' not found for custom op '{name}'"
+        elif is_known:
+            message = (
+                f"unregistered operation '{name}' found in dialect ('{dialect}') that "
+                "does not allow unknown operations"
+            )
+            if not self._is_own(name):
+                message += " (xDSL lacks it; use --allow-unregistered-dialect)"
+        else:
+            self.raise_error(
+                "operation being parsed with an unregistered dialect. If this is "
+                "intended, please use -allow-unregistered-dialect with the MLIR tool used"
+            )
+        self.raise_error(message, self._names[-1])
+
+    def _is_own(self, name: str) -> bool:
+        return (
+            name.startswith(f"{_OWN_DIALECT}.")
+            and _OWN_DIALECT in self.ctx.registered_dialect_names
+        )
+
+    # Values
+
+    @override
+    def resolve_operand(
+        self, operand: UnresolvedOperand, type: AttributeInvT
+    ) -> SSAValue[AttributeInvT]:
+        """
+        The value of that name.
+
+        Raises ParseError if it has another type where it is defined or was used before.
+        """
+        try:
+            value = super().resolve_operand(operand, type)
+        except ParseError:
+            self._refuse_operand_type(operand, type)
+            raise
+        if isinstance(value, ForwardDeclaredValue):
+            self._first_seen.setdefault(value, operand.span)
+        return value
+
+    def _refuse_operand_type(self, operand: UnresolvedOperand, type: Attribute) -> None:
+        """Raise ParseError if the value is known by another type."""
+        name, index = operand.operand_name, operand.index
+        prior: SSAValue | None
+        if name in self.ssa_values:
+            prior = dict(enumerate(self.ssa_values[name])).get(index)
+        else:
+            prior = self.forward_ssa_references[name].get(index)
+        if prior is None or prior.type == type:
+            return
+        raise MultipleSpansParseError(
+            operand.span,
+            f"use of value '%{name}' expects different type than prior uses: "
+            f"'{type}' vs '{prior.type}'",
+            None,
+            [(self._first_seen[prior], "prior use here")],
+        ) from None
+
+    @override
+    def _register_ssa_definition(
+        self, name: str, values: Sequence[SSAValue], span: Span
+    ) -> None:
+        for index, reference in self.forward_ssa_references.get(name, {}).items():
+            if index < len(values) and values[index].type != reference.type:
+                raise MultipleSpansParseError(
+                    span,
+                    f"definition of SSA value '%{name}#{index}' has type "
+                    f"'{values[index].type}'",
+                    None,
+                    [
+                        (
+                            self._first_seen[reference],
+                            f"previously used here with type '{reference.type}'",
+                        )
+                    ],
+                )
+        super()._register_ssa_definition(name, values, span)
+        self._first_seen.update(dict.fromkeys(values, span))
+
+    # Types and attributes
+
+    @override
+    def _parse_dialect_type_or_attribute_body(
+        self,
+        attr_name: str,
+        is_type: bool,
+        is_opaque: bool,
+        starting_opaque_pos: Position | None,
+    ) -> Attribute:
+        name_end = starting_opaque_pos
+        if name_end is None:
+            text = self.lexer.input.content
+            name_end = text.rfind(attr_name, 0, self.pos) + len(attr_name)
+        mnemonic = attr_name.partition(".")[2]
+        position = name_end - len(mnemonic)
+        if self._is_own(attr_name):
+            self._refuse_unknown_attribute(attr_name, mnemonic, is_type, position)
+        try:
+            return super()._parse_dialect_type_or_attribute_body(
+                attr_name, is_type, is_opaque, starting_opaque_pos
+            )
+        except VerifyException as error:
+            self.raise_error(str(error), position)
+
+    def _refuse_unknown_attribute(
+        self, name: str, mnemonic: str, is_type: bool, position: Position
+    ) -> None:
+        """Raise ParseError if our dialect has no such type or attribute."""
+        known = (
+            self.ctx.get_optional_type(name)
+            if is_type
+            else self.ctx.get_optional_attr(name)
+        )
+        if known is not None and not issubclass(known, UnregisteredAttr):
+            return
+        self.raise_error(
+            f"unknown quantized type {mnemonic}"
+            if is_type
+            else f"dialect '{_OWN_DIALECT}' provides no attribute parsing hook",
+            position,
+        )
+
+    @override
+    def parse_shape_dimension(self, allow_dynamic: bool = True) -> int:
+        """One dimension of a shape: ParseError if it does not fit 64 bits."""
+        position = self.pos
+        dimension = super().parse_shape_dimension(allow_dynamic)
+        if dimension > MAX_DIMENSION:
+            self.raise_error("invalid dimension", position)
+        return dimension
+
+    @override
+    def _parse_memref_attrs(self) -> MemRefType | UnrankedMemRefType:
+        start = self.pos
+        type = super()._parse_memref_attrs()
+        if self._is_own(type.element_type.name):
+            self._resume_from(start)
+            if self.parse_optional_punctuation("*") or self.parse_dimension_list():
+                self.parse_shape_delimiter()
+            self.raise_error("invalid memref element type")
+        return type
+
+    @override
+    def _parse_vector_attrs(self) -> VectorType[Attribute]:
+        start = self.pos
+        type = cast(VectorType[Attribute], super()._parse_vector_attrs())
+        if self._is_own(type.element_type.name):
+            self.raise_error(
+                "failed to verify 'elementType': VectorElementTypeInterface instance",
+                self.lexer.input.content.rfind("vector", 0, start),
+            )
+        return type
+
+    @override
+    def _parse_complex_attrs(self) -> ComplexType:
+        position = self.pos
+        element_type = self.parse_type()
+        if not _COMPLEX_ELEMENT.verifies(element_type):
+            self.raise_error("invalid element type for complex", position)
+        return ComplexType(element_type)
+
+    # Dense constants
+
+    @override
+    def parse_dense_int_or_fp_elements_attr(
+        self, type: RankedStructure[AnyDenseElement] | None
+    ) -> DenseIntOrFPElementsAttr[Any]:
+        """
+        Read the literal of a dense attribute, and its type unless that is given.
+
+        The element of a splat is packed once and its bytes are repeated. Above
+        MAX_REPEATED_ELEMENTS they are not: `data` is then that of a single element,
+        which prints as the same splat, and `len(attr)` is 1. Raises ParseError.
+        """
+        match = _IGNORED.match(self.lexer.input.content, self.lexer.pos)
+        at = match.end() if match else self.lexer.pos
+        if _ONE_HEX_ELEMENT.match(self.lexer.input.content, at):
+            return self._parse_short_hex(type)
+        if self.lexer.input.at(at) in ("[", ">", '"'):
+            return super().parse_dense_int_or_fp_elements_attr(type)
+        return self._parse_splat(type)
+
+    def _parse_splat(
+        self, type: RankedStructure[AnyDenseElement] | None
+    ) -> DenseIntOrFPElementsAttr[Any]:
+        self.parse_punctuation("<", " in dense attribute")
+        literal = self._parse_tensor_literal_element()
+        type = self._parse_rest_of_dense(type)
+        value = literal.to_type(self, type.element_type)
+        single = DenseIntOrFPElementsAttr.from_list(
+            TensorType(type.element_type, [1]), cast(Sequence[int], [value])
+        )
+        return self._repeat(single.data.data, type)
+
+    def _parse_short_hex(
+        self, type: RankedStructure[AnyDenseElement] | None
+    ) -> DenseIntOrFPElementsAttr[Any]:
+        self.parse_punctuation("<", " in dense attribute")
+        data = bytes.fromhex(self.parse_str_literal()[2:])
+        type = self._parse_rest_of_dense(type)
+        size, count = type.element_type.compile_time_size, math.prod(type.get_shape())
+        if len(data) == size:
+            return self._repeat(data, type)
+        if len(data) != size * count:
+            self.raise_error(
+                f"Shape mismatch in dense literal. Expected {count} elements from the "
+                f"type, but got {len(data) // size} elements."
+            )
+        return DenseIntOrFPElementsAttr(type, BytesAttr(data))
+
+    def _parse_rest_of_dense(
+        self, type: RankedStructure[AnyDenseElement] | None
+    ) -> RankedStructure[AnyDenseElement]:
+        self.parse_punctuation(">", " in dense attribute")
+        if type is not None:
+            return type
+        self.parse_punctuation(":", " in dense attribute")
+        return self._parse_dense_literal_type()
+
+    def _repeat(
+        self, element: bytes, type: RankedStructure[AnyDenseElement]
+    ) -> DenseIntOrFPElementsAttr[Any]:
+        count = math.prod(type.get_shape())
+        if count > MAX_REPEATED_ELEMENTS:
+            count = 1
+        return DenseIntOrFPElementsAttr(type, BytesAttr(element * count))

@@ -1,0 +1,53 @@
+"""
+What qdialect adds to xDSL, and the plug-in that makes it known to `xdsl-opt`.
+
+Importing this module imports neither the dialect nor the passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl import dialects as xdsl_dialects
+from xdsl import transforms as xdsl_transforms
+from xdsl.ir import Dialect
+from xdsl.passes import ModulePass
+from xdsl.universe import Universe
+
+
+def get_all_dialects() -> dict[str, Callable[[], Dialect]]:
+    """The dialects by name, each made when it is called for."""
+
+    def get_quant() -> Dialect:
+        from qdialect.dialects.quant import Quant
+
+        return Quant
+
+    return {"quant": get_quant}
+
+
+def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
+    """The passes by name, each made when it is called for."""
+
+    def get_fold_quant_shapes() -> type[ModulePass]:
+        from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
+
+        return FoldQuantShapesPass
+
+    return {"fold-quant-shapes": get_fold_quant_shapes}
+
+
+# xDSL refuses to start if two plug-ins have a name in common, so what it may itself have
+# one day is left to it.
+QDIALECT_UNIVERSE = Universe(
+    all_dialects={
+        name: factory
+        for name, factory in get_all_dialects().items()
+        if name not in xdsl_dialects.get_all_dialects()
+    },
+    all_passes={
+        name: factory
+        for name, factory in get_all_passes().items()
+        if name not in xdsl_transforms.get_all_passes()
+    },
+)
