@@ -84,9 +84,7 @@ class ShapeOpFolder:
         return MovedConstant(values, tuple(sources))
 
     def _is_left(self, op: Operation) -> bool:
-        return not isinstance(op, ShapeOp) or not (
-            op in self.moved or op.result in self.equal
-        )
+        return not isinstance(op, ShapeOp) or not (op in self.moved or op.result in self.equal)
 
     def _write_constants(self) -> list[Operation]:
         """Write the constants that ops which are left use: these ops."""
@@ -94,9 +92,7 @@ class ShapeOpFolder:
         for op in self.visited:
             if self._is_left(op):
                 continue
-            left = [
-                use.operation for use in op.result.uses if self._is_left(use.operation)
-            ]
+            left = [use.operation for use in op.result.uses if self._is_left(use.operation)]
             users |= dict.fromkeys(left)
             owner = self.equal.get(op.result, op.result).owner
             if left and isinstance(owner, ShapeOp) and owner in self.moved:

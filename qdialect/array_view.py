@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -99,7 +99,7 @@ class ArrayView:
     @property
     def _dimensions(self) -> list[range]:
         ends = list(accumulate(self.groups, initial=0))
-        return [range(*bounds) for bounds in zip(ends[:-1], ends[1:], strict=True)]
+        return [range(*bounds) for bounds in pairwise(ends)]
 
     @property
     def _lengths(self) -> list[tuple[int, ...]]:
@@ -112,17 +112,13 @@ class ArrayView:
         if any(before != after for before, after in regrouping.groups):
             return None
         dimensions: list[tuple[int, ...]] = []
-        for lengths, factors in zip(
-            self._lengths, regrouping.operand_factors, strict=True
-        ):
+        for lengths, factors in zip(self._lengths, regrouping.operand_factors, strict=True):
             inner = regroup(lengths, factors)
             if any(before != after for before, after in inner.groups):
                 return None
             dimensions += inner.result_factors
         counts = iter(map(len, dimensions))
-        groups = tuple(
-            sum(next(counts) for _ in factors) for factors in regrouping.result_factors
-        )
+        groups = tuple(sum(next(counts) for _ in factors) for factors in regrouping.result_factors)
         lengths = [length for factor in dimensions for length in factor]
         if len(lengths) > MAX_RANK:
             return None

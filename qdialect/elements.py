@@ -11,9 +11,8 @@ from __future__ import annotations
 import binascii
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +26,7 @@ from xdsl.dialects.builtin import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
-from qdialect.movement import Splat, Values, as_view
+from qdialect.movement import Elements, Splat, Values, as_view
 
 DenseElementsAttr = DenseIntOrFPElementsAttr[IntegerType]
 
@@ -44,7 +43,7 @@ def element_dtype(type: IntegerType) -> np.dtype[Any]:
     return np.dtype(f"<{kind}{type.compile_time_size}")
 
 
-def elements_of(attribute: DenseElementsAttr) -> Values:
+def elements_of(attribute: DenseElementsAttr) -> Elements:
     """
     The elements of `attribute`, of the dtype of its element type and of its shape.
 
@@ -120,7 +119,7 @@ class DenseLiteral:
         position = parser.pos
         parser.parse_keyword("dense")
         # Long text is not for the lexer, which copies and checks it several times.
-        content = cast(str, parser.lexer.input.content)
+        content = parser.lexer.input.content
         if (opening := _HEX_LITERAL.match(content, parser.pos)) is not None:
             end = content.find('"', opening.end())
             try:
@@ -138,9 +137,7 @@ class DenseLiteral:
         parser.parse_punctuation(">")
         return cls(position, elements, shape)
 
-    def to_values(
-        self, parser: Parser, type: IntegerType, shape: tuple[int, ...]
-    ) -> Values:
+    def to_values(self, parser: Parser, type: IntegerType, shape: tuple[int, ...]) -> Elements:
         """
         The elements of a tensor of static `shape`, of the dtype of `type`.
 
@@ -156,9 +153,7 @@ class DenseLiteral:
                 )
             return values
         if not self.data and math.prod(shape):
-            parser.raise_error(
-                "expected at least one element in the dense literal", self.position
-            )
+            parser.raise_error("expected at least one element in the dense literal", self.position)
         if self.shape is not None and self.shape != shape:
             parser.raise_error(
                 f"inferred shape of elements literal ({list(self.shape)}) does not match "
@@ -169,8 +164,7 @@ class DenseLiteral:
         for value in (min(self.data, default=0), max(self.data, default=0)):
             if not least <= value <= greatest:
                 parser.raise_error(
-                    f"element {value} is outside the storage range "
-                    f"[{least}, {greatest}]",
+                    f"element {value} is outside the storage range [{least}, {greatest}]",
                     self.position,
                 )
         values = np.array(self.data, dtype=element_dtype(type))
@@ -185,9 +179,7 @@ def _parse_list(parser: Parser, elements: list[int]) -> tuple[int, ...] | None:
     def parse_item() -> tuple[int, ...]:
         return _parse_list(parser, elements) or ()
 
-    items = parser.parse_optional_comma_separated_list(
-        parser.Delimiter.SQUARE, parse_item
-    )
+    items = parser.parse_optional_comma_separated_list(parser.Delimiter.SQUARE, parse_item)
     if items is None:
         position = parser.pos
         value = parser.parse_optional_integer()
@@ -196,15 +188,11 @@ def _parse_list(parser: Parser, elements: list[int]) -> tuple[int, ...] | None:
         elements.append(value)
         return None
     if items and items.count(items[0]) != len(items):
-        parser.raise_error(
-            "tensor literal is invalid; ranks are not consistent between elements"
-        )
+        parser.raise_error("tensor literal is invalid; ranks are not consistent between elements")
     return (len(items), *items[0]) if items else (0,)
 
 
-def _from_mlir_bytes(
-    data: bytes, type: IntegerType, shape: tuple[int, ...]
-) -> Values | None:
+def _from_mlir_bytes(data: bytes, type: IntegerType, shape: tuple[int, ...]) -> Elements | None:
     """The elements that MLIR's hexadecimal text means, None if their number is wrong."""
     count, dtype = math.prod(shape), element_dtype(type)
     raw = np.frombuffer(data, dtype=np.uint8)
@@ -243,7 +231,7 @@ def _mlir_bytes(values: NDArray[Any], type: IntegerType) -> bytes:
     return raw[:, : (width + 7) // 8].tobytes()
 
 
-def print_dense(printer: Printer, values: Values, type: IntegerType) -> None:
+def print_dense(printer: Printer, values: Elements, type: IntegerType) -> None:
     """Print `dense<...>` without a type, as MLIR does."""
     printer.print_string("dense<")
     if not math.prod(values.shape):

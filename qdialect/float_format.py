@@ -160,7 +160,8 @@ class FloatFormat:
             # A leading one is not stored: added, it carries into the exponent, which
             # counts from one for the numbers that have it.
             bits = ((exponent - self.last_place) << fraction_bits) + significand
-            bits -= not has_zero
+            if not has_zero:
+                bits -= 1
         elif math.isinf(number):
             bits = all_exponent
         elif self.specials is Specials.INFINITIES_AND_NANS:
@@ -287,9 +288,7 @@ FLOAT_FORMATS: Mapping[str, FloatFormat] = MappingProxyType(
         for float_format in (
             FloatFormat("f16", 5, 11, -24, 65504.0, dtype=np.float16),
             FloatFormat("bf16", 8, 8, -133, float.fromhex("0x1.fep127")),
-            FloatFormat(
-                "f32", 8, 24, -149, float.fromhex("0x1.fffffep127"), dtype=np.float32
-            ),
+            FloatFormat("f32", 8, 24, -149, float.fromhex("0x1.fffffep127"), dtype=np.float32),
             FloatFormat("f64", 11, 53, -1074, sys.float_info.max),
             FloatFormat("f80", 15, 64, -16445, math.inf),
             FloatFormat("f128", 15, 113, -16494, math.inf),

@@ -76,9 +76,7 @@ class Splat:
     def __getitem__(self, slices: tuple[slice, ...], /) -> Splat:
         """The elements in `slices`, one per axis."""
         lengths = zip(slices, self.shape, strict=True)
-        return Splat(
-            self.value, tuple(len(range(n)[positions]) for positions, n in lengths)
-        )
+        return Splat(self.value, tuple(len(range(n)[positions]) for positions, n in lengths))
 
     def __array_function__(
         self,
@@ -102,9 +100,7 @@ def _broadcast_splat(splat: Splat, shape: Sequence[int]) -> Splat:
     return Splat(splat.value, tuple(shape))
 
 
-def _pad_splat(
-    splat: Splat, pad_width: Sequence[tuple[int, int]], mode: str = "edge"
-) -> Splat:
+def _pad_splat(splat: Splat, pad_width: Sequence[tuple[int, int]], mode: str = "edge") -> Splat:
     lengths = zip(splat.shape, pad_width, strict=True)
     return Splat(splat.value, tuple(low + n + high for n, (low, high) in lengths))
 
@@ -115,8 +111,11 @@ _SPLAT_FUNCTIONS: dict[Callable[..., Any], Callable[..., Splat]] = {
     np.pad: _pad_splat,
 }
 
-Values = NDArray[Any] | ArrayView | Splat
-"""The elements of a constant."""
+Elements = NDArray[Any] | Splat
+"""The elements of a constant, as it holds them."""
+
+Values = Elements | ArrayView
+"""Elements on the move."""
 
 
 def as_view(values: Values) -> ArrayView:
@@ -142,9 +141,7 @@ class Movement(ABC):
         Lengths may be DYNAMIC. Raises MovementError if there is no such movement.
         """
 
-    def keeps_splats(
-        self, operands: Sequence[Splat], parameters: QuantizationParameters
-    ) -> bool:
+    def keeps_splats(self, operands: Sequence[Splat], parameters: QuantizationParameters) -> bool:
         """Whether operands that are splats move to a splat that has `parameters`."""
         return True
 
@@ -165,7 +162,7 @@ class Movement(ABC):
 
 @dataclass(frozen=True)
 class Transpose(Movement):
-    """`result[i0, i1, ...] = operand[...]`, where axis `k` of the result is axis `permutation[k]`."""
+    """Axis `k` of the result is axis `permutation[k]` of the operand."""
 
     permutation: tuple[int, ...]
 
@@ -208,8 +205,7 @@ class Reshape(Movement):
             return self.shape
         if math.prod(operand) != math.prod(self.shape):
             raise MovementError(
-                f"{math.prod(operand)} elements cannot be reshaped to "
-                f"{math.prod(self.shape)}"
+                f"{math.prod(operand)} elements cannot be reshaped to {math.prod(self.shape)}"
             )
         return self.shape
 
@@ -234,20 +230,13 @@ class Slice(Movement):
         return operand[
             tuple(
                 slice(offset, offset + size * stride, stride)
-                for offset, size, stride in zip(
-                    self.offsets, self.sizes, self.strides, strict=True
-                )
+                for offset, size, stride in zip(self.offsets, self.sizes, self.strides, strict=True)
             )
         ]
 
     def result_shape(self, *operands: Shape) -> Shape:
         (operand,) = operands
-        if (
-            not len(self.offsets)
-            == len(self.sizes)
-            == len(self.strides)
-            == len(operand)
-        ):
+        if not len(self.offsets) == len(self.sizes) == len(self.strides) == len(operand):
             raise MovementError(
                 f"{len(self.offsets)} offsets, {len(self.sizes)} sizes and "
                 f"{len(self.strides)} strides do not fit {len(operand)} axes"
@@ -286,10 +275,7 @@ class Slice(Movement):
                 )
             ),
             self.sizes,
-            tuple(
-                outer * inner
-                for outer, inner in zip(first.strides, self.strides, strict=True)
-            ),
+            tuple(outer * inner for outer, inner in zip(first.strides, self.strides, strict=True)),
         )
 
 
@@ -325,12 +311,8 @@ class Concat(Movement):
     def is_identity(self, *operands: Shape) -> bool:
         return len(operands) == 1
 
-    def keeps_splats(
-        self, operands: Sequence[Splat], parameters: QuantizationParameters
-    ) -> bool:
-        return (
-            len({operand.value for operand in operands if 0 not in operand.shape}) < 2
-        )
+    def keeps_splats(self, operands: Sequence[Splat], parameters: QuantizationParameters) -> bool:
+        return len({operand.value for operand in operands if 0 not in operand.shape}) < 2
 
 
 @dataclass(frozen=True)
@@ -403,12 +385,8 @@ class Reverse(Movement):
 
     def result_shape(self, *operands: Shape) -> Shape:
         (operand,) = operands
-        if len(set(self.dims)) != len(self.dims) or not set(self.dims) <= set(
-            range(len(operand))
-        ):
-            raise MovementError(
-                f"dims {list(self.dims)} are not different axes of {len(operand)}"
-            )
+        if len(set(self.dims)) != len(self.dims) or not set(self.dims) <= set(range(len(operand))):
+            raise MovementError(f"dims {list(self.dims)} are not different axes of {len(operand)}")
         return operand
 
     def is_identity(self, *operands: Shape) -> bool:
@@ -453,13 +431,11 @@ class Pad(Movement):
             for low, length, high in zip(self.low, operand, self.high, strict=True)
         )
 
-    def keeps_splats(
-        self, operands: Sequence[Splat], parameters: QuantizationParameters
-    ) -> bool:
+    def keeps_splats(self, operands: Sequence[Splat], parameters: QuantizationParameters) -> bool:
         (operand,) = operands
         return all(
-            (zero_points == operand.value).all()
-            for _, zero_points in self.padding(parameters)
+            (padded.cut_zero_points == operand.value).all()
+            for _, padded in self.padding(parameters)
         )
 
     def move_views(
@@ -469,19 +445,18 @@ class Pad(Movement):
         padded = np.empty(parameters.shape, dtype=array.dtype)
         inside = zip(self.low, array.shape, strict=True)
         padded[tuple(slice(low, low + length) for low, length in inside)] = array
-        for region, zero_points in self.padding(parameters):
-            padded[region] = zero_points
+        for region, region_parameters in self.padding(parameters):
+            _, padded[region] = region_parameters.expand()
         return ArrayView.of(padded)
 
     def padding(
         self, parameters: QuantizationParameters
-    ) -> list[tuple[tuple[slice, ...], NDArray[np.int64]]]:
+    ) -> list[tuple[tuple[slice, ...], QuantizationParameters]]:
         """
-        The new positions of a result that has `parameters`, as disjoint regions.
-
-        Each comes with its zero points (int64), of a shape that broadcasts to the region.
+        The new positions of a result that has `parameters`: disjoint regions, and what
+        their elements read.
         """
-        regions: list[tuple[tuple[slice, ...], NDArray[np.int64]]] = []
+        regions: list[tuple[tuple[slice, ...], QuantizationParameters]] = []
         shape = parameters.shape
         inside = [
             slice(low, length - high)
@@ -492,12 +467,10 @@ class Pad(Movement):
             for edge in (slice(0, low), slice(shape[axis] - high, shape[axis])):
                 region = (*inside[:axis], edge, *whole)
                 if all(positions.start < positions.stop for positions in region):
-                    _, zero_points = parameters[region].expand()
-                    regions.append((region, zero_points))
+                    regions.append((region, parameters[region]))
         return regions
 
     def is_identity(self, *operands: Shape) -> bool:
-        (operand,) = operands
         return not any(self.low) and not any(self.high)
 
     def after(self, first: Movement) -> Movement | None:
@@ -526,8 +499,6 @@ class Take(Movement):
             raise MovementError(f"axis {self.axis} is not one of {len(operand)} axes")
         length = operand[self.axis]
         for index in self.indices:
-            if index < 0 or length not in (DYNAMIC,) and index >= length:
-                raise MovementError(
-                    f"index {index} is not in axis {self.axis} of length {length}"
-                )
+            if index < 0 or (length != DYNAMIC and index >= length):
+                raise MovementError(f"index {index} is not in axis {self.axis} of length {length}")
         return (*operand[: self.axis], len(self.indices), *operand[self.axis + 1 :])

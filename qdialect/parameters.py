@@ -16,7 +16,7 @@ number of runs and never on the number of elements.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, SupportsIndex
@@ -149,8 +149,7 @@ class QuantizationParameters:
             int(np.searchsorted(ends, position, side="right"))
             for ends, position in zip(self.ends, index, strict=True)
         )
-        scales, zero_points = self._meaning
-        return Slot(float(scales[runs]), int(zero_points[runs]))
+        return Slot(float(self.rounded_scales[runs]), int(self.cut_zero_points[runs]))
 
     def expand(self) -> tuple[FloatArray, IntArray]:
         """
@@ -158,7 +157,7 @@ class QuantizationParameters:
 
         Both broadcast to the tensor's shape: an axis of one run has length one.
         """
-        scales, zero_points = self._meaning
+        scales, zero_points = self.rounded_scales, self.cut_zero_points
         for axis, ends in enumerate(self.ends):
             if len(ends) > 1:
                 slots = self.axis_slots(axis)
@@ -167,14 +166,20 @@ class QuantizationParameters:
         return scales, zero_points
 
     @cached_property
-    def _meaning(self) -> tuple[FloatArray, IntArray]:
-        return self.expressed.round(self.scales), self.storage.wrap(self.zero_points)
+    def rounded_scales(self) -> FloatArray:
+        """What the scales mean: float64, rounded to the expressed type."""
+        return self.expressed.round(self.scales)
 
     @cached_property
-    def _meaning_bits(self) -> tuple[IntArray, IntArray]:
-        """What is compared: -0.0 is not 0.0, and a NaN is itself."""
-        scales, zero_points = self._meaning
-        return np.ascontiguousarray(scales).view(np.int64), zero_points
+    def cut_zero_points(self) -> IntArray:
+        """What the zero points mean: int64, cut to the storage width."""
+        return self.storage.wrap(self.zero_points)
+
+    @cached_property
+    def _meaning(self) -> tuple[IntArray, IntArray]:
+        """What is compared. Scales by their bits: -0.0 is not 0.0, and NaN is itself."""
+        scales = np.require(self.rounded_scales, requirements="C")
+        return scales.view(np.int64), self.cut_zero_points
 
     # Movements, by numpy's names and with numpy's meaning
 
@@ -241,8 +246,13 @@ class QuantizationParameters:
         kwargs: dict[str, Any],
     ) -> Any:
         """Dispatch numpy's functions: https://numpy.org/neps/nep-0018-array-function-protocol.html."""
-        implementation = _ARRAY_FUNCTIONS.get(func)
-        return implementation(*args, **kwargs) if implementation else NotImplemented
+        if func is np.concatenate:
+            return self._concatenate(*args, **kwargs)
+        if func is np.broadcast_to:
+            return self._broadcast_to(*args[1:], **kwargs)
+        if func is np.pad:
+            return self._pad(*args[1:], **kwargs)
+        return NotImplemented
 
     # Comparing, by meaning
 
@@ -262,9 +272,7 @@ class QuantizationParameters:
             for length, block in zip(coarse.shape, coarse.block_sizes, strict=True)
         ]
         _check_slots(math.prod(counts))
-        for axis, (block, count) in enumerate(
-            zip(coarse.block_sizes, counts, strict=True)
-        ):
+        for axis, (block, count) in enumerate(zip(coarse.block_sizes, counts, strict=True)):
             ends = np.arange(1, count + 1, dtype=np.int64) * block
             coarse = coarse._refine(axis, ends)
         return coarse
@@ -277,8 +285,7 @@ class QuantizationParameters:
     def slot_index(self, index: Sequence[int]) -> tuple[int, ...]:
         """The block, on each axis, that the element at `index` is in."""
         return tuple(
-            position // block
-            for position, block in zip(index, self.block_sizes, strict=True)
+            position // block for position, block in zip(index, self.block_sizes, strict=True)
         )
 
     def first_difference(self, other: QuantizationParameters) -> tuple[int, ...] | None:
@@ -298,9 +305,7 @@ class QuantizationParameters:
             while differs - same > 1:
                 middle = (same + differs) // 2
                 prefix = slice(same, middle)
-                if mine._slice_axis(axis, prefix)._means_same(
-                    theirs._slice_axis(axis, prefix)
-                ):
+                if mine._slice_axis(axis, prefix)._means_same(theirs._slice_axis(axis, prefix)):
                     same = middle
                 else:
                     differs = middle
@@ -314,7 +319,7 @@ class QuantizationParameters:
             return True
         mine, theirs = self.simplify(), other.simplify()
         return all(map(np.array_equal, mine.ends, theirs.ends)) and all(
-            map(np.array_equal, mine._meaning_bits, theirs._meaning_bits)
+            map(np.array_equal, mine._meaning, theirs._meaning)
         )
 
     @cached_property
@@ -327,16 +332,14 @@ class QuantizationParameters:
             if len(ends) == 1:
                 continue
             differs = np.zeros(len(ends) - 1, dtype=np.bool_)
-            for bits in merged._meaning_bits:
+            for bits in merged._meaning:
                 along = np.moveaxis(bits, axis, 0).reshape(len(ends), -1)
                 differs |= (along[1:] != along[:-1]).any(axis=1)
             if not differs.all():
                 # The first of equal spellings is kept.
                 is_first = np.append(True, differs)
                 is_last = np.append(differs, True)
-                merged = merged._with_axis(
-                    axis, ends[is_last], np.flatnonzero(is_first)
-                )
+                merged = merged._with_axis(axis, ends[is_last], np.flatnonzero(is_first))
         return merged
 
     # Building blocks
@@ -402,9 +405,7 @@ class QuantizationParameters:
         rows, columns = np.divmod(ends[:-1], inner)
         inside = columns > 0
         # A run that ends inside a row sets that row apart from both of its neighbours.
-        row_ends = np.unique(
-            np.concatenate((rows, rows[inside] + 1, np.array([outer])))
-        )
+        row_ends = np.unique(np.concatenate((rows, rows[inside] + 1, np.array([outer]))))
         row_ends = row_ends[row_ends > 0]
         column_ends = np.unique(np.append(columns[inside], inner))
         _check_slots(self.scales.size // len(ends) * len(row_ends) * len(column_ends))
@@ -452,71 +453,58 @@ class QuantizationParameters:
         runs = np.searchsorted(self.ends[axis], ends - 1, side="right")
         return self._with_axis(axis, ends, runs)
 
+    @staticmethod
+    def _concatenate(
+        parts: Sequence[QuantizationParameters], axis: SupportsIndex = 0
+    ) -> QuantizationParameters:
+        axis = int(axis)
+        first = parts[0]
+        # Elements that do not exist read nothing.
+        parts = [part for part in parts if part.shape[axis]] or [first]
+        for other in range(first.ndim):
+            if other != axis:
+                ends = np.unique(np.concatenate([part.ends[other] for part in parts]))
+                parts = [part._refine(other, ends) for part in parts]
+        lengths = np.array([part.shape[axis] for part in parts])
+        offsets = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(lengths)[:-1]))
+        ends = np.concatenate(
+            [part.ends[axis] + offset for part, offset in zip(parts, offsets, strict=True)]
+        )
+        _check_slots(sum(part.scales.size for part in parts))
+        return replace(
+            parts[0],
+            ends=(*parts[0].ends[:axis], ends, *parts[0].ends[axis + 1 :]),
+            scales=np.concatenate([part.scales for part in parts], axis=axis),
+            zero_points=np.concatenate([part.zero_points for part in parts], axis=axis),
+        )
+
+    def _broadcast_to(self, shape: Sequence[int]) -> QuantizationParameters:
+        new_axes = len(shape) - self.ndim
+        ends = [np.ones(1, dtype=np.int64)] * new_axes + list(self.ends)
+        for axis, length in enumerate(shape):
+            if ends[axis][-1] == 1:
+                ends[axis] = np.array([length], dtype=np.int64)
+            elif ends[axis][-1] != length:
+                raise ValueError(f"cannot broadcast {self.shape} to {tuple(shape)}")
+        return self._with(tuple(ends), lambda slots: slots.reshape((1,) * new_axes + slots.shape))
+
+    def _pad(
+        self,
+        pad_width: Sequence[tuple[int, int]],
+        mode: str = "constant",
+    ) -> QuantizationParameters:
+        if mode != "edge":
+            raise ValueError("new positions read the slot of the nearest edge: mode='edge'")
+        padded = list[IntArray]()
+        for ends, (low, high) in zip(self.ends, pad_width, strict=True):
+            ends = ends + low
+            ends[-1] += high
+            padded.append(ends)
+        return replace(self, ends=tuple(padded))
+
 
 def _check_slots(count: int) -> None:
     if count > MAX_SLOTS:
         raise TooManySlotsError(
             f"the result needs {count} slots, and at most {MAX_SLOTS} are written out"
         )
-
-
-def _concatenate(
-    parts: Sequence[QuantizationParameters], axis: SupportsIndex = 0
-) -> QuantizationParameters:
-    axis = int(axis)
-    first = parts[0]
-    # Elements that do not exist read nothing.
-    parts = [part for part in parts if part.shape[axis]] or [first]
-    for other in range(first.ndim):
-        if other != axis:
-            ends = np.unique(np.concatenate([part.ends[other] for part in parts]))
-            parts = [part._refine(other, ends) for part in parts]
-    lengths = np.array([part.shape[axis] for part in parts])
-    offsets = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(lengths)[:-1]))
-    ends = np.concatenate(
-        [part.ends[axis] + offset for part, offset in zip(parts, offsets, strict=True)]
-    )
-    _check_slots(sum(part.scales.size for part in parts))
-    return replace(
-        parts[0],
-        ends=(*parts[0].ends[:axis], ends, *parts[0].ends[axis + 1 :]),
-        scales=np.concatenate([part.scales for part in parts], axis=axis),
-        zero_points=np.concatenate([part.zero_points for part in parts], axis=axis),
-    )
-
-
-def _broadcast_to(
-    parameters: QuantizationParameters, shape: Sequence[int]
-) -> QuantizationParameters:
-    new_axes = len(shape) - parameters.ndim
-    ends = [np.ones(1, dtype=np.int64)] * new_axes + list(parameters.ends)
-    for axis, length in enumerate(shape):
-        if ends[axis][-1] == 1:
-            ends[axis] = np.array([length], dtype=np.int64)
-        elif ends[axis][-1] != length:
-            raise ValueError(f"cannot broadcast {parameters.shape} to {tuple(shape)}")
-    return parameters._with(
-        tuple(ends), lambda slots: slots.reshape((1,) * new_axes + slots.shape)
-    )
-
-
-def _pad(
-    parameters: QuantizationParameters,
-    pad_width: Sequence[tuple[int, int]],
-    mode: str = "constant",
-) -> QuantizationParameters:
-    if mode != "edge":
-        raise ValueError("new positions read the slot of the nearest edge: mode='edge'")
-    padded = list[IntArray]()
-    for ends, (low, high) in zip(parameters.ends, pad_width, strict=True):
-        ends = ends + low
-        ends[-1] += high
-        padded.append(ends)
-    return replace(parameters, ends=tuple(padded))
-
-
-_ARRAY_FUNCTIONS: dict[Callable[..., Any], Callable[..., QuantizationParameters]] = {
-    np.concatenate: _concatenate,
-    np.broadcast_to: _broadcast_to,
-    np.pad: _pad,
-}

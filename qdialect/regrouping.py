@@ -69,9 +69,7 @@ def regroup(operand_shape: Sequence[int], result_shape: Sequence[int]) -> Regrou
     return Regrouping(operand.by_axis(), tuple(reversed(groups)), result.by_axis())
 
 
-def _take_knot(
-    operand: _Factors, result: _Factors
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _take_knot(operand: _Factors, result: _Factors) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The shortest run of factors that has the same product on both sides."""
     mine, theirs = [operand.take(operand.left())], [result.take(result.left())]
     while (product := math.prod(mine)) != (other := math.prod(theirs)):

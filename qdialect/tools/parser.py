@@ -66,9 +66,7 @@ class LocatingParser(Parser):
     _first_seen: dict[SSAValue, Span]
     _names: list[Span]
 
-    def __init__(
-        self, ctx: Context, input: str | bytes, name: str = "<unknown>"
-    ) -> None:
+    def __init__(self, ctx: Context, input: str | bytes, name: str = "<unknown>") -> None:
         """Raises ParseError if the first token is malformed."""
         super().__init__(ctx, input, name)
         self.locations = WeakKeyDictionary()
@@ -126,9 +124,7 @@ class LocatingParser(Parser):
     def _refuse_undefined_values(self) -> None:
         for references in self.forward_ssa_references.values():
             for reference in references.values():
-                self.raise_error(
-                    "use of undeclared SSA value name", self._first_seen[reference]
-                )
+                self.raise_error("use of undeclared SSA value name", self._first_seen[reference])
 
     @override
     def _parse_block(self) -> Block:
@@ -155,13 +151,10 @@ class LocatingParser(Parser):
 
     @override
     def _get_op_by_name(self, name: str) -> type[Operation]:
-        op_type = self.ctx.get_optional_op(
-            name, dialect_stack=self._parser_state.dialect_stack
-        )
+        op_type = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
         is_custom = not self._names[-1].content.startswith('"')
         if op_type is None or (
-            issubclass(op_type, UnregisteredOp)
-            and (is_custom or self._is_own(name))
+            issubclass(op_type, UnregisteredOp) and (is_custom or self._is_own(name))
         ):
             self._refuse_operation(name, is_custom)
         return op_type
@@ -235,15 +228,12 @@ class LocatingParser(Parser):
         ) from None
 
     @override
-    def _register_ssa_definition(
-        self, name: str, values: Sequence[SSAValue], span: Span
-    ) -> None:
+    def _register_ssa_definition(self, name: str, values: Sequence[SSAValue], span: Span) -> None:
         for index, reference in self.forward_ssa_references.get(name, {}).items():
             if index < len(values) and values[index].type != reference.type:
                 raise MultipleSpansParseError(
                     span,
-                    f"definition of SSA value '%{name}#{index}' has type "
-                    f"'{values[index].type}'",
+                    f"definition of SSA value '%{name}#{index}' has type '{values[index].type}'",
                     None,
                     [
                         (
@@ -284,11 +274,7 @@ class LocatingParser(Parser):
         self, name: str, mnemonic: str, is_type: bool, position: Position
     ) -> None:
         """Raise ParseError if our dialect has no such type or attribute."""
-        known = (
-            self.ctx.get_optional_type(name)
-            if is_type
-            else self.ctx.get_optional_attr(name)
-        )
+        known = self.ctx.get_optional_type(name) if is_type else self.ctx.get_optional_attr(name)
         if known is not None and not issubclass(known, UnregisteredAttr):
             return
         self.raise_error(

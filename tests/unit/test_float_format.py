@@ -425,9 +425,7 @@ def test_text_of_doubles_reads_back(value: float):
 
 def mlir_opt(text: str) -> str:
     assert MLIR_OPT is not None
-    return subprocess.run(
-        [MLIR_OPT], input=text, capture_output=True, text=True, check=True
-    ).stdout
+    return subprocess.run([MLIR_OPT], input=text, capture_output=True, text=True, check=True).stdout
 
 
 def samples(known: FloatFormat, count: int) -> list[float]:
@@ -464,9 +462,7 @@ def texts(known: FloatFormat, values: list[float]) -> list[str]:
     return [known.to_text(value) for value in known.round(np.array(values)).tolist()]
 
 
-needs_mlir_opt = pytest.mark.skipif(
-    MLIR_OPT is None, reason="mlir-opt-22 is not installed"
-)
+needs_mlir_opt = pytest.mark.skipif(MLIR_OPT is None, reason="mlir-opt-22 is not installed")
 
 
 @needs_mlir_opt
@@ -476,9 +472,7 @@ def test_scales_are_those_of_mlir_opt(name: str):
     nans = [double(bits << 48 | 0x123) for bits in (0x7FF8, 0xFFF8, 0x7FF1, 0xFFFA)]
     values = samples(known, 25) + nans
     scales = ", ".join(f"0x{double_bits(value):016X}" for value in values)
-    printed = mlir_opt(
-        f"func.func private @f(!quant.uniform<i8:{name}:{{}}, {{{scales}}}>)"
-    )
+    printed = mlir_opt(f"func.func private @f(!quant.uniform<i8:{name}:{{}}, {{{scales}}}>)")
     start, end = printed.index("{}, {") + len("{}, {"), printed.rindex("}>)")
     assert texts(known, values) == printed[start:end].split(", ")
 
@@ -505,9 +499,7 @@ def test_calibrated_bounds_are_those_of_mlir_opt():
     values += [-value for value in values] + [0.0, -0.0, INF, -INF, NAN, -NAN]
     bounds = [f"0x{double_bits(value):016X}" for value in values]
     # No minimum is too large for a maximum that is NaN.
-    types = ", ".join(
-        f"!quant.calibrated<f32<{bound}:0x7FF8000000000000>>" for bound in bounds
-    )
+    types = ", ".join(f"!quant.calibrated<f32<{bound}:0x7FF8000000000000>>" for bound in bounds)
     printed = mlir_opt(f"func.func private @f({types})")
     found = re.findall("<f32<(.*?):", printed)
     assert texts(FLOAT_FORMATS["f64"], values) == found

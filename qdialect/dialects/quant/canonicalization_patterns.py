@@ -24,9 +24,7 @@ class FoldShapeOpOfConstants(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ShapeOp, rewriter: PatternRewriter, /) -> None:
         sources = [
-            operand.owner
-            for operand in op.operands
-            if isinstance(operand.owner, ConstantOp)
+            operand.owner for operand in op.operands if isinstance(operand.owner, ConstantOp)
         ]
         if len(sources) < len(op.operands):
             return

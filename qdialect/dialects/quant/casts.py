@@ -59,7 +59,7 @@ def _is_of_kind(type: Attribute, kind: str) -> bool:
     return isinstance(type, QuantizedType) or (
         kind == _INTEGERS_OR_QUANTIZED
         and isinstance(type, IntegerType)
-        and type.signedness.data is Signedness.SIGNLESS
+        and cast(IntegerType, type).signedness.data is Signedness.SIGNLESS
     )
 
 
@@ -81,13 +81,9 @@ def _verify_fits(quantized: QuantizedType, container: Attribute) -> None:
     if isinstance(container, TensorType):
         quantized.verify_fits(container.get_shape())
     elif not isinstance(container, UnrankedTensorType):
-        raise VerifyException(
-            f"scalar types may not use {granularity.value} quantization"
-        )
+        raise VerifyException(f"scalar types may not use {granularity.value} quantization")
     elif granularity is Granularity.SUB_CHANNEL:
-        raise VerifyException(
-            "tensor containing the sub-channel quantized type must be ranked"
-        )
+        raise VerifyException("tensor containing the sub-channel quantized type must be ranked")
 
 
 class CastOp(IRDLOperation, HasFolderInterface, ABC):
@@ -143,9 +139,7 @@ class CastOp(IRDLOperation, HasFolderInterface, ABC):
             quantized, UniformQuantizedType | AnyQuantizedType | CalibratedQuantizedType
         )
         if quantized.expressed_type != other:
-            raise VerifyException(
-                "expressed type in quantized type expected to match float type"
-            )
+            raise VerifyException("expressed type in quantized type expected to match float type")
 
     @override
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
@@ -204,6 +198,4 @@ class StorageCastOp(CastOp):
     @override
     def _verify_values(self, quantized: QuantizedType, other: Attribute) -> None:
         if not isinstance(quantized, StoredType) or quantized.storage_type != other:
-            raise VerifyException(
-                "storage type in quantized type expected to match integer type"
-            )
+            raise VerifyException("storage type in quantized type expected to match integer type")

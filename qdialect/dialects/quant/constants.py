@@ -41,7 +41,7 @@ from qdialect.elements import (
     integer_range,
     print_dense,
 )
-from qdialect.movement import Splat, Values
+from qdialect.movement import Elements, Splat, Values
 
 
 def element_type_of(type: UniformQuantizedType) -> IntegerType:
@@ -77,7 +77,7 @@ class ConstantOp(IRDLOperation, HasFolderInterface):
         super().__init__(result_types=[result_type], properties={"value": value})
 
     @property
-    def values(self) -> Values:
+    def values(self) -> Elements:
         """The storage integers: a read-only view, or a splat."""
         return elements_of(cast(DenseElementsAttr, self.value))
 
@@ -112,9 +112,7 @@ class ConstantOp(IRDLOperation, HasFolderInterface):
         values = np.asarray(values.value) if isinstance(values, Splat) else values
         if not values.size or (values.min() >= low and values.max() <= high):
             return
-        index = np.unravel_index(
-            int(np.argmax((values < low) | (values > high))), values.shape
-        )
+        index = np.unravel_index(int(np.argmax((values < low) | (values > high))), values.shape)
         raise VerifyException(
             f"'{self.name}' op element {list(map(int, index))} is {values[index]}, "
             f"outside the storage range [{low}, {high}]"

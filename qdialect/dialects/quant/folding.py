@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, cast
 
 from xdsl.ir import SSAValue
 
@@ -53,18 +53,14 @@ def simplified(op: ShapeOp, operands: Sequence[SSAValue]) -> ShapeOp | None:
     and used nowhere else, give it their own.
     """
     if isinstance(op, ConcatOp):
-        if _is_inlined(op):
-            return None
         movement, inputs = op.movement, _inline_concats(op, operands)
-        if len(inputs) == len(operands):
-            return None
+        is_same = _is_inlined(op) or len(inputs) == len(operands)
     else:
         movement, inputs = compose(op.movement, operands)
-        if inputs is operands:
-            return None
-    if op.result in inputs:
+        is_same = inputs is operands
+    if is_same or op.result in inputs:
         return None
-    new_op = op.of_movement(movement, inputs, op.result.type)
+    new_op = cast(type[ShapeOp], type(op)).of_movement(movement, inputs, op.result.type)
     new_op.attributes |= op.attributes
     return new_op
 
@@ -88,9 +84,7 @@ def _inline_concats(op: ConcatOp, operands: Sequence[SSAValue]) -> Sequence[SSAV
     return inputs
 
 
-def folded_constant(
-    op: ShapeOp, values: Values, sources: Sequence[ConstantOp]
-) -> ConstantOp:
+def folded_constant(op: ShapeOp, values: Values, sources: Sequence[ConstantOp]) -> ConstantOp:
     """
     The constant that `op` is: `values`, of the type that the op declares.
 

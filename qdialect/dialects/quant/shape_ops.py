@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Self, cast
+from typing import Any, Self
 
 from typing_extensions import override
 from xdsl.dialects.builtin import (
@@ -62,9 +62,7 @@ def infer_result_type(
     """
     types = [uniform_tensor(SSAValue.get(operand).type) for operand in operands]
     shape = movement.result_shape(*(type.get_shape() for type in types))
-    moved = movement(
-        *(type.element_type.parameters_on(type.get_shape()) for type in types)
-    )
+    moved = movement(*(type.element_type.parameters_on(type.get_shape()) for type in types))
     return TensorType(types[0].element_type.with_parameters(moved), shape)
 
 
@@ -74,9 +72,7 @@ def _integers(values: Sequence[int] | DenseArrayBase[I64]) -> DenseArrayBase[I64
     return DenseArrayBase.from_list(i64, values)
 
 
-class ShapeOp(
-    IRDLOperation, HasFolderInterface, HasCanonicalizationPatternsInterface, ABC
-):
+class ShapeOp(IRDLOperation, HasFolderInterface, HasCanonicalizationPatternsInterface, ABC):
     """Base of the shape ops."""
 
     result = result_def()
@@ -107,9 +103,7 @@ class ShapeOp(
                 try:
                     types.append(uniform_tensor(value.type))
                 except VerifyException as error:
-                    raise VerifyException(
-                        f"'{self.name}' op {end} #{number} {error}"
-                    ) from None
+                    raise VerifyException(f"'{self.name}' op {end} #{number} {error}") from None
         *operands, result = types
         try:
             verify_movement(self.movement_to, operands, result)
@@ -119,9 +113,7 @@ class ShapeOp(
     @override
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
         """`f(x) = x` and `g(f(x)) = x`, where nothing moves and the type is the same."""
-        value = unmoved_operand(
-            *compose(self.movement, self.operands), self.result.type
-        )
+        value = unmoved_operand(*compose(self.movement, self.operands), self.result.type)
         return None if value is None else (value,)
 
     @classmethod
@@ -175,8 +167,7 @@ class TransposeOp(UnaryShapeOp):
     permutation = prop_def(DenseArrayBase.constr(i64))
 
     assembly_format = (
-        "$input `permutation` `=` $permutation attr-dict "
-        "`:` type($input) `to` type($result)"
+        "$input `permutation` `=` $permutation attr-dict `:` type($input) `to` type($result)"
     )
 
     def __init__(
@@ -274,9 +265,7 @@ class SliceOp(UnaryShapeOp):
         """Raises what `infer_result_type` raises."""
         offsets, sizes, strides = map(_integers, (offsets, sizes, strides))
         if result_type is None:
-            movement = Slice(
-                offsets.get_values(), sizes.get_values(), strides.get_values()
-            )
+            movement = Slice(offsets.get_values(), sizes.get_values(), strides.get_values())
             result_type = infer_result_type(movement, [input])
         super().__init__(
             operands=[input],
@@ -319,9 +308,7 @@ class ConcatOp(ShapeOp):
     inputs = var_operand_def()
     dim = prop_def(IntegerAttr[I64])
 
-    assembly_format = (
-        "`dim` `(` $dim `)` $inputs attr-dict `:` functional-type($inputs, $result)"
-    )
+    assembly_format = "`dim` `(` $dim `)` $inputs attr-dict `:` functional-type($inputs, $result)"
 
     def __init__(
         self,
@@ -334,9 +321,7 @@ class ConcatOp(ShapeOp):
             dim = IntegerAttr(dim, i64)
         if result_type is None:
             result_type = infer_result_type(Concat(dim.value.data), inputs)
-        super().__init__(
-            operands=[inputs], result_types=[result_type], properties={"dim": dim}
-        )
+        super().__init__(operands=[inputs], result_types=[result_type], properties={"dim": dim})
 
     @override
     def movement_to(self, shape: Shape) -> Concat:
@@ -364,9 +349,7 @@ class BroadcastInDimOp(UnaryShapeOp):
 
     dims = prop_def(DenseArrayBase.constr(i64))
 
-    assembly_format = (
-        "$input `dims` `=` $dims attr-dict `:` type($input) `to` type($result)"
-    )
+    assembly_format = "$input `dims` `=` $dims attr-dict `:` type($input) `to` type($result)"
 
     def __init__(
         self,
@@ -379,14 +362,10 @@ class BroadcastInDimOp(UnaryShapeOp):
         dims = _integers(dims)
         if result_type is None:
             if shape is None:
-                raise ValueError(
-                    "quant.broadcast_in_dim needs a shape or a result type"
-                )
+                raise ValueError("quant.broadcast_in_dim needs a shape or a result type")
             movement = BroadcastInDim(dims.get_values(), tuple(shape))
             result_type = infer_result_type(movement, [input])
-        super().__init__(
-            operands=[input], result_types=[result_type], properties={"dims": dims}
-        )
+        super().__init__(operands=[input], result_types=[result_type], properties={"dims": dims})
 
     @override
     def movement_to(self, shape: Shape) -> BroadcastInDim:
@@ -415,9 +394,7 @@ class ReverseOp(UnaryShapeOp):
 
     dims = prop_def(DenseArrayBase.constr(i64))
 
-    assembly_format = (
-        "$input `dims` `=` $dims attr-dict `:` type($input) `to` type($result)"
-    )
+    assembly_format = "$input `dims` `=` $dims attr-dict `:` type($input) `to` type($result)"
 
     def __init__(
         self,
@@ -429,9 +406,7 @@ class ReverseOp(UnaryShapeOp):
         dims = _integers(dims)
         if result_type is None:
             result_type = infer_result_type(Reverse(dims.get_values()), [input])
-        super().__init__(
-            operands=[input], result_types=[result_type], properties={"dims": dims}
-        )
+        super().__init__(operands=[input], result_types=[result_type], properties={"dims": dims})
 
     @override
     def movement_to(self, shape: Shape) -> Reverse:
@@ -460,8 +435,7 @@ class PadOp(UnaryShapeOp):
     high = prop_def(DenseArrayBase.constr(i64))
 
     assembly_format = (
-        "$input `low` `=` $low `high` `=` $high attr-dict "
-        "`:` type($input) `to` type($result)"
+        "$input `low` `=` $low `high` `=` $high attr-dict `:` type($input) `to` type($result)"
     )
 
     def __init__(
@@ -491,7 +465,8 @@ class PadOp(UnaryShapeOp):
         quantized = type.element_type
         low, high = quantized.storage_type_min, quantized.storage_type_max
         parameters = quantized.parameters_on(type.get_shape())
-        for _, zero_points in self.movement.padding(parameters):
+        for _, padded in self.movement.padding(parameters):
+            zero_points = padded.cut_zero_points
             outside = zero_points[(zero_points < low) | (zero_points > high)]
             if outside.size:
                 raise VerifyException(

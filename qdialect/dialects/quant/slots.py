@@ -168,6 +168,13 @@ class Slots:
         return items[0]
 
     @cached_property
+    def scale_bounds(self) -> tuple[float, float]:
+        """The least and the greatest scale, of those that are numbers."""
+        return float(np.fmin.reduce(self.scales, axis=None)), float(
+            np.fmax.reduce(self.scales, axis=None)
+        )
+
+    @cached_property
     def has_nan(self) -> bool:
         """Whether a scale is not a number."""
         return bool(np.isnan(self.scales).any())
@@ -228,9 +235,7 @@ def read_slot_list(text: str) -> tuple[FloatArray, IntArray] | None:
         zero_points = np.zeros(scales.shape, dtype=np.int64)
         if has_zero_points:
             zero_text = re.sub(_SLOT, lambda slot: slot[2] or "0", text)
-            zero_points = np.array(
-                json.loads(zero_text.translate(_NESTING)), dtype=np.int64
-            )
+            zero_points = np.array(json.loads(zero_text.translate(_NESTING)), dtype=np.int64)
     except (ValueError, OverflowError, RecursionError):
         return None
     return scales, zero_points

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import struct
 from abc import ABC
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import NamedTuple, cast
@@ -33,7 +33,6 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
-from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from qdialect.dialects.quant.slots import Granularity, Slots, read_slot_list
 from qdialect.elements import integer_range
@@ -136,9 +135,7 @@ class StoredType(QuantizedType, ABC):
         least, greatest = integer_range(width, self.is_signed)
         low, high = self.storage_type_min, self.storage_type_max
         if not least <= low < high <= greatest:
-            raise VerifyException(
-                f"illegal storage min and storage max: ({low}:{high})"
-            )
+            raise VerifyException(f"illegal storage min and storage max: ({low}:{high})")
 
 
 @irdl_attr_definition
@@ -226,9 +223,7 @@ class UniformQuantizedType(StoredType):
         zero_point: int = 0,
     ) -> UniformQuantizedType:
         """All elements share one slot. Raises VerifyException."""
-        return cls.new(
-            (*storage, expressed_type, SlotsAttr(Slots.per_tensor(scale, zero_point)))
-        )
+        return cls.new((*storage, expressed_type, SlotsAttr(Slots.per_tensor(scale, zero_point))))
 
     @classmethod
     def per_axis(
@@ -261,19 +256,20 @@ class UniformQuantizedType(StoredType):
 
         Scales are rounded to the expressed type. Raises VerifyException.
         """
-        _verify_scales(scales, expressed_type)
+        expressed = FLOAT_FORMATS[expressed_type.name]
+        # Rounding may bring a scale back into the range.
+        for scale in _illegal_scales(scales, expressed):
+            raise VerifyException(_scale_message(float(scale), expressed))
         slots = Slots.sub_channel(
             blocks,
             scales,
             zero_points,
-            FLOAT_FORMATS[expressed_type.name],
+            expressed,
             StorageFormat(storage.type.bitwidth, bool(storage.signed.data)),
         )
         return cls.new((*storage, expressed_type, SlotsAttr(slots)))
 
-    def with_parameters(
-        self, parameters: QuantizationParameters
-    ) -> UniformQuantizedType:
+    def with_parameters(self, parameters: QuantizationParameters) -> UniformQuantizedType:
         """
         The coarsest type of this storage and expressed type that spells `parameters`.
 
@@ -282,9 +278,7 @@ class UniformQuantizedType(StoredType):
         coarse = parameters.coarsen()
         scales, zero_points = coarse.scales, coarse.zero_points
         blocks = [
-            (axis, block)
-            for axis, block in enumerate(coarse.block_sizes)
-            if scales.shape[axis] > 1
+            (axis, block) for axis, block in enumerate(coarse.block_sizes) if scales.shape[axis] > 1
         ]
         of = self.storage, self.expressed_type
         if not blocks:
@@ -370,9 +364,7 @@ class UniformQuantizedType(StoredType):
         if axis >= len(shape):
             raise VerifyException("quantized dimension must be less than tensor rank")
         if shape[axis] not in (DYNAMIC_INDEX, slots):
-            raise VerifyException(
-                "quantized dimension size does not match number of scales"
-            )
+            raise VerifyException("quantized dimension size does not match number of scales")
 
     def _verify_blocks_fit(self, shape: Sequence[int]) -> None:
         rank, slots = len(shape), self.slots.data.shape
@@ -389,8 +381,7 @@ class UniformQuantizedType(StoredType):
                 )
         if 0 in shape:
             raise VerifyException(
-                "tensor dimension size of zero is not allowed with sub-channel "
-                "quantization"
+                "tensor dimension size of zero is not allowed with sub-channel quantization"
             )
         if len(slots) != rank:
             raise VerifyException(
@@ -414,7 +405,7 @@ class UniformQuantizedType(StoredType):
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         # The same text recurs all over a module, and many slots take long to read.
         start, keyword = parser.pos, _keyword_position(cls, parser)
-        text = _plain_body(parser)
+        text = _body_text(parser.lexer.input.content, start)
         if text in _PARAMETERS_OF_TEXT:
             parser._resume_from(start + len(text))  # pyright: ignore[reportPrivateUsage]
             return _PARAMETERS_OF_TEXT[text]
@@ -425,8 +416,8 @@ class UniformQuantizedType(StoredType):
             slots = _parse_slots(parser, storage, expressed)
         with _errors_at(parser, keyword):
             parameters = cls.new((*storage, expressed, SlotsAttr(slots))).parameters
-        content = cast(str, parser.lexer.input.content)
-        if text == content[start : parser.pos].rstrip() and not slots.has_nan:
+        is_all = text == parser.lexer.input.content[start : parser.pos].rstrip()
+        if is_all and not slots.has_nan and _NOT_PLAIN.search(text) is None:
             if len(_PARAMETERS_OF_TEXT) >= _MAX_REMEMBERED_TEXTS:
                 _PARAMETERS_OF_TEXT.clear()
             _PARAMETERS_OF_TEXT[text] = parameters
@@ -441,7 +432,11 @@ class UniformQuantizedType(StoredType):
 
     @override
     def verify(self) -> None:
-        _verify_scales(self.scales, self.expressed_type)
+        expressed = self.expressed_format
+        least, greatest = self.slots.data.scale_bounds
+        if least < expressed.smallest or greatest > expressed.largest:
+            scale = float(_illegal_scales(self.scales, expressed)[0])
+            raise VerifyException(_scale_message(scale, expressed))
         self._verify_storage()
         for axis in self.quantized_dimensions:
             if axis < 0:
@@ -501,9 +496,7 @@ class CalibratedQuantizedType(QuantizedType):
     def verify(self) -> None:
         if self.max <= self.min:
             raise VerifyException(
-                f"illegal min and max: ({self.min:.6e}:{self.max:.6e})".replace(
-                    "inf", "INF"
-                )
+                f"illegal min and max: ({self.min:.6e}:{self.max:.6e})".replace("inf", "INF")
             )
 
 
@@ -517,18 +510,14 @@ def uniform_tensor(type: Attribute) -> QuantizedTensor:
     Raises VerifyException otherwise.
     """
     if isinstance(type, TensorType):
-        tensor = cast(QuantizedTensor, type)
+        tensor = cast(TensorType[Attribute], type)
         if isinstance(tensor.element_type, UniformQuantizedType):
-            return tensor
-    raise VerifyException(
-        f"must be ranked tensor of uniform quantized type, but got '{type}'"
-    )
+            return cast(QuantizedTensor, tensor)
+    raise VerifyException(f"must be ranked tensor of uniform quantized type, but got '{type}'")
 
 
 @lru_cache(maxsize=1024)
-def _parameters_on(
-    type: UniformQuantizedType, shape: tuple[int, ...]
-) -> QuantizationParameters:
+def _parameters_on(type: UniformQuantizedType, shape: tuple[int, ...]) -> QuantizationParameters:
     type.verify_fits(shape)
     scales, zero_points = type.scales, type.zero_points
     if type.granularity is not Granularity.SUB_CHANNEL:
@@ -544,13 +533,6 @@ def _parameters_on(
 def _illegal_scales(scales: FloatArray, expressed: FloatFormat) -> FloatArray:
     """As upstream, a scale that is not a number is not out of range."""
     return scales[(scales < expressed.smallest) | (scales > expressed.largest)]
-
-
-def _verify_scales(scales: FloatArray, expressed_type: AnyFloat) -> None:
-    expressed = FLOAT_FORMATS[expressed_type.name]
-    illegal = _illegal_scales(scales, expressed)
-    if illegal.size:
-        raise VerifyException(_scale_message(float(illegal[0]), expressed))
 
 
 def _scale_message(scale: float, expressed: FloatFormat) -> str:
@@ -574,15 +556,19 @@ _SIGNEDNESS = {
     "ui": Signedness.UNSIGNED,
 }
 
-# No alias, whose meaning is the module's, and no comment.
-_PLAIN_BODY = re.compile(r"<[^<>!/\"]*(?:<[^<>!/\"]*>[^<>!/\"]*)?>")
+# An alias means what its module says, and in a comment brackets mean nothing.
+_NOT_PLAIN = re.compile("[!/]")
 _PLAIN_LIST = re.compile(r"\{[\s0-9.eE+:,{}-]*\}(?=\s*>)")
 _STORAGE_KEYWORD = re.compile(r"(i|si|ui|u)0*([0-9]+)")
 
 
-def _plain_body(parser: AttrParser) -> str:
-    found = _PLAIN_BODY.match(cast(str, parser.lexer.input.content), parser.pos)
-    return found[0] if found else ""
+def _body_text(content: str, start: int) -> str:
+    """What is between the angle bracket at `start` and the one that closes it."""
+    end = start
+    while True:
+        end = content.find(">", end) + 1
+        if not end or content.count("<", start, end) <= content.count(">", start, end):
+            return content[start:end]
 
 
 def _keyword_position(cls: type[QuantizedType], parser: AttrParser) -> int:
@@ -590,7 +576,7 @@ def _keyword_position(cls: type[QuantizedType], parser: AttrParser) -> int:
 
 
 @contextmanager
-def _errors_at(parser: AttrParser, position: int) -> Iterator[None]:
+def _errors_at(parser: AttrParser, position: int) -> Generator[None]:
     try:
         yield
     except VerifyException as error:
@@ -628,14 +614,13 @@ def _parse_storage_type(parser: AttrParser) -> tuple[IntegerType, bool]:
             parser.raise_error("expected valid keyword", position)
         if not isinstance(alias, IntegerType):
             parser.raise_error("storage type must be integral", position)
+        alias = cast(IntegerType, alias)
         return alias, alias.signedness.data is not Signedness.UNSIGNED
     spelled = _STORAGE_KEYWORD.fullmatch(keyword)
     if spelled is None or len(spelled[2]) > _MAX_WIDTH_DIGITS:
         is_unsigned = keyword.startswith("u") and not keyword.startswith("ui")
         parser.raise_error(
-            "expected storage type width"
-            if is_unsigned
-            else "illegal storage type prefix",
+            "expected storage type width" if is_unsigned else "illegal storage type prefix",
             position,
         )
     prefix, width = spelled.groups()
@@ -652,9 +637,7 @@ def _parse_expressed(parser: AttrParser) -> AnyFloat:
     return type
 
 
-def _parse_slots(
-    parser: AttrParser, storage: Storage, expressed_type: AnyFloat
-) -> Slots:
+def _parse_slots(parser: AttrParser, storage: Storage, expressed_type: AnyFloat) -> Slots:
     expressed = FLOAT_FORMATS[expressed_type.name]
     if parser.parse_optional_punctuation(":") is None:
         parser.parse_punctuation(",")
@@ -681,11 +664,9 @@ def _parse_block(parser: AttrParser) -> tuple[int, int]:
     return axis, _parse_integer(parser, _MIN_INT64, _MAX_INT64)
 
 
-def _parse_slot_list(
-    parser: AttrParser, expressed: FloatFormat
-) -> tuple[FloatArray, IntArray]:
+def _parse_slot_list(parser: AttrParser, expressed: FloatFormat) -> tuple[FloatArray, IntArray]:
     """A nested list in braces: float64 scales and int64 zero points of its shape."""
-    content = cast(str, parser.lexer.input.content)
+    content = parser.lexer.input.content
     if (plain := _PLAIN_LIST.match(content, parser.pos)) is not None:
         slots = read_slot_list(plain[0])
         if slots is not None and not _illegal_scales(slots[0], expressed).size:
@@ -713,17 +694,13 @@ def _parse_nested_slots(
         return shape
 
     position = parser.pos
-    items = parser.parse_optional_comma_separated_list(
-        parser.Delimiter.BRACES, parse_item
-    )
+    items = parser.parse_optional_comma_separated_list(parser.Delimiter.BRACES, parse_item)
     if items is None:
         return None
     if not items:
         parser.raise_error("expected floating point literal", position + 1)
     if items.count(items[0]) != len(items):
-        parser.raise_error(
-            "tensor literal is invalid; ranks are not consistent between elements"
-        )
+        parser.raise_error("tensor literal is invalid; ranks are not consistent between elements")
     return (len(items), *items[0])
 
 
@@ -754,7 +731,7 @@ def _parse_float(parser: AttrParser) -> float:
     position = parser.pos
     is_negative = parser.parse_optional_punctuation("-") is not None
     digits_at = parser.pos
-    is_hexadecimal = cast(str, parser.lexer.input.content).startswith("0x", digits_at)
+    is_hexadecimal = parser.lexer.input.content.startswith("0x", digits_at)
     value = parser.parse_optional_float(allow_negative=False)
     if value is not None:
         return -value if is_negative else value
@@ -766,9 +743,7 @@ def _parse_float(parser: AttrParser) -> float:
             "unexpected decimal integer literal for a floating point value", digits_at
         )
     if is_negative:
-        parser.raise_error(
-            "hexadecimal float literal should not have a leading minus", position
-        )
+        parser.raise_error("hexadecimal float literal should not have a leading minus", position)
     if value >= 1 << 64:
         parser.raise_error("hexadecimal float constant out of range for type", position)
     return struct.unpack("<d", value.to_bytes(8, "little"))[0]

@@ -38,9 +38,7 @@ def verify_movement(
     declared = result.get_shape()
     for tensor in (*operands, result):
         if tensor.get_num_dims() > MAX_RANK:
-            raise VerifyException(
-                f"rank {tensor.get_num_dims()} is more than {MAX_RANK}"
-            )
+            raise VerifyException(f"rank {tensor.get_num_dims()} is more than {MAX_RANK}")
     try:
         moved = movement_to(declared).result_shape(*shapes)
     except MovementError as error:
@@ -104,9 +102,7 @@ def _reading(parameters: QuantizationParameters, index: Shape) -> str:
     )
 
 
-def _verify_single_slots(
-    operands: Sequence[QuantizedTensor], result: QuantizedTensor
-) -> None:
+def _verify_single_slots(operands: Sequence[QuantizedTensor], result: QuantizedTensor) -> None:
     declared = result.element_type.single_slot
     for number, operand in enumerate(operands):
         slot = operand.element_type.single_slot
@@ -150,9 +146,7 @@ def _assume_lengths(
                     (
                         candidate
                         for candidate in _candidate_lengths(shapes, number)
-                        if _fit(
-                            movement_to, _with_length(shapes, number, axis, candidate)
-                        )
+                        if _fit(movement_to, _with_length(shapes, number, axis, candidate))
                     ),
                     None,
                 )
@@ -185,9 +179,7 @@ def _candidate_lengths(shapes: Sequence[Shape], number: int) -> Iterator[int]:
     yield 1
 
 
-def _with_length(
-    shapes: Sequence[Shape], number: int, axis: int, length: int
-) -> list[Shape]:
+def _with_length(shapes: Sequence[Shape], number: int, axis: int, length: int) -> list[Shape]:
     changed = list(shapes)
     changed[number] = (*shapes[number][:axis], length, *shapes[number][axis + 1 :])
     return changed
