@@ -122,6 +122,8 @@ class DenseLiteral:
         content = parser.lexer.input.content
         if (opening := _HEX_LITERAL.match(content, parser.pos)) is not None:
             end = content.find('"', opening.end())
+            if end < 0:
+                parser.raise_error("unterminated elements hex string", position)
             try:
                 data = binascii.unhexlify(content[opening.end() : end])
             except ValueError:
@@ -161,13 +163,19 @@ class DenseLiteral:
                 self.position,
             )
         least, greatest = _range_of(type)
-        for value in (min(self.data, default=0), max(self.data, default=0)):
+        elements = self.data
+        if any(isinstance(value, bool) for value in elements):
+            if type.bitwidth > 1:
+                parser.raise_error("booleans are elements of i1 only", self.position)
+            # The bit that is set is the sign, if there is one.
+            elements = [value * (greatest or least) for value in elements]
+        for value in (min(elements, default=0), max(elements, default=0)):
             if not least <= value <= greatest:
                 parser.raise_error(
                     f"element {value} is outside the storage range [{least}, {greatest}]",
                     self.position,
                 )
-        values = np.array(self.data, dtype=element_dtype(type))
+        values = np.array(elements, dtype=element_dtype(type))
         if math.prod(shape) and (values == values[0]).all():
             return Splat(values[0], shape)
         return values.reshape(shape)
@@ -182,7 +190,9 @@ def _parse_list(parser: Parser, elements: list[int]) -> tuple[int, ...] | None:
     items = parser.parse_optional_comma_separated_list(parser.Delimiter.SQUARE, parse_item)
     if items is None:
         position = parser.pos
-        value = parser.parse_optional_integer()
+        value = parser.parse_optional_boolean()
+        if value is None:
+            value = parser.parse_optional_integer(allow_boolean=False)
         if value is None:
             parser.raise_error("expected an integer element", position)
         elements.append(value)

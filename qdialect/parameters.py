@@ -194,9 +194,10 @@ class QuantizationParameters:
         """
         The same elements in row-major order, as a tensor of `shape`.
 
-        Axes are split into the factors that both shapes share, and merged again; only
-        factors that do not divide each other are flattened. Raises ValueError if the
-        numbers of elements differ, TooManySlotsError if the result has too many slots.
+        Flattened and split again where that repeats no slot. Otherwise axes are split into
+        the factors that both shapes share, and merged: only factors that do not divide each
+        other are flattened. Raises ValueError if the numbers of elements differ,
+        TooManySlotsError if the result has too many slots.
         """
         shape = tuple(shape)
         if shape == self.shape:
@@ -207,8 +208,10 @@ class QuantizationParameters:
             return self._with_one_run(shape)
         if math.prod(shape) > _MAX_ELEMENTS:
             raise TooManySlotsError(f"{math.prod(shape)} elements are too many")
-        regrouping = regroup(self.shape, shape)
         moved = self.simplify()
+        if moved._runs_if_flat() <= moved.scales.size:
+            return moved._merge_axes(0, moved.ndim)._split_axis(0, shape)
+        regrouping = regroup(self.shape, shape)
         for axis in reversed(range(self.ndim)):
             moved = moved._split_axis(axis, regrouping.operand_factors[axis])
         axis = 0
@@ -416,6 +419,13 @@ class QuantizationParameters:
             lambda slots: slots.take(runs, axis=axis),
         )
         return split._split_axis(axis + 1, factors[1:])
+
+    def _runs_if_flat(self) -> int:
+        """How many runs a single axis of all elements would have."""
+        cut_axes = [axis for axis, ends in enumerate(self.ends) if len(ends) > 1]
+        # Every position of the outer axes repeats the runs of the innermost that is cut.
+        innermost = cut_axes[-1] if cut_axes else 0
+        return math.prod(self.shape[:innermost]) * len(self.ends[innermost])
 
     def _merge_axes(self, axis: int, count: int) -> QuantizationParameters:
         """The `count` axes from `axis` on as one, the first varying slowest."""

@@ -17,11 +17,18 @@ from typing_extensions import override
 from xdsl.utils.exceptions import MultipleSpansParseError, ParseError
 from xdsl.utils.lexer import Input, Span
 
+TOOL = "qdialect-opt"
+"""The name that the tool's own errors begin with."""
+
 MAX_LINE_LENGTH = 200
 MAX_MESSAGE_LENGTH = 4000
 
 Location: TypeAlias = Span | str
 """A place in a text, or only the name of the file or tool."""
+
+
+class ToolError(Exception):
+    """Something wrong outside the text: the command line, a file."""
 
 
 class Severity(StrEnum):
@@ -164,9 +171,9 @@ class DiagnosticVerifier(DiagnosticHandler):
     Compares diagnostics with the annotations in a text.
 
     An annotation is `expected-error {{text}}` in a comment, with `warning`, `remark` or
-    `note` in place of `error`. It speaks of its own line, or with `@+1`, `@-1`, `@above`,
-    `@below` or `@unknown` before the text, of another. `expected-error-re` has regular
-    expressions between double braces inside its text.
+    `note` in place of `error`. It speaks of its own line, or of another with `@+1`,
+    `@-1`, `@above`, `@below` or `@unknown` before the text. `expected-error-re` has
+    regular expressions between double braces inside its text.
     """
 
     has_failed: bool
@@ -225,6 +232,10 @@ def _expected_diagnostics(text: Input[str], first_line: int) -> Iterator[Expecte
     above, below, start = 0, list[ExpectedDiagnostic](), 0
     for number, line in enumerate(text.content.split("\n"), first_line):
         annotations = list(_ANNOTATION.finditer(line))
+        if not annotations:
+            for expected in below:
+                expected.line = number
+            above, below = number, []
         ends = [*(match.start() for match in annotations[1:]), len(line)]
         for match, end in zip(annotations, ends, strict=False):
             text_end = line.rfind("}}", match.end() + 2, end)
@@ -239,15 +250,8 @@ def _expected_diagnostics(text: Input[str], first_line: int) -> Iterator[Expecte
             )
             if match["line"] == "below":
                 below.append(expected)
-            else:
-                yield expected
-        if not annotations:
-            for expected in below:
-                expected.line = number
-            yield from below
-            above, below = number, []
+            yield expected
         start += len(line) + 1
-    yield from below
 
 
 def _annotated_line(designator: str | None, line: int, above: int) -> int | None:
@@ -260,3 +264,18 @@ def _annotated_line(designator: str | None, line: int, above: int) -> int | None
             return None
         case offset:
             return line + int(offset)
+
+
+def reason_of(error: OSError | ValueError) -> str:
+    """What the system says of a file, without its name."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def describe(error: Exception) -> str:
+    """The type of an exception and the first line of its message."""
+    return f"{type(error).__name__}: {first_line(error)}".rstrip(": ")
+
+
+def first_line(error: Exception) -> str:
+    """The first line of the message of an exception, which may go on for a whole module."""
+    return str(error).strip().partition("\n")[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 from weakref import WeakKeyDictionary
 
@@ -27,13 +26,23 @@ from xdsl.dialects.builtin import (
     UnregisteredOp,
     VectorType,
 )
-from xdsl.ir import Attribute, AttributeInvT, Block, Operation, SSAValue
-from xdsl.irdl import base
+from xdsl.ir import (
+    Attribute,
+    AttributeInvT,
+    Block,
+    Data,
+    Operation,
+    ParametrizedAttribute,
+    SSAValue,
+)
 from xdsl.parser import Parser, Position, UnresolvedOperand
-from xdsl.parser.core import ForwardDeclaredValue  # noqa: TID251
+from xdsl.parser.core import ForwardDeclaredValue
 from xdsl.utils.exceptions import MultipleSpansParseError, ParseError, VerifyException
+from xdsl.utils.hints import isa
 from xdsl.utils.lexer import Span
 from xdsl.utils.mlir_lexer import MLIRTokenKind
+
+from qdialect.tools.diagnostics import describe
 
 MAX_DIMENSION = 2**63 - 1
 MAX_REPEATED_ELEMENTS = 2**26
@@ -42,7 +51,6 @@ MAX_REPEATED_ELEMENTS = 2**26
 _OWN_DIALECT = "quant"
 _IGNORED = re.compile(r"(?:\s++|//[^\n]*+)*+", re.ASCII)
 _ONE_HEX_ELEMENT = re.compile(r'"0[xX](?:[0-9A-Fa-f]{2}){1,32}"')
-_COMPLEX_ELEMENT = base(IntegerType) | base(AnyFloat)
 
 
 class LocatingParser(Parser):
@@ -94,7 +102,7 @@ class LocatingParser(Parser):
         except VerifyException as error:
             self.raise_error(str(error))
         except Exception as error:
-            self.raise_error(f"cannot read this: {type(error).__name__}: {error}")
+            self.raise_error(f"cannot read this: {describe(error)}")
 
     def _parse_whole_text(self, allow_implicit_module: bool) -> ModuleOp:
         operations: list[Operation] = []
@@ -179,7 +187,8 @@ class LocatingParser(Parser):
         else:
             self.raise_error(
                 "operation being parsed with an unregistered dialect. If this is "
-                "intended, please use -allow-unregistered-dialect with the MLIR tool used"
+                "intended, please use -allow-unregistered-dialect with the MLIR "
+                "tool used"
             )
         self.raise_error(message, self._names[-1])
 
@@ -254,7 +263,7 @@ class LocatingParser(Parser):
         is_type: bool,
         is_opaque: bool,
         starting_opaque_pos: Position | None,
-    ) -> Attribute:
+    ) -> ParametrizedAttribute | Data[Any]:
         name_end = starting_opaque_pos
         if name_end is None:
             text = self.lexer.input.content
@@ -285,6 +294,15 @@ class LocatingParser(Parser):
         )
 
     @override
+    def _parse_extended_type_or_attribute(self, attr_or_dialect_name: str, is_type: bool) -> Any:
+        # Upstream takes `!name <` for an alias, and only `!name<` for a dialect.
+        alias = f"{'!' if is_type else '#'}{attr_or_dialect_name}"
+        known = self.attribute_aliases.get(alias)
+        if known is not None and not self.lexer.input.content.endswith(alias, 0, self.pos):
+            return known
+        return super()._parse_extended_type_or_attribute(attr_or_dialect_name, is_type)
+
+    @override
     def parse_shape_dimension(self, allow_dynamic: bool = True) -> int:
         """One dimension of a shape: ParseError if it does not fit 64 bits."""
         position = self.pos
@@ -307,7 +325,7 @@ class LocatingParser(Parser):
     @override
     def _parse_vector_attrs(self) -> VectorType[Attribute]:
         start = self.pos
-        type = cast(VectorType[Attribute], super()._parse_vector_attrs())
+        type = super()._parse_vector_attrs()
         if self._is_own(type.element_type.name):
             self.raise_error(
                 "failed to verify 'elementType': VectorElementTypeInterface instance",
@@ -319,7 +337,7 @@ class LocatingParser(Parser):
     def _parse_complex_attrs(self) -> ComplexType:
         position = self.pos
         element_type = self.parse_type()
-        if not _COMPLEX_ELEMENT.verifies(element_type):
+        if not isa(element_type, IntegerType | AnyFloat):
             self.raise_error("invalid element type for complex", position)
         return ComplexType(element_type)
 
@@ -350,11 +368,14 @@ class LocatingParser(Parser):
         self.parse_punctuation("<", " in dense attribute")
         literal = self._parse_tensor_literal_element()
         type = self._parse_rest_of_dense(type)
-        value = literal.to_type(self, type.element_type)
-        single = DenseIntOrFPElementsAttr.from_list(
-            TensorType(type.element_type, [1]), cast(Sequence[int], [value])
-        )
-        return self._repeat(single.data.data, type)
+        # Which of the kinds of elements it is makes no difference to packing it.
+        one = cast(TensorType[IntegerType], TensorType(type.element_type, [1]))
+        try:
+            value = cast(int, literal.to_type(self, type.element_type))
+            packed = DenseIntOrFPElementsAttr.from_list(one, [value])
+        except (ValueError, OverflowError) as error:
+            self.raise_error(str(error), literal.span)
+        return self._repeat(packed.data.data, type)
 
     def _parse_short_hex(
         self, type: RankedStructure[AnyDenseElement] | None

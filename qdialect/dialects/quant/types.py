@@ -558,17 +558,22 @@ _SIGNEDNESS = {
 
 # An alias means what its module says, and in a comment brackets mean nothing.
 _NOT_PLAIN = re.compile("[!/]")
+
+_MAX_BRACKET_DEPTH = 2
+"""Of a uniform type, whose storage range is in brackets of its own."""
+
 _PLAIN_LIST = re.compile(r"\{[\s0-9.eE+:,{}-]*\}(?=\s*>)")
 _STORAGE_KEYWORD = re.compile(r"(i|si|ui|u)0*([0-9]+)")
 
 
 def _body_text(content: str, start: int) -> str:
-    """What is between the angle bracket at `start` and the one that closes it."""
+    """The text in the angle brackets that open at `start`; none if they nest deeper."""
     end = start
-    while True:
+    for _ in range(_MAX_BRACKET_DEPTH):
         end = content.find(">", end) + 1
-        if not end or content.count("<", start, end) <= content.count(">", start, end):
+        if end and content.count("<", start, end) == content.count(">", start, end):
             return content[start:end]
+    return ""
 
 
 def _keyword_position(cls: type[QuantizedType], parser: AttrParser) -> int:

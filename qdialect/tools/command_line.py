@@ -1,0 +1,246 @@
+"""The command line of `qdialect-opt`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from xdsl.passes import ModulePass
+from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
+from xdsl.utils.exceptions import ArgSpecParseError
+
+from qdialect.tools.diagnostics import TOOL, ToolError, describe
+from qdialect.tools.files import SPLIT_MARKER
+from qdialect.tools.registry import find_pass, get_all_passes, get_all_targets
+
+USAGE = f"usage: {TOOL} [options] [input file, or - for standard input]"
+
+
+@dataclass
+class Options:
+    """What the command line asks for."""
+
+    input_file: str = "-"
+    output_file: str = "-"
+    passes: list[ArgSpec] = field(default_factory=list[ArgSpec])
+    target: ArgSpec = field(default_factory=lambda: ArgSpec("mlir", {}))
+    pass_pipeline: str | None = None
+    allow_unregistered_dialect: bool = False
+    disable_verify: bool = False
+    verify_each: bool = True
+    no_implicit_module: bool = False
+    print_op_generic: bool = False
+    print_debuginfo: bool = False
+    print_ir_after_all: bool = False
+    split_input_file: bool = False
+    time_passes: bool = False
+    verify_diagnostics: bool = False
+    debug: bool = False
+    help: bool = False
+    version: bool = False
+
+
+_FLAGS = {
+    "allow-unregistered-dialect": "accept unknown operations, in generic form",
+    "disable-verify": "do not verify operations at all",
+    "verify-each": "verify after each pass (default; =false to verify only the input)",
+    "no-implicit-module": "the text must be one builtin.module",
+    "print-op-generic": "print operations in generic form",
+    "print-debuginfo": "print locations",
+    "print-ir-after-all": "print the module after each pass, on standard error",
+    "split-input-file": f"process what `{SPLIT_MARKER}` separates one by one",
+    "time-passes": "print how long each pass took, on standard error",
+    "verify-diagnostics": "check that errors are as `expected-error` comments say",
+    "help": "print this, and exit",
+    "version": "print the version, and exit",
+}
+_SYNONYMS = {
+    "mlir-print-op-generic": "print-op-generic",
+    "mlir-print-debuginfo": "print-debuginfo",
+    "mlir-print-ir-after-all": "print-ir-after-all",
+    "print-between-passes": "print-ir-after-all",
+    "mlir-timing": "time-passes",
+    "h": "help",
+    "output-file": "o",
+    "passes": "p",
+    "target": "t",
+}
+_VALUES = {
+    "o": "FILE: write there; it is written whole, or not touched",
+    "p": "PASSES: run 'a,b{option=value}'",
+    "pass-pipeline": "PASSES: run 'builtin.module(a,b{option=value})'",
+    "t": "TARGET: print as TARGET, not as MLIR",
+}
+_BOOLEANS = {
+    "": True,
+    "true": True,
+    "TRUE": True,
+    "True": True,
+    "1": True,
+    "false": False,
+    "FALSE": False,
+    "False": False,
+    "0": False,
+}
+
+
+def parse_arguments(arguments: Sequence[str]) -> Options:
+    """
+    Read the command line.
+
+    Raises ToolError if it is malformed, or names a pass or target that there is not.
+    """
+    options = Options()
+    inputs: list[str] = []
+    remaining = iter(arguments)
+    for argument in remaining:
+        if argument == "--":
+            inputs.extend(remaining)
+        elif argument == "-" or not argument.startswith("-"):
+            inputs.append(argument)
+        else:
+            _parse_option(argument, remaining, options)
+    if len(inputs) > 1:
+        raise ToolError(f"more than one input file: {', '.join(inputs)}")
+    if inputs:
+        options.input_file = inputs[0]
+    if options.pass_pipeline is not None:
+        if options.passes:
+            raise ToolError("'-pass-pipeline' option can't be used with individual pass options")
+        options.passes = _parse_anchored_pipeline(options.pass_pipeline)
+    return options
+
+
+def _parse_option(argument: str, remaining: Iterator[str], options: Options) -> None:
+    spelled, has_value, value = argument.partition("=")
+    given = spelled.removeprefix("-").removeprefix("-")
+    name = _SYNONYMS.get(given, given)
+    if name in _VALUES:
+        if not has_value and (following := next(remaining, None)) is not None:
+            value = following
+        elif not has_value:
+            raise ToolError(f"for the {spelled} option: requires a value!")
+        _set_value(name, value, options)
+    elif name in _FLAGS or name == "debug":
+        if value not in _BOOLEANS:
+            raise ToolError(f"for the {spelled} option: '{value}' is not true or false")
+        setattr(options, name.replace("-", "_"), _BOOLEANS[value])
+    elif find_pass(name) is not None:
+        options.passes += _parse_passes(f"{name}{{{value.strip()}}}")
+    else:
+        _refuse_argument(spelled, name)
+
+
+def _set_value(name: str, value: str, options: Options) -> None:
+    match name:
+        case "o":
+            options.output_file = value
+        case "t":
+            (options.target,) = _parse_specs(value) or (options.target,)
+        case "p" if not value.lstrip().startswith("builtin.module("):
+            options.passes += _parse_passes(value)
+        case _:
+            options.pass_pipeline = value
+
+
+def _refuse_argument(spelled: str, name: str) -> NoReturn:
+    from difflib import get_close_matches
+
+    message = f"unknown command line argument '{spelled}'; try '{TOOL} --help'"
+    known = [*_FLAGS, *_VALUES, *_SYNONYMS, *get_all_passes()]
+    if close := get_close_matches(name, known, n=1):
+        message += f"; did you mean '--{close[0]}'?"
+    raise ToolError(message)
+
+
+def _parse_anchored_pipeline(text: str) -> list[ArgSpec]:
+    anchored = re.fullmatch(r"\s*builtin\.module\s*\((.*)\)\s*", text, re.DOTALL)
+    if anchored is None:
+        raise ToolError(
+            "expected pass pipeline to be wrapped with the anchor operation type, e.g. "
+            "'builtin.module(...)'"
+        )
+    without_options = re.sub(r"\{[^{}]*\}", "", anchored[1])
+    if nested := re.search(r"([\w.]+)\s*\(", without_options):
+        raise ToolError(
+            f"a pass pipeline cannot be nested under '{nested[1]}': passes run on the "
+            "whole module, so name them in builtin.module(...)"
+        )
+    return _parse_passes(anchored[1])
+
+
+def _parse_passes(text: str) -> list[ArgSpec]:
+    specs = _parse_specs(text)
+    for spec in specs:
+        if find_pass(spec.name) is None:
+            raise ToolError(f"'{spec.name}' does not refer to a registered pass or pass pipeline")
+    return specs
+
+
+def _parse_specs(text: str) -> list[ArgSpec]:
+    """Names with options, in which blanks may be where xDSL does not allow them."""
+    tidy = re.sub(
+        r'("(?:\\.|[^"\\])*")|\s*([,{}])\s*',
+        lambda match: match[1] or match[2],
+        text.strip(),
+    )
+    try:
+        return list(parse_pipeline(tidy))
+    except ArgSpecParseError as error:
+        reason = str(error).strip().rpartition("\n")[2].strip()
+    except (RuntimeError, StopIteration):
+        # xDSL does not expect the text to end within options.
+        reason = "unexpected end"
+    raise ToolError(f"cannot read '{text}': {reason}")
+
+
+def version_text() -> str:
+    """What `--version` prints."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        own = version("qdialect")
+    except PackageNotFoundError:
+        own = "(not installed)"
+    return f"{TOOL} {own} (xDSL {version('xdsl')}, MLIR 22 quant dialect)"
+
+
+def help_text() -> str:
+    """What `--help` prints. All passes are imported for it."""
+    dashes = {name: "-" if len(name) == 1 else "--" for name in (*_VALUES, *_FLAGS)}
+    options = {dashes[name] + name: text for name, text in (_VALUES | _FLAGS).items()}
+    synonyms = [f"--{name} for {dashes[same]}{same}" for name, same in _SYNONYMS.items()]
+    passes = {f"--{name}": _summary(make) for name, make in sorted(get_all_passes().items())}
+    return "\n".join(
+        [
+            USAGE,
+            "",
+            "options:",
+            *_columns(options),
+            "",
+            f"also: {', '.join(synonyms)}",
+            "",
+            f"targets: {', '.join(sorted(get_all_targets()))}",
+            "",
+            "passes, run in the order given; --PASS='option=value option=value':",
+            *_columns(passes),
+        ]
+    )
+
+
+def _columns(texts: Mapping[str, str]) -> Iterator[str]:
+    for name, text in texts.items():
+        yield f"  {name:<36} {text}".rstrip()
+
+
+def _summary(factory: Callable[[], type[ModulePass]]) -> str:
+    """The first line of the docstring of a pass, if it loads and has one."""
+    try:
+        cls = factory()
+    except Exception as error:
+        return f"(does not load: {describe(error)})"
+    # A dataclass without a docstring has its signature for one.
+    text = (cls.__doc__ or "").strip()
+    return "" if text.startswith(f"{cls.__name__}(") else text.partition("\n")[0]

@@ -1,0 +1,126 @@
+"""The texts that come in, and the file or stream that they go out to."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from errno import EACCES
+from typing import Any, TextIO, cast
+
+from xdsl.utils.lexer import Input, Span
+
+from qdialect.tools.diagnostics import TOOL, DiagnosticHandler, ToolError, reason_of
+
+SPLIT_MARKER = "// -----"
+
+
+@dataclass(frozen=True)
+class SourceText:
+    """A text to process: a file, or a part of one."""
+
+    name: str
+    text: str
+    first_line: int = 1
+
+    def split(self) -> Iterator[SourceText]:
+        """The parts between markers."""
+        line = self.first_line
+        # Upstream does not take a marker that ends the file for one.
+        for part in re.split(rf"{SPLIT_MARKER}(?!\Z)", self.text):
+            yield SourceText(self.name, part, line)
+            line += part.count("\n")
+
+
+def read_source(path: str, handler: DiagnosticHandler) -> SourceText | None:
+    """
+    The text of a file, `-` being standard input; None if it is not UTF-8.
+
+    Raises ToolError if it cannot be read.
+    """
+    name = "<stdin>" if path == "-" else path
+    try:
+        if path == "-":
+            content = sys.stdin.buffer.read()
+        else:
+            with open(path, "rb") as file:
+                content = file.read()
+    except (OSError, ValueError) as error:
+        raise ToolError(f"cannot open input file '{name}': {reason_of(error)}") from None
+    try:
+        return SourceText(name, content.decode())
+    except UnicodeDecodeError as error:
+        start = len(content[: error.start].decode())
+        readable = Input(content.decode(errors="replace"), name)
+        handler.error(
+            f"byte 0x{content[error.start]:02X} is not UTF-8",
+            Span(start, start + 1, readable),
+        )
+        return None
+
+
+class Output:
+    """
+    Where modules are printed: standard output, or a file that is written whole or not.
+
+    A file is written next to the one it replaces. What is not a regular file, such as
+    /dev/null, is written directly.
+    """
+
+    stream: TextIO
+
+    def __init__(self, path: str) -> None:
+        """Raises ToolError if the file cannot be written."""
+        self._path = path
+        self._temporary: str | None = None
+        try:
+            self.stream = self._open()
+        except (OSError, ValueError) as error:
+            raise ToolError(f"cannot open output file '{path}': {reason_of(error)}") from None
+
+    def _open(self) -> TextIO:
+        if self._path == "-":
+            stdout = cast(TextIO, sys.stdout)
+            if isinstance(stdout, io.TextIOWrapper):
+                cast(Any, stdout).reconfigure(encoding="utf-8", newline="\n")
+            return cast(TextIO, stdout)
+        self._path = os.path.realpath(self._path)
+        mode = _mode_of(self._path)
+        if not stat.S_ISREG(mode):
+            return open(self._path, "w", encoding="utf-8", newline="\n")
+        from tempfile import mkstemp
+
+        descriptor, self._temporary = mkstemp(prefix=f".{TOOL}-", dir=os.path.dirname(self._path))
+        os.chmod(self._temporary, stat.S_IMODE(mode))
+        return open(descriptor, "w", encoding="utf-8", newline="\n")
+
+    def close(self, keep: bool) -> None:
+        """Finish; unless `keep`, leave the file as it was. Raises OSError."""
+        if self.stream is sys.stdout:
+            self.stream.flush()
+            return
+        try:
+            self.stream.close()
+            if keep and self._temporary is not None:
+                os.replace(self._temporary, self._path)
+                self._temporary = None
+        finally:
+            if self._temporary is not None:
+                with suppress(OSError):
+                    os.unlink(self._temporary)
+
+
+def _mode_of(path: str) -> int:
+    """The mode of a file, or what a new one would get. Raises OSError if not writable."""
+    if os.path.exists(path):
+        if not os.access(path, os.W_OK):
+            raise PermissionError(EACCES, os.strerror(EACCES))
+        return os.stat(path).st_mode
+    mask = os.umask(0)
+    os.umask(mask)
+    return stat.S_IFREG | (0o666 & ~mask)

@@ -1,0 +1,173 @@
+"""What a name on the command line or in the text means: dialects, passes, targets."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from functools import cache
+from typing import TYPE_CHECKING
+
+from typing_extensions import TypeVar, override
+from xdsl.context import Context
+from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
+from xdsl.dialects.builtin import Builtin
+from xdsl.ir import Attribute, Dialect, Operation, TypeAttribute
+from xdsl.passes import ModulePass
+from xdsl.utils.arg_spec import ArgSpec, ArgSpecConvertible
+
+from qdialect.tools.diagnostics import TOOL, ToolError, describe, first_line
+
+if TYPE_CHECKING:
+    from xdsl.universe import Universe
+    from xdsl.utils.target import Target
+
+ConvertibleT = TypeVar("ConvertibleT", bound=ArgSpecConvertible)
+
+
+@cache
+def _plugins() -> tuple[Universe, ...]:
+    """What other packages plug into xDSL. Those that do not load are left out."""
+    from importlib.metadata import entry_points
+
+    from xdsl.universe import Universe
+
+    universes: list[Universe] = []
+    for plugin in entry_points(group="xdsl.universe"):
+        try:
+            universe = plugin.load()
+        except Exception as error:
+            sys.stderr.write(
+                f"{TOOL}: warning: plug-in '{plugin.name}' does not load: {describe(error)}\n"
+            )
+        else:
+            if isinstance(universe, Universe):
+                universes.append(universe)
+    return tuple(universes)
+
+
+@cache
+def _dialects() -> dict[str, Callable[[], Dialect]]:
+    from xdsl import dialects
+
+    from qdialect import universe
+
+    return {**dialects.get_all_dialects(), **universe.get_all_dialects()}
+
+
+@cache
+def _passes() -> dict[str, Callable[[], type[ModulePass]]]:
+    from xdsl import transforms
+
+    from qdialect import universe
+
+    return {**transforms.get_all_passes(), **universe.get_all_passes()}
+
+
+def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
+    """All passes by name, those of plug-ins too."""
+    plugged = (plugin.all_passes for plugin in _plugins())
+    return {name: factory for passes in plugged for name, factory in passes.items()} | _passes()
+
+
+def get_all_targets() -> dict[str, Callable[[], type[Target]]]:
+    """All targets by name, those of plug-ins too."""
+    from xdsl import targets
+
+    plugged = (plugin.all_targets for plugin in _plugins())
+    own = targets.get_all_targets()
+    return {name: factory for found in plugged for name, factory in found.items()} | own
+
+
+def find_pass(name: str) -> Callable[[], type[ModulePass]] | None:
+    """The pass of that name, which plug-ins are asked for last."""
+    return _passes().get(name) or next(
+        (plugin.all_passes[name] for plugin in _plugins() if name in plugin.all_passes),
+        None,
+    )
+
+
+class ToolContext(Context):
+    """
+    Knows all dialects, and looks for one that it does not know among the plug-ins.
+
+    Resources belong to the context, unlike xDSL's, where they are shared by all modules
+    of a process.
+    """
+
+    def __init__(self, allow_unregistered: bool = False) -> None:
+        super().__init__(allow_unregistered)
+        for name, factory in _dialects().items():
+            self.register_dialect(name, _fresh_builtin if name == "builtin" else factory)
+
+    @override
+    def get_optional_op(
+        self, name: str, *, dialect_stack: Sequence[str] = ()
+    ) -> type[Operation] | None:
+        self._look_for_dialect(name)
+        return super().get_optional_op(name, dialect_stack=dialect_stack)
+
+    @override
+    def get_optional_type(self, name: str) -> type[TypeAttribute] | None:
+        self._look_for_dialect(name)
+        return super().get_optional_type(name)
+
+    @override
+    def get_optional_attr(self, name: str) -> type[Attribute] | None:
+        self._look_for_dialect(name)
+        return super().get_optional_attr(name)
+
+    def _look_for_dialect(self, name: str) -> None:
+        dialect, dot, _ = name.partition(".")
+        if not dot or dialect in self._registered_dialects:
+            return
+        for plugin in _plugins():
+            if dialect in plugin.all_dialects:
+                self.register_dialect(dialect, plugin.all_dialects[dialect])
+                return
+
+
+def _fresh_builtin() -> Dialect:
+    return Dialect(
+        "builtin",
+        list(Builtin.operations),
+        list(Builtin.attributes),
+        [OpAsmDialectInterface()],
+    )
+
+
+def make_pass(spec: ArgSpec) -> ModulePass:
+    """The pass of that name, with its options. Raises ToolError."""
+    return _make("pass", find_pass(spec.name), spec)
+
+
+def make_target(spec: ArgSpec) -> Target | None:
+    """None stands for MLIR as the options say. Raises ToolError."""
+    if spec == ArgSpec("mlir", {}):
+        return None
+    return _make("target", get_all_targets().get(spec.name), spec)
+
+
+def _make(
+    kind: str,
+    factory: Callable[[], type[ConvertibleT]] | None,
+    spec: ArgSpec,
+) -> ConvertibleT:
+    """What a name with options asks for. Raises ToolError."""
+    if factory is None:
+        raise ToolError(f"there is no {kind} '{spec.name}'")
+    try:
+        cls = factory()
+    except Exception as error:
+        raise ToolError(f"{kind} '{spec.name}' does not load: {describe(error)}") from error
+    known = [f.name.replace("_", "-") for f in fields(cls) if f.init]
+    for option in spec.parameters:
+        if option.replace("_", "-") not in known:
+            raise ToolError(
+                f"{kind} '{spec.name}' has no option '{option}' "
+                f"(it has: {', '.join(known) or 'none'})"
+            )
+    try:
+        return cls.from_spec(spec)
+    except Exception as error:
+        raise ToolError(f"{kind} '{spec.name}': {first_line(error)}") from error

@@ -1,0 +1,88 @@
+"""Verification that says which operation is wrong, without printing the module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.dialects.builtin import UnregisteredOp
+from xdsl.ir import Block, ErasedSSAValue, Operation
+from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.tools.diagnostics import DiagnosticHandler, Location, describe
+
+
+class ModuleVerifier:
+    """
+    Verifies a module operation by operation, and tells where the wrong ones are.
+
+    xDSL's own `verify` prints the whole module into its error, constants and all. As in
+    mlir-opt, the first wrong operation ends it, but for that which is isolated from above.
+    """
+
+    def __init__(self, locate: Callable[[Operation], Location], handler: DiagnosticHandler) -> None:
+        self._locate = locate
+        self._handler = handler
+
+    def verify(self, op: Operation) -> bool:
+        """Whether an operation and all in it are well formed."""
+        for region in op.regions:
+            for block in region.blocks:
+                if not self._verify_block(block):
+                    return False
+        try:
+            _verify_place(op)
+            op.verify_()
+        except VerifyException as error:
+            return self._refuse(op, str(error))
+        except Exception as error:
+            return self._refuse(op, f"verifier failed: {describe(error)}")
+        return True
+
+    def _verify_block(self, block: Block) -> bool:
+        is_valid = True
+        for op in block.ops:
+            if not self.verify(op):
+                is_valid = False
+                if not op.has_trait(IsolatedFromAbove, value_if_unregistered=False):
+                    return False
+        parent = block.parent_op()
+        if block.last_op is None and parent is not None and _needs_terminator(block):
+            return self._refuse(parent, "empty block: expect at least a terminator")
+        return is_valid
+
+    def _refuse(self, op: Operation, message: str) -> bool:
+        self._handler.error(message, self._locate(op))
+        return False
+
+
+def _needs_terminator(block: Block) -> bool:
+    """Whether a block must end in a terminator, be it empty or not."""
+    region, parent = block.parent, block.parent_op()
+    if region is None or parent is None:
+        return False
+    if region.first_block is not region.last_block:
+        return block.last_op is not None
+    return not parent.has_trait(NoTerminator)
+
+
+def _name(op: Operation) -> str:
+    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
+
+
+def _verify_place(op: Operation) -> None:
+    """Raise VerifyException for what an operation may not use, or where it may not be."""
+    if any(isinstance(operand, ErasedSSAValue) for operand in op.operands):
+        raise VerifyException(f"'{_name(op)}' op uses a value that was erased")
+    block = op.parent_block()
+    is_last = block is not None and block.last_op is op
+    if op.successors:
+        if block is None or not is_last:
+            raise VerifyException(
+                f"'{_name(op)}' op with block successors must terminate its parent block"
+            )
+        if any(successor.parent is not block.parent for successor in op.successors):
+            raise VerifyException(f"'{_name(op)}' op branches to a block of a different region")
+    lacks_terminator = block is not None and is_last and _needs_terminator(block)
+    if lacks_terminator and not op.has_trait(IsTerminator):
+        raise VerifyException(f"block with no terminator, has '{_name(op)}' last")

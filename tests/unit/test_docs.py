@@ -1,0 +1,307 @@
+"""
+The documentation is run: README.md and every page in docs/.
+
+The info string of a fenced block says what is done with it, as docs/testing.md explains.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qdialect.tools.opt import main
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+FENCED = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SPAN = re.compile(r"`([^`\n]+)`")
+LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+
+CHECKED_COMMANDS = {"make", "pip", "pytest", "python", "source", "uv"}
+"""What installs, or works on the repository: not run, but what it names must exist."""
+
+PIP_OPTIONS = {"-e"}
+
+OPTIONS_OF_OTHERS = {"--import-mode=importlib"}
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block, and what its info string says."""
+
+    place: str
+    kind: str
+    arguments: tuple[str, ...]
+    text: str
+
+
+def blocks_of(page: str, text: str) -> Iterator[Block]:
+    """The fenced blocks of a page, from top to bottom."""
+    for fence in FENCED.finditer(text):
+        kind, *arguments = fence[1].split() or [""]
+        line = text.count("\n", 0, fence.start()) + 1
+        yield Block(f"{page}:{line}", kind, tuple(arguments), fence[2])
+
+
+def assert_same_text(expected: str, actual: str, place: str) -> None:
+    """Compare texts, in the first of which three dots stand for anything."""
+
+    def tidy(text: str) -> str:
+        return "\n".join(line.rstrip() for line in text.strip().splitlines())
+
+    pattern = ".*?".join(map(re.escape, tidy(expected).split("...")))
+    assert re.fullmatch(pattern, tidy(actual), re.DOTALL), (
+        f"{place}: expected\n{expected}\nbut got\n{actual}"
+    )
+
+
+def opt(*arguments: str) -> str:
+    """What qdialect-opt prints; it must succeed."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        status = main(arguments)
+    assert status == 0, err.getvalue()
+    return out.getvalue()
+
+
+def check_command(words: list[str], place: str) -> None:
+    """Check that the files, extras and targets which a command names exist."""
+    command, *arguments = words
+    for word in arguments:
+        path, bracket, extras = word.partition("[")
+        if command == "pip" and path.startswith("-"):
+            assert path in PIP_OPTIONS, f"{place}: pip {path}"
+        elif bracket:
+            known = PROJECT["optional-dependencies"]
+            assert path == ".", f"{place}: {word}"
+            assert all(extra in known for extra in extras.rstrip("]").split(",")), place
+        elif command == "make":
+            targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+            assert word in targets, f"{place}: make has no target {word}"
+        elif "/" in word and not word.startswith((".venv", "http")):
+            assert (ROOT / word).exists(), f"{place}: there is no {word}"
+
+
+@dataclass
+class PageRunner:
+    """Runs the blocks of one page, in an empty folder."""
+
+    folder: Path
+    namespace: dict[str, Any] = field(default_factory=lambda: {"__name__": "docs"})
+    before: Path | None = None
+    printed: str | None = None
+
+    def __post_init__(self) -> None:
+        (self.folder / "examples").symlink_to(ROOT / "examples")
+        self.installed = self.folder / ".installed"
+        self._install()
+
+    def run(self, block: Block) -> None:
+        """Do what the info string says. Raises what goes wrong."""
+        match block.kind, block.arguments:
+            case "mlir", ("error",):
+                file = self._write("error.mlir", block.text)
+                assert "expected-" in block.text, f"{block.place}: nothing is expected"
+                opt("--split-input-file", "--verify-diagnostics", str(file))
+            case "mlir", ("before",):
+                self.before = self._write("before.mlir", block.text)
+                opt(str(self.before))
+            case "mlir", ("after", *flags):
+                assert self.before is not None, f"{block.place}: nothing is before it"
+                after = opt(str(self._write("after.mlir", block.text)))
+                before = opt(*(flags or ["--fold-quant-shapes"]), str(self.before))
+                assert before == after, f"{block.place}: got\n{before}"
+            case "mlir", ():
+                opt(str(self._write("block.mlir", block.text)))
+            case "mlir", (name,):
+                opt(str(self._write(name, block.text)))
+            case "python", ():
+                with redirect_stdout(io.StringIO()) as printed:
+                    exec(compile(block.text, block.place, "exec"), self.namespace)
+                self.printed = printed.getvalue()
+            case "python", (name,):
+                compile(block.text, block.place, "exec")
+                self._write(name, block.text)
+            case "sh", ("fails",) | ():
+                self._run_commands(block)
+            case "output", ():
+                assert self.printed is not None, f"{block.place}: of what?"
+                assert_same_text(block.text, self.printed, block.place)
+                self.printed = None
+            case "text", ():
+                pass
+            case _:
+                pytest.fail(f"{block.place}: what is {block.kind} {block.arguments}?")
+
+    def _install(self) -> None:
+        """What pip would do: the scripts, and the metadata with the entry points."""
+        metadata = self.installed / "qdialect-0.dist-info"
+        metadata.mkdir(parents=True)
+        name_and_version = f"Name: {PROJECT['name']}\nVersion: {PROJECT['version']}\n"
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\n{name_and_version}")
+        entry_points = "".join(
+            f"[{group}]\n" + "".join(f"{name} = {of}\n" for name, of in points.items())
+            for group, points in PROJECT["entry-points"].items()
+        )
+        (metadata / "entry_points.txt").write_text(entry_points)
+        for name, of in PROJECT["scripts"].items():
+            module, function = of.split(":")
+            script = self.installed / name
+            script.write_text(
+                f"#!{sys.executable}\nimport sys\nfrom {module} import {function}\n"
+                f"sys.exit({function}())\n"
+            )
+            script.chmod(0o755)
+
+    def _write(self, name: str, text: str) -> Path:
+        """A block as a file; one that the repository has must be the same."""
+        if (ROOT / name).exists():
+            assert (ROOT / name).read_text() == text, f"{name} is another"
+            return ROOT / name
+        file = self.folder / name
+        file.write_text(text)
+        return file
+
+    def _run_commands(self, block: Block) -> None:
+        commands = [
+            command.strip()
+            for line in block.text.splitlines()
+            for command in line.partition(" #")[0].split(" && ")
+        ]
+        for command in filter(None, commands):
+            words = shlex.split(command)
+            if words[0] in CHECKED_COMMANDS or any("tests/" in word for word in words):
+                check_command(words, block.place)
+            elif "mlir-opt-22" not in words or shutil.which("mlir-opt-22"):
+                done = self._run_command(command)
+                self.printed = done.stdout
+                failed = done.returncode != 0
+                assert failed == bool(block.arguments), f"{block.place}: {done.stdout}"
+
+    def _run_command(self, command: str) -> subprocess.CompletedProcess[str]:
+        paths = [str(self.installed), str(Path(sys.executable).parent), os.environ["PATH"]]
+        environment = {
+            "PATH": os.pathsep.join(paths),
+            "PYTHONPATH": os.pathsep.join([str(self.installed), str(ROOT)]),
+        }
+        return subprocess.run(
+            command,
+            shell=True,
+            cwd=self.folder,
+            env={**os.environ, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=300,
+        )
+
+
+def run_page(name: str, text: str, folder: Path) -> None:
+    """Run all blocks of a page."""
+    runner = PageRunner(folder)
+    for block in blocks_of(name, text):
+        runner.run(block)
+
+
+def prose_of(page: Path) -> str:
+    """A page without its fenced blocks."""
+    return FENCED.sub("", page.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_blocks(page: Path, tmp_path: Path) -> None:
+    run_page(page.name, page.read_text(encoding="utf-8"), tmp_path)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links(page: Path) -> None:
+    for target in LINK.findall(prose_of(page)):
+        if target.startswith("https://"):
+            continue
+        path, _, anchor = target.partition("#")
+        linked = (page.parent / path).resolve() if path else page
+        assert linked.exists(), f"{page.name}: there is no {target}"
+        if anchor:
+            titles = HEADING.findall(prose_of(linked))
+            known = [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]
+            assert anchor in known, f"{page.name}: there is no {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_options(page: Path) -> None:
+    """An option in the text is one of qdialect-opt."""
+    known = re.findall(r"--?[\w-]+", opt("--help"))
+    for span in SPAN.findall(prose_of(page)):
+        if span.startswith("-") and span not in OPTIONS_OF_OTHERS:
+            option = re.split(r"[ =]", span)[0]
+            assert option in known, f"{page.name}: qdialect-opt has no {span}"
+
+
+def test_every_page_is_in_the_table_of_contents() -> None:
+    linked = set(LINK.findall(prose_of(ROOT / "README.md")))
+    assert {f"docs/{page.name}" for page in PAGES[1:]} <= linked
+
+
+WRONG_PAGES = {
+    "unknown block": "```yaml\na: 1\n```\n",
+    "python that raises": "```python\nassert 1 == 2\n```\n",
+    "python that does not compile": "```python lit.cfg.py\n1 +\n```\n",
+    "other print": "```python\nprint(1)\n```\n```output\n2\n```\n",
+    "other ending": "```python\nprint(1234)\n```\n```output\n12...5\n```\n",
+    "output of nothing": "```output\n2\n```\n",
+    "mlir that does not parse": "```mlir\nfunc.func @f(\n```\n",
+    "mlir that does not verify": (
+        "```mlir\n%0 = quant.constant dense<9> : tensor<2x!quant.uniform<i8<0:7>:f32, 0.5>>\n```\n"
+    ),
+    "error that is none": (
+        "```mlir error\n// expected-error @+1 {{no}}\nfunc.func private @f()\n```\n"
+    ),
+    "error without a comment": "```mlir error\nfunc.func private @f()\n```\n",
+    "after of nothing": "```mlir after\nfunc.func private @f()\n```\n",
+    "other after": (
+        "```mlir before\nfunc.func private @f()\n```\n```mlir after\nfunc.func private @g()\n```\n"
+    ),
+    "example that differs": "```mlir examples/tiny.mlir\nfunc.func private @f()\n```\n",
+    "command that fails": "```sh\nqdialect-opt --no-such-pass examples/tiny.mlir\n```\n",
+    "command that succeeds": "```sh fails\nqdialect-opt examples/tiny.mlir\n```\n",
+    "command of which there is none": "```sh\nno-such-command\n```\n",
+    "file that is missing": "```sh\nqdialect-opt examples/none.mlir\n```\n",
+    "test that is missing": "```sh\nlit tests/none\n```\n",
+    "extra that is missing": '```sh\npip install -e ".[none]"\n```\n',
+    "option that pip has not": "```sh\npip install --none .\n```\n",
+    "other result": "```sh\nqdialect-opt --version\n```\n```output\nnone\n```\n",
+}
+
+
+@pytest.mark.parametrize("text", WRONG_PAGES.values(), ids=WRONG_PAGES.keys())
+def test_what_is_wrong_is_found(text: str, tmp_path: Path) -> None:
+    with pytest.raises((AssertionError, SyntaxError, pytest.fail.Exception)):
+        run_page("wrong.md", text, tmp_path)
+
+
+def test_what_is_right_is_accepted(tmp_path: Path) -> None:
+    text = (
+        "```python\nx = 1\n```\n```python\nprint(x + 1, 'to', 9)\n```\n```output\n2 ... 9\n```\n"
+        "```mlir m.mlir\nfunc.func private @f()\n```\n"
+        "```sh\npip install . && qdialect-opt m.mlir\n```\n"
+        "```output\nbuiltin.module {\n...\n}\n```\n"
+        "```sh fails\nqdialect-opt none.mlir\n```\n```output\n...none.mlir...\n```\n"
+        "```text\nnothing\n```\n"
+    )
+    run_page("right.md", text, tmp_path)

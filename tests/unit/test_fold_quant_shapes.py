@@ -1,0 +1,379 @@
+"""
+`dequantize(fold(c)) == op(dequantize(c))`, bit for bit.
+
+What is right is computed here by numpy, on one scale and zero point per element.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from random_tensors import I8, cut, expanded, numpy_moves, parameters, shapes, unary_movements
+from xdsl.context import Context
+from xdsl.dialects.builtin import Builtin, IntegerAttr, IntegerType, ModuleOp, TensorType, f32
+from xdsl.dialects.test import Test, TestOp
+from xdsl.ir import SSAValue
+from xdsl.parser import Parser
+from xdsl.passes import ModulePass
+from xdsl.printer import Printer
+from xdsl.transforms.canonicalize import CanonicalizePass
+
+from qdialect.dialects.quant import (
+    BroadcastInDimOp,
+    ConcatOp,
+    ConstantOp,
+    PadOp,
+    Quant,
+    QuantizedTensor,
+    ReshapeOp,
+    ReverseOp,
+    ShapeOp,
+    SliceOp,
+    Storage,
+    TransposeOp,
+    UniformQuantizedType,
+)
+from qdialect.movement import (
+    BroadcastInDim,
+    Concat,
+    Movement,
+    Pad,
+    Reshape,
+    Reverse,
+    Slice,
+    Splat,
+    Take,
+    Transpose,
+    as_view,
+)
+from qdialect.parameters import StorageFormat
+from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
+
+OPS: dict[type[Movement], type[ShapeOp]] = {
+    Transpose: TransposeOp,
+    Reshape: ReshapeOp,
+    Slice: SliceOp,
+    Concat: ConcatOp,
+    BroadcastInDim: BroadcastInDimOp,
+    Reverse: ReverseOp,
+    Pad: PadOp,
+}
+
+STORAGES = {
+    "i4": StorageFormat(4, signed=True),
+    "i8": I8,
+    "u8": StorageFormat(8, signed=False),
+    "i16": StorageFormat(16, signed=True),
+    "u3": StorageFormat(3, signed=False),
+    "i1": StorageFormat(1, signed=True),
+    "i32": StorageFormat(32, signed=True),
+}
+
+PASSES: list[ModulePass] = [FoldQuantShapesPass(), CanonicalizePass()]
+
+
+@dataclass
+class Weight:
+    """A value of the module, and what numpy says its elements are read as."""
+
+    value: SSAValue
+    floats: NDArray[np.float32]
+    scales: NDArray[np.float32]
+    zero_points: NDArray[np.int64]
+
+
+def dequantize(
+    values: NDArray[Any], scales: NDArray[np.float32], zero_points: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    difference = (values.astype(np.int64) - zero_points).astype(np.float32)
+    return difference * scales
+
+
+def context() -> Context:
+    made = Context()
+    for dialect in (Builtin, Quant, Test):
+        made.load_dialect(dialect)
+    return made
+
+
+def text_of(module: ModuleOp, *, generic: bool = False) -> str:
+    stream = StringIO()
+    Printer(stream=stream, print_generic_format=generic).print_op(module)
+    return stream.getvalue()
+
+
+def constant(
+    data: st.DataObject, shape: tuple[int, ...], storage: StorageFormat
+) -> tuple[ConstantOp, Weight]:
+    """A constant of random elements, or sometimes a splat."""
+    moved = data.draw(parameters(shape, storage, distinct=data.draw(st.booleans())))
+    like = UniformQuantizedType.per_tensor(
+        Storage.of(IntegerType(storage.width), signed=storage.signed), f32, 1.0
+    )
+    type = TensorType(like.with_parameters(moved), shape)
+    seed = data.draw(st.integers(0, 2**32 - 1))
+    values = np.random.default_rng(seed).integers(0, 1 << 32, shape, dtype=np.int64)
+    values = cut(values, storage)
+    op = ConstantOp(values, type)
+    if math.prod(shape) and data.draw(st.integers(0, 4)) == 0:
+        values = np.full(shape, values.flat[0])
+        op = ConstantOp(Splat(np.int64(values.flat[0]), shape), type)
+    scales, zero_points = expanded(moved)
+    return op, Weight(op.result, dequantize(values, scales, zero_points), scales, zero_points)
+
+
+def apply(movement: Movement, *weights: Weight) -> tuple[ShapeOp, Weight]:
+    """The op of the coarsest result type, and what numpy makes of the floats."""
+    first, *_ = weights
+    values = [weight.value for weight in weights]
+    if isinstance(movement, Concat):
+        op: ShapeOp = ConcatOp(values, movement.axis)
+    elif isinstance(movement, Reshape):
+        op = ReshapeOp(first.value, movement.shape)
+    elif isinstance(movement, BroadcastInDim):
+        op = BroadcastInDimOp(first.value, movement.dims, movement.shape)
+    else:
+        fields = (getattr(movement, name) for name in movement.__dataclass_fields__)
+        op = OPS[type(movement)](first.value, *fields)
+    floats = numpy_moves(movement, *(weight.floats for weight in weights))
+    scales = numpy_moves(movement, *(weight.scales for weight in weights))
+    zero_points = numpy_moves(movement, *(weight.zero_points for weight in weights))
+    if isinstance(movement, Pad):
+        # What numpy repeats at the edges is read as zero.
+        inside = numpy_moves(movement, np.ones(first.floats.shape, dtype=np.int8))
+        inside[...] = 0
+        low = movement.low
+        inside[tuple(slice(at, at + n) for at, n in zip(low, first.floats.shape, strict=True))] = 1
+        floats = np.where(inside, floats, (np.float32(0) * scales).astype(np.float32))
+    return op, Weight(op.result, floats, scales, zero_points)
+
+
+def dequantized(op: ConstantOp) -> NDArray[np.float32]:
+    type: QuantizedTensor = op.result.type  # pyright: ignore[reportAssignmentType]
+    scales, zero_points = expanded(type.element_type.parameters_on(type.get_shape()))
+    return dequantize(as_view(op.values).array(), scales, zero_points)
+
+
+def bits(floats: NDArray[np.float32]) -> NDArray[np.uint32]:
+    return np.ascontiguousarray(floats).view(np.uint32)
+
+
+@settings(max_examples=400, deadline=None)
+@given(shapes(max_rank=5), st.sampled_from(sorted(STORAGES)), st.data())
+def test_random_chains_fold_to_one_constant(
+    shape: tuple[int, ...], storage_name: str, data: st.DataObject
+):
+    storage = STORAGES[storage_name]
+    op, weight = constant(data, shape, storage)
+    op.result.name_hint = "w"
+    op.attributes["calibration"] = IntegerAttr(7, 32)
+    ops: list[Any] = [op]
+    for _ in range(data.draw(st.integers(1, 4))):
+        if weight.floats.size > 3000:
+            break
+        if weight.floats.ndim and data.draw(st.integers(0, 4)) == 0:
+            axis = data.draw(st.integers(0, weight.floats.ndim - 1))
+            other_shape = list(weight.floats.shape)
+            other_shape[axis] = data.draw(st.integers(1, 4))
+            other_op, other = constant(data, tuple(other_shape), storage)
+            ops.append(other_op)
+            op, weight = apply(Concat(axis), weight, other)
+        else:
+            movement = data.draw(
+                unary_movements(weight.floats.shape).filter(lambda m: not isinstance(m, Take))
+            )
+            op, weight = apply(movement, weight)
+        ops.append(op)
+    user = TestOp([weight.value])
+    module = ModuleOp([*ops, user])
+    module.verify()
+    text = text_of(module, generic=data.draw(st.booleans()))
+    for fold in PASSES:
+        folded = Parser(context(), text).parse_module()
+        fold.apply(context(), folded)
+        folded.verify()
+        left = list(folded.ops)
+        assert [type(op) for op in left] == [ConstantOp, TestOp], text_of(folded)
+        result = left[0]
+        assert isinstance(result, ConstantOp)
+        assert result.result.type == weight.value.type
+        assert result.result.name_hint == "w"
+        assert result.attributes["calibration"] == IntegerAttr(7, 32)
+        assert np.array_equal(bits(dequantized(result)), bits(weight.floats))
+
+
+def parse(text: str) -> ModuleOp:
+    module = Parser(context(), text).parse_module()
+    module.verify()
+    return module
+
+
+def fold(text: str, **options: int) -> ModuleOp:
+    module = parse(text)
+    FoldQuantShapesPass(**options).apply(context(), module)
+    module.verify()
+    return module
+
+
+ALIASES = """
+!p = !quant.uniform<i8:f32, 0.5>
+!a = !quant.uniform<i8:f32:0, {0.5:3,0.25}>
+!b = !quant.uniform<i8:f32:1, {0.5:3,0.25}>
+"""
+
+
+def test_constant_with_many_users_is_kept_as_long_as_it_is_used():
+    module = fold(
+        ALIASES
+        + """
+        %w = quant.constant dense<[[1, 2, 3], [4, 5, 6]]> : tensor<2x3x!a>
+        %t = quant.transpose %w permutation = [1, 0] : tensor<2x3x!a> to tensor<3x2x!b>
+        %u = quant.reverse %t dims = [0] : tensor<3x2x!b> to tensor<3x2x!b>
+        "test.op"(%w, %t, %u) : (tensor<2x3x!a>, tensor<3x2x!b>, tensor<3x2x!b>) -> ()
+        """
+    )
+    constants = [op for op in module.walk() if isinstance(op, ConstantOp)]
+    assert [as_view(op.values).array().tolist() for op in constants] == [
+        [[1, 2, 3], [4, 5, 6]],
+        [[1, 4], [2, 5], [3, 6]],
+        [[3, 6], [2, 5], [1, 4]],
+    ]
+    assert not any(isinstance(op, ShapeOp) for op in module.walk())
+
+
+def test_chain_is_copied_once(monkeypatch: pytest.MonkeyPatch):
+    """However long the chain is, one constant is made, and of nothing on the way."""
+    made: list[object] = []
+    init = ConstantOp.__init__
+
+    def count(self: ConstantOp, *args: Any) -> None:
+        made.append(args)
+        init(self, *args)
+
+    module = parse(
+        ALIASES
+        + """
+        %w = quant.constant dense<[[1, 2, 3], [4, 5, 6]]> : tensor<2x3x!p>
+        %0 = quant.transpose %w permutation = [1, 0] : tensor<2x3x!p> to tensor<3x2x!p>
+        %1 = quant.reshape %0 : tensor<3x2x!p> to tensor<3x1x2x!p>
+        %2 = quant.transpose %1 permutation = [2, 1, 0] : tensor<3x1x2x!p> to tensor<2x1x3x!p>
+        %3 = quant.reverse %2 dims = [2] : tensor<2x1x3x!p> to tensor<2x1x3x!p>
+        "test.op"(%3) : (tensor<2x1x3x!p>) -> ()
+        """
+    )
+    monkeypatch.setattr(ConstantOp, "__init__", count)
+    FoldQuantShapesPass().apply(context(), module)
+    ((values, _type),) = made
+    (source,) = [op for op in parse(ALIASES + SOURCE).walk() if isinstance(op, ConstantOp)]
+    assert as_view(values).array().tolist() == [[[3, 2, 1]], [[6, 5, 4]]]  # pyright: ignore[reportArgumentType]
+    assert as_view(source.values).array().tolist() == [[1, 2, 3], [4, 5, 6]]
+
+
+SOURCE = "%w = quant.constant dense<[[1, 2, 3], [4, 5, 6]]> : tensor<2x3x!p>"
+
+
+def test_use_before_definition_in_a_graph_region():
+    module = fold(
+        ALIASES
+        + """
+        "test.op"(%u) : (tensor<2x3x!p>) -> ()
+        %u = quant.transpose %t permutation = [1, 0] : tensor<3x2x!p> to tensor<2x3x!p>
+        %t = quant.transpose %w permutation = [1, 0] : tensor<2x3x!p> to tensor<3x2x!p>
+        %w = quant.constant dense<1> : tensor<2x3x!p>
+        """
+    )
+    assert not any(isinstance(op, ShapeOp) for op in module.walk())
+
+
+@pytest.mark.parametrize("dims", [0, 1])
+def test_cycle_of_shape_ops_is_left(dims: int):
+    module = fold(
+        ALIASES
+        + f"""
+        "test.op"(%t) : (tensor<2x2x!p>) -> ()
+        %u = quant.transpose %t permutation = [1, 0] : tensor<2x2x!p> to tensor<2x2x!p>
+        %t = quant.reverse %u dims = [{dims}] : tensor<2x2x!p> to tensor<2x2x!p>
+        """
+    )
+    assert sum(isinstance(op, ShapeOp) for op in module.walk()) == 2
+
+
+def test_growth_is_bounded():
+    text = (
+        ALIASES
+        + """
+        %w = quant.constant dense<[1, 2]> : tensor<2x!p>
+        %b = quant.broadcast_in_dim %w dims = [0] : tensor<2x!p> to tensor<2x100x!p>
+        %t = quant.transpose %b permutation = [1, 0] : tensor<2x100x!p> to tensor<100x2x!p>
+        "test.op"(%t) : (tensor<100x2x!p>) -> ()
+        """
+    )
+    assert not any(isinstance(op, ShapeOp) for op in fold(text, max_growth=198).walk())
+    left = [type(op) for op in fold(text, max_growth=197).ops]
+    assert left == [ConstantOp, BroadcastInDimOp, TransposeOp, TestOp]
+
+
+def test_splats_of_any_size_take_no_memory():
+    module = fold(
+        ALIASES
+        + """
+        %w = quant.constant dense<0> : tensor<65536x65536x!p>
+        %0 = quant.transpose %w permutation = [1, 0] : tensor<65536x65536x!p> to tensor<65536x65536x!p>
+        %1 = quant.pad %0 low = [1, 0] high = [0, 0] : tensor<65536x65536x!p> to tensor<65537x65536x!p>
+        %2 = quant.concat dim(0) %1, %0 : (tensor<65537x65536x!p>, tensor<65536x65536x!p>) -> tensor<131073x65536x!p>
+        %3 = quant.slice %2 [1, 0] [131072, 65536] [1, 1] : tensor<131073x65536x!p> to tensor<131072x65536x!p>
+        %4 = quant.broadcast_in_dim %3 dims = [2, 0] : tensor<131072x65536x!p> to tensor<65536x65536x131072x!p>
+        %5 = quant.reverse %4 dims = [0, 1, 2] : tensor<65536x65536x131072x!p> to tensor<65536x65536x131072x!p>
+        %6 = quant.reshape %5 : tensor<65536x65536x131072x!p> to tensor<4294967296x131072x!p>
+        "test.op"(%6) : (tensor<4294967296x131072x!p>) -> ()
+        """.replace("%0 low", "%0 low")
+    )
+    (folded,) = (op for op in module.walk() if isinstance(op, ConstantOp))
+    assert len(folded.value.data.data) == 1
+    assert folded.values == Splat(np.int8(0), (4294967296, 131072))
+
+
+def test_names_and_attributes_of_several_sources():
+    module = fold(
+        ALIASES
+        + """
+        %q = quant.constant dense<1> {name = "q", of_q} : tensor<2x!p>
+        %k = quant.constant dense<2> {name = "k", of_k} : tensor<2x!p>
+        %c = quant.concat dim(0) %q, %k : (tensor<2x!p>, tensor<2x!p>) -> tensor<4x!p>
+        "test.op"(%c) : (tensor<4x!p>) -> ()
+        """
+    )
+    (folded,) = (op for op in module.walk() if isinstance(op, ConstantOp))
+    assert folded.result.name_hint == "q"
+    assert {name: str(value) for name, value in folded.attributes.items()} == {
+        "name": '"q"',
+        "of_q": "unit",
+        "of_k": "unit",
+    }
+
+
+def test_operands_of_one_op_are_replaced_at_once():
+    """Replaced one by one, ten thousand operands take ten thousand times as long."""
+    lines = [
+        f"%w{i} = quant.constant dense<[1, {i % 100 + 2}]> : tensor<2x!p>\n"
+        f"%r{i} = quant.reverse %w{i} dims = [0] : tensor<2x!p> to tensor<2x!p>"
+        for i in range(2000)
+    ]
+    operands = ", ".join(f"%r{i}" for i in range(2000))
+    types = ", ".join(["tensor<2x!p>"] * 2000)
+    module = fold(ALIASES + "\n".join([*lines, f'"test.op"({operands}) : ({types}) -> ()']))
+    *_, user = module.ops
+    first = [as_view(operand.owner.values).array()[0] for operand in user.operands]  # pyright: ignore
+    assert first == [i % 100 + 2 for i in range(2000)]
+
+
+def test_pass_options():
+    assert FoldQuantShapesPass().max_growth == 1 << 28
