@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from qdialect.array_view import ArrayView
 from qdialect.parameters import QuantizationParameters
 
-DYNAMIC: Final = -1
+DYNAMIC: Final = -(2**63)
 """The length of an axis that is only known at run time, as in xDSL."""
 
 Shape = tuple[int, ...]

@@ -34,7 +34,12 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
         return FoldQuantShapesPass
 
-    return {"fold-quant-shapes": get_fold_quant_shapes}
+    def get_inline() -> type[ModulePass]:
+        from qdialect.passes.inline import InlinePass
+
+        return InlinePass
+
+    return {"fold-quant-shapes": get_fold_quant_shapes, "inline": get_inline}
 
 
 # xDSL refuses to start if two plug-ins have a name in common, so what it may itself have

@@ -46,6 +46,8 @@ def read_source(path: str, handler: DiagnosticHandler) -> SourceText | None:
     name = "<stdin>" if path == "-" else path
     try:
         if path == "-":
+            if _is_closed(sys.stdin):
+                raise ToolError("standard input is closed")
             content = sys.stdin.buffer.read()
         else:
             with open(path, "rb") as file:
@@ -84,20 +86,20 @@ class Output:
             raise ToolError(f"cannot open output file '{path}': {reason_of(error)}") from None
 
     def _open(self) -> TextIO:
-        if self._path == "-":
-            stdout = cast(TextIO, sys.stdout)
-            if isinstance(stdout, io.TextIOWrapper):
-                cast(Any, stdout).reconfigure(encoding="utf-8", newline="\n")
-            return cast(TextIO, stdout)
+        if self._path in ("-", "/dev/stdout"):
+            return _standard_output()
+        # Links there lead to whatever a stream of the process is redirected to.
+        if os.path.abspath(self._path).startswith("/dev/"):
+            return _open(self._path)
         self._path = os.path.realpath(self._path)
         mode = _mode_of(self._path)
         if not stat.S_ISREG(mode):
-            return open(self._path, "w", encoding="utf-8", newline="\n")
+            return _open(self._path)
         from tempfile import mkstemp
 
         descriptor, self._temporary = mkstemp(prefix=f".{TOOL}-", dir=os.path.dirname(self._path))
         os.chmod(self._temporary, stat.S_IMODE(mode))
-        return open(descriptor, "w", encoding="utf-8", newline="\n")
+        return _open(descriptor)
 
     def close(self, keep: bool) -> None:
         """Finish; unless `keep`, leave the file as it was. Raises OSError."""
@@ -113,6 +115,24 @@ class Output:
             if self._temporary is not None:
                 with suppress(OSError):
                     os.unlink(self._temporary)
+
+
+def _open(file: str | int) -> TextIO:
+    return open(file, "w", encoding="utf-8", newline="\n")
+
+
+def _standard_output() -> TextIO:
+    if _is_closed(sys.stdout):
+        raise ToolError("standard output is closed")
+    stdout = cast(TextIO, sys.stdout)
+    if isinstance(stdout, io.TextIOWrapper):
+        cast(Any, stdout).reconfigure(encoding="utf-8", newline="\n")
+    return cast(TextIO, stdout)
+
+
+def _is_closed(stream: TextIO | None) -> bool:
+    """Python has None for a standard stream that the process was started without."""
+    return stream is None
 
 
 def _mode_of(path: str) -> int:

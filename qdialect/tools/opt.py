@@ -44,6 +44,9 @@ from qdialect.tools.verifier import ModuleVerifier
 if TYPE_CHECKING:
     from xdsl.utils.target import Target
 
+RECURSION_LIMIT = 4000
+"""Enough for some 400 nested regions; the stack of a process has room for many more."""
+
 EXIT_SUCCESS, EXIT_FAILURE = 0, 1
 EXIT_INTERRUPTED, EXIT_CLOSED_PIPE = 130, 141
 """What a shell makes of SIGINT and SIGPIPE, which end mlir-opt."""
@@ -224,6 +227,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns the exit status: 0, or 1 if there was an error, which is on standard error.
     """
+    recursion_limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(recursion_limit, RECURSION_LIMIT))
     try:
         return _run(sys.argv[1:] if argv is None else argv)
     except BrokenPipeError:
@@ -231,6 +236,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_CLOSED_PIPE
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+    finally:
+        sys.setrecursionlimit(recursion_limit)
 
 
 def _run(arguments: Sequence[str]) -> int:

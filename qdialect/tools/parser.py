@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NoReturn, cast
 from weakref import WeakKeyDictionary
@@ -35,12 +36,17 @@ from xdsl.ir import (
     ParametrizedAttribute,
     SSAValue,
 )
-from xdsl.parser import Parser, Position, UnresolvedOperand
-from xdsl.parser.core import ForwardDeclaredValue
+from xdsl.parser import (
+    ForwardDeclaredValue,
+    Parser,
+    ParserState,
+    Position,
+    UnresolvedOperand,
+)
 from xdsl.utils.exceptions import MultipleSpansParseError, ParseError, VerifyException
 from xdsl.utils.hints import isa
-from xdsl.utils.lexer import Span
-from xdsl.utils.mlir_lexer import MLIRTokenKind
+from xdsl.utils.lexer import Input, Span
+from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 
 from qdialect.tools.diagnostics import describe
 
@@ -51,6 +57,11 @@ MAX_REPEATED_ELEMENTS = 2**26
 _OWN_DIALECT = "quant"
 _IGNORED = re.compile(r"(?:\s++|//[^\n]*+)*+", re.ASCII)
 _ONE_HEX_ELEMENT = re.compile(r'"0[xX](?:[0-9A-Fa-f]{2}){1,32}"')
+
+
+class _Lexer(MLIRLexer):
+    # xDSL's own takes time exponential in the length of a string that is not closed.
+    _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 
 
 class LocatingParser(Parser):
@@ -76,7 +87,13 @@ class LocatingParser(Parser):
 
     def __init__(self, ctx: Context, input: str | bytes, name: str = "<unknown>") -> None:
         """Raises ParseError if the first token is malformed."""
-        super().__init__(ctx, input, name)
+        text = input.decode() if isinstance(input, bytes) else input
+        # What Parser.__init__ does, but for the lexer.
+        super(Parser, self).__init__(ParserState(_Lexer(Input(text, name))), ctx)
+        self.ssa_values = {}
+        self.blocks = {}
+        self.forward_block_references = defaultdict(list)
+        self.forward_ssa_references = {}
         self.locations = WeakKeyDictionary()
         self._first_seen = {}
         self._names = []

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -132,7 +132,7 @@ class PageRunner:
             case "mlir", (name,):
                 opt(str(self._write(name, block.text)))
             case "python", ():
-                with redirect_stdout(io.StringIO()) as printed:
+                with redirect_stdout(io.StringIO()) as printed, chdir(self.folder):
                     exec(compile(block.text, block.place, "exec"), self.namespace)
                 self.printed = printed.getvalue()
             case "python", (name,):
@@ -164,8 +164,9 @@ class PageRunner:
             module, function = of.split(":")
             script = self.installed / name
             script.write_text(
-                f"#!{sys.executable}\nimport sys\nfrom {module} import {function}\n"
-                f"sys.exit({function}())\n"
+                f"#!{sys.executable}\nimport sys\n"
+                f"sys.path[:0] = {[str(self.installed), str(ROOT)]}\n"
+                f"from {module} import {function}\nsys.exit({function}())\n"
             )
             script.chmod(0o755)
 
@@ -175,6 +176,7 @@ class PageRunner:
             assert (ROOT / name).read_text() == text, f"{name} is another"
             return ROOT / name
         file = self.folder / name
+        file.parent.mkdir(exist_ok=True)
         file.write_text(text)
         return file
 

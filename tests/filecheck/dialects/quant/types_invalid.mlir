@@ -1,0 +1,115 @@
+// RUN: qdialect-opt %s --split-input-file --verify-diagnostics
+
+// expected-error @+1 {{illegal storage type size: 33}}
+func.func private @f(!quant.any<i33>)
+
+// -----
+
+// expected-error @+1 {{illegal storage type size: 0}}
+func.func private @f(!quant.any<u0>)
+
+// -----
+
+// expected-error @+1 {{expected storage type width}}
+func.func private @f(!quant.any<u8x>)
+
+// -----
+
+// expected-error @+1 {{illegal storage type prefix}}
+func.func private @f(!quant.any<int8>)
+
+// -----
+
+// expected-error @+1 {{illegal storage type minimum: -129}}
+func.func private @f(!quant.any<i8<-129:5>>)
+
+// -----
+
+// expected-error @+1 {{illegal storage type maximum: 16}}
+func.func private @f(!quant.any<u4<0:16>>)
+
+// -----
+
+// expected-error @+1 {{illegal storage min and storage max: (5:5)}}
+func.func private @f(!quant.any<i8<5:5>>)
+
+// -----
+
+// expected-error @+1 {{invalid kind of type specified}}
+func.func private @f(!quant.any<i8:i32>)
+
+// -----
+
+// Of two errors, the scale is read first.
+// expected-error @+1 {{scale 0.000000e+00 out of expressed type range [1.401298e-45, 3.402823e+38]}}
+func.func private @f(!quant.uniform<i8<5:5>:f32, 0.0>)
+
+// -----
+
+// expected-error @+1 {{scale 6.550500e+04 out of expressed type range [5.960464e-08, 6.550400e+04]}}
+func.func private @f(!quant.uniform<i8:f16:0, {1.0,65505.0}>)
+
+// -----
+
+// expected-error @+1 {{scale INF out of expressed type range}}
+func.func private @f(!quant.uniform<i8:f32, 0x7FF0000000000000>)
+
+// -----
+
+// expected-error @+1 {{unexpected decimal integer literal for a floating point value}}
+func.func private @f(!quant.uniform<i8:f32, 1>)
+
+// -----
+
+// expected-error @+1 {{hexadecimal float literal should not have a leading minus}}
+func.func private @f(!quant.uniform<i8:f32, -0x3FF0000000000000>)
+
+// -----
+
+// expected-error @+1 {{integer value too large}}
+func.func private @f(!quant.uniform<i8:f32, 1.0:9223372036854775808>)
+
+// -----
+
+// expected-error @+1 {{illegal quantized dimension: -1}}
+func.func private @f(!quant.uniform<i8:f32:true, {1.0}>)
+
+// -----
+
+// expected-error @+1 {{illegal quantized dimension: -1}}
+func.func private @f(!quant.uniform<i8:f32:{0:0,-1:1}, {{1.0}}>)
+
+// -----
+
+// expected-error @+1 {{illegal block size: -4}}
+func.func private @f(!quant.uniform<i8:f32:{0:-4}, {{1.0}}>)
+
+// -----
+
+// expected-error @+1 {{tensor literal is invalid; ranks are not consistent between elements}}
+func.func private @f(!quant.uniform<i8:f32:{0:1}, {{1.0,2.0},{3.0}}>)
+
+// -----
+
+// expected-error @+1 {{expected floating point literal}}
+func.func private @f(!quant.uniform<i8:f32:0, {}>)
+
+// -----
+
+// expected-error @+1 {{expected '{'}}
+func.func private @f(!quant.uniform<i8:f32:0, 1.0>)
+
+// -----
+
+// expected-error @+1 {{illegal min and max: (1.000000e+00:1.000000e+00)}}
+func.func private @f(!quant.calibrated<f32<1.0:1.0>>)
+
+// -----
+
+// expected-error @+1 {{unknown quantized type quantile}}
+func.func private @f(!quant.quantile<i8:f32, 1.0>)
+
+// -----
+
+// expected-error @+1 {{dialect 'quant' provides no attribute parsing hook}}
+func.func private @f() attributes {a = #quant.slots}

@@ -1,0 +1,25 @@
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import lit.formats
+from lit.TestingConfig import TestingConfig
+
+config: TestingConfig
+
+config.name = "qdialect"
+# lit's own shell, for its `not`.
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir"]
+config.excludes = ["Output"]
+config.test_source_root = str(Path(__file__).parent)
+config.test_exec_root = str(Path(__file__).parent / "Output")
+
+# The tools of an environment that is not activated.
+config.environment["PATH"] = os.pathsep.join(
+    [str(Path(sys.executable).parent), config.environment["PATH"]]
+)
+for tool in ("mlir-opt-22", "iree-opt"):
+    if shutil.which(tool, path=config.environment["PATH"]):
+        config.available_features.add(tool)

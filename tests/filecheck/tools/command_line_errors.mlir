@@ -1,0 +1,31 @@
+// RUN: not qdialect-opt --canonicaliz %s 2>&1 | filecheck %s --check-prefix=UNKNOWN
+// RUN: not qdialect-opt -p cse,nothing %s 2>&1 | filecheck %s --check-prefix=PASS
+// RUN: not qdialect-opt --cse=depth=3 %s 2>&1 | filecheck %s --check-prefix=OPTION
+// RUN: not qdialect-opt --fold-quant-shapes=depth=3 %s 2>&1 | filecheck %s --check-prefix=OPTIONS
+// RUN: not qdialect-opt --fold-quant-shapes=max-growth=x %s 2>&1 | filecheck %s --check-prefix=VALUE
+// RUN: not qdialect-opt -p 'cse{' %s 2>&1 | filecheck %s --check-prefix=PIPELINE
+// RUN: not qdialect-opt --pass-pipeline=cse %s 2>&1 | filecheck %s --check-prefix=ANCHOR
+// RUN: not qdialect-opt --pass-pipeline='builtin.module(func.func(cse))' %s 2>&1 | filecheck %s --check-prefix=NESTED
+// RUN: not qdialect-opt --pass-pipeline='builtin.module(cse)' --cse %s 2>&1 | filecheck %s --check-prefix=BOTH
+// RUN: not qdialect-opt --verify-each=perhaps %s 2>&1 | filecheck %s --check-prefix=BOOLEAN
+// RUN: not qdialect-opt %s -o 2>&1 | filecheck %s --check-prefix=ABSENT
+// RUN: not qdialect-opt %s %s 2>&1 | filecheck %s --check-prefix=INPUTS
+// RUN: not qdialect-opt %s -t nothing 2>&1 | filecheck %s --check-prefix=TARGET
+// RUN: not qdialect-opt %s.nothing 2>&1 | filecheck %s --check-prefix=MISSING
+// RUN: not qdialect-opt %S 2>&1 | filecheck %s --check-prefix=DIRECTORY
+
+// UNKNOWN: qdialect-opt: error: unknown command line argument '--canonicaliz'; try 'qdialect-opt --help'; did you mean '--canonicalize'?
+// PASS: qdialect-opt: error: 'nothing' does not refer to a registered pass or pass pipeline
+// OPTION: qdialect-opt: error: pass 'cse' has no option 'depth' (it has: none)
+// OPTIONS: qdialect-opt: error: pass 'fold-quant-shapes' has no option 'depth' (it has: max-growth
+// VALUE: qdialect-opt: error: pass 'fold-quant-shapes': Incompatible types: given ('x',), expected <class 'int'>
+// PIPELINE: qdialect-opt: error: cannot read 'cse{': Expected argument name here
+// ANCHOR: qdialect-opt: error: expected pass pipeline to be wrapped with the anchor operation type, e.g. 'builtin.module(...)'
+// NESTED: qdialect-opt: error: a pass pipeline cannot be nested under 'func.func': passes run on the whole module, so name them in builtin.module(...)
+// BOTH: qdialect-opt: error: '-pass-pipeline' option can't be used with individual pass options
+// BOOLEAN: qdialect-opt: error: for the --verify-each option: 'perhaps' is not true or false
+// ABSENT: qdialect-opt: error: for the -o option: requires a value!
+// INPUTS: qdialect-opt: error: more than one input file: {{.*}}, {{.*}}
+// TARGET: qdialect-opt: error: there is no target 'nothing'
+// MISSING: qdialect-opt: error: cannot open input file '{{.*}}': No such file or directory
+// DIRECTORY: qdialect-opt: error: cannot open input file '{{.*}}': Is a directory

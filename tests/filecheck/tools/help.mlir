@@ -1,0 +1,9 @@
+// RUN: qdialect-opt --help | filecheck %s
+// RUN: qdialect-opt --version | filecheck %s --check-prefix=VERSION
+
+// CHECK: usage: qdialect-opt [options] [input file, or - for standard input]
+// CHECK:   --split-input-file {{ *}}process what `// -----` separates one by one
+// CHECK: passes, run in the order given
+// CHECK:   --canonicalize {{ *}}Applies all canonicalization patterns.
+// CHECK:   --fold-quant-shapes {{ *[A-Z].*}}
+// VERSION: qdialect-opt {{.*}} (xDSL 0.74{{.*}}, MLIR 22 quant dialect)

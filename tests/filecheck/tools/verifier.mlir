@@ -1,0 +1,56 @@
+// RUN: qdialect-opt %s --split-input-file --verify-diagnostics
+// RUN: qdialect-opt %s --split-input-file --disable-verify --print-op-generic | filecheck %s
+
+// CHECK: sym_name = "no_terminator"
+func.func @no_terminator() {
+  // expected-error@+1 {{block with no terminator, has 'arith.constant' last}}
+  %0 = arith.constant 1 : i8
+}
+
+// -----
+
+// CHECK: sym_name = "empty_block"
+// expected-error@+1 {{empty block: expect at least a terminator}}
+func.func @empty_block() {
+^bb0:
+}
+
+// -----
+
+// CHECK: sym_name = "terminator_in_the_middle"
+func.func @terminator_in_the_middle() {
+  // expected-error@+1 {{'cf.br' op with block successors must terminate its parent block}}
+  cf.br ^bb1
+  %0 = arith.constant 1 : i8
+^bb1:
+  return
+}
+
+// -----
+
+// CHECK: sym_name = "operands"
+func.func @operands(%a: f32) {
+  // expected-error@+1 {{Expected 2 operands, but got 1}}
+  %0 = "arith.addf"(%a) <{fastmath = #arith.fastmath<none>}> : (f32) -> f32
+  return
+}
+
+// -----
+
+// CHECK: sym_name = "nested"
+func.func @nested(%a: f32, %c: i1) {
+  scf.if %c {
+    // expected-error@+1 {{expressed type in quantized type expected to match float type}}
+    %0 = quant.qcast %a : f32 to !quant.any<i8:f16>
+  }
+  return
+}
+
+// -----
+
+// What is on one line of xDSL's message and the next is on one line.
+// CHECK: sym_name = "result"
+func.func @result() -> i8 {
+  // expected-error@+1 {{Expected arguments to have the same types as the function output types}}
+  return
+}
