@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -21,6 +24,35 @@ from qdialect.dialects.quant.folding import (
 )
 from qdialect.dialects.quant.shape_ops import ShapeOp, compose, unmoved_operand
 from qdialect.movement import Values
+from qdialect.slot_map import IntArray, SlotMap, TooManySlotsError
+
+
+@dataclass(frozen=True, eq=False)
+class Origins(SlotMap):
+    """The constant that each element came from, by its number."""
+
+    ends: tuple[IntArray, ...]
+    numbers: IntArray
+
+    @classmethod
+    def of_one(cls, shape: tuple[int, ...], number: int) -> Origins:
+        """All elements came from one constant."""
+        ends = tuple(np.array([length]) for length in shape)
+        return cls(ends, np.full((1,) * len(shape), number))
+
+    @property
+    @override
+    def slot_arrays(self) -> tuple[IntArray, ...]:
+        return (self.numbers,)
+
+    @property
+    @override
+    def _meaning(self) -> tuple[IntArray, ...]:
+        return (self.numbers,)
+
+    @override
+    def _with_slots(self, ends: tuple[IntArray, ...], arrays: Sequence[NDArray[Any]]) -> Origins:
+        return Origins(ends, *arrays)
 
 
 @dataclass(frozen=True)
@@ -28,7 +60,12 @@ class MovedConstant:
     """What a value holds before it is written: views of the elements of constants."""
 
     values: Values
+
     sources: tuple[ConstantOp, ...]
+    """The constants that elements came from, in the order of their elements."""
+
+    origins: Origins | None
+    """Which from which, if there are several and it can be said in few words."""
 
 
 class ShapeOpFolder:
@@ -43,6 +80,8 @@ class ShapeOpFolder:
         self.max_growth = max_growth
         self.visited: list[ShapeOp] = []
         self.moved: dict[ShapeOp, MovedConstant] = {}
+        self.numbers: dict[ConstantOp, int] = {}
+        self.numbered: list[ConstantOp] = []
         self.equal: dict[SSAValue, SSAValue] = {}
         """Values that are replaced by others, which are not replaced themselves."""
 
@@ -72,7 +111,7 @@ class ShapeOpFolder:
         for operand in operands:
             match operand.owner:
                 case ConstantOp() as owner:
-                    constants.append(MovedConstant(owner.values, (owner,)))
+                    constants.append(MovedConstant(owner.values, (owner,), None))
                 case ShapeOp() as owner if owner in self.moved:
                     constants.append(self.moved[owner])
                 case _:
@@ -80,8 +119,34 @@ class ShapeOpFolder:
         values = move_constants(op, [c.values for c in constants], self.max_growth)
         if values is None:
             return None
-        sources = dict.fromkeys(s for constant in constants for s in constant.sources)
-        return MovedConstant(values, tuple(sources))
+        return MovedConstant(values, *self._move_origins(op, constants))
+
+    def _move_origins(
+        self, op: ShapeOp, constants: Sequence[MovedConstant]
+    ) -> tuple[tuple[ConstantOp, ...], Origins | None]:
+        """The sources of the result of `op`, and the origins of its elements."""
+        sources = tuple(dict.fromkeys(s for constant in constants for s in constant.sources))
+        operands: list[Origins] = []
+        for constant in constants:
+            if constant.origins is not None:
+                operands.append(constant.origins)
+            elif len(constant.sources) == 1:
+                (source,) = constant.sources
+                operands.append(Origins.of_one(constant.values.shape, self._number(source)))
+        if len(sources) == 1 or len(operands) < len(constants):
+            return sources, None
+        try:
+            origins = op.movement(*operands).simplify()
+        except TooManySlotsError:
+            return sources, None
+        left = dict.fromkeys(origins.numbers.ravel().tolist())
+        return tuple(self.numbered[number] for number in left), origins if len(left) > 1 else None
+
+    def _number(self, constant: ConstantOp) -> int:
+        if constant not in self.numbers:
+            self.numbers[constant] = len(self.numbered)
+            self.numbered.append(constant)
+        return self.numbers[constant]
 
     def _is_left(self, op: Operation) -> bool:
         return not isinstance(op, ShapeOp) or not (op in self.moved or op.result in self.equal)
@@ -152,7 +217,7 @@ class FoldQuantShapesPass(ModulePass):
 
     A constant that a transpose, reshape, slice, concat, broadcast, reverse or pad moves
     becomes one constant of the type that the op declares, with the name and the attributes
-    of the first. Other shape ops are joined or dropped where two of them, or one, do
+    of the constants that its elements came from. Other shape ops are joined or dropped where two of them, or one, do
     nothing more.
     """
 

@@ -138,7 +138,10 @@ def _set_value(name: str, value: str, options: Options) -> None:
         case "o":
             options.output_file = value
         case "t":
-            (options.target,) = _parse_specs(value) or (options.target,)
+            targets = _parse_specs(value)
+            if len(targets) != 1:
+                raise ToolError(f"'{value}' is not one target")
+            options.target = targets[0]
         case "p" if not value.lstrip().startswith("builtin.module("):
             options.passes += _parse_passes(value)
         case _:

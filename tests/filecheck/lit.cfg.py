@@ -6,7 +6,7 @@ from pathlib import Path
 import lit.formats
 from lit.TestingConfig import TestingConfig
 
-config: TestingConfig
+config: TestingConfig = globals()["config"]
 
 config.name = "qdialect"
 # lit's own shell, for its `not`.

@@ -139,9 +139,9 @@ def unary_movements(shape: Shape) -> st.SearchStrategy[Movement]:
     if lengths:
         options.append(
             st.sampled_from(lengths).flatmap(
-                lambda axis: st.lists(
-                    st.integers(0, shape[axis] - 1), min_size=1, max_size=5
-                ).map(lambda indices: Take(axis, tuple(indices)))
+                lambda axis: st.lists(st.integers(0, shape[axis] - 1), min_size=1, max_size=5).map(
+                    lambda indices: Take(axis, tuple(indices))
+                )
             )
         )
     return st.one_of(options)

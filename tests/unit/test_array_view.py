@@ -25,9 +25,11 @@ def test_moves_as_numpy_does(shape: tuple[int, ...], data: st.DataObject):
 def test_chain_of_transposes_and_reshapes_is_a_view():
     array = np.arange(4 * 6 * 10).reshape(4, 6, 10)
     view = ArrayView.of(array).transpose((2, 0, 1)).reshape((5, 2, 24))
-    view = view.transpose((1, 2, 0)).reshape((48, 5)).reshape((2, 4, 30))[
-        (slice(1, 2), slice(None, None, -1), slice(None))
-    ]
+    view = (
+        view.transpose((1, 2, 0))
+        .reshape((48, 5))
+        .reshape((2, 4, 30))[(slice(1, 2), slice(None, None, -1), slice(None))]
+    )
     assert np.shares_memory(view.factors, array)
     expected = array.transpose(2, 0, 1).reshape(5, 2, 24).transpose(1, 2, 0)
     assert np.array_equal(view.array(), expected.reshape(2, 4, 30)[1:2, ::-1])

@@ -43,7 +43,9 @@ def test_identity_moves_nothing(shape: Shape, data: st.DataObject):
 def test_two_movements_as_one(shape: Shape, data: st.DataObject):
     first = data.draw(unary_movements(shape))
     array = numpy_moves(first, np.arange(np.prod(shape, dtype=int)).reshape(shape))
-    second = data.draw(unary_movements(array.shape).filter(lambda other: type(other) is type(first)))
+    second = data.draw(
+        unary_movements(array.shape).filter(lambda other: type(other) is type(first))
+    )
     both = second.after(first)
     if both is not None:
         start = np.arange(np.prod(shape, dtype=int)).reshape(shape)

@@ -19,13 +19,8 @@ from random_tensors import (
 
 from qdialect.float_format import FLOAT_FORMATS
 from qdialect.movement import Concat, Movement, Reshape, Reverse, Slice, Transpose
-from qdialect.parameters import (
-    MAX_SLOTS,
-    QuantizationParameters,
-    Slot,
-    StorageFormat,
-    TooManySlotsError,
-)
+from qdialect.parameters import QuantizationParameters, Slot, StorageFormat
+from qdialect.slot_map import MAX_SLOTS, TooManySlotsError
 
 
 def blocks(shape: tuple[int, ...], scales: object, zero_points: object = 0):

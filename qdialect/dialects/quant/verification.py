@@ -15,7 +15,8 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.array_view import MAX_RANK
 from qdialect.dialects.quant.types import QuantizedTensor
 from qdialect.movement import DYNAMIC, Movement, MovementError, Shape
-from qdialect.parameters import QuantizationParameters, TooManySlotsError
+from qdialect.parameters import QuantizationParameters
+from qdialect.slot_map import TooManySlotsError
 
 MovementTo = Callable[[Shape], Movement]
 """The movement of an op to a result of the given shape."""

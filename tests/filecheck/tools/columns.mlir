@@ -8,7 +8,7 @@ func.func private @unknown_type(!quant.foobar<i8>)
 
 // -----
 
-// CHECK: columns.mlir:{{[0-9]+}}:59: error: dialect 'quant' provides no attribute parsing hook
+// CHECK: columns.mlir:{{[0-9]+}}:63: error: dialect 'quant' provides no attribute parsing hook
 func.func private @attribute() attributes {attribute = #quant.foobar<i8>}
 
 // -----
@@ -29,7 +29,7 @@ func.func private @complex(complex<!quant.any<i8>>)
 // -----
 
 // Bytes are counted.
-// CHECK: columns.mlir:{{[0-9]+}}:57: error: invalid dimension
+// CHECK: columns.mlir:{{[0-9]+}}:65: error: invalid dimension
 func.func private @dimension() attributes {u = "é", v = tensor<9223372036854775808xi8>}
 
 // -----

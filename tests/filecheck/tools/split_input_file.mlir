@@ -5,14 +5,14 @@
 // RUN: not qdialect-opt %s --split-input-file 2>&1 >/dev/null | filecheck %s --check-prefix=ERROR
 
 // CHECK:      builtin.module {
-// CHECK-NEXT:   func.func private @first()
+// CHECK-NEXT:   func.func private @first() -> ()
 // CHECK-NEXT: }
-// CHECK-NEXT: // -----
-// CHECK-NEXT: // -----
+// CHECK-NEXT: // {{-+}}
+// CHECK-NEXT: // {{-+}}
 // CHECK-NEXT: builtin.module {
-// CHECK-NEXT:   func.func private @third()
+// CHECK-NEXT:   func.func private @third() -> ()
 // CHECK-NEXT: }
-// CHECK-NEXT: // -----
+// CHECK-NEXT: // {{-+}}
 func.func private @first()
 
 // -----
@@ -30,12 +30,12 @@ func.func @fourth(%a: f32) {
   return
 }
 
-// ERROR:      {{.*}}split_input_file.mlir:20:27: error:
+// ERROR:      {{.*}}split_input_file.mlir:20:38: error: Expected ':' after block argument name!
 // ERROR-NEXT: func.func private @second(%unexpected)
-// ERROR-NEXT:                           ^
-// ERROR-NEXT: {{.*}}split_input_file.mlir:28:20: error: use of value '%a' expects different type than prior uses: 'f16' vs 'f32'
+// ERROR-NEXT:                                      ^
+// ERROR-NEXT: {{.*}}split_input_file.mlir:29:20: error: use of value '%a' expects different type than prior uses: 'f16' vs 'f32'
 // ERROR-NEXT:   %0 = quant.qcast %a : f16 to !quant.any<i8:f16>
 // ERROR-NEXT:                    ^
-// ERROR-NEXT: {{.*}}split_input_file.mlir:27:19: note: prior use here
+// ERROR-NEXT: {{.*}}split_input_file.mlir:28:19: note: prior use here
 // ERROR-NEXT: func.func @fourth(%a: f32) {
 // ERROR-NEXT:                   ^

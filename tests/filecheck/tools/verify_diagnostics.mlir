@@ -1,13 +1,13 @@
 // RUN: qdialect-opt %s --split-input-file --verify-diagnostics | filecheck %s
 
 // The parts without errors are printed.
-// CHECK:      // -----
-// CHECK-NEXT: // -----
+// CHECK:      // {{-+}}
+// CHECK-NEXT: // {{-+}}
 // CHECK-NEXT: builtin.module {
-// CHECK-NEXT:   func.func private @good()
+// CHECK-NEXT:   func.func private @good() -> ()
 // CHECK-NEXT: }
-// CHECK-NEXT: // -----
-// CHECK-NEXT: // -----
+// CHECK-NEXT: // {{-+}}
+// CHECK-NEXT: // {{-+}}
 
 func.func @same_line(%a: i8) {
   quant.fake // expected-error {{custom op 'quant.fake' is unknown}}

@@ -22,8 +22,8 @@ func.func @elsewhere() { // expected-error {{custom op}}
   quant.fake
 }
 
-//      CHECK:{{.*}}verify_diagnostics_mismatch.mlir:24:3: error: unexpected error: custom op 'quant.fake' is unknown
-//      CHECK:{{.*}}verify_diagnostics_mismatch.mlir:23:29: error: expected error "custom op" was not produced
+//      CHECK:{{.*}}verify_diagnostics_mismatch.mlir:22:3: error: unexpected error: custom op 'quant.fake' is unknown
+//      CHECK:{{.*}}verify_diagnostics_mismatch.mlir:21:29: error: expected error "custom op" was not produced
 
 // -----
 
@@ -32,13 +32,13 @@ func.func @warning() {
   quant.fake // expected-warning {{custom op}}
 }
 
-//      CHECK:{{.*}}verify_diagnostics_mismatch.mlir:34:3: error: 'error' diagnostic emitted when expecting a 'warning'
-//      CHECK:{{.*}}verify_diagnostics_mismatch.mlir:32:4: error: expected warning "none" was not produced
-//      CHECK:{{.*}}verify_diagnostics_mismatch.mlir:34:17: error: expected warning "custom op" was not produced
+//      CHECK:{{.*}}verify_diagnostics_mismatch.mlir:32:3: error: 'error' diagnostic emitted when expecting a 'warning'
+//      CHECK:{{.*}}verify_diagnostics_mismatch.mlir:30:4: error: expected warning "none" was not produced
+//      CHECK:{{.*}}verify_diagnostics_mismatch.mlir:32:17: error: expected warning "custom op" was not produced
 
 // -----
 
 // expected-error-re@+1 {{a {{[}}}}
 func.func @invalid_regex() { quant.fake }
 
-// CHECK:{{.*}}verify_diagnostics_mismatch.mlir:43:4: error: invalid regex: unterminated character set at position {{.*}}
+//      CHECK:{{.*}}verify_diagnostics_mismatch.mlir:41:4: error: invalid regex: unterminated character set at position {{.*}}

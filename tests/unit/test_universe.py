@@ -1,0 +1,42 @@
+"""The plug-in of xdsl-opt."""
+
+import importlib
+from collections.abc import Iterator
+
+import pytest
+from xdsl import dialects as xdsl_dialects
+from xdsl import transforms as xdsl_transforms
+from xdsl.universe import Universe
+
+from qdialect import universe
+
+
+@pytest.fixture
+def reloaded() -> Iterator[None]:
+    yield
+    importlib.reload(universe)
+
+
+def test_xdsl_finds_the_dialect_and_the_passes():
+    multiverse = Universe.get_multiverse()
+    assert multiverse.all_dialects["quant"]().name == "quant"
+    for name, factory in universe.get_all_passes().items():
+        assert multiverse.all_passes[name]().name == name == factory().name
+
+
+@pytest.mark.usefixtures("reloaded")
+def test_xdsl_may_have_names_of_its_own(monkeypatch: pytest.MonkeyPatch):
+    """What xDSL ships one day is left to it; otherwise `xdsl-opt` would not even start."""
+    dialects = {
+        **xdsl_dialects.get_all_dialects(),
+        "quant": xdsl_dialects.get_all_dialects()["arith"],
+    }
+    passes = {**xdsl_transforms.get_all_passes(), "inline": xdsl_transforms.get_all_passes()["dce"]}
+    monkeypatch.setattr(xdsl_dialects, "get_all_dialects", lambda: dialects)
+    monkeypatch.setattr(xdsl_transforms, "get_all_passes", lambda: passes)
+    importlib.reload(universe)
+    assert "quant" not in universe.QDIALECT_UNIVERSE.all_dialects
+    assert "inline" not in universe.QDIALECT_UNIVERSE.all_passes
+    assert "fold-quant-shapes" in universe.QDIALECT_UNIVERSE.all_passes
+    # The tool has ours all the same.
+    assert "quant" in universe.get_all_dialects()
