@@ -98,7 +98,7 @@ def reshaped(draw: Draw, shape: Shape) -> Shape:
 @st.composite
 def slices(draw: Draw, shape: Shape) -> Slice:
     """Slices that start inside blocks, and stride over them."""
-    offsets, sizes, strides = [], [], []
+    offsets, sizes, strides = list[int](), list[int](), list[int]()
     for length in shape:
         offset = draw(st.integers(0, max(length - 1, 0)))
         stride = draw(st.sampled_from([1, 1, 2, 3]))
@@ -179,8 +179,9 @@ def numpy_moves(movement: Movement, *operands: NDArray[Any]) -> NDArray[Any]:
             return np.flip(operand, movement.dims)
         case Pad():
             for axis, (low, high) in enumerate(zip(movement.low, movement.high, strict=True)):
-                positions = np.arange(-low, operand.shape[axis] + high)
-                operand = operand.take(positions.clip(0, operand.shape[axis] - 1), axis)
+                last = operand.shape[axis] - 1
+                positions = [min(max(at, 0), last) for at in range(-low, last + 1 + high)]
+                operand = operand.take(positions, axis)
             return operand
         case Take():
             return operand[(slice(None),) * movement.axis + (list(movement.indices),)]

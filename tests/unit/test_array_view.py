@@ -1,5 +1,7 @@
 """Views of arrays that reshape without a copy."""
 
+import math
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +13,7 @@ from qdialect.movement import Pad
 
 @given(shapes(), st.data())
 def test_moves_as_numpy_does(shape: tuple[int, ...], data: st.DataObject):
-    array = np.arange(np.prod(shape, dtype=int), dtype=np.int16).reshape(shape)
+    array = np.arange(math.prod(shape), dtype=np.int16).reshape(shape)
     view = ArrayView.of(array)
     for _ in range(4):
         movement = data.draw(unary_movements(array.shape))

@@ -1,5 +1,7 @@
 """Movements as functions of shapes, and two of them as one."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -34,7 +36,7 @@ def test_result_shape_is_that_of_the_result(shape: Shape, data: st.DataObject):
 @given(shapes(), st.data())
 def test_identity_moves_nothing(shape: Shape, data: st.DataObject):
     movement = data.draw(unary_movements(shape))
-    array = np.arange(np.prod(shape, dtype=int)).reshape(shape)
+    array = np.arange(math.prod(shape)).reshape(shape)
     if movement.is_identity(shape):
         assert np.array_equal(numpy_moves(movement, array), array)
 
@@ -42,13 +44,13 @@ def test_identity_moves_nothing(shape: Shape, data: st.DataObject):
 @given(shapes(), st.data())
 def test_two_movements_as_one(shape: Shape, data: st.DataObject):
     first = data.draw(unary_movements(shape))
-    array = numpy_moves(first, np.arange(np.prod(shape, dtype=int)).reshape(shape))
+    array = numpy_moves(first, np.arange(math.prod(shape)).reshape(shape))
     second = data.draw(
         unary_movements(array.shape).filter(lambda other: type(other) is type(first))
     )
     both = second.after(first)
     if both is not None:
-        start = np.arange(np.prod(shape, dtype=int)).reshape(shape)
+        start = np.arange(math.prod(shape)).reshape(shape)
         assert both.result_shape(shape) == numpy_moves(second, array).shape
         assert np.array_equal(numpy_moves(both, start), numpy_moves(second, array))
 

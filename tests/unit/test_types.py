@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from random_tensors import expanded, parameters, shapes
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, IntegerType, Signedness, bf16, f16, f32, f64
+from xdsl.ir import Attribute
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError, VerifyException
@@ -130,7 +131,7 @@ def test_text_that_is_seen_again_is_the_same_type():
 
 
 def test_text_that_is_seen_again_may_have_an_alias_that_means_something_else():
-    types = []
+    types = list[Attribute]()
     for storage in ("i8", "i16"):
         context = Context()
         context.load_dialect(Builtin)
