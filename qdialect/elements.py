@@ -26,6 +26,7 @@ from xdsl.dialects.builtin import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
+from qdialect.array_view import MAX_RANK
 from qdialect.movement import Elements, Splat, Values, as_view
 
 DenseElementsAttr = DenseIntOrFPElementsAttr[IntegerType]
@@ -145,16 +146,23 @@ class DenseLiteral:
 
         Raises ParseError if they are too few or too many, or not integers of `type`.
         """
-        if isinstance(self.data, bytes):
-            values = _from_mlir_bytes(self.data, type, shape)
-            if values is None:
-                parser.raise_error(
-                    "elements hex data size is invalid for provided type: "
-                    f"'{TensorType(type, shape)}'",
-                    self.position,
-                )
-            return values
-        if not self.data and math.prod(shape):
+        is_one = isinstance(self.data, list) and self.shape is None
+        if len(shape) > MAX_RANK and not is_one:
+            parser.raise_error(f"rank {len(shape)} is more than {MAX_RANK}", self.position)
+        if isinstance(self.data, list):
+            return self._listed_values(parser, self.data, type, shape)
+        values = _from_mlir_bytes(self.data, type, shape)
+        if values is None:
+            parser.raise_error(
+                f"elements hex data size is invalid for provided type: '{TensorType(type, shape)}'",
+                self.position,
+            )
+        return values
+
+    def _listed_values(
+        self, parser: Parser, elements: list[int], type: IntegerType, shape: tuple[int, ...]
+    ) -> Elements:
+        if not elements and math.prod(shape):
             parser.raise_error("expected at least one element in the dense literal", self.position)
         if self.shape is not None and self.shape != shape:
             parser.raise_error(
@@ -163,20 +171,21 @@ class DenseLiteral:
                 self.position,
             )
         least, greatest = _range_of(type)
-        elements = self.data
-        if any(isinstance(value, bool) for value in elements):
+        if any(isinstance(element, bool) for element in elements):
             if type.bitwidth > 1:
                 parser.raise_error("booleans are elements of i1 only", self.position)
             # The bit that is set is the sign, if there is one.
-            elements = [value * (greatest or least) for value in elements]
-        for value in (min(elements, default=0), max(elements, default=0)):
-            if not least <= value <= greatest:
+            elements = [element * (greatest or least) for element in elements]
+        for element in (min(elements, default=0), max(elements, default=0)):
+            if not least <= element <= greatest:
                 parser.raise_error(
-                    f"element {value} is outside the storage range [{least}, {greatest}]",
+                    f"element {element} is outside the storage range [{least}, {greatest}]",
                     self.position,
                 )
         values = np.array(elements, dtype=element_dtype(type))
-        if math.prod(shape) and (values == values[0]).all():
+        if not math.prod(shape):
+            return np.zeros(shape, dtype=values.dtype)
+        if (values == values[0]).all():
             return Splat(values[0], shape)
         return values.reshape(shape)
 

@@ -134,7 +134,8 @@ def test_bits_beyond_the_width_are_the_sign():
 def test_no_elements():
     empty = np.zeros((0, 3), dtype=np.int8)
     assert text_of(empty, IntegerType(8)) == "dense<>"
-    assert as_view(read("dense<>", IntegerType(8), (0, 3))).array().shape == (0, 3)
+    for text in ("dense<>", "dense<5>"):
+        assert as_view(read(text, IntegerType(8), (0, 3))).array().shape == (0, 3)
 
 
 def test_booleans():
@@ -148,6 +149,7 @@ def test_booleans():
     [
         ("dense<[1, 128]>", (2,), r"element 128 is outside the storage range \[-128, 127\]"),
         ("dense<-129>", (2,), "element -129 is outside the storage range"),
+        ('dense<"0x01">', (1,) * 65, "rank 65 is more than 64"),
         ("dense<[1, 2, 3]>", (2,), r"inferred shape of elements literal \(\[3\]\)"),
         ("dense<[[1, 2], [3]]>", (2, 2), "ranks are not consistent"),
         ("dense<[1, [2]]>", (2,), "ranks are not consistent"),

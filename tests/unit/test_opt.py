@@ -109,6 +109,25 @@ def test_input_that_cannot_be_opened(tmp_path: Path, capsys: Capture) -> None:
         assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        (GOOD, 1),
+        (f"{GOOD}// -----", 1),
+        (f"{GOOD}// -----\n", 2),
+        (f"{GOOD}// ---\n{GOOD}".replace("good", "other", 1), 1),
+        (f"{GOOD}// -----\n{GOOD}", 2),
+        (f"{GOOD.strip()} // -----\n{GOOD}", 2),
+    ],
+)
+def test_parts_of_the_input(
+    feed: Callable[[str], None], capsys: Capture, text: str, parts: int
+) -> None:
+    feed(text)
+    assert main(["--split-input-file"]) == 0
+    assert capsys.readouterr().out.count("builtin.module") == parts
+
+
 # Output
 
 

@@ -6,6 +6,7 @@
 // RUN: qdialect-opt --inline --canonicalize %s | filecheck %s --check-prefixes=CHECK,TWICE
 // RUN: qdialect-opt -p inline,canonicalize %s | filecheck %s --check-prefixes=CHECK,TWICE
 // RUN: qdialect-opt -p inline --canonicalize %s | filecheck %s --check-prefixes=CHECK,TWICE
+// RUN: qdialect-opt --inline -p canonicalize %s | filecheck %s --check-prefixes=CHECK,TWICE
 // RUN: qdialect-opt --pass-pipeline='builtin.module( inline, canonicalize )' %s | filecheck %s --check-prefixes=CHECK,TWICE
 // RUN: qdialect-opt -p 'builtin.module(inline,canonicalize)' %s | filecheck %s --check-prefixes=CHECK,TWICE
 
