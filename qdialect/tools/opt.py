@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, TextIO
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
-from xdsl.printer import Printer
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 from xdsl.utils.lexer import Input, Span
 
@@ -38,6 +37,7 @@ from qdialect.tools.diagnostics import (
 )
 from qdialect.tools.files import SPLIT_MARKER, Output, SourceText, read_source
 from qdialect.tools.parser import LocatingParser
+from qdialect.tools.printer import MLIRPrinter
 from qdialect.tools.registry import ToolContext, make_pass, make_target
 from qdialect.tools.verifier import ModuleVerifier
 
@@ -139,7 +139,7 @@ class Compilation:
         return False
 
     def _print(self, stream: TextIO) -> None:
-        printer = Printer(
+        printer = MLIRPrinter(
             stream=stream,
             print_generic_format=self.options.print_op_generic,
             print_debuginfo=self.options.print_debuginfo,

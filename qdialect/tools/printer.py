@@ -22,12 +22,15 @@ class MLIRPrinter(Printer):
 
     @override
     def print_attribute(self, attribute: Attribute) -> None:
-        if not isinstance(attribute, DenseIntOrFPElementsAttr) or not isinstance(
-            attribute.type.element_type, IntegerType
-        ):
+        if not isinstance(attribute, DenseIntOrFPElementsAttr):
             super().print_attribute(attribute)
             return
         integers = cast(DenseElementsAttr, attribute)
+        # As `cast` has it, but it may be of floats or complex numbers.
+        element_type = cast(Attribute, integers.get_element_type())
+        if not isinstance(element_type, IntegerType):
+            super().print_attribute(attribute)
+            return
         print_dense(self, elements_of(integers), integers.get_element_type())
         self.print_string(" : ")
         super().print_attribute(integers.get_type())

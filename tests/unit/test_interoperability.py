@@ -1,0 +1,75 @@
+"""What is printed is read by MLIR's own tool as the same module."""
+
+import io
+import shutil
+import subprocess
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from qdialect.tools.opt import main
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("mlir-opt-22") is None, reason="mlir-opt-22 is not on PATH"
+)
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted((ROOT / "examples").glob("*.mlir"))
+
+
+def qdialect_opt(path: Path, *flags: str) -> str:
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        status = main([*flags, "--allow-unregistered-dialect", str(path)])
+    assert status == 0, err.getvalue()
+    return out.getvalue()
+
+
+def mlir_opt(text: str) -> str:
+    """What mlir-opt prints of a module, whose constants it does not know by their name."""
+    return subprocess.run(
+        ["mlir-opt-22", "--allow-unregistered-dialect", "--mlir-print-op-generic"],
+        input=text.replace('"quant.constant"', '"test.constant"'),
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.replace('"test.constant"', '"quant.constant"')
+
+
+def assert_same_in_mlir(path: Path, tmp_path: Path, *flags: str) -> None:
+    """Text that MLIR has read and printed is read here as the module that it was."""
+    ours = qdialect_opt(path, *flags, "--print-op-generic")
+    theirs = tmp_path / "theirs.mlir"
+    theirs.write_text(mlir_opt(ours))
+    again = tmp_path / "again.mlir"
+    again.write_text(qdialect_opt(theirs, "--print-op-generic"))
+    # Names of values are not kept by MLIR: it is asked to compare.
+    assert mlir_opt(again.read_text()) == mlir_opt(ours)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_folded_examples(path: Path, tmp_path: Path):
+    assert_same_in_mlir(path, tmp_path, "--fold-quant-shapes")
+
+
+@pytest.mark.parametrize("storage", [f"{sign}{width}" for width in range(1, 33) for sign in "iu"])
+def test_storage_of_every_width(storage: str, tmp_path: Path):
+    """Lists, and the hexadecimal text of more than a hundred elements."""
+    width = int(storage[1:])
+    values = np.random.default_rng(width).integers(0, 1 << width, 104)
+    if storage.startswith("i"):
+        values -= (values >> (width - 1) & 1) << width
+    listed = values.astype(bool).tolist() if storage == "i1" else values.tolist()
+    type = f"!quant.uniform<{storage}:f32:0, {{0.5,0.25}}>"
+    moved = f"!quant.uniform<{storage}:f32:1, {{0.5,0.25}}>"
+    rows = str([listed[:52], listed[52:]]).lower()
+    path = tmp_path / "wide.mlir"
+    path.write_text(
+        f"%w = quant.constant dense<{rows}> : tensor<2x52x{type}>\n"
+        f"%t = quant.transpose %w permutation = [1, 0] : tensor<2x52x{type}> to tensor<52x2x{moved}>\n"
+        f"%s = quant.slice %t [0, 0] [9, 2] [1, 1] : tensor<52x2x{moved}> to tensor<9x2x{moved}>\n"
+        f'"test.op"(%w, %t, %s) : (tensor<2x52x{type}>, tensor<52x2x{moved}>, tensor<9x2x{moved}>) -> ()\n'
+    )
+    assert_same_in_mlir(path, tmp_path, "--fold-quant-shapes")
