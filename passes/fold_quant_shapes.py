@@ -217,8 +217,8 @@ class FoldQuantShapesPass(ModulePass):
 
     A constant that a transpose, reshape, slice, concat, broadcast, reverse or pad moves
     becomes one constant of the type that the op declares, with the name and the attributes
-    of the constants that its elements came from. Other shape ops are joined or dropped where two of them, or one, do
-    nothing more.
+    of the constants that its elements came from. Other shape ops are joined where one does
+    what two do, and dropped where they move nothing.
     """
 
     name = "fold-quant-shapes"

@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import (
     Signedness,
     TensorType,
 )
-from xdsl.parser import Parser
+from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from qdialect.array_view import MAX_RANK
@@ -115,23 +115,12 @@ class DenseLiteral:
     """The shape of a list; None for hexadecimal text, or one integer for all elements."""
 
     @classmethod
-    def parse(cls, parser: Parser) -> DenseLiteral:
+    def parse(cls, parser: AttrParser) -> DenseLiteral:
         """Parse `dense<...>` without a type. Raises ParseError."""
         position = parser.pos
         parser.parse_keyword("dense")
-        # Long text is not for the lexer, which copies and checks it several times.
-        content = parser.lexer.input.content
-        if (opening := _HEX_LITERAL.match(content, parser.pos)) is not None:
-            end = content.find('"', opening.end())
-            if end < 0:
-                parser.raise_error("unterminated elements hex string", position)
-            try:
-                data = binascii.unhexlify(content[opening.end() : end])
-            except ValueError:
-                parser.raise_error("elements hex string is not hexadecimal", position)
-            parser._resume_from(end + 1)  # pyright: ignore[reportPrivateUsage]
-            parser.parse_punctuation(">")
-            return cls(position, data, None)
+        if (literal := cls.parse_optional_hex(parser, position)) is not None:
+            return literal
         parser.parse_punctuation("<")
         if parser.parse_optional_punctuation(">") is not None:
             return cls(position, [], None)
@@ -140,7 +129,29 @@ class DenseLiteral:
         parser.parse_punctuation(">")
         return cls(position, elements, shape)
 
-    def to_values(self, parser: Parser, type: IntegerType, shape: tuple[int, ...]) -> Elements:
+    @classmethod
+    def parse_optional_hex(cls, parser: AttrParser, position: int) -> DenseLiteral | None:
+        """
+        Parse `<"0x...">`, if that is what is next; `position` is where errors are.
+
+        Raises ParseError if it is malformed.
+        """
+        # Long text is not for the lexer, which copies and checks it several times.
+        content = parser.lexer.input.content
+        if (opening := _HEX_LITERAL.match(content, parser.pos)) is None:
+            return None
+        end = content.find('"', opening.end())
+        if end < 0:
+            parser.raise_error("unterminated elements hex string", position)
+        try:
+            data = binascii.unhexlify(content[opening.end() : end])
+        except ValueError:
+            parser.raise_error("elements hex string is not hexadecimal", position)
+        parser._resume_from(end + 1)  # pyright: ignore[reportPrivateUsage]
+        parser.parse_punctuation(">")
+        return cls(position, data, None)
+
+    def to_values(self, parser: AttrParser, type: IntegerType, shape: tuple[int, ...]) -> Elements:
         """
         The elements of a tensor of static `shape`, of the dtype of `type`.
 
@@ -160,7 +171,7 @@ class DenseLiteral:
         return values
 
     def _listed_values(
-        self, parser: Parser, elements: list[int], type: IntegerType, shape: tuple[int, ...]
+        self, parser: AttrParser, elements: list[int], type: IntegerType, shape: tuple[int, ...]
     ) -> Elements:
         if not elements and math.prod(shape):
             parser.raise_error("expected at least one element in the dense literal", self.position)
@@ -190,7 +201,7 @@ class DenseLiteral:
         return values.reshape(shape)
 
 
-def _parse_list(parser: Parser, elements: list[int]) -> tuple[int, ...] | None:
+def _parse_list(parser: AttrParser, elements: list[int]) -> tuple[int, ...] | None:
     """Add the integers of a nested list to `elements`: its shape, None for one integer."""
 
     def parse_item() -> tuple[int, ...]:

@@ -281,26 +281,26 @@ class Slice(Movement):
 
 @dataclass(frozen=True)
 class Concat(Movement):
-    """The operands one after another on `axis`."""
+    """The operands one after another on axis `dim`."""
 
-    axis: int
+    dim: int
 
     def __call__(self, *operands: MovableT) -> MovableT:
-        return cast(MovableT, np.concatenate(operands, axis=self.axis))  # pyright: ignore[reportCallIssue, reportArgumentType]
+        return cast(MovableT, np.concatenate(operands, axis=self.dim))  # pyright: ignore[reportCallIssue, reportArgumentType]
 
     def result_shape(self, *operands: Shape) -> Shape:
         if not operands:
             raise MovementError("there is nothing to concatenate")
         rank = len(operands[0])
-        if not 0 <= self.axis < rank:
-            raise MovementError(f"axis {self.axis} is not one of {rank} axes")
+        if not 0 <= self.dim < rank:
+            raise MovementError(f"axis {self.dim} is not one of {rank} axes")
         result: list[int] = []
         for axis in range(rank):
             lengths = [shape[axis] for shape in operands if len(shape) == rank]
             if len(lengths) != len(operands):
                 raise MovementError("the operands differ in rank")
             known = {length for length in lengths if length != DYNAMIC}
-            if axis == self.axis:
+            if axis == self.dim:
                 result.append(DYNAMIC if DYNAMIC in lengths else sum(lengths))
             elif len(known) > 1:
                 raise MovementError(f"the operands differ in length on axis {axis}")

@@ -14,9 +14,11 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import (
     AnyDenseElement,
     AnyFloat,
+    ArrayAttr,
     BytesAttr,
     ComplexType,
     DenseIntOrFPElementsAttr,
+    DictionaryAttr,
     IntegerType,
     MemRefType,
     ModuleOp,
@@ -35,6 +37,7 @@ from xdsl.ir import (
     Operation,
     ParametrizedAttribute,
     SSAValue,
+    TypeAttribute,
 )
 from xdsl.parser import (
     ForwardDeclaredValue,
@@ -48,6 +51,7 @@ from xdsl.utils.hints import isa
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 
+from qdialect.elements import DenseLiteral, dense_elements
 from qdialect.tools.diagnostics import describe
 
 MAX_DIMENSION = 2**63 - 1
@@ -56,7 +60,6 @@ MAX_REPEATED_ELEMENTS = 2**26
 
 _OWN_DIALECT = "quant"
 _IGNORED = re.compile(r"(?:\s++|//[^\n]*+)*+", re.ASCII)
-_ONE_HEX_ELEMENT = re.compile(r'"0[xX](?:[0-9A-Fa-f]{2}){1,32}"')
 
 
 class _Lexer(MLIRLexer):
@@ -84,6 +87,8 @@ class LocatingParser(Parser):
 
     _first_seen: dict[SSAValue, Span]
     _names: list[Span]
+    _unnamed_arguments: list[dict[str, Attribute]]
+    _is_unnamed_argument: bool
 
     def __init__(self, ctx: Context, input: str | bytes, name: str = "<unknown>") -> None:
         """Raises ParseError if the first token is malformed."""
@@ -97,6 +102,8 @@ class LocatingParser(Parser):
         self.locations = WeakKeyDictionary()
         self._first_seen = {}
         self._names = []
+        self._unnamed_arguments = []
+        self._is_unnamed_argument = False
 
     # Modules
 
@@ -163,10 +170,43 @@ class LocatingParser(Parser):
     def parse_operation(self) -> Operation:
         """Read an operation, and remember where its name is."""
         depth = len(self._names)
+        outer_arguments, self._unnamed_arguments = self._unnamed_arguments, []
         op = super().parse_operation()
+        if op.name == "func.func":
+            self._keep_argument_attributes(op)
+        self._unnamed_arguments = outer_arguments
         self.locations[op] = self._names[depth]
         del self._names[depth:]
         return op
+
+    # xDSL reads the attributes of a declaration's arguments, and drops them.
+
+    @override
+    def parse_optional_argument(self, expect_type: bool = True) -> Any:
+        argument = super().parse_optional_argument(expect_type)
+        self._is_unnamed_argument = argument is None
+        return argument
+
+    @override
+    def parse_optional_type(self) -> TypeAttribute | None:
+        is_argument, self._is_unnamed_argument = self._is_unnamed_argument, False
+        type = super().parse_optional_type()
+        self._is_unnamed_argument = is_argument
+        return type
+
+    @override
+    def parse_optional_dictionary_attr_dict(self) -> dict[str, Attribute]:
+        is_argument, self._is_unnamed_argument = self._is_unnamed_argument, False
+        attributes = super().parse_optional_dictionary_attr_dict()
+        if is_argument:
+            self._unnamed_arguments.append(attributes)
+        return attributes
+
+    def _keep_argument_attributes(self, function: Operation) -> None:
+        if any(self._unnamed_arguments) and "arg_attrs" not in function.properties:
+            function.properties["arg_attrs"] = ArrayAttr(
+                DictionaryAttr(attributes) for attributes in self._unnamed_arguments
+            )
 
     @override
     def _parse_op_result_list(self) -> list[tuple[Span, int]]:
@@ -371,10 +411,11 @@ class LocatingParser(Parser):
         MAX_REPEATED_ELEMENTS they are not: `data` is then that of a single element,
         which prints as the same splat, and `len(attr)` is 1. Raises ParseError.
         """
+        literal = DenseLiteral.parse_optional_hex(self, self.pos)
+        if literal is not None:
+            return self._dense_of_bytes(literal, type or self._parse_type_of_dense())
         match = _IGNORED.match(self.lexer.input.content, self.lexer.pos)
         at = match.end() if match else self.lexer.pos
-        if _ONE_HEX_ELEMENT.match(self.lexer.input.content, at):
-            return self._parse_short_hex(type)
         if self.lexer.input.at(at) in ("[", ">", '"'):
             return super().parse_dense_int_or_fp_elements_attr(type)
         return self._parse_splat(type)
@@ -384,7 +425,8 @@ class LocatingParser(Parser):
     ) -> DenseIntOrFPElementsAttr[Any]:
         self.parse_punctuation("<", " in dense attribute")
         literal = self._parse_tensor_literal_element()
-        type = self._parse_rest_of_dense(type)
+        self.parse_punctuation(">", " in dense attribute")
+        type = type or self._parse_type_of_dense()
         # Which of the kinds of elements it is makes no difference to packing it.
         one = cast(TensorType[IntegerType], TensorType(type.element_type, [1]))
         try:
@@ -394,13 +436,17 @@ class LocatingParser(Parser):
             self.raise_error(str(error), literal.span)
         return self._repeat(packed.data.data, type)
 
-    def _parse_short_hex(
-        self, type: RankedStructure[AnyDenseElement] | None
+    def _dense_of_bytes(
+        self, literal: DenseLiteral, type: RankedStructure[AnyDenseElement]
     ) -> DenseIntOrFPElementsAttr[Any]:
-        self.parse_punctuation("<", " in dense attribute")
-        data = bytes.fromhex(self.parse_str_literal()[2:])
-        type = self._parse_rest_of_dense(type)
-        size, count = type.element_type.compile_time_size, math.prod(type.get_shape())
+        """What hexadecimal text means: integers have MLIR's layout, the rest xDSL's."""
+        shape = tuple(type.get_shape())
+        if isinstance(type.element_type, IntegerType):
+            values = literal.to_values(self, type.element_type, shape)
+            data = dense_elements(values, type.element_type).data.data
+        else:
+            data = bytes(literal.data)
+        size, count = type.element_type.compile_time_size, math.prod(shape)
         if len(data) == size:
             return self._repeat(data, type)
         if len(data) != size * count:
@@ -410,12 +456,7 @@ class LocatingParser(Parser):
             )
         return DenseIntOrFPElementsAttr(type, BytesAttr(data))
 
-    def _parse_rest_of_dense(
-        self, type: RankedStructure[AnyDenseElement] | None
-    ) -> RankedStructure[AnyDenseElement]:
-        self.parse_punctuation(">", " in dense attribute")
-        if type is not None:
-            return type
+    def _parse_type_of_dense(self) -> RankedStructure[AnyDenseElement]:
         self.parse_punctuation(":", " in dense attribute")
         return self._parse_dense_literal_type()
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 from typing_extensions import override
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 from xdsl.printer import Printer
 
 from qdialect.elements import DenseElementsAttr, elements_of, print_dense
@@ -17,20 +17,29 @@ class MLIRPrinter(Printer):
     xDSL's printer, but for the integer elements of dense attributes.
 
     Their hexadecimal text has MLIR's layout, which `mlir-opt` reads as the same integers
-    at any width, and none of them becomes a Python number on the way.
+    at any width, and none of them becomes a Python number on the way. A declaration whose
+    arguments or results have attributes is in generic form, since xDSL's custom form of it
+    has no room for them.
     """
+
+    @override
+    def print_op(self, op: Operation) -> None:
+        is_generic = self.print_generic_format
+        if op.name == "func.func" and not op.regions[0].blocks:
+            self.print_generic_format |= bool(op.properties.keys() & {"arg_attrs", "res_attrs"})
+        super().print_op(op)
+        self.print_generic_format = is_generic
 
     @override
     def print_attribute(self, attribute: Attribute) -> None:
         if not isinstance(attribute, DenseIntOrFPElementsAttr):
             super().print_attribute(attribute)
             return
-        integers = cast(DenseElementsAttr, attribute)
-        # As `cast` has it, but it may be of floats or complex numbers.
-        element_type = cast(Attribute, integers.get_element_type())
-        if not isinstance(element_type, IntegerType):
-            super().print_attribute(attribute)
-            return
-        print_dense(self, elements_of(integers), integers.get_element_type())
-        self.print_string(" : ")
-        super().print_attribute(integers.get_type())
+        dense = cast(DenseIntOrFPElementsAttr[Any], attribute)
+        if isinstance(dense.get_element_type(), IntegerType):
+            integers = cast(DenseElementsAttr, dense)
+            print_dense(self, elements_of(integers), integers.get_element_type())
+            self.print_string(" : ")
+            super().print_attribute(integers.get_type())
+        else:
+            super().print_attribute(dense)

@@ -166,7 +166,7 @@ def numpy_moves(movement: Movement, *operands: NDArray[Any]) -> NDArray[Any]:
             )
             return operand[index] if index else operand
         case Concat():
-            return np.concatenate(operands, axis=movement.axis)
+            return np.concatenate(operands, axis=movement.dim)
         case BroadcastInDim():
             index = np.indices(movement.shape)
             return operand[

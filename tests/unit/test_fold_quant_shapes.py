@@ -146,7 +146,7 @@ def apply(movement: Movement, *weights: Weight) -> tuple[ShapeOp, Weight]:
     first, *_ = weights
     values = [weight.value for weight in weights]
     if isinstance(movement, Concat):
-        op: ShapeOp = ConcatOp(values, movement.axis)
+        op: ShapeOp = ConcatOp(values, movement.dim)
     elif isinstance(movement, Reshape):
         op = ReshapeOp(first.value, movement.shape)
     elif isinstance(movement, BroadcastInDim):

@@ -67,9 +67,10 @@ def test_storage_of_every_width(storage: str, tmp_path: Path):
     rows = str([listed[:52], listed[52:]]).lower()
     path = tmp_path / "wide.mlir"
     path.write_text(
-        f"%w = quant.constant dense<{rows}> : tensor<2x52x{type}>\n"
-        f"%t = quant.transpose %w permutation = [1, 0] : tensor<2x52x{type}> to tensor<52x2x{moved}>\n"
-        f"%s = quant.slice %t [0, 0] [9, 2] [1, 1] : tensor<52x2x{moved}> to tensor<9x2x{moved}>\n"
-        f'"test.op"(%w, %t, %s) : (tensor<2x52x{type}>, tensor<52x2x{moved}>, tensor<9x2x{moved}>) -> ()\n'
+        f"!a = {type}\n!b = {moved}\n"
+        f"%w = quant.constant dense<{rows}> : tensor<2x52x!a>\n"
+        "%t = quant.transpose %w permutation = [1, 0] : tensor<2x52x!a> to tensor<52x2x!b>\n"
+        "%s = quant.slice %t [0, 0] [9, 2] [1, 1] : tensor<52x2x!b> to tensor<9x2x!b>\n"
+        '"test.op"(%w, %t, %s) : (tensor<2x52x!a>, tensor<52x2x!b>, tensor<9x2x!b>) -> ()\n'
     )
     assert_same_in_mlir(path, tmp_path, "--fold-quant-shapes")

@@ -139,8 +139,7 @@ def test_dense_literals_are_read_as_by_xdsl(literal: str) -> None:
         "dense<-1> : tensor<2xui8>",
         "dense<> : tensor<2xi8>",
         "dense<1 : tensor<2xi8>",
-        'dense<"0x01"> : tensor<2xi16>',
-        'dense<"0x010203"> : tensor<2xi8>',
+        'dense<"0x010203"> : tensor<2xf16>',
         'dense<"xyz"> : tensor<2xi8>',
     ],
 )
@@ -151,6 +150,33 @@ def test_dense_literals_are_refused_as_by_xdsl(literal: str) -> None:
     with pytest.raises(ParseError) as raised:
         dense(literal, context)
     assert raised.value.msg == stock.value.msg
+
+
+@pytest.mark.parametrize(
+    ("literal", "values"),
+    [
+        ('dense<"0x05"> : tensor<3xi1>', [-1, 0, -1]),
+        ('dense<"0x0807"> : tensor<2xi4>', [-8, 7]),
+        ('dense<"0xFFFF7F000080"> : tensor<2xi24>', [0x7FFFFF, -0x800000]),
+    ],
+)
+def test_hexadecimal_elements_are_read_as_by_mlir(literal: str, values: list[int]) -> None:
+    """Where xDSL has another layout, which MLIR's text does not have."""
+    assert list(dense(literal, ToolContext()).get_values()) == values
+
+
+@pytest.mark.parametrize(
+    "literal", ['dense<"0x01"> : tensor<2xi16>', 'dense<"0x010203"> : tensor<2xi8>']
+)
+def test_hexadecimal_elements_of_another_size(literal: str) -> None:
+    with pytest.raises(ParseError, match="elements hex data size is invalid for provided type"):
+        dense(literal, ToolContext())
+
+
+def test_attributes_of_arguments_of_a_declaration() -> None:
+    text = "func.func private @f(f32 {a = 1 : i8}, tensor<2xf32, {e = 1 : i8}>, f32 {b}) -> ()"
+    (function,) = LocatingParser(ToolContext(), text).parse_module().ops
+    assert str(function.properties["arg_attrs"]) == "[{a = 1 : i8}, {}, {b}]"
 
 
 @pytest.mark.parametrize("element", ["7", '"0x07"'])

@@ -1,16 +1,17 @@
 """
 The shape ops of the quant dialect: what moves elements, and their slots with them.
 
-Each op says which `Movement` it is, and all else is shared. The result type must mean
-`p . f`: every element reads the scale and zero point that it had, however the types are
-spelled. Without a result type, a builder takes the coarsest one that means it.
+Each op is the `Movement` that has its properties, and all else is shared. The result type
+must mean `p . f`: every element reads the scale and zero point that it had, however the
+types are spelled. Without a result type, a builder takes the coarsest one that means it.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Sequence
-from typing import Any, Self
+from dataclasses import fields
+from typing import Any, ClassVar, Self, cast
 
 from typing_extensions import override
 from xdsl.dialects.builtin import (
@@ -66,34 +67,79 @@ def infer_result_type(
     return TensorType(types[0].element_type.with_parameters(moved), shape)
 
 
-def _integers(values: Sequence[int] | DenseArrayBase[I64]) -> DenseArrayBase[I64]:
-    if isinstance(values, DenseArrayBase):
-        return values
-    return DenseArrayBase.from_list(i64, values)
+def _to_property(value: Any) -> Attribute:
+    if isinstance(value, int):
+        return IntegerAttr(value, i64)
+    return DenseArrayBase.from_list(i64, cast(Sequence[int], value))
+
+
+def _from_property(attribute: Attribute) -> object:
+    if isinstance(attribute, IntegerAttr):
+        return attribute.value.data
+    return cast(DenseArrayBase[I64], attribute).get_values()
 
 
 class ShapeOp(IRDLOperation, HasFolderInterface, HasCanonicalizationPatternsInterface, ABC):
-    """Base of the shape ops."""
+    """
+    Base of the shape ops.
+
+    The fields of the movement are the properties of the op: `i64` for an integer, and
+    `array<i64>` for several. A field `shape` is the shape of the result.
+    """
+
+    MOVEMENT: ClassVar[type[Movement]]
 
     result = result_def()
 
     traits = traits_def(Pure())
 
-    @abstractmethod
+    def _init(
+        self,
+        movement: Movement,
+        operands: Sequence[SSAValue | Operation],
+        result_type: Attribute | None,
+        *,
+        is_variadic: bool = False,
+    ) -> None:
+        super().__init__(
+            operands=[operands] if is_variadic else operands,
+            result_types=[result_type or infer_result_type(movement, operands)],
+            properties=self._properties_of(movement),
+        )
+
+    @classmethod
+    def of_movement(
+        cls, movement: Movement, operands: Sequence[SSAValue], result_type: Attribute
+    ) -> Self:
+        """The op of this class that is `movement`, which is a `MOVEMENT`."""
+        return cls.create(
+            operands=operands,
+            result_types=[result_type],
+            properties=cls._properties_of(movement),
+        )
+
+    @staticmethod
+    def _properties_of(movement: Movement) -> dict[str, Attribute]:
+        return {
+            field.name: _to_property(getattr(movement, field.name))
+            for field in fields(movement)
+            if field.name != "shape"
+        }
+
     def movement_to(self, shape: Shape) -> Movement:
         """The movement of this op to a result of `shape`."""
+        values = {
+            field.name: shape
+            if field.name == "shape"
+            else _from_property(self.properties[field.name])
+            for field in fields(self.MOVEMENT)
+        }
+        return self.MOVEMENT(**values)
 
     @property
     def movement(self) -> Movement:
         """The movement of this op."""
         return self.movement_to(uniform_tensor(self.result.type).get_shape())
-
-    @classmethod
-    @abstractmethod
-    def of_movement(
-        cls, movement: Any, operands: Sequence[SSAValue], result_type: Attribute
-    ) -> Self:
-        """An op of this class that is `movement`, which is of the class' own kind."""
 
     @override
     def verify_(self) -> None:
@@ -163,6 +209,7 @@ class TransposeOp(UnaryShapeOp):
     """
 
     name = "quant.transpose"
+    MOVEMENT: ClassVar = Transpose
 
     permutation = prop_def(DenseArrayBase.constr(i64))
 
@@ -173,30 +220,11 @@ class TransposeOp(UnaryShapeOp):
     def __init__(
         self,
         input: SSAValue | Operation,
-        permutation: Sequence[int] | DenseArrayBase[I64],
+        permutation: Sequence[int],
         result_type: Attribute | None = None,
     ):
         """Raises what `infer_result_type` raises."""
-        permutation = _integers(permutation)
-        if result_type is None:
-            movement = Transpose(permutation.get_values())
-            result_type = infer_result_type(movement, [input])
-        super().__init__(
-            operands=[input],
-            result_types=[result_type],
-            properties={"permutation": permutation},
-        )
-
-    @override
-    def movement_to(self, shape: Shape) -> Transpose:
-        return Transpose(self.permutation.get_values())
-
-    @classmethod
-    @override
-    def of_movement(
-        cls, movement: Transpose, operands: Sequence[SSAValue], result_type: Attribute
-    ) -> TransposeOp:
-        return cls(operands[0], movement.permutation, result_type)
+        self._init(Transpose(tuple(permutation)), [input], result_type)
 
 
 @irdl_op_definition
@@ -208,43 +236,30 @@ class ReshapeOp(UnaryShapeOp):
     """
 
     name = "quant.reshape"
+    MOVEMENT: ClassVar = Reshape
 
     assembly_format = "$input attr-dict `:` type($input) `to` type($result)"
 
     def __init__(
         self,
         input: SSAValue | Operation,
-        shape: Sequence[int] | None = None,
+        shape: Sequence[int],
         result_type: Attribute | None = None,
     ):
-        """One of `shape` and `result_type` is needed. Raises as `infer_result_type`."""
-        if result_type is None:
-            if shape is None:
-                raise ValueError("quant.reshape needs a shape or a result type")
-            result_type = infer_result_type(Reshape(tuple(shape)), [input])
-        super().__init__(operands=[input], result_types=[result_type])
-
-    @override
-    def movement_to(self, shape: Shape) -> Reshape:
-        return Reshape(shape)
-
-    @classmethod
-    @override
-    def of_movement(
-        cls, movement: Reshape, operands: Sequence[SSAValue], result_type: Attribute
-    ) -> ReshapeOp:
-        return cls(operands[0], result_type=result_type)
+        """Raises what `infer_result_type` raises."""
+        self._init(Reshape(tuple(shape)), [input], result_type)
 
 
 @irdl_op_definition
 class SliceOp(UnaryShapeOp):
     """
-    Every `strides[k]`-th of the positions of axis `k` from `offsets[k]`, `sizes[k]` of them.
+    From `offsets[k]` on every `strides[k]`-th position of axis `k`, `sizes[k]` of them.
 
     `quant.slice %w [0, 2] [4, 2] [1, 1] : tensor<4x4x!a> to tensor<4x2x!b>`.
     """
 
     name = "quant.slice"
+    MOVEMENT: ClassVar = Slice
 
     offsets = prop_def(DenseArrayBase.constr(i64))
     sizes = prop_def(DenseArrayBase.constr(i64))
@@ -257,42 +272,14 @@ class SliceOp(UnaryShapeOp):
     def __init__(
         self,
         input: SSAValue | Operation,
-        offsets: Sequence[int] | DenseArrayBase[I64],
-        sizes: Sequence[int] | DenseArrayBase[I64],
-        strides: Sequence[int] | DenseArrayBase[I64],
+        offsets: Sequence[int],
+        sizes: Sequence[int],
+        strides: Sequence[int],
         result_type: Attribute | None = None,
     ):
         """Raises what `infer_result_type` raises."""
-        offsets, sizes, strides = map(_integers, (offsets, sizes, strides))
-        if result_type is None:
-            movement = Slice(offsets.get_values(), sizes.get_values(), strides.get_values())
-            result_type = infer_result_type(movement, [input])
-        super().__init__(
-            operands=[input],
-            result_types=[result_type],
-            properties={"offsets": offsets, "sizes": sizes, "strides": strides},
-        )
-
-    @override
-    def movement_to(self, shape: Shape) -> Slice:
-        return Slice(
-            self.offsets.get_values(),
-            self.sizes.get_values(),
-            self.strides.get_values(),
-        )
-
-    @classmethod
-    @override
-    def of_movement(
-        cls, movement: Slice, operands: Sequence[SSAValue], result_type: Attribute
-    ) -> SliceOp:
-        return cls(
-            operands[0],
-            movement.offsets,
-            movement.sizes,
-            movement.strides,
-            result_type,
-        )
+        movement = Slice(tuple(offsets), tuple(sizes), tuple(strides))
+        self._init(movement, [input], result_type)
 
 
 @irdl_op_definition
@@ -304,6 +291,7 @@ class ConcatOp(ShapeOp):
     """
 
     name = "quant.concat"
+    MOVEMENT: ClassVar = Concat
 
     inputs = var_operand_def()
     dim = prop_def(IntegerAttr[I64])
@@ -313,26 +301,11 @@ class ConcatOp(ShapeOp):
     def __init__(
         self,
         inputs: Sequence[SSAValue | Operation],
-        dim: int | IntegerAttr[I64],
+        dim: int,
         result_type: Attribute | None = None,
     ):
         """Raises what `infer_result_type` raises."""
-        if isinstance(dim, int):
-            dim = IntegerAttr(dim, i64)
-        if result_type is None:
-            result_type = infer_result_type(Concat(dim.value.data), inputs)
-        super().__init__(operands=[inputs], result_types=[result_type], properties={"dim": dim})
-
-    @override
-    def movement_to(self, shape: Shape) -> Concat:
-        return Concat(self.dim.value.data)
-
-    @classmethod
-    @override
-    def of_movement(
-        cls, movement: Concat, operands: Sequence[SSAValue], result_type: Attribute
-    ) -> ConcatOp:
-        return cls(operands, movement.axis, result_type)
+        self._init(Concat(dim), inputs, result_type, is_variadic=True)
 
 
 @irdl_op_definition
@@ -346,6 +319,7 @@ class BroadcastInDimOp(UnaryShapeOp):
     """
 
     name = "quant.broadcast_in_dim"
+    MOVEMENT: ClassVar = BroadcastInDim
 
     dims = prop_def(DenseArrayBase.constr(i64))
 
@@ -354,32 +328,12 @@ class BroadcastInDimOp(UnaryShapeOp):
     def __init__(
         self,
         input: SSAValue | Operation,
-        dims: Sequence[int] | DenseArrayBase[I64],
-        shape: Sequence[int] | None = None,
+        dims: Sequence[int],
+        shape: Sequence[int],
         result_type: Attribute | None = None,
     ):
-        """One of `shape` and `result_type` is needed. Raises as `infer_result_type`."""
-        dims = _integers(dims)
-        if result_type is None:
-            if shape is None:
-                raise ValueError("quant.broadcast_in_dim needs a shape or a result type")
-            movement = BroadcastInDim(dims.get_values(), tuple(shape))
-            result_type = infer_result_type(movement, [input])
-        super().__init__(operands=[input], result_types=[result_type], properties={"dims": dims})
-
-    @override
-    def movement_to(self, shape: Shape) -> BroadcastInDim:
-        return BroadcastInDim(self.dims.get_values(), shape)
-
-    @classmethod
-    @override
-    def of_movement(
-        cls,
-        movement: BroadcastInDim,
-        operands: Sequence[SSAValue],
-        result_type: Attribute,
-    ) -> BroadcastInDimOp:
-        return cls(operands[0], movement.dims, result_type=result_type)
+        """Raises what `infer_result_type` raises."""
+        self._init(BroadcastInDim(tuple(dims), tuple(shape)), [input], result_type)
 
 
 @irdl_op_definition
@@ -391,6 +345,7 @@ class ReverseOp(UnaryShapeOp):
     """
 
     name = "quant.reverse"
+    MOVEMENT: ClassVar = Reverse
 
     dims = prop_def(DenseArrayBase.constr(i64))
 
@@ -399,25 +354,11 @@ class ReverseOp(UnaryShapeOp):
     def __init__(
         self,
         input: SSAValue | Operation,
-        dims: Sequence[int] | DenseArrayBase[I64],
+        dims: Sequence[int],
         result_type: Attribute | None = None,
     ):
         """Raises what `infer_result_type` raises."""
-        dims = _integers(dims)
-        if result_type is None:
-            result_type = infer_result_type(Reverse(dims.get_values()), [input])
-        super().__init__(operands=[input], result_types=[result_type], properties={"dims": dims})
-
-    @override
-    def movement_to(self, shape: Shape) -> Reverse:
-        return Reverse(self.dims.get_values())
-
-    @classmethod
-    @override
-    def of_movement(
-        cls, movement: Reverse, operands: Sequence[SSAValue], result_type: Attribute
-    ) -> ReverseOp:
-        return cls(operands[0], movement.dims, result_type)
+        self._init(Reverse(tuple(dims)), [input], result_type)
 
 
 @irdl_op_definition
@@ -430,6 +371,7 @@ class PadOp(UnaryShapeOp):
     """
 
     name = "quant.pad"
+    MOVEMENT: ClassVar = Pad
 
     low = prop_def(DenseArrayBase.constr(i64))
     high = prop_def(DenseArrayBase.constr(i64))
@@ -441,20 +383,12 @@ class PadOp(UnaryShapeOp):
     def __init__(
         self,
         input: SSAValue | Operation,
-        low: Sequence[int] | DenseArrayBase[I64],
-        high: Sequence[int] | DenseArrayBase[I64],
+        low: Sequence[int],
+        high: Sequence[int],
         result_type: Attribute | None = None,
     ):
         """Raises what `infer_result_type` raises."""
-        low, high = map(_integers, (low, high))
-        if result_type is None:
-            movement = Pad(low.get_values(), high.get_values())
-            result_type = infer_result_type(movement, [input])
-        super().__init__(
-            operands=[input],
-            result_types=[result_type],
-            properties={"low": low, "high": high},
-        )
+        self._init(Pad(tuple(low), tuple(high)), [input], result_type)
 
     @override
     def verify_(self) -> None:
@@ -465,27 +399,11 @@ class PadOp(UnaryShapeOp):
         quantized = type.element_type
         low, high = quantized.storage_type_min, quantized.storage_type_max
         parameters = quantized.parameters_on(type.get_shape())
-        for _, padded in self.movement.padding(parameters):
+        for _, padded in cast(Pad, self.movement).padding(parameters):
             zero_points = padded.cut_zero_points
             outside = zero_points[(zero_points < low) | (zero_points > high)]
             if outside.size:
                 raise VerifyException(
-                    f"'{self.name}' op cannot pad with zero point {outside[0]}, which "
-                    f"is outside the storage range [{low}, {high}]"
+                    f"'{self.name}' op cannot pad with zero point {outside[0]}, which is "
+                    f"outside the storage range [{low}, {high}]"
                 )
-
-    @property
-    @override
-    def movement(self) -> Pad:
-        return Pad(self.low.get_values(), self.high.get_values())
-
-    @override
-    def movement_to(self, shape: Shape) -> Pad:
-        return self.movement
-
-    @classmethod
-    @override
-    def of_movement(
-        cls, movement: Pad, operands: Sequence[SSAValue], result_type: Attribute
-    ) -> PadOp:
-        return cls(operands[0], movement.low, movement.high, result_type)
