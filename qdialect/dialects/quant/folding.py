@@ -52,13 +52,14 @@ def simplified(op: ShapeOp, operands: Sequence[SSAValue]) -> ShapeOp | None:
     `g(f(x)) = (g . f)(x)`, and operands of a concat that are concats on the same axis,
     and used nowhere else, give it their own.
     """
-    if isinstance(op, ConcatOp):
-        movement, inputs = op.movement, _inline_concats(op, operands)
-        is_same = _is_inlined(op) or len(inputs) == len(operands)
-    else:
+    if not isinstance(op, ConcatOp):
         movement, inputs = compose(op.movement, operands)
-        is_same = inputs is operands
-    if is_same or op.result in inputs:
+    elif _is_inlined(op):
+        # Its user takes all operands at once; step by step, they would be copied each time.
+        return None
+    else:
+        movement, inputs = op.movement, _inline_concats(op, operands)
+    if list(inputs) == list(operands) or op.result in inputs:
         return None
     new_op = cast(type[ShapeOp], type(op)).of_movement(movement, inputs, op.result.type)
     new_op.attributes |= op.attributes
