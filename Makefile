@@ -1,17 +1,16 @@
-# The interpreter whose environment holds the project: `make test PYTHON=python3.13`.
-PYTHON ?= python
+# Everything is run by the tools of the environment that is active.
 
 .PHONY: test unit filecheck lint
 
 test: unit filecheck
 
 unit:
-	$(PYTHON) -m pytest
+	python -m pytest
 
 filecheck:
-	$(PYTHON) -m lit.main -v tests/filecheck
+	lit -v tests/filecheck
 
 lint:
-	$(PYTHON) -m ruff check .
-	$(PYTHON) -m ruff format --check .
-	$(PYTHON) -m basedpyright
+	ruff check .
+	ruff format --check .
+	basedpyright

@@ -1,4 +1,24 @@
 """The passes: one module each, named after its flag."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 if __name__ != "qdialect.passes":
     raise ImportError("this package is imported as qdialect.passes")
+
+if TYPE_CHECKING:
+    from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
+    from qdialect.passes.inline import InlinePass
+
+__all__ = ["FoldQuantShapesPass", "InlinePass"]
+
+_MODULES = {"FoldQuantShapesPass": "fold_quant_shapes", "InlinePass": "inline"}
+
+
+def __getattr__(name: str) -> object:
+    # A tool that runs one pass does not import what the others need.
+    if name in _MODULES:
+        return getattr(import_module(f"qdialect.passes.{_MODULES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -133,10 +133,10 @@ class PageRunner:
                 opt(str(self._write(name, block.text)))
             case "python", ():
                 with redirect_stdout(io.StringIO()) as printed, chdir(self.folder):
-                    exec(compile(block.text, block.place, "exec"), self.namespace)
+                    exec(compile(block.text, block.place, "exec", dont_inherit=True), self.namespace)
                 self.printed = printed.getvalue()
             case "python", (name,):
-                compile(block.text, block.place, "exec")
+                compile(block.text, block.place, "exec", dont_inherit=True)
                 self._write(name, block.text)
             case "sh", ("fails",) | ():
                 self._run_commands(block)

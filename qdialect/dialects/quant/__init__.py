@@ -23,6 +23,7 @@ from qdialect.dialects.quant.shape_ops import (
     ShapeOp,
     SliceOp,
     TransposeOp,
+    UnaryShapeOp,
     infer_result_type,
 )
 from qdialect.dialects.quant.slots import Granularity
@@ -58,6 +59,7 @@ __all__ = [
     "StorageCastOp",
     "StoredType",
     "TransposeOp",
+    "UnaryShapeOp",
     "UniformQuantizedType",
     "infer_result_type",
 ]

@@ -15,7 +15,7 @@
 
 // -----
 
-// expected-error@+1 {{Shape mismatch in dense literal. Expected 4 elements from the type, but got 3 elements.}}
+// expected-error@+1 {{elements hex data size is invalid for provided type: 'tensor<4xi8>'}}
 "test.op"() {a = dense<"0x010203"> : tensor<4xi8>} : () -> ()
 
 // -----
