@@ -226,6 +226,11 @@ class FoldQuantShapesPass(ModulePass):
     max_growth: int = DEFAULT_MAX_GROWTH
     """How many bytes a folded constant may have more than those that it is made of."""
 
+    def __post_init__(self) -> None:
+        """Raise ValueError if an option has a value that means nothing."""
+        if self.max_growth < 0:
+            raise ValueError(f"max-growth must not be negative, but is {self.max_growth}")
+
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         ShapeOpFolder(self.max_growth).fold(op)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, starmap
 from typing import NoReturn
 
-from xdsl.passes import ModulePass
+from xdsl.passes import ModulePass, get_pass_option_infos
 from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
 from xdsl.utils.exceptions import ArgSpecParseError
 
@@ -215,13 +216,13 @@ def help_text() -> str:
     dashes = {name: "-" if len(name) == 1 else "--" for name in (*_VALUES, *_FLAGS)}
     options = {dashes[name] + name: text for name, text in (_VALUES | _FLAGS).items()}
     synonyms = [f"--{name} for {dashes[same]}{same}" for name, same in _SYNONYMS.items()]
-    passes = {f"--{name}": _summary(make) for name, make in sorted(get_all_passes().items())}
+    passes = chain.from_iterable(starmap(_lines_of_pass, sorted(get_all_passes().items())))
     return "\n".join(
         [
             USAGE,
             "",
             "options:",
-            *_columns(options),
+            *_columns(options.items()),
             "",
             f"also: {', '.join(synonyms)}",
             "",
@@ -233,17 +234,22 @@ def help_text() -> str:
     )
 
 
-def _columns(texts: Mapping[str, str]) -> Iterator[str]:
-    for name, text in texts.items():
+def _columns(lines: Iterable[tuple[str, str]]) -> Iterator[str]:
+    for name, text in lines:
         yield f"  {name:<36} {text}".rstrip()
 
 
-def _summary(factory: Callable[[], type[ModulePass]]) -> str:
-    """The first line of the docstring of a pass, if it loads and has one."""
+def _lines_of_pass(name: str, factory: Callable[[], type[ModulePass]]) -> Iterator[tuple[str, str]]:
+    """The flag of a pass with the first line of its docstring, then its options."""
     try:
         cls = factory()
     except Exception as error:
-        return f"(does not load: {describe(error)})"
+        yield f"--{name}", f"(does not load: {describe(error)})"
+        return
     # A dataclass without a docstring has its signature for one.
     text = (cls.__doc__ or "").strip()
-    return "" if text.startswith(f"{cls.__name__}(") else text.partition("\n")[0]
+    yield f"--{name}", "" if text.startswith(f"{cls.__name__}(") else text.partition("\n")[0]
+    for option in get_pass_option_infos(cls):
+        type = option.expected_type.strip("'")
+        default = "" if option.default_value is None else f", {option.default_value} by default"
+        yield f"    {option.name.replace('_', '-')}=", type + default

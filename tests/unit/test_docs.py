@@ -133,7 +133,9 @@ class PageRunner:
                 opt(str(self._write(name, block.text)))
             case "python", ():
                 with redirect_stdout(io.StringIO()) as printed, chdir(self.folder):
-                    exec(compile(block.text, block.place, "exec", dont_inherit=True), self.namespace)
+                    exec(
+                        compile(block.text, block.place, "exec", dont_inherit=True), self.namespace
+                    )
                 self.printed = printed.getvalue()
             case "python", (name,):
                 compile(block.text, block.place, "exec", dont_inherit=True)

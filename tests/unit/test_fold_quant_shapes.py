@@ -387,3 +387,5 @@ def test_operands_of_one_op_are_replaced_at_once():
 
 def test_pass_options():
     assert FoldQuantShapesPass().max_growth == 1 << 28
+    with pytest.raises(ValueError, match="max-growth must not be negative, but is -1"):
+        FoldQuantShapesPass(max_growth=-1)
