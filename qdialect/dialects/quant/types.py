@@ -406,9 +406,9 @@ class UniformQuantizedType(StoredType):
         # The same text recurs all over a module, and many slots take long to read.
         start, keyword = parser.pos, _keyword_position(cls, parser)
         text = _body_text(parser.lexer.input.content, start)
-        if text in _PARAMETERS_OF_TEXT:
+        if (known := _KNOWN_TEXTS.get(text)) is not None:
             parser._resume_from(start + len(text))  # pyright: ignore[reportPrivateUsage]
-            return _PARAMETERS_OF_TEXT[text]
+            return known
         with parser.in_angle_brackets():
             storage = _parse_storage(parser)
             parser.parse_punctuation(":")
@@ -418,9 +418,7 @@ class UniformQuantizedType(StoredType):
             parameters = cls.new((*storage, expressed, SlotsAttr(slots))).parameters
         is_all = text == parser.lexer.input.content[start : parser.pos].rstrip()
         if is_all and not slots.has_nan and _NOT_PLAIN.search(text) is None:
-            if len(_PARAMETERS_OF_TEXT) >= _MAX_REMEMBERED_TEXTS:
-                _PARAMETERS_OF_TEXT.clear()
-            _PARAMETERS_OF_TEXT[text] = parameters
+            _KNOWN_TEXTS.add(text, parameters)
         return parameters
 
     @override
@@ -516,7 +514,7 @@ def uniform_tensor(type: Attribute) -> QuantizedTensor:
     raise VerifyException(f"must be ranked tensor of uniform quantized type, but got '{type}'")
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=64)
 def _parameters_on(type: UniformQuantizedType, shape: tuple[int, ...]) -> QuantizationParameters:
     type.verify_fits(shape)
     scales, zero_points = type.scales, type.zero_points
@@ -545,8 +543,28 @@ def _scale_message(scale: float, expressed: FloatFormat) -> str:
 # Parsing. Positions are upstream's: errors point at the token, what the whole type has
 # wrong at its keyword.
 
-_MAX_REMEMBERED_TEXTS = 1024
-_PARAMETERS_OF_TEXT: dict[str, Sequence[Attribute]] = {}
+
+class _KnownTexts:
+    """What texts of types were read as; all are forgotten when they become too long."""
+
+    MAX_LENGTH = 1 << 25
+
+    def __init__(self) -> None:
+        self.parameters: dict[str, Sequence[Attribute]] = {}
+        self.length = 0
+
+    def get(self, text: str) -> Sequence[Attribute] | None:
+        return self.parameters.get(text)
+
+    def add(self, text: str, parameters: Sequence[Attribute]) -> None:
+        if self.length > self.MAX_LENGTH:
+            self.parameters.clear()
+            self.length = 0
+        self.parameters[text] = parameters
+        self.length += len(text)
+
+
+_KNOWN_TEXTS = _KnownTexts()
 
 _MAX_WIDTH_DIGITS = 8
 _SIGNEDNESS = {
