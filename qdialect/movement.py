@@ -141,6 +141,10 @@ class Movement(ABC):
         Lengths may be DYNAMIC. Raises MovementError if there is no such movement.
         """
 
+    def coupled_axes(self, rank: int) -> Sequence[int]:
+        """The axes, in operands and the result, whose lengths follow from several others."""
+        return ()
+
     def keeps_splats(self, operands: Sequence[Splat], parameters: QuantizationParameters) -> bool:
         """Whether operands that are splats move to a splat that has `parameters`."""
         return True
@@ -208,6 +212,9 @@ class Reshape(Movement):
                 f"{math.prod(operand)} elements cannot be reshaped to {math.prod(self.shape)}"
             )
         return self.shape
+
+    def coupled_axes(self, rank: int) -> Sequence[int]:
+        return range(rank)
 
     def is_identity(self, *operands: Shape) -> bool:
         (operand,) = operands
@@ -307,6 +314,9 @@ class Concat(Movement):
             else:
                 result.append(known.pop() if known else DYNAMIC)
         return tuple(result)
+
+    def coupled_axes(self, rank: int) -> Sequence[int]:
+        return (self.dim,)
 
     def is_identity(self, *operands: Shape) -> bool:
         return len(operands) == 1

@@ -168,12 +168,12 @@ class SlotMap(ABC):
     # Comparing, by meaning
 
     def simplify(self) -> Self:
-        """The same parameters, every two neighbouring runs of an axis different."""
+        """The same map, every two neighbouring runs of an axis different."""
         return self._simplified
 
     def coarsen(self) -> Self:
         """
-        The same parameters in equal blocks, the largest that each axis allows.
+        The same map in equal blocks, the largest that each axis allows.
 
         Raises TooManySlotsError if there are too many of them.
         """
@@ -201,8 +201,8 @@ class SlotMap(ABC):
 
     def first_difference(self, other: Self) -> tuple[int, ...] | None:
         """
-        The first index, in row-major order, whose element reads another scale or zero
-        point in `other`, or None. Raises ValueError if the shapes differ.
+        The first index, in row-major order, whose element has another slot in
+        `other`, or None. Raises ValueError if the shapes differ.
         """
         if self.shape != other.shape:
             raise ValueError(f"{self.shape} and {other.shape} have no common index")
@@ -358,7 +358,7 @@ class SlotMap(ABC):
         )
 
     def _refine(self, axis: int, ends: IntArray) -> Self:
-        """The same parameters, `axis` also cut at `ends`, which include its own."""
+        """The same map, `axis` also cut at `ends`, which include its own."""
         if len(ends) == len(self.ends[axis]):
             return self
         runs = np.searchsorted(self.ends[axis], ends - 1, side="right")

@@ -34,7 +34,7 @@ from qdialect.dialects.quant import (
     UniformQuantizedType,
 )
 from qdialect.float_format import FLOAT_FORMATS
-from qdialect.movement import DYNAMIC, MovementError, Shape, Take
+from qdialect.movement import DYNAMIC, Concat, MovementError, Shape, Take
 from qdialect.parameters import QuantizationParameters
 from qdialect.slot_map import TooManySlotsError
 
@@ -99,6 +99,7 @@ def test_declared_types_are_compared_element_by_element(shape: Shape, data: st.D
     assert readings == wanted
 
 
+@settings(max_examples=500)
 @given(shapes(min_rank=1, max_rank=4), st.data())
 def test_dynamic_dimensions_never_refuse_what_is_right(shape: Shape, data: st.DataObject):
     """Types that are right for some lengths are accepted where these are not known."""
@@ -115,6 +116,25 @@ def test_dynamic_dimensions_never_refuse_what_is_right(shape: Shape, data: st.Da
     ]
     source = SourceOp(result_types=dynamic[:1])
     op_class.of_movement(movement, source.results, dynamic[1]).verify_()
+
+
+@settings(max_examples=300)
+@given(shapes(min_rank=1, max_rank=3), st.data())
+def test_dynamic_dimensions_of_concats(shape: Shape, data: st.DataObject):
+    dim = data.draw(st.integers(0, len(shape) - 1))
+    parts = [
+        data.draw(parameters((*shape[:dim], data.draw(st.integers(1, 4)), *shape[dim + 1 :])))
+        for _ in range(data.draw(st.integers(1, 3)))
+    ]
+    types = [tensor(part) for part in (*parts, Concat(dim)(*parts))]
+    dynamic = [
+        TensorType(
+            type.element_type,
+            [data.draw(st.sampled_from([length, DYNAMIC])) for length in type.get_shape()],
+        )
+        for type in types
+    ]
+    ConcatOp(SourceOp(result_types=dynamic[:-1]).results, dim, dynamic[-1]).verify_()
 
 
 def test_dynamic_is_that_of_xdsl():

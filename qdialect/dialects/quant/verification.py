@@ -133,27 +133,26 @@ def _assume_lengths(
     """
     Static shapes that stand for all that tensors with dynamic dimensions may have.
 
-    The slots of a type tell the length of an axis that it cuts, and one tensor that of
-    another. An axis that nothing tells is not cut: whatever length fits does. None if
-    there is nothing to decide by.
+    The slots of a type tell the length of an axis that it cuts, and one length may follow
+    from others. An axis that is not cut may have any: what its elements read is the same.
+    None if there is nothing to decide by.
     """
     shapes = [_with_lengths_of_slots(tensor) for tensor in tensors]
     if not _fit(movement_to, shapes):
         return None
+    coupled = movement_to(shapes[-1]).coupled_axes
+    if sum(shape[axis] == DYNAMIC for shape in shapes for axis in coupled(len(shape))) > 1:
+        return None
     for number, shape in enumerate(shapes):
         for axis, length in enumerate(shape):
             if length == DYNAMIC:
-                assumed = next(
-                    (
-                        candidate
-                        for candidate in _candidate_lengths(shapes, number)
-                        if _fit(movement_to, _with_length(shapes, number, axis, candidate))
-                    ),
-                    None,
-                )
-                if assumed is None:
+                for candidate in _candidate_lengths(shapes, number, axis):
+                    assumed = _with_length(shapes, number, axis, candidate)
+                    if _fit(movement_to, assumed):
+                        shapes = assumed
+                        break
+                else:
                     return None
-                shapes = _with_length(shapes, number, axis, assumed)
     return shapes
 
 
@@ -166,16 +165,20 @@ def _with_lengths_of_slots(tensor: QuantizedTensor) -> Shape:
     return tuple(shape)
 
 
-def _candidate_lengths(shapes: Sequence[Shape], number: int) -> Iterator[int]:
-    """Lengths to try for a dynamic dimension of a shape, the most telling first."""
+def _candidate_lengths(shapes: Sequence[Shape], number: int, axis: int) -> Iterator[int]:
+    """Lengths to try for a dynamic dimension of a shape: those that others may tell first."""
     others = [shape for at, shape in enumerate(shapes) if at != number]
     yield from dict.fromkeys(
         length for shape in reversed(others) for length in shape if length != DYNAMIC
     )
+    # What the others leave of the elements, or of the axis.
     known = math.prod(length for length in shapes[number] if length != DYNAMIC)
     for shape in others:
         if DYNAMIC not in shape and known:
             yield math.prod(shape) // known
+    along = [shape[axis] for shape in others if axis < len(shape)]
+    if along and DYNAMIC not in along:
+        yield max(sum(along) if number == len(others) else along[-1] - sum(along[:-1]), 0)
     yield _UNBOUNDED
     yield 1
 
