@@ -175,6 +175,10 @@ def test_construction_is_verified():
         UniformQuantizedType.per_tensor(Storage.of(IntegerType(33)), f32, 1.0)
     with pytest.raises(VerifyException, match=r"illegal storage min and storage max: \(3:3\)"):
         UniformQuantizedType.per_tensor(Storage.of(IntegerType(8), minimum=3, maximum=3), f32, 1.0)
+    with pytest.raises(VerifyException, match="illegal storage type size: 0"):
+        Storage.of(IntegerType(0))
+    with pytest.raises(VerifyException, match="there must be at least one scale"):
+        UniformQuantizedType.per_axis(I8, f32, 0, np.ones(0), NO_ZERO_POINTS[:0])
     with pytest.raises(ValueError, match="do not pair up"):
         UniformQuantizedType.per_axis(I8, f32, 0, np.ones(3), NO_ZERO_POINTS)
     with pytest.raises(VerifyException, match=r"illegal min and max: \(INF:1\.000000e\+00\)"):

@@ -67,7 +67,13 @@ class Storage(NamedTuple):
         minimum: int | None = None,
         maximum: int | None = None,
     ) -> Storage:
-        """Integers of `type`, unsigned if it says so, and of its whole range."""
+        """
+        Integers of `type`, unsigned if it says so, and of its whole range.
+
+        Raises VerifyException if they have no bits.
+        """
+        if not type.bitwidth:
+            raise VerifyException("illegal storage type size: 0")
         if signed is None:
             signed = type.signedness.data is not Signedness.UNSIGNED
         least, greatest = integer_range(type.bitwidth, signed)
@@ -430,6 +436,8 @@ class UniformQuantizedType(StoredType):
 
     @override
     def verify(self) -> None:
+        if not self.scales.size:
+            raise VerifyException("there must be at least one scale")
         expressed = self.expressed_format
         least, greatest = self.slots.data.scale_bounds
         if least < expressed.smallest or greatest > expressed.largest:
