@@ -24,6 +24,7 @@ from qdialect.dialects.quant.folding import (
 )
 from qdialect.dialects.quant.shape_ops import ShapeOp, compose, unmoved_operand
 from qdialect.movement import Values
+from qdialect.ordering import dependencies_first
 from qdialect.slot_map import IntArray, SlotMap, TooManySlotsError
 
 
@@ -87,7 +88,9 @@ class ShapeOpFolder:
 
     def fold(self, module: ModuleOp) -> None:
         """Fold what can be folded, and erase what that leaves unused."""
-        for op in _operands_first(module):
+        shape_ops = [op for op in module.walk() if isinstance(op, ShapeOp)]
+        # In a graph region, or where blocks are not in order, operands may come later.
+        for op in dependencies_first(shape_ops, _shape_ops_of_operands):
             self._visit(op)
         self._replace(self._write_constants())
         self._erase_unused()
@@ -191,23 +194,10 @@ class ShapeOpFolder:
                 Rewriter.erase_op(constant)
 
 
-def _operands_first(module: ModuleOp) -> Iterator[ShapeOp]:
-    """The shape ops of `module`, each after those that make its operands."""
-    seen: set[Operation] = set()
-    for root in [op for op in module.walk() if isinstance(op, ShapeOp)]:
-        pending: list[tuple[ShapeOp, bool]] = [(root, False)]
-        while pending:
-            op, has_operands = pending.pop()
-            if has_operands:
-                yield op
-            elif op not in seen:
-                seen.add(op)
-                pending.append((op, True))
-                pending += [
-                    (operand.owner, False)
-                    for operand in op.operands
-                    if isinstance(operand.owner, ShapeOp)
-                ]
+def _shape_ops_of_operands(op: ShapeOp) -> Iterator[ShapeOp]:
+    for operand in op.operands:
+        if isinstance(operand.owner, ShapeOp):
+            yield operand.owner
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from qdialect.ordering import dependencies_first
+
 
 def _called_functions(function: FuncOp, functions: dict[str, FuncOp]) -> Iterator[FuncOp]:
     for op in function.walk():
@@ -28,20 +30,6 @@ def _callee(call: CallOp, functions: dict[str, FuncOp]) -> FuncOp | None:
         module = module.parent_op()
     callee = functions.get(call.callee.string_value())
     return callee if callee is not None and callee.parent_op() is module else None
-
-
-def _callees_first(functions: dict[str, FuncOp]) -> Iterator[FuncOp]:
-    seen: set[FuncOp] = set()
-    for root in functions.values():
-        pending = [(root, False)]
-        while pending:
-            function, has_callees = pending.pop()
-            if has_callees:
-                yield function
-            elif function not in seen:
-                seen.add(function)
-                pending.append((function, True))
-                pending += [(callee, False) for callee in _called_functions(function, functions)]
 
 
 def _inline(call: CallOp, callee: FuncOp) -> None:
@@ -97,7 +85,9 @@ class InlinePass(ModulePass):
             if isinstance(function, FuncOp)
         }
         finished: set[FuncOp] = set()
-        for function in _callees_first(functions):
+        for function in dependencies_first(
+            functions.values(), lambda function: _called_functions(function, functions)
+        ):
             for call in [call for call in function.walk() if isinstance(call, CallOp)]:
                 callee = _callee(call, functions)
                 if callee is not None and callee in finished and _is_inlinable(callee):

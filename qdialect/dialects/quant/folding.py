@@ -63,6 +63,7 @@ def simplified(op: ShapeOp, operands: Sequence[SSAValue]) -> ShapeOp | None:
         return None
     new_op = cast(type[ShapeOp], type(op)).of_movement(movement, inputs, op.result.type)
     new_op.attributes |= op.attributes
+    new_op.location = op.location
     return new_op
 
 
@@ -89,10 +90,11 @@ def folded_constant(op: ShapeOp, values: Values, sources: Sequence[ConstantOp]) 
     """
     The constant that `op` is: `values`, of the type that the op declares.
 
-    It has the name and the attributes of the constants that it is made of; where several
-    have one, that of the first.
+    It has the name, the attributes and the location of the constants that it is made of;
+    where several have one, that of the first.
     """
     constant = ConstantOp(values, uniform_tensor(op.result.type))
+    constant.location = sources[0].location
     for source in reversed(sources):
         constant.attributes |= source.attributes
     names = (value.name_hint for value in (*(s.result for s in sources), op.result))

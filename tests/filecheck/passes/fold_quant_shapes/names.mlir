@@ -1,4 +1,6 @@
 // RUN: qdialect-opt %s --fold-quant-shapes | filecheck %s
+// RUN: qdialect-opt %s --fold-quant-shapes --print-debuginfo | filecheck %s --check-prefix LOCATION
+// RUN: qdialect-opt %s --canonicalize --print-debuginfo | filecheck %s --check-prefix LOCATION
 
 !p = !quant.uniform<i8:f32, 0.5>
 
@@ -17,4 +19,16 @@ func.func @fused() -> (tensor<2x1x!p>, tensor<2x1x!p>, tensor<2x2x!p>) {
   %1 = quant.slice %t [0, 1] [2, 1] [1, 1] : tensor<2x2x!p> to tensor<2x1x!p>
   %r = quant.reverse %t dims = [0] : tensor<2x2x!p> to tensor<2x2x!p>
   return %0, %1, %r : tensor<2x1x!p>, tensor<2x1x!p>, tensor<2x2x!p>
+}
+
+
+// LOCATION-LABEL: @locations
+// LOCATION-NEXT:    quant.constant dense<[2, 1]> : tensor<2x{{.*}}> loc("weights.py":3:7)
+// LOCATION-NEXT:    quant.transpose %x permutation = [1, 2, 0] {{.*}} loc("model.py":5:1)
+func.func @locations(%x: tensor<2x2x2x!p>) -> (tensor<2x!p>, tensor<2x2x2x!p>) {
+  %w = quant.constant dense<[1, 2]> : tensor<2x!p> loc("weights.py":3:7)
+  %0 = quant.reverse %w dims = [0] : tensor<2x!p> to tensor<2x!p> loc("model.py":4:1)
+  %1 = quant.transpose %x permutation = [2, 0, 1] : tensor<2x2x2x!p> to tensor<2x2x2x!p>
+  %2 = quant.transpose %1 permutation = [2, 0, 1] : tensor<2x2x2x!p> to tensor<2x2x2x!p> loc("model.py":5:1)
+  return %0, %2 : tensor<2x!p>, tensor<2x2x2x!p>
 }
