@@ -603,7 +603,14 @@ def _body_text(content: str, start: int) -> str:
 
 
 def _keyword_position(cls: type[QuantizedType], parser: AttrParser) -> int:
-    return parser.pos - len(cls.name.removeprefix("quant."))
+    """Where `uniform` of `!quant.uniform<` or `!quant<uniform<` is, before what is next."""
+    content, keyword = parser.lexer.input.content, cls.name.removeprefix("quant.")
+    position = content.rfind(keyword, 0, parser.pos)
+    end = position + len(keyword)
+    is_apart = end < parser.pos and content[position - 1] == "."
+    if is_apart or not content.startswith("<", parser.pos):
+        parser.raise_error("expected '<'", end)
+    return position
 
 
 @contextmanager

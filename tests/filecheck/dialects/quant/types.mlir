@@ -37,7 +37,7 @@ func.func private @calibrated(!quant.calibrated<f32<-1.0:0x7FF0000000000000>>)
 func.func private @aliases(tensor<?x!type>)
 
 // CHECK: @dialect_form(!quant.any<i8>)
-func.func private @dialect_form(!quant<any<i8>>)
+func.func private @dialect_form(!quant<any <i8>>)
 
 // CHECK: @comment(!quant.uniform<i8:f32, 5.000000e-01>)
 func.func private @comment(!quant.uniform<i8 // with a > in it

@@ -106,6 +106,16 @@ func.func private @f(!quant.calibrated<f32<1.0:1.0>>)
 
 // -----
 
+// expected-error @+1 {{expected '<'}}
+func.func private @f(!quant.uniform <i8:f32, 1.0>)
+
+// -----
+
+// expected-error @+1 {{expected '<'}}
+func.func private @f(!quant.any)
+
+// -----
+
 // expected-error @+1 {{unknown quantized type quantile}}
 func.func private @f(!quant.quantile<i8:f32, 1.0>)
 
