@@ -74,3 +74,25 @@ def test_storage_of_every_width(storage: str, tmp_path: Path):
         '"test.op"(%w, %t, %s) : (tensor<2x52x!a>, tensor<52x2x!b>, tensor<9x2x!b>) -> ()\n'
     )
     assert_same_in_mlir(path, tmp_path, "--fold-quant-shapes")
+
+
+def first_error(stderr: str) -> str:
+    """`line:column: error: message` of the first error, without the name of the file."""
+    errors = [line for line in stderr.splitlines() if ": error: " in line]
+    return errors[0].split(":", 1)[1]
+
+
+@pytest.mark.parametrize("file", ["types_invalid.mlir", "casts_invalid.mlir"])
+def test_errors_are_those_of_mlir_opt(file: str, tmp_path: Path):
+    """Message, line and column; only of a blank before a bracket we say more."""
+    text = (ROOT / "tests" / "filecheck" / "dialects" / "quant" / file).read_text()
+    for number, part in enumerate(text.split("// -----")):
+        if "!quant.uniform <" in part:
+            continue
+        path = tmp_path / f"part{number}.mlir"
+        path.write_text(part)
+        theirs = subprocess.run(["mlir-opt-22", path], capture_output=True, text=True).stderr
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            assert main([str(path)]) == 1
+        assert first_error(err.getvalue()) == first_error(theirs)

@@ -713,7 +713,8 @@ def _parse_slot_list(parser: AttrParser, expressed: FloatFormat) -> tuple[FloatA
     flat: list[tuple[float, int]] = []
     shape = _parse_nested_slots(parser, expressed, flat)
     if shape is None:
-        parser.raise_error("expected '{'")
+        # What is missing is missed behind the token before.
+        parser.raise_error("expected '{'", len(content[: parser.pos].rstrip()))
     scales = np.array([scale for scale, _ in flat], dtype=np.float64)
     zero_points = np.array([zero_point for _, zero_point in flat], dtype=np.int64)
     return scales.reshape(shape), zero_points.reshape(shape)
@@ -738,7 +739,10 @@ def _parse_nested_slots(
     if not items:
         parser.raise_error("expected floating point literal", position + 1)
     if items.count(items[0]) != len(items):
-        parser.raise_error("tensor literal is invalid; ranks are not consistent between elements")
+        parser.raise_error(
+            "tensor literal is invalid; ranks are not consistent between elements",
+            parser.lexer.input.content.rfind("}", 0, parser.pos),
+        )
     return (len(items), *items[0])
 
 
@@ -781,7 +785,7 @@ def _parse_float(parser: AttrParser) -> float:
             "unexpected decimal integer literal for a floating point value", digits_at
         )
     if is_negative:
-        parser.raise_error("hexadecimal float literal should not have a leading minus", position)
+        parser.raise_error("hexadecimal float literal should not have a leading minus", digits_at)
     if value >= 1 << 64:
         parser.raise_error("hexadecimal float constant out of range for type", position)
     return struct.unpack("<d", value.to_bytes(8, "little"))[0]
