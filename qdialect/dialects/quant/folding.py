@@ -9,9 +9,10 @@ from typing import Final, cast
 from xdsl.ir import SSAValue
 
 from qdialect.array_view import ArrayView
-from qdialect.dialects.quant.constants import ConstantOp
+from qdialect.dialects.quant.constants import ConstantOp, element_type_of
 from qdialect.dialects.quant.shape_ops import ConcatOp, ShapeOp, compose
 from qdialect.dialects.quant.types import uniform_tensor
+from qdialect.elements import element_dtype
 from qdialect.movement import Splat, Values, as_view
 
 DEFAULT_MAX_GROWTH: Final = 1 << 28
@@ -35,14 +36,11 @@ def move_constants(
     splats = [values for values in operands if isinstance(values, Splat)]
     if len(splats) == len(operands) and movement.keeps_splats(splats, parameters):
         return movement(*splats)
-    views = [as_view(values) for values in operands]
-    growth = math.prod(type.get_shape()) * views[0].factors.itemsize - sum(
-        0 if isinstance(values, Splat) else view.factors.nbytes
-        for values, view in zip(operands, views, strict=True)
-    )
-    if growth > max_growth:
+    held = sum(math.prod(values.shape) for values in operands if not isinstance(values, Splat))
+    element = element_dtype(element_type_of(type.element_type)).itemsize
+    if (math.prod(type.get_shape()) - held) * element > max_growth:
         return None
-    return movement.move_views(views, parameters)
+    return movement.move_views([as_view(values) for values in operands], parameters)
 
 
 def simplified(op: ShapeOp, operands: Sequence[SSAValue]) -> ShapeOp | None:

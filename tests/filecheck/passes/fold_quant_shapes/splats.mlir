@@ -28,3 +28,16 @@ func.func @too_large() -> tensor<65537x65536x!q> {
   %d = quant.pad %w low = [1, 0] high = [0, 0] : tensor<65536x65536x!q> to tensor<65537x65536x!q>
   return %d : tensor<65537x65536x!q>
 }
+
+// More elements than any array can have.
+// CHECK-LABEL: @beyond_arrays
+// CHECK:         quant.pad
+// CHECK:         quant.concat
+!huge = tensor<1099511627776x1099511627776x!q>
+func.func @beyond_arrays() -> (tensor<1099511627777x1099511627776x!q>, tensor<2199023255552x1099511627776x!q>) {
+  %a = quant.constant dense<0> : !huge
+  %b = quant.constant dense<2> : !huge
+  %d = quant.pad %a low = [1, 0] high = [0, 0] : !huge to tensor<1099511627777x1099511627776x!q>
+  %c = quant.concat dim(0) %a, %b : (!huge, !huge) -> tensor<2199023255552x1099511627776x!q>
+  return %d, %c : tensor<1099511627777x1099511627776x!q>, tensor<2199023255552x1099511627776x!q>
+}
