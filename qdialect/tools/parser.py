@@ -6,7 +6,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 from weakref import WeakKeyDictionary
 
 from typing_extensions import override
@@ -51,8 +51,10 @@ from xdsl.utils.hints import isa
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 
-from qdialect.elements import DenseLiteral, dense_elements
 from qdialect.tools.diagnostics import describe
+
+if TYPE_CHECKING:
+    from qdialect.elements import DenseLiteral
 
 MAX_DIMENSION = 2**63 - 1
 MAX_REPEATED_ELEMENTS = 2**26
@@ -411,6 +413,9 @@ class LocatingParser(Parser):
         MAX_REPEATED_ELEMENTS they are not: `data` is then that of a single element,
         which prints as the same splat, and `len(attr)` is 1. Raises ParseError.
         """
+        # numpy, which most of the time of a small run would go into, may not be needed.
+        from qdialect.elements import DenseLiteral
+
         literal = DenseLiteral.parse_optional_hex(self, self.pos)
         if literal is not None:
             return self._dense_of_bytes(literal, type or self._parse_type_of_dense())
@@ -440,6 +445,8 @@ class LocatingParser(Parser):
         self, literal: DenseLiteral, type: RankedStructure[AnyDenseElement]
     ) -> DenseIntOrFPElementsAttr[Any]:
         """What hexadecimal text means: integers have MLIR's layout, the rest xDSL's."""
+        from qdialect.elements import dense_elements
+
         shape = tuple(type.get_shape())
         if isinstance(type.element_type, IntegerType):
             values = literal.to_values(self, type.element_type, shape)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from typing_extensions import override
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType
 from xdsl.ir import Attribute, Operation
 from xdsl.printer import Printer
 
-from qdialect.elements import DenseElementsAttr, elements_of, print_dense
+if TYPE_CHECKING:
+    from qdialect.elements import DenseElementsAttr
 
 
 class MLIRPrinter(Printer):
@@ -37,7 +38,9 @@ class MLIRPrinter(Printer):
             return
         dense = cast(DenseIntOrFPElementsAttr[Any], attribute)
         if isinstance(dense.get_element_type(), IntegerType):
-            integers = cast(DenseElementsAttr, dense)
+            from qdialect.elements import elements_of, print_dense
+
+            integers = cast("DenseElementsAttr", dense)
             print_dense(self, elements_of(integers), integers.get_element_type())
             self.print_string(" : ")
             super().print_attribute(integers.get_type())

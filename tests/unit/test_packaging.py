@@ -43,7 +43,7 @@ def test_algebra_needs_numpy_only():
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
-@pytest.mark.parametrize("module", ["qdialect.universe"])
-def test_plug_in_imports_little(module: str):
+@pytest.mark.parametrize("module", ["qdialect.universe", "qdialect.tools.opt"])
+def test_what_starts_often_starts_without_numpy(module: str):
     code = f"import sys, {module}\nassert 'numpy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
