@@ -47,3 +47,9 @@ def test_algebra_needs_numpy_only():
 def test_what_starts_often_starts_without_numpy(module: str):
     code = f"import sys, {module}\nassert 'numpy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+def test_ci_runs_the_command_of_the_readme():
+    command = 'pip install -e ".[test]" && make test'
+    assert command in (ROOT / "README.md").read_text()
+    assert command in (ROOT / ".ci" / "run").read_text()
