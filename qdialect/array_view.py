@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Any, Final
+from typing import Any, Final, SupportsIndex, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
+from qdialect.array_functions import ArrayFunctions
 from qdialect.regrouping import regroup
 
 MAX_RANK: Final = 64
@@ -20,7 +22,7 @@ _BACKWARDS = slice(None, None, -1)
 
 
 @dataclass(frozen=True)
-class ArrayView:
+class ArrayView(ArrayFunctions):
     """
     An array whose axes are each one or more dimensions of another.
 
@@ -81,20 +83,18 @@ class ArrayView:
                 return ArrayView.of(self.array()[slices])
         return ArrayView(self.factors[tuple(selected)], self.groups)
 
-    def __array_function__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> ArrayView:
-        """Call numpy's functions: https://numpy.org/neps/nep-0018-array-function-protocol.html."""
-        operand, *others = args
-        if isinstance(operand, ArrayView):
-            operand = operand.array()
-        else:
-            operand = [view.array() for view in operand]
-        return ArrayView.of(func(operand, *others, **kwargs))
+    @classmethod
+    @override
+    def _concatenate(cls, parts: Sequence[ArrayView], axis: SupportsIndex = 0) -> ArrayView:
+        return cls.of(np.concatenate([part.array() for part in parts], axis=axis))
+
+    @override
+    def _broadcast_to(self, shape: Sequence[int]) -> ArrayView:
+        return ArrayView.of(np.broadcast_to(self.array(), shape))
+
+    @override
+    def _pad(self, pad_width: Sequence[tuple[int, int]], mode: str = "constant") -> ArrayView:
+        return ArrayView.of(np.pad(self.array(), pad_width, cast(Any, mode)))
 
     @property
     def _dimensions(self) -> list[range]:

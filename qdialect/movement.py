@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, SupportsIndex, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
+from qdialect.array_functions import ArrayFunctions
 from qdialect.array_view import ArrayView
 from qdialect.parameters import QuantizationParameters
 
@@ -49,7 +51,7 @@ MovableT = TypeVar("MovableT", bound=Movable)
 
 
 @dataclass(frozen=True)
-class Splat:
+class Splat(ArrayFunctions):
     """
     A tensor of `shape` whose elements are all `value`, in no memory.
 
@@ -78,38 +80,22 @@ class Splat:
         lengths = zip(slices, self.shape, strict=True)
         return Splat(self.value, tuple(len(range(n)[positions]) for positions, n in lengths))
 
-    def __array_function__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
-        """Dispatch numpy's functions: https://numpy.org/neps/nep-0018-array-function-protocol.html."""
-        implementation = _SPLAT_FUNCTIONS.get(func)
-        return implementation(*args, **kwargs) if implementation else NotImplemented
+    @classmethod
+    @override
+    def _concatenate(cls, parts: Sequence[Splat], axis: SupportsIndex = 0) -> Splat:
+        first, axis = parts[0], int(axis)
+        length = sum(part.shape[axis] for part in parts)
+        return Splat(first.value, (*first.shape[:axis], length, *first.shape[axis + 1 :]))
 
+    @override
+    def _broadcast_to(self, shape: Sequence[int]) -> Splat:
+        return Splat(self.value, tuple(shape))
 
-def _concatenate_splats(parts: Sequence[Splat], axis: SupportsIndex = 0) -> Splat:
-    first, axis = parts[0], int(axis)
-    length = sum(part.shape[axis] for part in parts)
-    return Splat(first.value, (*first.shape[:axis], length, *first.shape[axis + 1 :]))
+    @override
+    def _pad(self, pad_width: Sequence[tuple[int, int]], mode: str = "constant") -> Splat:
+        lengths = zip(self.shape, pad_width, strict=True)
+        return Splat(self.value, tuple(low + n + high for n, (low, high) in lengths))
 
-
-def _broadcast_splat(splat: Splat, shape: Sequence[int]) -> Splat:
-    return Splat(splat.value, tuple(shape))
-
-
-def _pad_splat(splat: Splat, pad_width: Sequence[tuple[int, int]], mode: str = "edge") -> Splat:
-    lengths = zip(splat.shape, pad_width, strict=True)
-    return Splat(splat.value, tuple(low + n + high for n, (low, high) in lengths))
-
-
-_SPLAT_FUNCTIONS: dict[Callable[..., Any], Callable[..., Splat]] = {
-    np.concatenate: _concatenate_splats,
-    np.broadcast_to: _broadcast_splat,
-    np.pad: _pad_splat,
-}
 
 Elements = NDArray[Any] | Splat
 """The elements of a constant, as it holds them."""

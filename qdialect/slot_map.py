@@ -11,14 +11,16 @@ depends on the number of runs and never on the number of elements.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, Final, Self, SupportsIndex, TypeVar
+from typing import Any, Final, Self, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
+from qdialect.array_functions import ArrayFunctions
 from qdialect.regrouping import regroup
 
 IntArray = NDArray[np.int64]
@@ -33,7 +35,7 @@ class TooManySlotsError(ValueError):
     """An exact result exists, but has more slots than `MAX_SLOTS`."""
 
 
-class SlotMap(ABC):
+class SlotMap(ArrayFunctions):
     """
     A function from the index of an element to a slot.
 
@@ -148,22 +150,6 @@ class SlotMap(ABC):
             if positions != slice(None):
                 moved = moved._slice_axis(axis, positions)
         return moved
-
-    def __array_function__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
-        """Dispatch numpy's functions: https://numpy.org/neps/nep-0018-array-function-protocol.html."""
-        if func is np.concatenate:
-            return self._concatenate(*args, **kwargs)
-        if func is np.broadcast_to:
-            return self._broadcast_to(*args[1:], **kwargs)
-        if func is np.pad:
-            return self._pad(*args[1:], **kwargs)
-        return NotImplemented
 
     # Comparing, by meaning
 
@@ -364,8 +350,9 @@ class SlotMap(ABC):
         runs = np.searchsorted(self.ends[axis], ends - 1, side="right")
         return self._with_axis(axis, ends, runs)
 
-    @staticmethod
-    def _concatenate(parts: Sequence[SlotMapT], axis: SupportsIndex = 0) -> SlotMapT:
+    @classmethod
+    @override
+    def _concatenate(cls, parts: Sequence[Self], axis: SupportsIndex = 0) -> Self:
         axis = int(axis)
         first = parts[0]
         # Elements that do not exist have no slots.
@@ -388,6 +375,7 @@ class SlotMap(ABC):
             ],
         )
 
+    @override
     def _broadcast_to(self, shape: Sequence[int]) -> Self:
         new_axes = len(shape) - self.ndim
         ends = [np.ones(1, dtype=np.int64)] * new_axes + list(self.ends)
@@ -398,6 +386,7 @@ class SlotMap(ABC):
                 raise ValueError(f"cannot broadcast {self.shape} to {tuple(shape)}")
         return self._with(tuple(ends), lambda slots: slots.reshape((1,) * new_axes + slots.shape))
 
+    @override
     def _pad(
         self,
         pad_width: Sequence[tuple[int, int]],
@@ -411,9 +400,6 @@ class SlotMap(ABC):
             ends[-1] += high
             padded.append(ends)
         return self._with_slots(tuple(padded), self.slot_arrays)
-
-
-SlotMapT = TypeVar("SlotMapT", bound=SlotMap)
 
 
 def _check_slots(count: int) -> None:

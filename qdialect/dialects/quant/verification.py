@@ -77,12 +77,11 @@ def _verify_slots(
     if shapes is None:
         return
     try:
-        moved, *others = (
+        *parameters, declared = (
             tensor.element_type.parameters_on(shape)
             for tensor, shape in zip(tensors, shapes, strict=True)
         )
-        *others, declared = others
-        derived = movement_to(shapes[-1])(moved, *others).simplify()
+        derived = movement_to(shapes[-1])(*parameters).simplify()
     except TooManySlotsError as error:
         raise VerifyException(
             f"result type cannot mean the moved scales and zero points: {error}"

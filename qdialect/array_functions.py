@@ -1,0 +1,43 @@
+"""The functions of numpy that shape ops are written with, for what is not an array."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Self, SupportsIndex
+
+import numpy as np
+
+
+class ArrayFunctions(ABC):
+    """
+    Lets `np.concatenate`, `np.broadcast_to` and `np.pad(mode="edge")` accept instances.
+
+    https://numpy.org/neps/nep-0018-array-function-protocol.html.
+    """
+
+    def __array_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """Call the method that is `func` for this class."""
+        functions: dict[Callable[..., Any], Callable[..., Any]] = {
+            np.concatenate: type(self)._concatenate,
+            np.broadcast_to: type(self)._broadcast_to,
+            np.pad: type(self)._pad,
+        }
+        function = functions.get(func)
+        return function(*args, **kwargs) if function else NotImplemented
+
+    @classmethod
+    @abstractmethod
+    def _concatenate(cls, parts: Sequence[Any], axis: SupportsIndex = 0) -> Self: ...
+
+    @abstractmethod
+    def _broadcast_to(self, shape: Sequence[int]) -> Self: ...
+
+    @abstractmethod
+    def _pad(self, pad_width: Sequence[tuple[int, int]], mode: str = "constant") -> Self: ...
