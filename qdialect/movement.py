@@ -9,9 +9,11 @@ Two movements in a row may be one: see `Movement.after`.
 from __future__ import annotations
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any, Final, Protocol, SupportsIndex, TypeVar, cast
 
 import numpy as np
@@ -30,6 +32,22 @@ Shape = tuple[int, ...]
 
 class MovementError(ValueError):
     """The movement does not exist for an operand of this shape."""
+
+
+class ValueSet(Enum):
+    """What a range that holds all values of the operands is, for the result."""
+
+    SAME = "same"
+    """The values are the same: what was recorded is what would be recorded."""
+
+    PART = "superset"
+    """Some values may be gone, and none is new."""
+
+    UNION = "union"
+    """They come from several operands: the ranges of all hold them."""
+
+    MORE = "padded"
+    """There may be one that no operand has: what is padded with."""
 
 
 class Movable(Protocol):
@@ -127,18 +145,33 @@ class Movement(ABC):
         Lengths may be DYNAMIC. Raises MovementError if there is no such movement.
         """
 
+    def to(self, shape: Shape) -> Movement:
+        """This movement to a result of `shape`, if that is part of it."""
+        return self
+
+    @property
+    def values(self) -> ValueSet:
+        """The values of the result, as a set, beside those of the operands."""
+        return ValueSet.SAME
+
     def coupled_axes(self, rank: int) -> Sequence[int]:
         """The axes, in operands and the result, whose lengths follow from several others."""
         return ()
 
-    def keeps_splats(self, operands: Sequence[Splat], parameters: QuantizationParameters) -> bool:
+    def keeps_splats(
+        self, operands: Sequence[Splat], parameters: QuantizationParameters | None
+    ) -> bool:
         """Whether operands that are splats move to a splat that has `parameters`."""
         return True
 
     def move_views(
-        self, operands: Sequence[ArrayView], parameters: QuantizationParameters
+        self, operands: Sequence[ArrayView], parameters: QuantizationParameters | None
     ) -> ArrayView:
-        """Move the elements of constants to a result that has `parameters`."""
+        """
+        Move the elements of constants to a result that has `parameters`.
+
+        They are None if elements are what they stand for.
+        """
         return self(*operands)
 
     def is_identity(self, *operands: Shape) -> bool:
@@ -199,6 +232,9 @@ class Reshape(Movement):
             )
         return self.shape
 
+    def to(self, shape: Shape) -> Movement:
+        return replace(self, shape=shape)
+
     def coupled_axes(self, rank: int) -> Sequence[int]:
         return range(rank)
 
@@ -253,6 +289,10 @@ class Slice(Movement):
                 )
         return self.sizes
 
+    @property
+    def values(self) -> ValueSet:
+        return ValueSet.PART
+
     def is_identity(self, *operands: Shape) -> bool:
         (operand,) = operands
         return not any(self.offsets) and self.sizes == operand
@@ -301,14 +341,20 @@ class Concat(Movement):
                 result.append(known.pop() if known else DYNAMIC)
         return tuple(result)
 
+    @property
+    def values(self) -> ValueSet:
+        return ValueSet.UNION
+
     def coupled_axes(self, rank: int) -> Sequence[int]:
         return (self.dim,)
 
     def is_identity(self, *operands: Shape) -> bool:
         return len(operands) == 1
 
-    def keeps_splats(self, operands: Sequence[Splat], parameters: QuantizationParameters) -> bool:
-        return len({operand.value for operand in operands if 0 not in operand.shape}) < 2
+    def keeps_splats(
+        self, operands: Sequence[Splat], parameters: QuantizationParameters | None
+    ) -> bool:
+        return _are_equal(operands)
 
 
 @dataclass(frozen=True)
@@ -348,6 +394,13 @@ class BroadcastInDim(Movement):
                     f"axis {axis} of length {length} cannot be broadcast to {wanted}"
                 )
         return self.shape
+
+    def to(self, shape: Shape) -> Movement:
+        return replace(self, shape=shape)
+
+    @property
+    def values(self) -> ValueSet:
+        return ValueSet.PART
 
     def is_identity(self, *operands: Shape) -> bool:
         (operand,) = operands
@@ -395,6 +448,76 @@ class Reverse(Movement):
         return Reverse(tuple(sorted(set(self.dims) ^ set(first.dims))))
 
 
+class Padding(ABC):
+    """What new positions hold."""
+
+    @abstractmethod
+    def codes(self, parameters: QuantizationParameters | None) -> NDArray[Any]:
+        """
+        The elements that stand for it where elements are read with `parameters`.
+
+        An array that broadcasts to their shape. `parameters` are None if elements are what
+        they stand for. Raises PaddingError if no element does.
+        """
+
+
+class PaddingError(MovementError):
+    """No stored element stands for what is padded with."""
+
+
+@dataclass(frozen=True)
+class ZeroPoint(Padding):
+    """The zero point of the slot that a position reads, which is real zero."""
+
+    def codes(self, parameters: QuantizationParameters | None) -> NDArray[Any]:
+        if parameters is None:
+            raise PaddingError("there is no zero point to pad with")
+        return parameters.expand()[1]
+
+
+@dataclass(frozen=True)
+class Stored(Padding):
+    """An element as it is stored, whatever it is read with."""
+
+    value: np.generic
+
+    def codes(self, parameters: QuantizationParameters | None) -> NDArray[Any]:
+        return np.asarray(self.value)
+
+
+@dataclass(frozen=True)
+class Real(Padding):
+    """The element that is read as `value`, bit for bit."""
+
+    value: float
+
+    def codes(self, parameters: QuantizationParameters | None) -> NDArray[Any]:
+        if parameters is None:
+            raise PaddingError("elements are not quantized")
+        if self.value and parameters.expressed.precision > sys.float_info.mant_dig:
+            raise PaddingError(
+                f"{parameters.expressed.name} has more digits than are computed with"
+            )
+        scales, zero_points = parameters.expand()
+        with np.errstate(all="ignore"):
+            steps = np.rint(np.float64(self.value) / scales)
+        limit = 1 << parameters.storage.width
+        if not (np.abs(steps) <= limit).all():
+            raise PaddingError(f"{self.value} is out of the range of the storage")
+        codes = zero_points + steps.astype(np.int64)
+        read = parameters.read(codes)
+        wanted = np.full(read.shape, self.value, dtype=np.float64)
+        differs = read.view(np.int64) != wanted.view(np.int64)
+        if differs.any():
+            scale = np.broadcast_to(scales, differs.shape)[differs][0]
+            zero_point = np.broadcast_to(zero_points, differs.shape)[differs][0]
+            raise PaddingError(
+                f"no integer is read as {self.value} with scale {scale:.6e}, zero point "
+                f"{zero_point}"
+            )
+        return codes
+
+
 @dataclass(frozen=True)
 class Pad(Movement):
     """
@@ -406,46 +529,73 @@ class Pad(Movement):
     low: tuple[int, ...]
     high: tuple[int, ...]
 
+    @property
+    def gaps(self) -> tuple[int, ...]:
+        """How many new positions there are between every two of each axis."""
+        return (0,) * len(self.low)
+
+    @property
+    def padding(self) -> Padding:
+        """What new positions hold."""
+        return ZeroPoint()
+
     def __call__(self, *operands: MovableT) -> MovableT:
         (operand,) = operands
         widths = tuple(zip(self.low, self.high, strict=True))
-        if not widths:
+        for axis, gap in enumerate(self.gaps):
+            if gap and operand.shape[axis] > 1:
+                # What is between two positions reads the slot of the one before.
+                length = (operand.shape[axis] - 1) * (gap + 1) + 1
+                operand = operand.take(np.arange(length, dtype=np.int64) // (gap + 1), axis=axis)
+        if not any(self.low) and not any(self.high):
             return operand
         return cast(MovableT, np.pad(operand, widths, mode="edge"))  # pyright: ignore[reportCallIssue, reportArgumentType]
 
     def result_shape(self, *operands: Shape) -> Shape:
         (operand,) = operands
-        if not len(self.low) == len(self.high) == len(operand):
+        if not len(self.low) == len(self.high) == len(self.gaps) == len(operand):
             raise MovementError(
                 f"{len(self.low)} low and {len(self.high)} high widths do not fit "
                 f"{len(operand)} axes"
             )
-        if any(width < 0 for width in (*self.low, *self.high)):
+        if any(width < 0 for width in (*self.low, *self.high, *self.gaps)):
             raise MovementError("padding widths must not be negative")
         return tuple(
-            DYNAMIC if length == DYNAMIC else low + length + high
-            for low, length, high in zip(self.low, operand, self.high, strict=True)
+            DYNAMIC if length == DYNAMIC else low + length + max(length - 1, 0) * gap + high
+            for low, length, high, gap in zip(self.low, operand, self.high, self.gaps, strict=True)
         )
 
-    def keeps_splats(self, operands: Sequence[Splat], parameters: QuantizationParameters) -> bool:
+    @property
+    def values(self) -> ValueSet:
+        return ValueSet.MORE
+
+    def keeps_splats(
+        self, operands: Sequence[Splat], parameters: QuantizationParameters | None
+    ) -> bool:
         (operand,) = operands
+        if parameters is None:
+            return np.asarray(self.padding.codes(None)).tobytes() == operand.value.tobytes()
+        wrap = parameters.storage.wrap
+        stored = wrap(np.asarray(operand.value).astype(np.int64))
         return all(
-            (padded.cut_zero_points == operand.value).all()
-            for _, padded in self.padding(parameters)
+            (wrap(self.padding.codes(read).astype(np.int64)) == stored).all()
+            for _, read in self.new_positions(parameters)
         )
 
     def move_views(
-        self, operands: Sequence[ArrayView], parameters: QuantizationParameters
+        self, operands: Sequence[ArrayView], parameters: QuantizationParameters | None
     ) -> ArrayView:
         array = operands[0].array()
-        padded = np.empty(parameters.shape, dtype=array.dtype)
-        inside = zip(self.low, array.shape, strict=True)
-        padded[tuple(slice(low, low + length) for low, length in inside)] = array
-        for region, region_parameters in self.padding(parameters):
-            _, padded[region] = region_parameters.expand()
+        padded = np.empty(self.result_shape(array.shape), dtype=array.dtype)
+        if parameters is None:
+            padded[...] = self.padding.codes(None)
+        else:
+            for region, read in self.new_positions(parameters):
+                padded[region] = self.padding.codes(read)
+        padded[tuple(self._inside(padded.shape))] = array
         return ArrayView.of(padded)
 
-    def padding(
+    def new_positions(
         self, parameters: QuantizationParameters
     ) -> list[tuple[tuple[slice, ...], QuantizationParameters]]:
         """
@@ -454,28 +604,56 @@ class Pad(Movement):
         """
         regions: list[tuple[tuple[slice, ...], QuantizationParameters]] = []
         shape = parameters.shape
-        inside = [
-            slice(low, length - high)
-            for low, length, high in zip(self.low, shape, self.high, strict=True)
-        ]
+        inside = self._inside(shape)
         for axis, (low, high) in enumerate(zip(self.low, self.high, strict=True)):
             whole = [slice(0, length) for length in shape[axis + 1 :]]
-            for edge in (slice(0, low), slice(shape[axis] - high, shape[axis])):
-                region = (*inside[:axis], edge, *whole)
-                if all(positions.start < positions.stop for positions in region):
+            end = shape[axis] - high
+            step = self.gaps[axis] + 1
+            between = [slice(low + offset, end, step) for offset in range(1, step)]
+            for new in (slice(0, low), slice(end, shape[axis]), *between):
+                region = (*inside[:axis], new, *whole)
+                if all(range(n)[positions] for positions, n in zip(region, shape, strict=True)):
                     regions.append((region, parameters[region]))
         return regions
 
+    def _inside(self, shape: Shape) -> list[slice]:
+        """Where the operand is in a result of `shape`."""
+        return [
+            slice(low, length - high, gap + 1)
+            for low, length, high, gap in zip(self.low, shape, self.high, self.gaps, strict=True)
+        ]
+
     def is_identity(self, *operands: Shape) -> bool:
-        return not any(self.low) and not any(self.high)
+        (operand,) = operands
+        return self.result_shape(operand) == operand and DYNAMIC not in operand
 
     def after(self, first: Movement) -> Movement | None:
-        if not isinstance(first, Pad):
+        if type(first) is not Pad or type(self) is not Pad:
             return None
         return Pad(
             tuple(map(int.__add__, self.low, first.low)),
             tuple(map(int.__add__, self.high, first.high)),
         )
+
+
+@dataclass(frozen=True)
+class PadWith(Pad):
+    """
+    `Pad`, also between every two positions, and with something else than zero.
+
+    https://openxla.org/stablehlo/spec#pad, but for negative widths, which are a slice.
+    """
+
+    interior: tuple[int, ...]
+    padded_with: Padding
+
+    @property
+    def gaps(self) -> tuple[int, ...]:
+        return self.interior
+
+    @property
+    def padding(self) -> Padding:
+        return self.padded_with
 
 
 @dataclass(frozen=True)
@@ -498,3 +676,105 @@ class Take(Movement):
             if index < 0 or (length != DYNAMIC and index >= length):
                 raise MovementError(f"index {index} is not in axis {self.axis} of length {length}")
         return (*operand[: self.axis], len(self.indices), *operand[self.axis + 1 :])
+
+    @property
+    def values(self) -> ValueSet:
+        return ValueSet.PART
+
+
+@dataclass(frozen=True)
+class InsertSlice(Movement):
+    """
+    The second operand, but for a slice, which is the first.
+
+    `result[offsets + i * strides] = source[i]` for `i` within `sizes`, of which the source
+    may leave out those that are one:
+    https://mlir.llvm.org/docs/Dialects/TensorOps/#tensorinsert_slice-tensorinsertsliceop.
+    """
+
+    offsets: tuple[int, ...]
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def __call__(self, *operands: MovableT) -> MovableT:
+        source, destination = operands
+        return self._insert(cast(MovableT, source.reshape(self.sizes)), destination, 0)
+
+    def _insert(self, source: MovableT, destination: MovableT, axis: int) -> MovableT:
+        """Insert on `axis` and those after it; on those before, all positions are inserted at."""
+        if axis == len(self.sizes):
+            return source
+        length, positions = destination.shape[axis], self._positions[axis]
+        inserted = self._insert(source, destination.take(positions, axis=axis), axis + 1)
+        both = cast(MovableT, np.concatenate((destination, inserted), axis=axis))  # pyright: ignore[reportCallIssue, reportArgumentType]
+        indices = np.arange(length, dtype=np.int64)
+        indices[positions] = length + np.arange(len(positions))
+        return cast(MovableT, both.take(indices, axis=axis))
+
+    @property
+    def _positions(self) -> list[NDArray[np.int64]]:
+        return [
+            offset + stride * np.arange(size, dtype=np.int64)
+            for offset, size, stride in zip(self.offsets, self.sizes, self.strides, strict=True)
+        ]
+
+    @property
+    def _slice(self) -> Slice:
+        return Slice(self.offsets, self.sizes, self.strides)
+
+    def result_shape(self, *operands: Shape) -> Shape:
+        source, destination = operands
+        self._slice.result_shape(destination)
+        Reshape(self.sizes).result_shape(source)
+        return destination
+
+    def move_views(
+        self, operands: Sequence[ArrayView], parameters: QuantizationParameters | None
+    ) -> ArrayView:
+        source, destination = (operand.array() for operand in operands)
+        result = destination.copy()
+        self._slice(result)[...] = source.reshape(self.sizes)
+        return ArrayView.of(result)
+
+    def keeps_splats(
+        self, operands: Sequence[Splat], parameters: QuantizationParameters | None
+    ) -> bool:
+        return _are_equal(operands)
+
+    @property
+    def values(self) -> ValueSet:
+        return ValueSet.UNION
+
+
+@dataclass(frozen=True)
+class Chain(Movement):
+    """`first` and then the others, one after another."""
+
+    first: Movement
+    others: tuple[Movement, ...]
+
+    @classmethod
+    def of(cls, movements: Sequence[Movement]) -> Movement:
+        """One or more movements as one."""
+        first, *others = movements
+        return cls(first, tuple(others)) if others else first
+
+    def __call__(self, *operands: MovableT) -> MovableT:
+        moved = self.first(*operands)
+        for movement in self.others:
+            moved = movement(moved)
+        return moved
+
+    def result_shape(self, *operands: Shape) -> Shape:
+        shape = self.first.result_shape(*operands)
+        for movement in self.others:
+            shape = movement.result_shape(shape)
+        return shape
+
+    def coupled_axes(self, rank: int) -> Sequence[int]:
+        return range(rank)
+
+
+def _are_equal(splats: Sequence[Splat]) -> bool:
+    """Whether all elements that there are have the same bits."""
+    return len({splat.value.tobytes() for splat in splats if 0 not in splat.shape}) < 2

@@ -151,3 +151,18 @@ class QuantizationParameters(SlotMap):
                 scales = scales.take(slots, axis=axis)
                 zero_points = zero_points.take(slots, axis=axis)
         return scales, zero_points
+
+    def read(self, codes: NDArray[np.integer[Any]]) -> FloatArray:
+        """
+        What stored integers are read as: `(code - zero_point) * scale`, float64.
+
+        `codes` broadcast to the tensor's shape, and are cut to the storage. Every step is rounded to the expressed
+        type, as in https://mlir.llvm.org/docs/Dialects/QuantDialect/. Exact for expressed
+        types of up to 64 bits.
+        """
+        scales, zero_points = self.expand()
+        of = self.expressed.round
+        with np.errstate(all="ignore"):
+            stored = self.storage.wrap(codes.astype(np.int64)).astype(np.float64)
+            difference = of(of(stored) - of(zero_points.astype(np.float64)))
+            return of(difference * scales)

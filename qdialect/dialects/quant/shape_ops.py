@@ -399,7 +399,7 @@ class PadOp(UnaryShapeOp):
         quantized = type.element_type
         low, high = quantized.storage_type_min, quantized.storage_type_max
         parameters = quantized.parameters_on(type.get_shape())
-        for _, padded in cast(Pad, self.movement).padding(parameters):
+        for _, padded in cast(Pad, self.movement).new_positions(parameters):
             zero_points = padded.cut_zero_points
             outside = zero_points[(zero_points < low) | (zero_points > high)]
             if outside.size:

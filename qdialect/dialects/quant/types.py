@@ -293,6 +293,25 @@ class UniformQuantizedType(StoredType):
             return self.per_axis(*of, blocks[0][0], scales, zero_points)
         return self.sub_channel(*of, blocks, scales, zero_points)
 
+    def with_repeated_parameters(
+        self, parameters: QuantizationParameters, axis: int
+    ) -> UniformQuantizedType:
+        """
+        The per-axis type of this storage that spells `parameters`, which only `axis` cuts.
+
+        It has one slot per position, the same ones as often as their run is long.
+        """
+        parameters = parameters.simplify()
+        runs = parameters.axis_slots(axis)
+        scales, zero_points = parameters.scales, parameters.zero_points
+        return self.per_axis(
+            self.storage,
+            self.expressed_type,
+            axis,
+            scales.take(runs, axis=axis).reshape(-1),
+            zero_points.take(runs, axis=axis).reshape(-1),
+        )
+
     def parameters_on(self, shape: Sequence[int]) -> QuantizationParameters:
         """
         What the elements of a tensor of static `shape` read.
