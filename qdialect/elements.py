@@ -1,9 +1,10 @@
 """
-The elements of integer constants, as arrays and as MLIR's text.
+The elements of dense constants, as arrays and as MLIR's text.
 
-xDSL holds an element in the smallest of 1, 2, 4 or 8 bytes, and one element may stand for
-all. MLIR's hexadecimal text has as few bytes as the width needs, zero-extended, and packs
-i1 into bits: https://mlir.llvm.org/docs/Dialects/Builtin/#denseintorfpelementsattr.
+xDSL holds an integer in the smallest of 1, 2, 4 or 8 bytes, a float in as few bytes as its
+width needs, a complex number as its two parts, and one element may stand for all. MLIR's
+hexadecimal text has as few bytes as the width needs, zero-extended, and packs i1 into
+bits: https://mlir.llvm.org/docs/Dialects/Builtin/#denseintorfpelementsattr.
 """
 
 from __future__ import annotations
@@ -12,24 +13,32 @@ import binascii
 import math
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
+    AnyDenseElement,
+    AnyFloat,
     BytesAttr,
+    ComplexType,
     DenseIntOrFPElementsAttr,
+    IndexType,
     IntegerType,
     Signedness,
     TensorType,
 )
+from xdsl.ir import Attribute
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from qdialect.array_view import MAX_RANK
 from qdialect.movement import Elements, Splat, Values, as_view
 
-DenseElementsAttr = DenseIntOrFPElementsAttr[IntegerType]
+DenseElementsAttr = DenseIntOrFPElementsAttr[AnyDenseElement]
+
+MAX_REPEATED_ELEMENTS = 2**26
+"""The most elements that a splat is written out to in memory."""
 
 MAX_LISTED_ELEMENTS = 100
 """More elements than this are written in hexadecimal, as MLIR does."""
@@ -38,17 +47,50 @@ _HEX_CHUNK = 1 << 20
 _HEX_LITERAL = re.compile(r'<\s*"0x')
 
 
-def element_dtype(type: IntegerType) -> np.dtype[Any]:
-    """The little-endian dtype in which xDSL holds an element of `type`."""
-    kind = "u" if type.signedness.data is Signedness.UNSIGNED else "i"
-    return np.dtype(f"<{kind}{type.compile_time_size}")
+class UnsupportedElementTypeError(ValueError):
+    """xDSL cannot hold elements of this type."""
+
+
+def element_dtype(type: Attribute) -> np.dtype[Any]:
+    """
+    The little-endian dtype in which xDSL holds an element of `type`.
+
+    Integers and index are integers of numpy. Floats and complex numbers, the real part
+    first, are their bits: unsigned integers, or void where numpy has none of that size, so
+    that no NaN and no zero changes on the way. Raises UnsupportedElementTypeError for other
+    types, f80, f128, and integers of no or more than 64 bits.
+    """
+    if not isinstance(type, IntegerType | IndexType | AnyFloat | ComplexType):
+        raise _unsupported(type)
+    element = cast(AnyDenseElement, type)
+    match element:
+        case ComplexType():
+            return _bits_dtype(2 * element_dtype(element.element_type).itemsize)
+        case IndexType():
+            return np.dtype("<i8")
+        case _ if not 0 < element.bitwidth <= 64:
+            raise _unsupported(element)
+        case IntegerType():
+            kind = "u" if element.signedness.data is Signedness.UNSIGNED else "i"
+            return np.dtype(f"<{kind}{element.compile_time_size}")
+        case _:
+            return _bits_dtype(element.compile_time_size)
+
+
+def _unsupported(type: Attribute) -> UnsupportedElementTypeError:
+    return UnsupportedElementTypeError(f"elements of type '{type}' are not supported")
+
+
+def _bits_dtype(size: int) -> np.dtype[Any]:
+    return np.dtype(f"<u{size}" if size in (1, 2, 4, 8) else f"V{size}")
 
 
 def elements_of(attribute: DenseElementsAttr) -> Elements:
     """
     The elements of `attribute`, of the dtype of its element type and of its shape.
 
-    A view of its bytes, or a splat where all elements are equal.
+    A view of its bytes, or a splat where all elements are equal, bit for bit. Raises
+    UnsupportedElementTypeError.
     """
     type, data = attribute.get_element_type(), attribute.data.data
     shape = attribute.get_shape()
@@ -59,20 +101,38 @@ def elements_of(attribute: DenseElementsAttr) -> Elements:
     return _in_width(np.frombuffer(data, dtype=dtype), type).reshape(shape)
 
 
-def dense_elements(values: Values, type: IntegerType) -> DenseElementsAttr:
+def dense_elements(
+    values: Values, type: AnyDenseElement, *, repeat_splats: bool = False
+) -> DenseElementsAttr:
     """
-    The attribute that holds `values`, which fit in `type`.
+    The tensor attribute that holds `values`: see `element_bytes`.
 
-    A splat is held as one element, whatever its shape.
+    Raises UnsupportedElementTypeError, and TypeError for a wrong dtype.
     """
-    shape = values.shape
-    if isinstance(values, Splat):
-        data = values.value.astype(element_dtype(type)).tobytes()
-        data = data if math.prod(shape) else b""
-    else:
-        array = as_view(values).array()
-        data = array.astype(element_dtype(type), copy=False).tobytes()
-    return DenseIntOrFPElementsAttr(TensorType(type, shape), BytesAttr(data))
+    data = element_bytes(values, type, repeat_splats=repeat_splats)
+    return DenseIntOrFPElementsAttr(TensorType(type, values.shape), BytesAttr(data))
+
+
+def element_bytes(values: Values, type: AnyDenseElement, *, repeat_splats: bool = False) -> bytes:
+    """
+    What a dense attribute holds `values` in, which fit in `type`.
+
+    They have the dtype of `type`, or are any integers if `type` is IntegerType. A splat is
+    one element, whatever its shape. With `repeat_splats` it is one only above
+    MAX_REPEATED_ELEMENTS, and else as many as the shape says, which is what `get_values` of
+    the attribute is expected to give by the dialects that do not know splats. Raises
+    UnsupportedElementTypeError, and TypeError for a wrong dtype.
+    """
+    dtype = element_dtype(type)
+    is_splat = isinstance(values, Splat)
+    array = np.asarray(values.value) if is_splat else as_view(values).array()
+    if array.dtype != dtype and not (isinstance(type, IntegerType) and array.dtype.kind in "iu"):
+        raise TypeError(f"elements of type '{type}' are of dtype {dtype}, not of {array.dtype}")
+    data = array.astype(dtype, copy=False).tobytes()
+    if not is_splat:
+        return data
+    count = math.prod(values.shape)
+    return data * (count if repeat_splats and count <= MAX_REPEATED_ELEMENTS else min(count, 1))
 
 
 def _repeats(data: bytes, size: int) -> bool:
@@ -90,8 +150,19 @@ def _range_of(type: IntegerType) -> tuple[int, int]:
     return integer_range(type.bitwidth, type.signedness.data is not Signedness.UNSIGNED)
 
 
-def _in_width(values: NDArray[Any], type: IntegerType) -> NDArray[Any]:
-    """`values` with the bits beyond the width of `type` as its sign wants them."""
+def _in_width(values: NDArray[Any], type: AnyDenseElement) -> NDArray[Any]:
+    """One-dimensional `values` with the bits beyond the width of `type` as it wants them."""
+    if isinstance(type, ComplexType):
+        parts = values.view(element_dtype(type.element_type))
+        return _in_width(parts, type.element_type).view(values.dtype)
+    if isinstance(type, IntegerType):
+        return _sign_extended(values, type)
+    if isinstance(type, AnyFloat):
+        return _zero_extended(values, type)
+    return values
+
+
+def _sign_extended(values: NDArray[Any], type: IntegerType) -> NDArray[Any]:
     unused = 8 * values.itemsize - type.bitwidth
     if not unused or not values.size:
         return values
@@ -99,6 +170,17 @@ def _in_width(values: NDArray[Any], type: IntegerType) -> NDArray[Any]:
     if values.min() >= least and values.max() <= greatest:
         return values
     return (values << unused) >> unused
+
+
+def _zero_extended(values: NDArray[Any], type: AnyFloat) -> NDArray[Any]:
+    unused = 8 * values.itemsize - type.bitwidth
+    used = 0xFF >> unused
+    raw = values.view(np.uint8).reshape(-1, values.itemsize)
+    if not unused or not values.size or raw[:, -1].max() <= used:
+        return values
+    raw = raw.copy()
+    raw[:, -1] &= used
+    return raw.reshape(-1).view(values.dtype)
 
 
 @dataclass(frozen=True)

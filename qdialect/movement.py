@@ -77,7 +77,9 @@ class Splat(ArrayFunctions):
     sees to it that what is joined is equal.
     """
 
-    value: np.integer[Any] | np.floating[Any]
+    value: Any
+    """A scalar of numpy. A float or a complex number is its bits: an integer, or void."""
+
     shape: Shape
 
     def transpose(self, axes: Sequence[int], /) -> Splat:

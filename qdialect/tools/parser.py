@@ -55,10 +55,9 @@ from qdialect.tools.diagnostics import describe
 
 if TYPE_CHECKING:
     from qdialect.elements import DenseLiteral
+    from qdialect.movement import Elements
 
 MAX_DIMENSION = 2**63 - 1
-MAX_REPEATED_ELEMENTS = 2**26
-"""The most elements that a splat is written out to in memory."""
 
 _OWN_DIALECT = "quant"
 _IGNORED = re.compile(r"(?:\s++|//[^\n]*+)*+", re.ASCII)
@@ -428,6 +427,9 @@ class LocatingParser(Parser):
     def _parse_splat(
         self, type: RankedStructure[AnyDenseElement] | None
     ) -> DenseIntOrFPElementsAttr[Any]:
+        from qdialect.elements import elements_of
+        from qdialect.movement import Splat, as_view
+
         self.parse_punctuation("<", " in dense attribute")
         literal = self._parse_tensor_literal_element()
         self.parse_punctuation(">", " in dense attribute")
@@ -439,38 +441,41 @@ class LocatingParser(Parser):
             packed = DenseIntOrFPElementsAttr.from_list(one, [value])
         except (ValueError, OverflowError) as error:
             self.raise_error(str(error), literal.span)
-        return self._repeat(packed.data.data, type)
+        value = as_view(elements_of(packed)).array()[0]
+        return self._dense_of_values(Splat(value, tuple(type.get_shape())), type)
 
     def _dense_of_bytes(
         self, literal: DenseLiteral, type: RankedStructure[AnyDenseElement]
     ) -> DenseIntOrFPElementsAttr[Any]:
         """What hexadecimal text means: integers have MLIR's layout, the rest xDSL's."""
-        from qdialect.elements import dense_elements
+        from qdialect.elements import elements_of
+        from qdialect.movement import Splat
 
         shape = tuple(type.get_shape())
         if isinstance(type.element_type, IntegerType):
             values = literal.to_values(self, type.element_type, shape)
-            data = dense_elements(values, type.element_type).data.data
-        else:
-            data = bytes(literal.data)
+            return self._dense_of_values(values, type)
+        data = BytesAttr(bytes(literal.data))
         size, count = type.element_type.compile_time_size, math.prod(shape)
-        if len(data) == size:
-            return self._repeat(data, type)
-        if len(data) != size * count:
+        if len(data.data) == size:
+            one = DenseIntOrFPElementsAttr(TensorType(type.element_type, []), data)
+            value = cast(Splat, elements_of(one)).value
+            return self._dense_of_values(Splat(value, shape), type)
+        if len(data.data) != size * count:
             self.raise_error(
                 f"Shape mismatch in dense literal. Expected {count} elements from the "
-                f"type, but got {len(data) // size} elements."
+                f"type, but got {len(data.data) // size} elements."
             )
+        return DenseIntOrFPElementsAttr(type, data)
+
+    def _dense_of_values(
+        self, values: Elements, type: RankedStructure[AnyDenseElement]
+    ) -> DenseIntOrFPElementsAttr[Any]:
+        from qdialect.elements import element_bytes
+
+        data = element_bytes(values, type.element_type, repeat_splats=True)
         return DenseIntOrFPElementsAttr(type, BytesAttr(data))
 
     def _parse_type_of_dense(self) -> RankedStructure[AnyDenseElement]:
         self.parse_punctuation(":", " in dense attribute")
         return self._parse_dense_literal_type()
-
-    def _repeat(
-        self, element: bytes, type: RankedStructure[AnyDenseElement]
-    ) -> DenseIntOrFPElementsAttr[Any]:
-        count = math.prod(type.get_shape())
-        if count > MAX_REPEATED_ELEMENTS:
-            count = 1
-        return DenseIntOrFPElementsAttr(type, BytesAttr(element * count))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from typing_extensions import override
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType
 from xdsl.ir import Attribute, Operation
 from xdsl.printer import Printer
-
-if TYPE_CHECKING:
-    from qdialect.elements import DenseElementsAttr
 
 
 class MLIRPrinter(Printer):
@@ -37,12 +34,11 @@ class MLIRPrinter(Printer):
             super().print_attribute(attribute)
             return
         dense = cast(DenseIntOrFPElementsAttr[Any], attribute)
-        if isinstance(dense.get_element_type(), IntegerType):
+        if isinstance(type := dense.get_element_type(), IntegerType):
             from qdialect.elements import elements_of, print_dense
 
-            integers = cast("DenseElementsAttr", dense)
-            print_dense(self, elements_of(integers), integers.get_element_type())
+            print_dense(self, elements_of(dense), cast(IntegerType, type))
             self.print_string(" : ")
-            super().print_attribute(integers.get_type())
+            super().print_attribute(dense.get_type())
         else:
             super().print_attribute(dense)

@@ -11,26 +11,53 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
+    AnyDenseElement,
     Builtin,
     BytesAttr,
+    ComplexType,
     DenseIntOrFPElementsAttr,
+    Float4E2M1FNType,
+    Float8E8M0FNUType,
+    Float80Type,
+    Float128Type,
+    FloatTF32Type,
+    IndexType,
     IntegerType,
     Signedness,
     TensorType,
+    bf16,
+    f16,
+    f32,
+    f64,
 )
+from xdsl.ir import Attribute
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError
 
 from qdialect.elements import (
+    MAX_REPEATED_ELEMENTS,
     DenseLiteral,
+    UnsupportedElementTypeError,
     dense_elements,
     element_dtype,
     elements_of,
     integer_range,
     print_dense,
 )
-from qdialect.movement import Elements, Splat, as_view
+from qdialect.float_format import FLOAT_FORMATS
+from qdialect.movement import (
+    Concat,
+    Elements,
+    Pad,
+    Reshape,
+    Reverse,
+    Splat,
+    Take,
+    Transpose,
+    as_view,
+)
+from qdialect.parameters import QuantizationParameters, StorageFormat
 
 integer_types = st.builds(
     IntegerType,
@@ -129,6 +156,113 @@ def test_bits_beyond_the_width_are_the_sign():
     # What xDSL makes of MLIR's zero-extended text is read as MLIR reads it.
     attribute = DenseIntOrFPElementsAttr(TensorType(IntegerType(4), [2]), BytesAttr(b"\x08\x07"))
     assert as_view(elements_of(attribute)).array().tolist() == [-8, 7]
+
+
+# Types, their dtypes, and the bytes of two elements, which not all compare as numbers.
+HELD_ELEMENTS = [
+    (IntegerType(8, Signedness.SIGNED), "<i1", bytes.fromhex("ff"), bytes.fromhex("00")),
+    (IndexType(), "<i8", bytes.fromhex("ffffffffffffff7f"), bytes.fromhex("0000000000000080")),
+    (bf16, "<u2", bytes.fromhex("0000"), bytes.fromhex("0080")),
+    (f16, "<u2", bytes.fromhex("017c"), bytes.fromhex("007e")),
+    (f32, "<u4", bytes.fromhex("0100a07f"), bytes.fromhex("0000c07f")),
+    (f64, "<u8", bytes.fromhex("010000000000f0ff"), bytes.fromhex("000000000000f0ff")),
+    (FloatTF32Type(), "V3", bytes.fromhex("000000"), bytes.fromhex("000004")),
+    (Float8E8M0FNUType(), "<u1", bytes.fromhex("00"), bytes.fromhex("ff")),
+    (Float4E2M1FNType(), "<u1", bytes.fromhex("00"), bytes.fromhex("08")),
+    (ComplexType(f16), "<u4", bytes.fromhex("00000000"), bytes.fromhex("00000080")),
+    (ComplexType(f32), "<u8", bytes.fromhex("0000000000000080"), bytes.fromhex("0000008000000000")),
+    (ComplexType(f64), "V16", bytes.fromhex("00" * 16), bytes.fromhex("00" * 15 + "80")),
+    (
+        ComplexType(FloatTF32Type()),
+        "V6",
+        bytes.fromhex("000000000004"),
+        bytes.fromhex("000004000000"),
+    ),
+    (ComplexType(IntegerType(4)), "<u2", bytes.fromhex("f807"), bytes.fromhex("07f8")),
+]
+
+
+@pytest.mark.parametrize(("type", "dtype", "one", "other"), HELD_ELEMENTS)
+def test_elements_of_any_type_move_bit_for_bit(
+    type: AnyDenseElement, dtype: str, one: bytes, other: bytes
+):
+    assert element_dtype(type) == np.dtype(dtype)
+    attribute = DenseIntOrFPElementsAttr(
+        TensorType(type, [2, 2]), BytesAttr(one + one + other + one)
+    )
+    values = as_view(elements_of(attribute))
+    assert dense_elements(values, type) == attribute
+    flat = Reshape((4,))(Transpose((1, 0))(values))
+    moved = Concat(0)(flat, Take(0, (3, 1))(flat), Reverse((0,))(flat))
+    assert dense_elements(moved, type).data.data == b"".join(
+        [one, other, one, one, one, other, one, one, other, one]
+    )
+    padded = np.pad(flat.array()[:2], [(1, 2)], mode="edge")
+    assert dense_elements(padded, type).data.data == one + one + 3 * other
+
+
+@pytest.mark.parametrize(("type", "dtype", "one", "other"), HELD_ELEMENTS)
+def test_splats_of_any_type(type: AnyDenseElement, dtype: str, one: bytes, other: bytes):
+    splat, same, different = (
+        elements_of(DenseIntOrFPElementsAttr(TensorType(type, [3]), BytesAttr(data)))
+        for data in (one, 3 * one, 3 * other)
+    )
+    assert isinstance(splat, Splat)
+    assert isinstance(same, Splat)
+    assert isinstance(different, Splat)
+    assert splat == same != different
+    assert dense_elements(splat, type).data.data == one
+    assert dense_elements(splat, type, repeat_splats=True).data.data == 3 * one
+    parameters = QuantizationParameters.from_blocks(
+        (6,),
+        np.ones(1),
+        np.zeros(1, dtype=np.int64),
+        FLOAT_FORMATS["f32"],
+        StorageFormat(8, True),
+    )
+    assert Concat(0).keeps_splats([splat, same], parameters)
+    assert not Concat(0).keeps_splats([splat, different], parameters)
+    # A zero point of 0 is the element without a bit that is set: not -0.0.
+    assert Pad((1,), (2,)).keeps_splats([splat], parameters) == (not any(one))
+    assert Pad((1,), (2,)).keeps_splats([different], parameters) == (not any(other))
+
+
+def test_bits_beyond_the_width_of_a_float():
+    held = [(Float4E2M1FNType(), b"\x77"), (FloatTF32Type(), b"\0\0\xff")]
+    for type, data in held:
+        attribute = DenseIntOrFPElementsAttr(TensorType(type, [1]), BytesAttr(data))
+        again = dense_elements(elements_of(attribute), type).data.data
+        assert again == data[:-1] + b"\x07"
+
+
+def test_splats_are_repeated_up_to_a_limit():
+    for count, length in [(0, 0), (1, 1), (5, 5), (MAX_REPEATED_ELEMENTS + 1, 1)]:
+        splat = Splat(np.uint8(7), (count,))
+        attribute = dense_elements(splat, Float8E8M0FNUType(), repeat_splats=True)
+        assert attribute.data.data == b"\7" * length
+
+
+@pytest.mark.parametrize(
+    ("type", "name"),
+    [
+        (Float80Type(), "f80"),
+        (Float128Type(), "f128"),
+        (IntegerType(0), "i0"),
+        (IntegerType(65), "i65"),
+        (ComplexType(Float80Type()), "f80"),
+        (TensorType(f32, [1]), "tensor<1xf32>"),
+    ],
+)
+def test_unsupported_element_types(type: Attribute, name: str):
+    with pytest.raises(UnsupportedElementTypeError, match=f"of type '{name}' are not supported"):
+        element_dtype(type)
+
+
+def test_numbers_are_not_taken_for_bits():
+    with pytest.raises(TypeError, match="are of dtype uint32, not of float32"):
+        dense_elements(np.zeros(2, dtype=np.float32), f32)
+    with pytest.raises(TypeError, match="are of dtype uint32, not of int64"):
+        dense_elements(Splat(np.int64(1), (2,)), f32)
 
 
 def test_no_elements():

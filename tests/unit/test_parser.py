@@ -15,7 +15,8 @@ from xdsl.ir import Operation
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import MultipleSpansParseError, ParseError
 
-from qdialect.tools.parser import MAX_REPEATED_ELEMENTS, LocatingParser
+from qdialect.elements import MAX_REPEATED_ELEMENTS
+from qdialect.tools.parser import LocatingParser
 from qdialect.tools.registry import ToolContext
 
 MODULE = """

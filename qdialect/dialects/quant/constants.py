@@ -79,7 +79,7 @@ class ConstantOp(IRDLOperation, HasFolderInterface):
     @property
     def values(self) -> Elements:
         """The storage integers: a read-only view, or a splat."""
-        return elements_of(cast(DenseElementsAttr, self.value))
+        return elements_of(self.value)
 
     @override
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
