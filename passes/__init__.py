@@ -9,12 +9,24 @@ if __name__ != "qdialect.passes":
     raise ImportError("this package is imported as qdialect.passes")
 
 if TYPE_CHECKING:
+    from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
     from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
     from qdialect.passes.inline import InlinePass
+    from qdialect.passes.verify_quant_shapes import VerifyQuantShapesPass
 
-__all__ = ["FoldQuantShapesPass", "InlinePass"]
+__all__ = [
+    "FoldConstantShapesPass",
+    "FoldQuantShapesPass",
+    "InlinePass",
+    "VerifyQuantShapesPass",
+]
 
-_MODULES = {"FoldQuantShapesPass": "fold_quant_shapes", "InlinePass": "inline"}
+_MODULES = {
+    "FoldConstantShapesPass": "fold_constant_shapes",
+    "FoldQuantShapesPass": "fold_quant_shapes",
+    "InlinePass": "inline",
+    "VerifyQuantShapesPass": "verify_quant_shapes",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -49,6 +49,11 @@ class ValueSet(Enum):
     MORE = "padded"
     """There may be one that no operand has: what is padded with."""
 
+    def then(self, other: ValueSet) -> ValueSet:
+        """What this is after another movement, which makes `other` of what there is."""
+        order = list(ValueSet)
+        return order[max(order.index(self), order.index(other))]
+
 
 class Movable(Protocol):
     """
@@ -772,6 +777,9 @@ class Chain(Movement):
         for movement in self.others:
             shape = movement.result_shape(shape)
         return shape
+
+    def to(self, shape: Shape) -> Movement:
+        return replace(self, others=(*self.others[:-1], self.others[-1].to(shape)))
 
     def coupled_axes(self, rank: int) -> Sequence[int]:
         return range(rank)

@@ -156,9 +156,9 @@ class QuantizationParameters(SlotMap):
         """
         What stored integers are read as: `(code - zero_point) * scale`, float64.
 
-        `codes` broadcast to the tensor's shape, and are cut to the storage. Every step is rounded to the expressed
-        type, as in https://mlir.llvm.org/docs/Dialects/QuantDialect/. Exact for expressed
-        types of up to 64 bits.
+        `codes` broadcast to the tensor's shape, and are cut to the storage. Every step is
+        rounded to the expressed type, as in https://mlir.llvm.org/docs/Dialects/QuantDialect/.
+        Exact for expressed types of up to 64 bits.
         """
         scales, zero_points = self.expand()
         of = self.expressed.round

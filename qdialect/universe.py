@@ -29,6 +29,11 @@ def get_all_dialects() -> dict[str, Callable[[], Dialect]]:
 def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
     """The passes by name, each made when it is called for."""
 
+    def get_fold_constant_shapes() -> type[ModulePass]:
+        from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
+
+        return FoldConstantShapesPass
+
     def get_fold_quant_shapes() -> type[ModulePass]:
         from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
 
@@ -39,7 +44,17 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
         return InlinePass
 
-    return {"fold-quant-shapes": get_fold_quant_shapes, "inline": get_inline}
+    def get_verify_quant_shapes() -> type[ModulePass]:
+        from qdialect.passes.verify_quant_shapes import VerifyQuantShapesPass
+
+        return VerifyQuantShapesPass
+
+    return {
+        "fold-constant-shapes": get_fold_constant_shapes,
+        "fold-quant-shapes": get_fold_quant_shapes,
+        "inline": get_inline,
+        "verify-quant-shapes": get_verify_quant_shapes,
+    }
 
 
 # xDSL refuses to start if two plug-ins have a name in common, so what it may itself have

@@ -38,6 +38,9 @@ class Options:
     split_input_file: bool = False
     time_passes: bool = False
     verify_diagnostics: bool = False
+    remarks: bool = False
+    fold_stats: bool = False
+    fold_report: str | None = None
     debug: bool = False
     help: bool = False
     version: bool = False
@@ -53,6 +56,8 @@ _FLAGS = {
     "print-ir-after-all": "print the module after each pass, on standard error",
     "split-input-file": f"process what `{SPLIT_MARKER}` separates one by one",
     "time-passes": "print how long each pass took, on standard error",
+    "remarks": "tell what is folded and what is not, and why",
+    "fold-stats": "print a summary of the folds, on standard error",
     "verify-diagnostics": "check that errors are as `expected-error` comments say",
     "help": "print this, and exit",
     "version": "print the version, and exit",
@@ -72,6 +77,7 @@ _VALUES = {
     "o": "FILE: write there; it is written whole, or not touched",
     "p": "PASSES: run 'a,b{option=value}'",
     "pass-pipeline": "PASSES: run 'builtin.module(a,b{option=value})'",
+    "fold-report": "FILE: write a record of each fold and refusal there, as JSON",
     "t": "TARGET: print as TARGET, not as MLIR",
 }
 _BOOLEANS = {
@@ -143,6 +149,8 @@ def _set_value(name: str, value: str, options: Options) -> None:
             if len(targets) != 1:
                 raise ToolError(f"'{value}' is not one target")
             options.target = targets[0]
+        case "fold-report":
+            options.fold_report = value
         case "p" if not value.lstrip().startswith("builtin.module("):
             options.passes += _parse_passes(value)
         case _:

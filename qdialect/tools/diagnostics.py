@@ -67,6 +67,10 @@ class DiagnosticHandler(ABC):
         """Take an error."""
         self.emit(Diagnostic(Severity.ERROR, message, location))
 
+    def remark(self, message: str, location: Location) -> None:
+        """Take a remark."""
+        self.emit(Diagnostic(Severity.REMARK, message, location))
+
     def note(self, message: str, location: Location) -> None:
         """Take a note about the diagnostic before it."""
         self.emit(Diagnostic(Severity.NOTE, message, location))
@@ -100,17 +104,24 @@ def place_in_file(span: Span[str] | Span[bytes], first_line: int) -> Location:
     return Span(span.start, span.end, Input(content, span.input.name), first_line - 1)
 
 
-def render(diagnostic: Diagnostic) -> str:
-    """`file:line:column: severity: message`, the source line, and a caret below it."""
-    location = diagnostic.location
+def text_of_place(location: Location) -> str:
+    """`file:line:column`, or what is known of it."""
     if isinstance(location, str):
-        return f"{location}: {diagnostic.severity}: {_one_line(diagnostic.message)}\n"
+        return location
     line_start = location.input.get_start_of_line(location.start)
     before = location.input.content[line_start : location.start]
     # Upstream counts columns in bytes.
-    place = f"{location.input.name}:{diagnostic.line}:{len(before.encode()) + 1}"
-    message = f"{place}: {diagnostic.severity}: {_one_line(diagnostic.message)}"
-    return f"{message}\n{_source_line_with_caret(location, line_start)}"
+    return f"{location.input.name}:{location.get_location().line}:{len(before.encode()) + 1}"
+
+
+def render(diagnostic: Diagnostic) -> str:
+    """`file:line:column: severity: message`, the source line, and a caret below it."""
+    location = diagnostic.location
+    place = text_of_place(location)
+    message = f"{place}: {diagnostic.severity}: {_one_line(diagnostic.message)}\n"
+    if isinstance(location, str):
+        return message
+    return message + _source_line_with_caret(location)
 
 
 def _one_line(message: str) -> str:
@@ -118,8 +129,9 @@ def _one_line(message: str) -> str:
     return text if len(text) <= MAX_MESSAGE_LENGTH else text[:MAX_MESSAGE_LENGTH] + "..."
 
 
-def _source_line_with_caret(span: Span, line_start: int) -> str:
+def _source_line_with_caret(span: Span) -> str:
     """The line, or what is near the caret if it is long."""
+    line_start = span.input.get_start_of_line(span.start)
     line_end = span.input.get_end_of_line(span.start)
     start, end = line_start, line_end
     if line_end - line_start > MAX_LINE_LENGTH:

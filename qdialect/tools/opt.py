@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 import time
 import traceback
@@ -18,11 +19,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 from xdsl.utils.lexer import Input, Span
 
+from qdialect.op_errors import OpErrors
 from qdialect.tools.command_line import Options, help_text, parse_arguments, version_text
 from qdialect.tools.diagnostics import (
     TOOL,
@@ -34,6 +36,7 @@ from qdialect.tools.diagnostics import (
     describe,
     place_in_file,
     reason_of,
+    text_of_place,
 )
 from qdialect.tools.files import SPLIT_MARKER, Output, SourceText, read_source
 from qdialect.tools.parser import LocatingParser
@@ -43,6 +46,12 @@ from qdialect.tools.verifier import ModuleVerifier
 
 if TYPE_CHECKING:
     from xdsl.utils.target import Target
+
+    from qdialect.fold_report import FoldReport
+    from qdialect.tools.fold_reports import FoldReportFile
+
+_RESULT = re.compile(r"%[\w$.-]+(?=\s*=\s*$)")
+"""The result of an op, in what is before its name."""
 
 RECURSION_LIMIT = 4000
 """Enough for some 400 nested regions; the stack of a process has room for many more."""
@@ -62,6 +71,8 @@ class Compilation:
     context: ToolContext = field(init=False)
     module: ModuleOp = field(init=False)
     locations: Mapping[Operation, Span] = field(init=False)
+    _reports_told: int = field(default=0, init=False)
+    _printed_names: Mapping[SSAValue, str] = field(default_factory=dict[SSAValue, str], init=False)
 
     def __post_init__(self) -> None:
         self.context = ToolContext(self.options.allow_unregistered_dialect)
@@ -112,12 +123,18 @@ class Compilation:
         start = time.perf_counter()
         try:
             module_pass.apply(self.context, self.module)
+        except OpErrors as error:
+            for op, message in error.errors:
+                self.handler.error(message, self._locate(op))
+            return False
         except DiagnosticException as error:
             return self._fail(str(error))
         except RecursionError:
             return self._fail(f"pass '{name}' failed: nesting is too deep")
         except Exception as error:
             return self._fail(f"pass '{name}' failed: {describe(error)}")
+        if self.options.remarks:
+            self._remark()
         if self.options.time_passes:
             seconds = time.perf_counter() - start
             sys.stderr.write(f"Pass {name} took {seconds:.6f} seconds\n")
@@ -131,6 +148,15 @@ class Compilation:
             self.handler.note(f"after pass '{name}'", self.source.name)
             return False
         return True
+
+    def _remark(self) -> None:
+        """Tell what the passes have folded since the last time."""
+        from qdialect.tools.fold_reports import remarks
+
+        for report in self.context.fold_reports[self._reports_told :]:
+            for op, message in remarks(report):
+                self.handler.remark(message, self._locate(op))
+        self._reports_told = len(self.context.fold_reports)
 
     def _fail(self, message: str) -> bool:
         if self.options.debug:
@@ -147,6 +173,31 @@ class Compilation:
         printer.print_op(self.module)
         printer.print_metadata(self.context.loaded_dialects)
         stream.write("\n")
+        self._printed_names = printer.names
+
+    def report_folds(self, file: FoldReportFile) -> None:
+        """Add what the passes have folded, once the module is printed."""
+        for report in self.context.fold_reports:
+            file.add(report, self._name_before, self._name_after, self._place)
+
+    def _name_before(self, value: SSAValue) -> str | None:
+        """The name of a value in the text that was read."""
+        op = value.owner
+        span = self.locations.get(op) if isinstance(op, Operation) else None
+        if span is not None:
+            line = span.input.content[span.input.get_start_of_line(span.start) : span.start]
+            if (named := _RESULT.search(line)) is not None:
+                return named[0]
+        return self._name_after(value)
+
+    def _name_after(self, value: SSAValue) -> str | None:
+        """The name of a value in the text that was printed."""
+        if (printed := self._printed_names.get(value)) is not None:
+            return f"%{printed}"
+        return None if value.name_hint is None else f"%{value.name_hint}"
+
+    def _place(self, op: Operation) -> str:
+        return text_of_place(self._locate(op))
 
     def _locate(self, op: Operation) -> Location:
         """
@@ -188,37 +239,76 @@ def process(options: Options) -> bool:
     source = read_source(options.input_file, printer)
     if source is None:
         return False
+    run = _Run(options, printer, passes, target)
     output = Output(options.output_file)
     is_good = False
     try:
-        is_good = _process_parts(source, passes, target, options, printer, output.stream)
+        is_good = run.process(source, output.stream)
     finally:
         output.close(keep=is_good)
-    return is_good
+    return is_good and run.report()
 
 
-def _process_parts(
-    source: SourceText,
-    passes: Sequence[ModulePass],
-    target: Target | None,
-    options: Options,
-    printer: DiagnosticHandler,
-    stream: TextIO,
-) -> bool:
-    is_good = True
-    parts = source.split() if options.split_input_file else iter([source])
-    for number, part in enumerate(parts):
-        if number:
-            stream.write(f"{SPLIT_MARKER}\n")
+@dataclass
+class _Run:
+    """The modules of a file, one after another."""
+
+    options: Options
+    printer: DiagnosticHandler
+    passes: Sequence[ModulePass]
+    target: Target | None
+    fold_reports: list[FoldReport] = field(default_factory=list["FoldReport"], init=False)
+    report_file: FoldReportFile | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        if self.options.fold_report is not None:
+            from qdialect.tools.fold_reports import FoldReportFile
+
+            self.report_file = FoldReportFile()
+
+    def process(self, source: SourceText, stream: TextIO) -> bool:
+        """Print what the passes make of each module; false if there was an error."""
+        is_good = True
+        parts = source.split() if self.options.split_input_file else iter([source])
+        for number, part in enumerate(parts):
+            if number:
+                stream.write(f"{SPLIT_MARKER}\n")
+            is_good &= self._process_part(part, stream)
+        return is_good
+
+    def _process_part(self, part: SourceText, stream: TextIO) -> bool:
         verifier = (
-            DiagnosticVerifier(Input(part.text, part.name), part.first_line, printer)
-            if options.verify_diagnostics
+            DiagnosticVerifier(Input(part.text, part.name), part.first_line, self.printer)
+            if self.options.verify_diagnostics
             else None
         )
-        compilation = Compilation(part, options, verifier or printer)
-        has_run = compilation.run(passes) and compilation.write(target, stream)
-        is_good &= has_run if verifier is None else verifier.finish()
-    return is_good
+        compilation = Compilation(part, self.options, verifier or self.printer)
+        has_run = compilation.run(self.passes) and compilation.write(self.target, stream)
+        if self.options.fold_stats:
+            self.fold_reports += compilation.context.fold_reports
+        if has_run and self.report_file is not None:
+            compilation.report_folds(self.report_file)
+        return has_run if verifier is None else verifier.finish()
+
+    def report(self) -> bool:
+        """
+        Write what was asked for about the folds.
+
+        Raises ToolError if a file cannot be written.
+        """
+        if self.options.fold_stats:
+            from qdialect.tools.fold_reports import statistics
+
+            sys.stderr.write(statistics(self.fold_reports))
+        if self.options.fold_report is not None and self.report_file is not None:
+            file = Output(self.options.fold_report)
+            is_written = False
+            try:
+                file.stream.write(self.report_file.text)
+                is_written = True
+            finally:
+                file.close(keep=is_written)
+        return True
 
 
 def main(argv: Sequence[str] | None = None) -> int:

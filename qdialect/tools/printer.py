@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from typing_extensions import override
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.printer import Printer
 
 
@@ -19,6 +19,11 @@ class MLIRPrinter(Printer):
     arguments or results have attributes is in generic form, since xDSL's custom form of it
     has no room for them.
     """
+
+    @property
+    def names(self) -> Mapping[SSAValue, str]:
+        """The names that values were printed with, without the percent sign."""
+        return self._ssa_values
 
     @override
     def print_op(self, op: Operation) -> None:

@@ -16,6 +16,7 @@ from xdsl.ir import Attribute, Dialect, Operation, TypeAttribute
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec, ArgSpecConvertible
 
+from qdialect.fold_report import FoldReport, FoldReportListener
 from qdialect.tools.diagnostics import TOOL, ToolError, describe, first_line
 
 if TYPE_CHECKING:
@@ -87,9 +88,10 @@ def find_pass(name: str) -> Callable[[], type[ModulePass]] | None:
     )
 
 
-class ToolContext(Context):
+class ToolContext(Context, FoldReportListener):
     """
     Knows all dialects, and looks for one that it does not know among the plug-ins.
+    Keeps what passes have to tell of their folds.
 
     Resources belong to the context, unlike xDSL's, where they are shared by all modules
     of a process.
@@ -97,8 +99,13 @@ class ToolContext(Context):
 
     def __init__(self, allow_unregistered: bool = False) -> None:
         super().__init__(allow_unregistered)
+        self.fold_reports: list[FoldReport] = []
         for name, factory in _dialects().items():
             self.register_dialect(name, _fresh_builtin if name == "builtin" else factory)
+
+    @override
+    def take_fold_report(self, report: FoldReport) -> None:
+        self.fold_reports.append(report)
 
     @override
     def get_optional_op(

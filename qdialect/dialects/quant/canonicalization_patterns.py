@@ -9,13 +9,9 @@ from xdsl.pattern_rewriter import (
 )
 
 from qdialect.dialects.quant.constants import ConstantOp
-from qdialect.dialects.quant.folding import (
-    DEFAULT_MAX_GROWTH,
-    folded_constant,
-    move_constants,
-    simplified,
-)
+from qdialect.dialects.quant.folding import simplified
 from qdialect.dialects.quant.shape_ops import ShapeOp
+from qdialect.shape_folding.folder import fold_shape_op
 
 
 class FoldShapeOpOfConstants(RewritePattern):
@@ -28,10 +24,9 @@ class FoldShapeOpOfConstants(RewritePattern):
         ]
         if len(sources) < len(op.operands):
             return
-        operands = [source.values for source in sources]
-        values = move_constants(op, operands, DEFAULT_MAX_GROWTH)
-        if values is not None:
-            rewriter.replace(op, folded_constant(op, values, sources))
+        folded = fold_shape_op(op, sources)
+        if folded is not None:
+            rewriter.replace(op, folded)
 
 
 class ComposeShapeOps(RewritePattern):

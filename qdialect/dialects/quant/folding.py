@@ -1,46 +1,13 @@
-"""What the canonicalization and the pass share: how one shape op is simplified."""
+"""What the canonicalization and the pass share: how two shape ops become one."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Final, cast
+from typing import cast
 
 from xdsl.ir import SSAValue
 
-from qdialect.array_view import ArrayView
-from qdialect.dialects.quant.constants import ConstantOp, element_type_of
 from qdialect.dialects.quant.shape_ops import ConcatOp, ShapeOp, compose
-from qdialect.dialects.quant.types import uniform_tensor
-from qdialect.elements import element_dtype
-from qdialect.movement import Splat, Values, as_view
-
-DEFAULT_MAX_GROWTH: Final = 1 << 28
-"""How many bytes a folded constant may have more than its operands: 256 MiB."""
-
-
-def move_constants(
-    op: ShapeOp, operands: Sequence[Values], max_growth: int
-) -> ArrayView | Splat | None:
-    """
-    The elements of the result of `op`, if those of its operands are `operands`: `C . f`.
-
-    None if the shape is dynamic, or the elements take more than `max_growth` bytes more
-    than those of the operands. Arrays are only viewed where that is possible.
-    """
-    type = uniform_tensor(op.result.type)
-    if not type.has_static_shape():
-        return None
-    movement = op.movement
-    parameters = type.element_type.parameters_on(type.get_shape())
-    splats = [values for values in operands if isinstance(values, Splat)]
-    if len(splats) == len(operands) and movement.keeps_splats(splats, parameters):
-        return movement(*splats)
-    held = sum(math.prod(values.shape) for values in operands if not isinstance(values, Splat))
-    element = element_dtype(element_type_of(type.element_type)).itemsize
-    if (math.prod(type.get_shape()) - held) * element > max_growth:
-        return None
-    return movement.move_views([as_view(values) for values in operands], parameters)
 
 
 def simplified(op: ShapeOp, operands: Sequence[SSAValue]) -> ShapeOp | None:
@@ -82,19 +49,3 @@ def _inline_concats(op: ConcatOp, operands: Sequence[SSAValue]) -> Sequence[SSAV
         else:
             inputs.append(operand)
     return inputs
-
-
-def folded_constant(op: ShapeOp, values: Values, sources: Sequence[ConstantOp]) -> ConstantOp:
-    """
-    The constant that `op` is: `values`, of the type that the op declares.
-
-    It has the name, the attributes and the location of the constants that it is made of;
-    where several have one, that of the first.
-    """
-    constant = ConstantOp(values, uniform_tensor(op.result.type))
-    constant.location = sources[0].location
-    for source in reversed(sources):
-        constant.attributes |= source.attributes
-    names = (value.name_hint for value in (*(s.result for s in sources), op.result))
-    constant.result.name_hint = next(filter(None, names), None)
-    return constant

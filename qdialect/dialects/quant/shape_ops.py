@@ -49,6 +49,7 @@ from qdialect.movement import (
     Slice,
     Transpose,
 )
+from qdialect.shape_op_interface import Movements, ShapeOpInterface
 
 
 def infer_result_type(
@@ -79,7 +80,13 @@ def _from_property(attribute: Attribute) -> object:
     return cast(DenseArrayBase[I64], attribute).get_values()
 
 
-class ShapeOp(IRDLOperation, HasFolderInterface, HasCanonicalizationPatternsInterface, ABC):
+class ShapeOp(
+    IRDLOperation,
+    HasFolderInterface,
+    HasCanonicalizationPatternsInterface,
+    ShapeOpInterface,
+    ABC,
+):
     """
     Base of the shape ops.
 
@@ -140,6 +147,11 @@ class ShapeOp(IRDLOperation, HasFolderInterface, HasCanonicalizationPatternsInte
     def movement(self) -> Movement:
         """The movement of this op."""
         return self.movement_to(uniform_tensor(self.result.type).get_shape())
+
+    @property
+    @override
+    def movements(self) -> Movements:
+        return Movements(self.operands, (self.movement,))
 
     @override
     def verify_(self) -> None:

@@ -86,6 +86,15 @@ def _verify_slots(
         raise VerifyException(
             f"result type cannot mean the moved scales and zero points: {error}"
         ) from None
+    verify_same_slots(derived, declared)
+
+
+def verify_same_slots(derived: QuantizationParameters, declared: QuantizationParameters) -> None:
+    """
+    Raise VerifyException if an element of the result reads another slot than it is given.
+
+    `declared` is what the result type says, `derived` what the operands' types give it.
+    """
     index = derived.first_difference(declared)
     if index is not None:
         raise VerifyException(

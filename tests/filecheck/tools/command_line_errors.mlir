@@ -17,7 +17,7 @@
 // UNKNOWN: qdialect-opt: error: unknown command line argument '--canonicaliz'; try 'qdialect-opt --help'; did you mean '--canonicalize'?
 // PASS: qdialect-opt: error: 'nothing' does not refer to a registered pass or pass pipeline
 // OPTION: qdialect-opt: error: pass 'cse' has no option 'depth' (it has: none)
-// OPTIONS: qdialect-opt: error: pass 'fold-quant-shapes' has no option 'depth' (it has: max-growth
+// OPTIONS: qdialect-opt: error: pass 'fold-quant-shapes' has no option 'depth' (it has: granularity, max-parameter-growth, max-growth
 // VALUE: qdialect-opt: error: pass 'fold-quant-shapes': Incompatible types: given ('x',), expected <class 'int'>
 // PIPELINE: qdialect-opt: error: cannot read 'cse{': Expected argument name here
 // ANCHOR: qdialect-opt: error: expected pass pipeline to be wrapped with the anchor operation type, e.g. 'builtin.module(...)'

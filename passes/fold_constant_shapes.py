@@ -1,0 +1,50 @@
+"""The pass that folds shape ops into constants that are not quantized."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from typing_extensions import override
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from qdialect.dialects.quant.types import QuantizedType
+from qdialect.fold_report import FoldReportListener
+from qdialect.shape_folding.folder import fold_shapes
+from qdialect.shape_folding.moved import MovedConstant
+from qdialect.shape_folding.policy import DEFAULT_MAX_GROWTH, FoldPolicy
+
+
+def _is_plain(constant: MovedConstant) -> bool:
+    return not any(isinstance(layer.element_type, QuantizedType) for layer in constant.layers)
+
+
+@dataclass(frozen=True)
+class FoldConstantShapesPass(ModulePass):
+    """
+    Fold shape ops into float and integer constants, before they are quantized.
+
+    The folded constant has the name and the attributes of the constant that it comes from,
+    so that profiles, which are keyed by names, still find it. What is quantized is left.
+    """
+
+    name = "fold-constant-shapes"
+
+    max_growth: int = DEFAULT_MAX_GROWTH
+    """How many bytes of elements the folds may add to the module."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError if an option has a value that means nothing."""
+        _ = self.policy
+
+    @property
+    def policy(self) -> FoldPolicy:
+        """The options, as the engine takes them. Raises ValueError."""
+        return FoldPolicy(max_growth=self.max_growth)
+
+    @override
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        report = fold_shapes(op, ctx, self.policy, _is_plain)
+        if isinstance(ctx, FoldReportListener):
+            ctx.take_fold_report(report)

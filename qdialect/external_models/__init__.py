@@ -1,0 +1,1 @@
+"""The ops of other dialects, as movements: a module per dialect, an entry per op."""

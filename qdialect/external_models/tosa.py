@@ -1,0 +1,110 @@
+"""
+The shape ops, the constant and the cast of the tosa dialect.
+
+https://mlir.llvm.org/docs/Dialects/TOSA/.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import Operation
+
+from qdialect.movement import (
+    BroadcastInDim,
+    Concat,
+    Movement,
+    Reshape,
+    Reverse,
+    Slice,
+    Take,
+    Transpose,
+)
+from qdialect.shape_op_interface import (
+    Movements,
+    Operands,
+    integer_of,
+    integers_of,
+    padded,
+    register_cast,
+    register_constant,
+    shape_of,
+    shape_op,
+    static_shape_of,
+)
+
+register_constant("tosa.const", "values")
+register_constant("tosa.const_shape", "values")
+register_cast("tosa.cast")
+
+
+@shape_op("tosa.identity")
+def _identity(op: Operation, operands: Operands) -> Movements:
+    return Movements(op.operands, [])
+
+
+@shape_op("tosa.transpose")
+def _transpose(op: Operation, operands: Operands) -> Movements:
+    return Movements(op.operands, [Transpose(integers_of(op, "perms"))])
+
+
+@shape_op("tosa.reshape")
+def _reshape(op: Operation, operands: Operands) -> Movements:
+    # Where the result is static, so is what the second operand says of its shape.
+    return Movements(op.operands[:1], [Reshape(shape_of(op.results[0]))])
+
+
+@shape_op("tosa.slice")
+def _slice(op: Operation, operands: Operands) -> Movements:
+    offsets = tuple(map(int, operands.integers(op.operands[1])))
+    sizes = static_shape_of(op.results[0])
+    return Movements(op.operands[:1], [Slice(offsets, sizes, (1,) * len(sizes))])
+
+
+@shape_op("tosa.concat")
+def _concat(op: Operation, operands: Operands) -> Movements:
+    return Movements(op.operands, [Concat(integer_of(op, "axis"))])
+
+
+@shape_op("tosa.pad")
+def _pad(op: Operation, operands: Operands) -> Movements:
+    widths = operands.integers(op.operands[1])
+    low, high = map(int, widths[::2]), map(int, widths[1::2])
+    movements = padded(shape_of(op.operands[0]), tuple(low), tuple(high))
+    return Movements(op.operands[:1], movements, op.operands[2])
+
+
+@shape_op("tosa.reverse")
+def _reverse(op: Operation, operands: Operands) -> Movements:
+    return Movements(op.operands, [Reverse((integer_of(op, "axis"),))])
+
+
+@shape_op("tosa.tile")
+def _tile(op: Operation, operands: Operands) -> Movements:
+    shape, result = static_shape_of(op.operands[0]), static_shape_of(op.results[0])
+    # Every axis gets a new one before it, which is what is repeated.
+    pairs = [pair for length in shape for pair in (1, length)]
+    counts = operands.integers(op.operands[1])
+    tiled = [
+        pair for count, length in zip(counts, shape, strict=True) for pair in (int(count), length)
+    ]
+    dims = tuple(range(len(pairs)))
+    return Movements(
+        op.operands[:1],
+        [Reshape(tuple(pairs)), BroadcastInDim(dims, tuple(tiled)), Reshape(result)],
+    )
+
+
+@shape_op("tosa.gather")
+def _gather(op: Operation, operands: Operands) -> Movements:
+    batches, length, channels = static_shape_of(op.operands[0])
+    indices = operands.integers(op.operands[1]).reshape(batches, -1)
+    movements: list[Movement] = [Take(1, tuple(indices[0].tolist()))] if batches else []
+    if (indices != indices[:1]).any():
+        # Each batch has its own: it takes of the rows of all.
+        rows = indices + length * np.arange(batches)[:, np.newaxis]
+        movements = [
+            Reshape((batches * length, channels)),
+            Take(0, tuple(rows.reshape(-1).tolist())),
+            Reshape((batches, indices.shape[1], channels)),
+        ]
+    return Movements(op.operands[:1], movements)

@@ -1,0 +1,86 @@
+"""What was folded and what was not, and why: for remarks, statistics and files."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from xdsl.ir import Operation, SSAValue
+
+if TYPE_CHECKING:
+    # A tool that folds nothing does not import numpy.
+    from qdialect.movement import ValueSet
+    from qdialect.shape_op_interface import Code
+
+
+class Outcome(StrEnum):
+    """What became of a shape op."""
+
+    FOLDED = "folded"
+    DROPPED = "dropped"
+    """It moved nothing, or what the op before it moved back."""
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class FoldRecord:
+    """What became of one shape op. Ops and values may have been erased."""
+
+    outcome: Outcome
+    op: Operation
+    op_name: str
+
+    code: Code | None = None
+    """Why it was refused."""
+
+    reason: str = ""
+    """The same for humans."""
+
+    sources: tuple[SSAValue, ...] = ()
+    """The constants that elements of the folded value come from."""
+
+    constant: SSAValue | None = None
+    """The constant that was written, for it and those after it in its chain."""
+
+    stands: SSAValue | None = None
+    """What is now used in place of the result of the chain: that, or a cast behind it."""
+
+    values: ValueSet | None = None
+    """What a range that was recorded for the sources is for the result of the op."""
+
+
+@dataclass
+class FoldReport:
+    """Everything that a pass tells."""
+
+    records: list[FoldRecord] = field(default_factory=list[FoldRecord])
+
+    vanished: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """The constants and casts that are gone, and what now stands for each."""
+
+    bytes_before: int = 0
+    """The elements of the constants that were folded, in memory; splats count nothing."""
+
+    bytes_after: int = 0
+    """The elements of the constants that they became, and of those that stay in use."""
+
+    constants: int = 0
+    """How many constants were written."""
+
+    ops_removed: int = 0
+
+    @property
+    def refused_by_code(self) -> Counter[Code]:
+        """How many shape ops were left, by the reason."""
+        return Counter(record.code for record in self.records if record.code is not None)
+
+
+class FoldReportListener(ABC):
+    """A context that wants to know what a pass has folded: its class derives from this."""
+
+    @abstractmethod
+    def take_fold_report(self, report: FoldReport) -> None:
+        """Take what a pass has to tell of one module."""

@@ -1,0 +1,16 @@
+"""Errors about ops, for tools that know where in a text these are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import DiagnosticException
+
+
+class OpErrors(DiagnosticException):
+    """What a pass finds wrong with several ops: each with its message."""
+
+    def __init__(self, errors: Sequence[tuple[Operation, str]]) -> None:
+        super().__init__("\n".join(message for _, message in errors))
+        self.errors = tuple(errors)

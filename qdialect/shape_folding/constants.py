@@ -1,0 +1,189 @@
+"""Constant ops of any dialect: read as moved constants, and written like the one read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    FloatAttr,
+    IntegerAttr,
+    TensorType,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from qdialect.elements import (
+    DenseElementsAttr,
+    UnsupportedElementTypeError,
+    dense_elements,
+    element_dtype,
+    elements_of,
+)
+from qdialect.movement import Elements, Values, as_view
+from qdialect.resources import ResourceBlobs
+from qdialect.shape_folding.moved import Element, Layer, MovedConstant
+from qdialect.shape_op_interface import (
+    Code,
+    Movements,
+    NotFoldable,
+    ShapeOpModel,
+    elements_attribute_of,
+    is_cast,
+    name_of,
+)
+
+_OWN_CONSTANT = "quant.constant"
+
+
+class Constants:
+    """Reads constant ops, each once, and writes new ones."""
+
+    def __init__(self, resources: ResourceBlobs) -> None:
+        self._resources = resources
+        self._read: dict[Operation, MovedConstant | NotFoldable] = {}
+
+    def read(self, op: Operation) -> MovedConstant | None:
+        """
+        What a constant holds; None if `op` is not one.
+
+        Raises NotFoldable if it is one whose elements are not known here.
+        """
+        name = elements_attribute_of(op)
+        if name is None:
+            return None
+        if op not in self._read:
+            try:
+                self._read[op] = self._moved(op, name)
+            except NotFoldable as error:
+                self._read[op] = error
+        found = self._read[op]
+        if isinstance(found, NotFoldable):
+            raise found
+        return found
+
+    def _moved(self, op: Operation, name: str) -> MovedConstant:
+        if len(op.results) != 1 or not isinstance(op.results[0].type, TensorType):
+            raise NotFoldable(Code.UNKNOWN_OP, "it is not a ranked tensor")
+        type = cast(TensorType[Attribute], op.results[0].type)
+        values = self.elements(op, name)
+        if values.shape != type.get_shape():
+            raise NotFoldable(Code.UNKNOWN_OP, "its elements do not have the shape of its type")
+        return MovedConstant(values, (Layer.of(type.element_type, values.shape),), (), (op,))
+
+    def elements(self, op: Operation, name: str) -> Elements:
+        """The elements in an attribute of `op`. Raises NotFoldable."""
+        attribute = _attribute(op, name)
+        values: Elements | None = None
+        try:
+            if isinstance(attribute, DenseIntOrFPElementsAttr):
+                values = elements_of(cast(DenseElementsAttr, attribute))
+            elif isinstance(attribute, DenseResourceAttr):
+                values = self._resources.read(attribute)
+        except UnsupportedElementTypeError as error:
+            raise NotFoldable(Code.NOT_CONSTANT, str(error)) from None
+        if values is None:
+            raise NotFoldable(Code.NOT_CONSTANT, "the data of its constant is not here")
+        return values
+
+    def integers(self, op: Operation) -> NDArray[np.int64]:
+        """The elements of a constant of integers. Raises NotFoldable."""
+        name = elements_attribute_of(op)
+        if name is None:
+            raise NotFoldable(Code.DYNAMIC_SHAPE, f"'{name_of(op)}' makes what must be constant")
+        array = as_view(self.elements(op, name)).array()
+        return array.astype(np.int64)
+
+    def element(self, value: SSAValue) -> Element:
+        """A scalar constant, or what casts make of one. Raises NotFoldable."""
+        op = value.owner
+        if not isinstance(op, Operation):
+            raise NotFoldable(Code.PADDING, "what is padded with is not constant")
+        if is_cast(op) and len(op.operands) == 1:
+            element = self.element(op.operands[0])
+            layer = Layer.of(op.results[0].type, ())
+            return Element(element.stored, layer, (*element.casts, name_of(op)))
+        name = elements_attribute_of(op)
+        attribute = _attribute(op, name) if name is not None else None
+        if not isinstance(attribute, IntegerAttr | FloatAttr):
+            raise NotFoldable(Code.PADDING, "what is padded with is not constant")
+        packable = cast(Any, attribute.type)
+        try:
+            dtype = element_dtype(attribute.type)
+        except UnsupportedElementTypeError as error:
+            raise NotFoldable(Code.PADDING, str(error)) from None
+        stored = np.frombuffer(packable.pack([attribute.value.data]), dtype=dtype)[0]
+        return Element(stored, Layer.of(op.results[0].type, ()), ())
+
+    def write(self, like: MovedConstant, types: Sequence[Attribute]) -> list[Operation]:
+        """
+        A constant of the elements of `like`, and its casts: of these types, one each.
+
+        The constant is of the kind of the first source, and has the names and attributes
+        of all; where several have one, that of the first.
+        """
+        source = like.sources[0]
+        name = cast(str, elements_attribute_of(source))
+        properties, attributes = dict(source.properties), dict(source.attributes)
+        for other in reversed(like.sources):
+            attributes |= {key: a for key, a in other.attributes.items() if key != name}
+        for held in (properties, attributes):
+            if name in held:
+                held[name] = self._rewritten(held[name], like.values, source)
+        constant = type(source).create(
+            result_types=[types[0]], properties=properties, attributes=attributes
+        )
+        constant.location = source.location
+        names = (other.results[0].name_hint for other in like.sources)
+        constant.results[0].name_hint = next(filter(None, names), None)
+        ops = [constant]
+        for cast_op, result_type in zip(like.casts, types[1:], strict=True):
+            new = type(cast_op).create(
+                operands=[ops[-1].results[0]],
+                result_types=[result_type],
+                properties=dict(cast_op.properties),
+                attributes=dict(cast_op.attributes),
+            )
+            new.location = cast_op.location
+            new.results[0].name_hint = cast_op.results[0].name_hint
+            ops.append(new)
+        return ops
+
+    def _rewritten(self, old: Attribute, values: Values, source: Operation) -> Attribute:
+        """An attribute of the kind of `old`, of other elements."""
+        element_type = cast(Any, old).type.element_type
+        if isinstance(old, DenseResourceAttr):
+            return self._resources.write(values, element_type, old.resource_handle.data)
+        is_own = name_of(source) == _OWN_CONSTANT
+        return dense_elements(values, element_type, repeat_splats=not is_own)
+
+
+class ConstantOperands:
+    """What is known of the operands of ops that are read: constants."""
+
+    def __init__(self, constants: Constants) -> None:
+        self.constants = constants
+
+    def integers(self, value: SSAValue) -> NDArray[np.int64]:
+        """The elements of an integer constant. Raises NotFoldable."""
+        owner = value.owner
+        if not isinstance(owner, Operation):
+            raise NotFoldable(Code.DYNAMIC_SHAPE, "an argument says what must be constant")
+        return self.constants.integers(owner)
+
+    def read(self, op: Operation, model: ShapeOpModel) -> Movements:
+        """What a shape op does. Raises NotFoldable."""
+        if len(op.results) != 1 or not isinstance(op.results[0].type, TensorType):
+            raise NotFoldable(Code.UNKNOWN_OP, "its result is not a ranked tensor")
+        try:
+            return model(op, self)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            # Nothing has verified an op of a dialect that is not registered.
+            raise NotFoldable(Code.UNKNOWN_OP, f"it is malformed: {error}") from None
+
+
+def _attribute(op: Operation, name: str) -> Attribute | None:
+    return op.properties.get(name) or op.attributes.get(name)

@@ -1,0 +1,594 @@
+"""The fold of all shape ops of a module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType, UnregisteredOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.transforms.dead_code_elimination import is_trivially_dead
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.dialects.quant.folding import simplified
+from qdialect.dialects.quant.shape_ops import ShapeOp
+from qdialect.dialects.quant.slots import Granularity
+from qdialect.dialects.quant.types import UniformQuantizedType
+from qdialect.dialects.quant.verification import verify_same_slots
+from qdialect.fold_report import FoldRecord, FoldReport, Outcome
+from qdialect.movement import Movement, Shape, ValueSet, as_view
+from qdialect.ordering import dependencies_first
+from qdialect.resources import ResourceBlobs
+from qdialect.shape_folding.constants import ConstantOperands, Constants
+from qdialect.shape_folding.moved import Element, Layer, MovedConstant, move
+from qdialect.shape_folding.origins import Origins
+from qdialect.shape_folding.policy import FoldPolicy, coarser, spell
+from qdialect.shape_op_interface import (
+    Code,
+    Movements,
+    NotFoldable,
+    ShapeOpModel,
+    elements_attribute_of,
+    is_cast,
+    model_of,
+    name_of,
+    static_shape_of,
+)
+from qdialect.slot_map import TooManySlotsError
+
+_FINEST = {"stablehlo": Granularity.PER_AXIS}
+"""The finest types of the dialects that have fewer than MLIR."""
+
+
+def fold_shapes(
+    module: ModuleOp,
+    context: Context,
+    policy: FoldPolicy,
+    may_fold: Callable[[MovedConstant], bool] = lambda constant: True,
+) -> FoldReport:
+    """
+    Fold the shape ops of a module, of all dialects, into the constants that they move.
+
+    What is not understood, or not allowed by `policy`, is left as it is, and told in the
+    report. `may_fold` chooses among constants, and what casts make of them.
+    """
+    return ShapeFolder(context, policy, may_fold).fold(module)
+
+
+def fold_shape_op(op: ShapeOp, sources: Sequence[Operation]) -> Operation | None:
+    """The constant that `op` makes of `sources`, its operands, if the defaults allow it."""
+    policy, constants = FoldPolicy(), Constants(ResourceBlobs(None))
+    try:
+        operands = [constants.read(source) for source in sources]
+        known = [operand for operand in operands if operand is not None]
+        static_shape_of(op.result)
+        declared = _verified_type(op)
+        moved = move(op.movement, known, policy.max_growth, declared=declared)
+    except NotFoldable:
+        return None
+    (constant,) = constants.write(replace(moved, sources=tuple(sources)), [op.result.type])
+    hint = constant.results[0].name_hint
+    constant.results[0].name_hint = hint or op.result.name_hint
+    return constant
+
+
+class _State(Enum):
+    """What becomes of an op whose result is a moved constant."""
+
+    LEFT = auto()
+    WRITTEN = auto()
+    """A constant takes its place."""
+    GONE = auto()
+    """Nothing that is left uses it."""
+
+
+@dataclass
+class _Plan:
+    """What becomes of the ops."""
+
+    states: dict[Operation, _State] = field(default_factory=dict[Operation, _State])
+
+    types: dict[Operation, list[Attribute]] = field(
+        default_factory=dict[Operation, list[Attribute]]
+    )
+    """Of the constants that are written: of the constant, and of each cast behind it."""
+
+    refusals: dict[Operation, NotFoldable] = field(default_factory=dict[Operation, NotFoldable])
+
+    needed: set[SSAValue] = field(default_factory=set[SSAValue])
+    """Values that take the place of others which are used."""
+
+    def is_left(self, op: Operation) -> bool:
+        """Whether an op stays."""
+        return self.states.get(op, _State.LEFT) is _State.LEFT
+
+    def is_needed(self, value: SSAValue) -> bool:
+        """Whether something that stays uses a value, or needs what it takes the place of."""
+        return value in self.needed or any(self.is_left(use.operation) for use in value.uses)
+
+    @property
+    def written(self) -> Iterator[Operation]:
+        """The ops that a constant takes the place of, users first."""
+        return (op for op, state in self.states.items() if state is _State.WRITTEN)
+
+
+class _Budget:
+    """Bytes that folds may still add."""
+
+    def __init__(self, most: int) -> None:
+        self.most = self.left = most
+
+    def spend(self, count: int) -> None:
+        """Take so many. Raises NotFoldable if there are fewer left."""
+        if count > self.left:
+            raise NotFoldable(
+                Code.GROWTH,
+                f"it would add {count} bytes, of {self.most} that are allowed {self.left} are left",
+            )
+        self.left -= max(count, 0)
+
+
+class _FoldedOperands(ConstantOperands):
+    """Operands that may be folded themselves."""
+
+    def __init__(self, constants: Constants, moved: Mapping[Operation, MovedConstant]) -> None:
+        super().__init__(constants)
+        self._moved = moved
+
+    @override
+    def integers(self, value: SSAValue) -> NDArray[np.int64]:
+        owner = value.owner
+        moved = self._moved.get(owner) if isinstance(owner, Operation) else None
+        if moved is not None and not moved.casts:
+            return as_view(moved.values).array().astype(np.int64)
+        return super().integers(value)
+
+
+class ShapeFolder:
+    """
+    Folds the shape ops of a module in one walk.
+
+    Elements are only viewed on the way, so that a chain is copied once, where an op that
+    is left uses it. What is written is decided before anything is changed. Uses are
+    replaced at the end, all operands of an op at once.
+    """
+
+    def __init__(
+        self, context: Context, policy: FoldPolicy, may_fold: Callable[[MovedConstant], bool]
+    ) -> None:
+        self._policy = policy
+        self._may_fold = may_fold
+        self._constants = Constants(ResourceBlobs.of(context))
+        self._order: list[Operation] = []
+        """Shape ops and casts, operands first."""
+        self._moved: dict[Operation, MovedConstant] = {}
+        self._operands = _FoldedOperands(self._constants, self._moved)
+        self._refusals: dict[Operation, NotFoldable] = {}
+        self._composed: dict[Operation, tuple[Movement, SSAValue]] = {}
+        """What an op does together with those before it, and to what."""
+        self._equal: dict[SSAValue, SSAValue] = {}
+        """Values that others take the place of."""
+        self._written: dict[Operation, list[Operation]] = {}
+        """The constant, and the casts behind it, that take the place of an op."""
+        self._numbers: dict[Operation, int] = {}
+        self._numbered: list[Operation] = []
+
+    def fold(self, module: ModuleOp) -> FoldReport:
+        """Fold what can be folded, and erase what that leaves unused."""
+        ops = [op for op in module.walk() if is_cast(op) or model_of(op) is not None]
+        # In a graph region, or where blocks are not in order, operands may come later.
+        for op in dependencies_first(ops, _makers_of_operands):
+            self._order.append(op)
+            self._visit(op)
+        plan = self._affordable_plan()
+        self._write(plan)
+        report = self._tell(plan)
+        new_ops = self._simplify_left(plan)
+        self._replace(plan)
+        self._erase(plan, new_ops)
+        return report
+
+    # Reading and moving
+
+    def _visit(self, op: Operation) -> None:
+        try:
+            if is_cast(op):
+                self._moved[op] = self._known(op.operands[0], op).through(op)
+                return
+            movements = self._operands.read(op, cast(ShapeOpModel, model_of(op)))
+            if not self._is_unmoved(op, movements):
+                self._moved[op] = self._move(op, movements)
+        except NotFoldable as error:
+            self._refusals[op] = error
+
+    def _is_unmoved(self, op: Operation, movements: Movements) -> bool:
+        """Whether all that `op` and those before it do is nothing."""
+        if len(movements.movements) > 1 or len(movements.operands) > 1:
+            return False
+        result, operand = op.results[0], self._final(movements.operands[0])
+        for movement in movements.movements:
+            first = self._composed.get(cast(Operation, operand.owner))
+            composed = movement.after(first[0]) if first else None
+            if composed is not None and first is not None:
+                movement, operand = composed, first[1]
+            self._composed[op] = movement, operand
+            if operand.type == result.type and not movement.is_identity(_shape(operand)):
+                return False
+        if operand.type != result.type or operand is result:
+            return False
+        self._equal[result] = operand
+        return True
+
+    def _move(self, op: Operation, movements: Movements) -> MovedConstant:
+        constants = [self._known(operand, op) for operand in movements.operands]
+        if not all(map(self._may_fold, constants)):
+            raise NotFoldable(Code.NOT_CONSTANT, "an operand is quantized")
+        shape = static_shape_of(op.results[0])
+        padding = None if movements.padding is None else self._element(movements.padding, op)
+        moved, declared = constants, _verified_type(op) if len(constants[0].layers) == 1 else None
+        for movement in movements.movements:
+            moved = [move(movement, moved, self._policy.max_growth, padding, declared)]
+        (result,) = moved
+        if result.shape != shape:
+            raise NotFoldable(
+                Code.UNKNOWN_OP, f"its result has shape {list(shape)}, not {list(result.shape)}"
+            )
+        if declared is None:
+            result = _with_declared_type(result, op)
+        if len(constants) == 1 and constants[0].origins is None:
+            return result
+        sources, origins = self._move_origins(movements, constants)
+        return replace(result, sources=sources, origins=origins)
+
+    def _known(self, value: SSAValue, user: Operation) -> MovedConstant:
+        """What a value holds. Raises NotFoldable if that is not known."""
+        owner = self._final(value).owner
+        if not isinstance(owner, Operation):
+            number = user.operands.index(value)
+            raise NotFoldable(Code.NOT_CONSTANT, f"operand #{number} is an argument")
+        if (moved := self._moved.get(owner)) is not None:
+            return moved
+        if (constant := self._constants.read(owner)) is not None:
+            return constant
+        made = f"operand #{user.operands.index(value)} is made by '{name_of(owner)}', which"
+        if owner in self._refusals:
+            raise NotFoldable(Code.NOT_CONSTANT, f"{made} is not folded")
+        if isinstance(owner, UnregisteredOp):
+            raise NotFoldable(Code.UNKNOWN_OP, f"{made} is not known to move elements")
+        raise NotFoldable(Code.NOT_CONSTANT, f"{made} is not a constant")
+
+    def _element(self, value: SSAValue, user: Operation) -> Element:
+        """One element: a scalar constant, or a constant tensor. Raises NotFoldable."""
+        if not isinstance(value.type, TensorType):
+            return self._constants.element(value)
+        try:
+            return self._known(value, user).single_element
+        except (NotFoldable, ValueError):
+            # It need not be an operand: a region may yield it.
+            raise NotFoldable(
+                Code.PADDING, "what is padded with is not one constant element"
+            ) from None
+
+    def _move_origins(
+        self, movements: Movements, constants: Sequence[MovedConstant]
+    ) -> tuple[tuple[Operation, ...], Origins | None]:
+        """The sources of what is moved, and the origins of its elements."""
+        sources = tuple(dict.fromkeys(s for constant in constants for s in constant.sources))
+        operands: list[Origins] = []
+        for constant in constants:
+            if constant.origins is not None:
+                operands.append(constant.origins)
+            elif len(constant.sources) == 1:
+                (source,) = constant.sources
+                operands.append(Origins.of_one(constant.shape, self._number(source)))
+        if len(sources) == 1 or len(operands) < len(constants):
+            return sources, None
+        moved = operands
+        try:
+            for movement in movements.movements:
+                moved = [movement(*moved).simplify()]
+        except TooManySlotsError:
+            return sources, None
+        (origins,) = moved
+        left = dict.fromkeys(origins.numbers.ravel().tolist())
+        return tuple(self._numbered[number] for number in left), origins if len(left) > 1 else None
+
+    def _number(self, constant: Operation) -> int:
+        if constant not in self._numbers:
+            self._numbers[constant] = len(self._numbered)
+            self._numbered.append(constant)
+        return self._numbers[constant]
+
+    def _final(self, value: SSAValue) -> SSAValue:
+        while value in self._equal:
+            value = self._equal[value]
+        return value
+
+    # Deciding
+
+    def _affordable_plan(self) -> _Plan:
+        """What becomes of the ops, such that it adds no more bytes than are allowed."""
+        plan = self._plan(None, ())
+        most = self._policy.max_growth
+        if sum(self._moved[op].nbytes for op in plan.written) <= most or (
+            self._growth(plan) <= most
+        ):
+            return plan
+        # All is too much: as many as fit, in the order of the module.
+        budget, affordable = _Budget(most), set[Operation]()
+        for op in reversed(list(plan.written)):
+            try:
+                budget.spend(self._cost(op))
+            except NotFoldable:
+                continue
+            affordable.add(op)
+        return self._plan(budget, affordable)
+
+    def _plan(self, budget: _Budget | None, affordable: Collection[Operation]) -> _Plan:
+        plan = _Plan()
+        for op in reversed(self._order):
+            plan.states[op] = _State.LEFT
+            result = next(iter(op.results), None)
+            if result is None:
+                continue
+            if result in self._equal:
+                if plan.is_needed(result):
+                    plan.needed.add(self._final(result))
+                plan.states[op] = _State.GONE
+            elif op not in self._moved:
+                continue
+            elif not plan.is_needed(result) and not (is_cast(op) and result.first_use is None):
+                plan.states[op] = _State.GONE
+            elif not is_cast(op):
+                try:
+                    plan.types[op] = self._types(op)
+                    if budget is not None and op not in affordable:
+                        budget.spend(self._cost(op))
+                    plan.states[op] = _State.WRITTEN
+                except NotFoldable as error:
+                    plan.refusals[op] = error
+        return plan
+
+    def _types(self, op: Operation) -> list[Attribute]:
+        """
+        The types of the constant that `op` becomes, and of each cast behind it.
+
+        Raises NotFoldable if one of them is not allowed, or not there.
+        """
+        moved, result_type = self._moved[op], op.results[0].type
+        finest = self._policy.granularity
+        for maker in (moved.sources[0], *moved.casts):
+            dialect = name_of(maker).partition(".")[0]
+            finest = coarser(finest, _FINEST.get(dialect, finest))
+        types: list[Attribute] = []
+        for layer in moved.layers:
+            type = layer.element_type
+            if layer.parameters is not None and not layer.is_spelled:
+                type = spell(layer.quantized, layer.parameters, finest)
+            if isinstance(type, UniformQuantizedType):
+                self._policy.check_parameters(type, moved.shape, layer.slots_before)
+            types.append(TensorType(type, moved.shape))
+        types[-1] = result_type
+        return types
+
+    def _growth(self, plan: _Plan) -> int:
+        """How many bytes a plan adds to the module."""
+        written = [self._moved[op] for op in plan.written]
+        sources = dict.fromkeys(source for moved in written for source in moved.sources)
+        gone = (source for source in sources if not plan.is_needed(source.results[0]))
+        return sum(moved.nbytes for moved in written) - sum(map(self._nbytes, gone))
+
+    def _nbytes(self, source: Operation) -> int:
+        constant = self._constants.read(source)
+        return 0 if constant is None else constant.nbytes
+
+    def _cost(self, op: Operation) -> int:
+        """How many bytes a constant adds, if those that something else may use stay."""
+        moved = self._moved[op]
+        before = sum(map(self._nbytes, moved.sources)) if self._uses_alone(op) else 0
+        return moved.nbytes - before
+
+    def _uses_alone(self, op: Operation) -> bool:
+        """Whether nothing but `op` needs its operands, and what these are made of."""
+        pending = [op]
+        while pending:
+            for operand in pending.pop().operands:
+                owner = operand.owner
+                if not isinstance(owner, Operation):
+                    continue
+                if owner in self._moved:
+                    pending.append(owner)
+                elif owner not in self._moved[op].sources:
+                    continue
+                if not operand.has_one_use():
+                    return False
+        return True
+
+    # Writing
+
+    def _write(self, plan: _Plan) -> None:
+        """Write the constants, before anything that uses them is told so."""
+        for op in reversed(list(plan.written)):
+            ops = self._constants.write(self._moved[op], plan.types[op])
+            for new in ops:
+                Rewriter.insert_op(new, InsertPoint.before(op))
+            last = ops[-1].results[0]
+            last.name_hint = last.name_hint or op.results[0].name_hint
+            self._written[op] = ops
+            self._equal[op.results[0]] = last
+
+    def _simplify_left(self, plan: _Plan) -> list[Operation]:
+        """Join the shape ops of the quant dialect that are left: the new ones."""
+        new_ops: list[Operation] = []
+        for op in self._order:
+            if not isinstance(op, ShapeOp) or not plan.is_left(op):
+                continue
+            new_op = simplified(op, [self._final(operand) for operand in op.operands])
+            if new_op is not None:
+                Rewriter.insert_op(new_op, InsertPoint.before(op))
+                new_op.result.name_hint = op.result.name_hint
+                self._equal[op.result] = new_op.result
+                new_ops.append(new_op)
+        return new_ops
+
+    def _replace(self, plan: _Plan) -> None:
+        """Have all users use what takes the place of values, each user once."""
+        users = {use.operation: None for value in self._equal for use in value.uses}
+        for user in users:
+            if plan.is_left(user):
+                user.operands = [self._final(operand) for operand in user.operands]
+
+    def _erase(self, plan: _Plan, new_ops: Sequence[Operation]) -> None:
+        unused: dict[Operation, None] = {}
+        for op in reversed([*self._order, *new_ops]):
+            is_dead = not plan.is_left(op) or isinstance(op, ShapeOp)
+            if is_dead and op.results[0].first_use is None:
+                used = (operand.owner for inner in op.walk() for operand in inner.operands)
+                unused |= dict.fromkeys(owner for owner in used if isinstance(owner, Operation))
+                unused.pop(op, None)
+                Rewriter.erase_op(op)
+        _erase_unused(unused)
+
+    # Telling
+
+    def _tell(self, plan: _Plan) -> FoldReport:
+        report = FoldReport()
+        ends = self._ends(plan)
+        for op in self._order:
+            if is_cast(op):
+                if op in ends:
+                    behind = len(self._moved[op].casts)
+                    written = self._written[ends[op]]
+                    report.vanished[op.results[0]] = written[behind].results[0]
+                continue
+            if op in ends:
+                report.records.append(self._folded(op, ends[op]))
+            elif op.results and op.results[0] in self._equal:
+                report.records.append(self._dropped(op))
+            elif not plan.is_left(op):
+                continue
+            elif (refusal := plan.refusals.get(op) or self._refusals.get(op)) is not None:
+                report.records.append(
+                    FoldRecord(
+                        Outcome.REFUSED, op, name_of(op), code=refusal.code, reason=str(refusal)
+                    )
+                )
+        self._count(plan, report)
+        return report
+
+    def _ends(self, plan: _Plan) -> dict[Operation, Operation]:
+        """For each op that is folded the one that a constant takes the place of."""
+        ends: dict[Operation, Operation] = {}
+        for op, state in plan.states.items():
+            if state is _State.WRITTEN:
+                ends[op] = op
+            elif state is _State.GONE and op in self._moved:
+                users = (use.operation for use in op.results[0].uses)
+                end = next((ends[user] for user in users if user in ends), None)
+                if end is not None:
+                    ends[op] = end
+        return ends
+
+    def _folded(self, op: Operation, end: Operation) -> FoldRecord:
+        moved = self._moved[op]
+        value_set = moved.value_set
+        if value_set is ValueSet.UNION and len(moved.sources) == 1:
+            value_set = ValueSet.PART
+        written = self._written[end]
+        return FoldRecord(
+            Outcome.FOLDED,
+            op,
+            name_of(op),
+            sources=tuple(source.results[0] for source in moved.sources),
+            constant=written[0].results[0],
+            stands=written[-1].results[0],
+            values=value_set,
+        )
+
+    def _dropped(self, op: Operation) -> FoldRecord:
+        stands = self._final(op.results[0])
+        return FoldRecord(Outcome.DROPPED, op, name_of(op), stands=stands, values=ValueSet.SAME)
+
+    def _count(self, plan: _Plan, report: FoldReport) -> None:
+        written = [self._moved[op] for op in self._written]
+        folded_to = {
+            source: self._written[op][0].results[0]
+            for op in reversed(self._written)
+            for source in self._moved[op].sources
+        }
+        report.constants = len(written)
+        report.bytes_after = sum(moved.nbytes for moved in written)
+        for source, folded in folded_to.items():
+            report.bytes_before += self._nbytes(source)
+            if plan.is_needed(source.results[0]):
+                report.bytes_after += self._nbytes(source)
+            else:
+                report.vanished[source.results[0]] = folded
+        gone = (op for op in self._order if not plan.is_left(op))
+        report.ops_removed = sum(not is_cast(op) for op in gone)
+
+
+def _verified_type(op: Operation) -> Layer | None:
+    """What the result of an op reads, if its verifier has seen to it that it is so."""
+    return Layer.of(_element_type(op), _shape(op.results[0])) if isinstance(op, ShapeOp) else None
+
+
+def _element_type(op: Operation) -> Attribute:
+    return cast(TensorType[Attribute], op.results[0].type).element_type
+
+
+def _with_declared_type(moved: MovedConstant, op: Operation) -> MovedConstant:
+    """
+    `moved`, of the type that `op` declares.
+
+    Raises NotFoldable if that type does not mean what the elements are read with.
+    """
+    declared = _element_type(op)
+    layer = moved.layers[-1]
+    _verify_meaning(layer, declared, moved.shape)
+    return moved.with_result_type(declared)
+
+
+def _verify_meaning(layer: Layer, declared: Attribute, shape: Shape) -> None:
+    """Raise NotFoldable if elements do not read in `declared` what they read in `layer`."""
+    read = Layer.of(declared, shape)
+    if not layer.can_join(read):
+        raise NotFoldable(
+            Code.STALE_TYPE, f"its elements are of type '{layer.element_type}', not '{declared}'"
+        )
+    if layer.parameters is None or read.parameters is None:
+        return
+    try:
+        verify_same_slots(layer.parameters, read.parameters)
+    except VerifyException as error:
+        raise NotFoldable(Code.STALE_TYPE, str(error)) from None
+
+
+def _shape(value: SSAValue) -> Shape:
+    return cast(TensorType[Attribute], value.type).get_shape()
+
+
+def _makers_of_operands(op: Operation) -> Iterator[Operation]:
+    for operand in op.operands:
+        owner = operand.owner
+        if isinstance(owner, Operation) and (is_cast(owner) or model_of(owner) is not None):
+            yield owner
+
+
+def _erase_unused(ops: dict[Operation, None]) -> None:
+    """Erase what is unused of `ops`, and of what makes their operands, if it has no effect."""
+    pending = list(ops)
+    while pending:
+        op = pending.pop()
+        is_constant = elements_attribute_of(op) is not None
+        is_unused = all(result.first_use is None for result in op.results)
+        if op.parent is not None and is_unused and (is_constant or is_trivially_dead(op)):
+            pending += [o.owner for o in op.operands if isinstance(o.owner, Operation)]
+            Rewriter.erase_op(op)

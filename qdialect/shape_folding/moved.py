@@ -1,0 +1,326 @@
+"""
+Constants on the move, with the casts that they are read through.
+
+A float weight is often `dcast(scast(integers))`. A shape op on it moves the integers, and
+the parameters of every quantized type on the way: each cast is then made again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Operation
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.array_view import MAX_RANK
+from qdialect.dialects.quant.types import UniformQuantizedType
+from qdialect.movement import (
+    Movement,
+    MovementError,
+    Pad,
+    PaddingError,
+    PadWith,
+    Real,
+    Shape,
+    Splat,
+    Stored,
+    Values,
+    ValueSet,
+    as_view,
+)
+from qdialect.parameters import QuantizationParameters
+from qdialect.shape_folding.origins import Origins
+from qdialect.shape_op_interface import Code, NotFoldable, name_of
+from qdialect.slot_map import TooManySlotsError
+
+_STORAGE_CAST = "quant.scast"
+_DEQUANTIZING_CASTS = ("quant.dcast", "stablehlo.uniform_dequantize", "tosa.cast")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """How elements are read at one place between casts."""
+
+    element_type: Attribute
+    """Where `parameters` have moved, only its storage and expressed type count."""
+
+    parameters: QuantizationParameters | None
+    """What each element reads, if the type is uniform quantized."""
+
+    slots_before: int = 0
+    """How many slots the types had that the parameters came from."""
+
+    is_spelled: bool = True
+    """Whether the element type spells the parameters."""
+
+    @classmethod
+    def of(cls, element_type: Attribute, shape: Shape) -> Layer:
+        """
+        What elements of a tensor of static `shape` are read with.
+
+        Raises NotFoldable if no such tensor can have the type.
+        """
+        if not isinstance(element_type, UniformQuantizedType):
+            return cls(element_type, None)
+        try:
+            parameters = element_type.parameters_on(shape)
+        except VerifyException as error:
+            raise NotFoldable(
+                Code.STALE_TYPE, f"its type does not fit its shape: {error}"
+            ) from None
+        return cls(element_type, parameters, element_type.scales.size)
+
+    @property
+    def quantized(self) -> UniformQuantizedType:
+        """The element type of a layer that has parameters."""
+        return cast(UniformQuantizedType, self.element_type)
+
+    def can_join(self, other: Layer) -> bool:
+        """Whether one tensor can have elements of both."""
+        if self.parameters is None or other.parameters is None:
+            return self.element_type == other.element_type
+        return self.quantized.has_same_values_as(other.quantized)
+
+
+@dataclass(frozen=True)
+class MovedConstant:
+    """What a value holds: a view of the elements of constants, and how they are read."""
+
+    values: Values
+    """As stored: integers, or the bits of what is not an integer."""
+
+    layers: tuple[Layer, ...]
+    """How the constant is read, and then what each cast makes of it."""
+
+    casts: tuple[Operation, ...]
+    """One less than layers: what is made again behind the constant."""
+
+    sources: tuple[Operation, ...]
+    """The constants that elements came from, in the order of their elements."""
+
+    origins: Origins | None = None
+    """Which from which, if there are several and it can be said in few words."""
+
+    value_set: ValueSet = ValueSet.SAME
+    """What has become of the set of values of the sources."""
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the value."""
+        return self.values.shape
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that the elements take once they are written; a splat takes none."""
+        return _nbytes(self.values)
+
+    def through(self, cast_op: Operation) -> MovedConstant:
+        """What a cast makes of this. Raises NotFoldable."""
+        type = cast_op.results[0].type
+        if not isinstance(type, TensorType):
+            raise NotFoldable(Code.UNKNOWN_OP, "it does not cast a ranked tensor")
+        tensor = cast(TensorType[Attribute], type)
+        layer = Layer.of(tensor.element_type, self.shape)
+        return replace(self, layers=(*self.layers, layer), casts=(*self.casts, cast_op))
+
+    def with_result_type(self, element_type: Attribute) -> MovedConstant:
+        """The same value, of the type that it is known to have."""
+        layer = replace(self.layers[-1], element_type=element_type, is_spelled=True)
+        return replace(self, layers=(*self.layers[:-1], layer))
+
+    @property
+    def single_element(self) -> Element:
+        """The only element, of a tensor that has one. Raises NotFoldable."""
+        if math.prod(self.shape) != 1:
+            raise NotFoldable(Code.PADDING, "what is padded with is not one element")
+        array = as_view(self.values).array().reshape(-1)
+        return Element(array[0], self.layers[-1], tuple(map(name_of, self.casts)))
+
+
+@dataclass(frozen=True)
+class Element:
+    """One element, such as what is padded with."""
+
+    stored: np.generic
+    layer: Layer
+    casts: tuple[str, ...]
+
+    @property
+    def is_stored_directly(self) -> bool:
+        """Whether what is stored has only been called something else."""
+        return all(cast == _STORAGE_CAST for cast in self.casts)
+
+    def real(self) -> float:
+        """What it is read as. Raises NotFoldable if that is not known."""
+        type, parameters = self.layer.element_type, self.layer.parameters
+        if parameters is not None and self.is_stored_directly:
+            return parameters.read(cast(Any, np.asarray(self.stored))).item()
+        if not self.casts:
+            unpacked = cast(Any, type).unpack(self.stored.tobytes(), 1)[0]
+            if isinstance(unpacked, int | float):
+                return float(unpacked)
+        raise NotFoldable(Code.PADDING, "what is padded with is not a known number")
+
+
+def move(
+    movement: Movement,
+    operands: Sequence[MovedConstant],
+    max_growth: int,
+    padding: Element | None = None,
+    declared: Layer | None = None,
+) -> MovedConstant:
+    """
+    `C . f`, and `p . f` of every layer. Elements are only viewed where that is possible.
+
+    `padding` is what a `PadWith` pads with. `declared` is what the elements of the only
+    layer are known to read afterwards.
+
+    Raises NotFoldable if the operands cannot be joined, there is no such movement, or the
+    elements take more than `max_growth` bytes more than those of the operands.
+    """
+    first = operands[0]
+    for other in operands[1:]:
+        _check_joinable(first, other)
+    try:
+        shape = movement.result_shape(*(operand.shape for operand in operands))
+        layers = tuple(
+            _move_layer(movement, layers, declared)
+            for layers in zip(*(operand.layers for operand in operands), strict=True)
+        )
+    except MovementError as error:
+        raise NotFoldable(Code.UNKNOWN_OP, str(error)) from None
+    except TooManySlotsError as error:
+        raise NotFoldable(Code.PARAMETER_GROWTH, str(error)) from None
+    if len(shape) > MAX_RANK:
+        raise NotFoldable(Code.UNKNOWN_OP, f"rank {len(shape)} is more than {MAX_RANK}")
+    read: QuantizationParameters | None = None
+    if isinstance(movement, Pad):
+        movement, read = _with_padding(movement, first, layers, padding)
+    values = _move_values(movement, [o.values for o in operands], shape, read, max_growth)
+    value_set = movement.values
+    for operand in operands:
+        value_set = operand.value_set.then(value_set)
+    return replace(first, values=values, layers=layers, value_set=value_set)
+
+
+def _check_joinable(first: MovedConstant, other: MovedConstant) -> None:
+    """Raise NotFoldable if one constant cannot hold the elements of both."""
+    same_casts = [name_of(cast) for cast in first.casts] == [name_of(cast) for cast in other.casts]
+    if not same_casts or not all(map(Layer.can_join, first.layers, other.layers)):
+        raise NotFoldable(
+            Code.MIXED_CONSTANTS,
+            "its operands are constants of different kinds, or behind different casts",
+        )
+
+
+def _move_layer(movement: Movement, layers: Sequence[Layer], declared: Layer | None) -> Layer:
+    if declared is not None:
+        return replace(declared, slots_before=sum(layer.slots_before for layer in layers))
+    parameters = [layer.parameters for layer in layers if layer.parameters is not None]
+    first = layers[0]
+    if not parameters:
+        return first
+    return Layer(
+        first.element_type,
+        movement(*parameters).simplify(),
+        sum(layer.slots_before for layer in layers),
+        is_spelled=False,
+    )
+
+
+def _with_padding(
+    movement: Pad, operand: MovedConstant, layers: Sequence[Layer], element: Element | None
+) -> tuple[Pad, QuantizationParameters | None]:
+    """
+    The movement with what is stored at new positions, and what these are read with.
+
+    Raises NotFoldable if nothing that can be stored is read as what is padded with.
+    """
+    casts = [name_of(cast) for cast in operand.casts]
+    quantized = [at for at, layer in enumerate(layers) if layer.parameters is not None]
+    if not quantized:
+        if casts or element is None or element.casts or not element.layer.can_join(layers[-1]):
+            raise NotFoldable(Code.PADDING, "what is padded with is not stored as the operand is")
+        return replace(cast(PadWith, movement), padded_with=Stored(element.stored)), None
+    at = quantized[-1]
+    below, above = casts[:at], casts[at:]
+    if any(cast != _STORAGE_CAST for cast in below):
+        raise NotFoldable(Code.PADDING, "what is padded is quantized at run time")
+    layer = layers[at]
+    if element is not None:
+        movement = replace(cast(PadWith, movement), padded_with=_padding_for(element, layer, above))
+    elif above:
+        raise NotFoldable(Code.PADDING, "there is no zero point to pad with")
+    parameters = cast(QuantizationParameters, layer.parameters)
+    _check_codes(movement, layer.quantized, parameters)
+    return movement, parameters
+
+
+def _padding_for(element: Element, layer: Layer, casts: Sequence[str]) -> Stored | Real:
+    """What is stored, below `casts`, for an element that is padded with above them."""
+    parameters = cast(QuantizationParameters, layer.parameters)
+    if not casts:
+        if element.layer.parameters is None or not element.is_stored_directly:
+            raise NotFoldable(Code.PADDING, "what is padded with is not quantized")
+        origin = (0,) * element.layer.parameters.ndim
+        same_slot = parameters.size == 1 and parameters.slot(
+            (0,) * parameters.ndim
+        ) == element.layer.parameters.slot(origin)
+        return Stored(element.stored) if same_slot else Real(element.real())
+    if all(cast == _STORAGE_CAST for cast in casts):
+        if not element.is_stored_directly:
+            raise NotFoldable(Code.PADDING, "what is padded with is not a stored integer")
+        return Stored(element.stored)
+    if len(casts) > 1 or casts[0] not in _DEQUANTIZING_CASTS:
+        raise NotFoldable(Code.PADDING, f"what is padded has been cast by '{casts[-1]}'")
+    return Real(element.real())
+
+
+def _check_codes(
+    movement: Pad, type: UniformQuantizedType, parameters: QuantizationParameters
+) -> None:
+    """Raise NotFoldable if what new positions would hold cannot be stored."""
+    low, high = type.storage_type_min, type.storage_type_max
+    for _, read in movement.new_positions(parameters):
+        try:
+            codes = parameters.storage.wrap(movement.padding.codes(read).astype(np.int64))
+        except PaddingError as error:
+            raise NotFoldable(Code.PADDING, str(error)) from None
+        if (codes < low).any() or (codes > high).any():
+            raise NotFoldable(
+                Code.PADDING, f"it is padded with what is outside the storage range [{low}, {high}]"
+            )
+
+
+def _move_values(
+    movement: Movement,
+    operands: Sequence[Values],
+    shape: Shape,
+    parameters: QuantizationParameters | None,
+    max_growth: int,
+) -> Values:
+    splats = [values for values in operands if isinstance(values, Splat)]
+    if len(splats) == len(operands) and movement.keeps_splats(splats, parameters):
+        return movement(*splats)
+    itemsize = _dtype(operands[0]).itemsize
+    growth = math.prod(shape) * itemsize - sum(map(_nbytes, operands))
+    if growth > max_growth:
+        raise NotFoldable(Code.GROWTH, f"it would add {growth} bytes, and {max_growth} are allowed")
+    return movement.move_views([as_view(values) for values in operands], parameters)
+
+
+def _dtype(values: Values) -> np.dtype[Any]:
+    if isinstance(values, Splat):
+        return values.value.dtype
+    return (values if isinstance(values, np.ndarray) else values.factors).dtype
+
+
+def _nbytes(values: Values) -> int:
+    if isinstance(values, Splat):
+        return 0
+    return math.prod(values.shape) * _dtype(values).itemsize
