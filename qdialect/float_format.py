@@ -180,6 +180,40 @@ class FloatFormat:
             bits = (((upper << 1) | leading) << fraction_bits) | fraction
         return bits
 
+    def from_bits(self, bits: int) -> float:
+        """
+        The number whose bit pattern is `bits`; NaN loses its sign and payload.
+
+        Raises ValueError if the format has numbers that no double is (f80, f128), or
+        patterns of fewer bits.
+        """
+        fraction_bits = self.precision - 1
+        has_zero = self.specials is not Specials.ONE_NAN_NO_ZERO
+        if self.precision > _DOUBLE_PRECISION:
+            raise ValueError(f"not every number of {self.name} is a double")
+        if bits >> (self.exponent_bits + fraction_bits + has_zero):
+            raise ValueError(f"{self.name} has no bit pattern 0x{bits:X}")
+        negative, magnitude = divmod(bits, 1 << (self.exponent_bits + fraction_bits))
+        exponent, fraction = divmod(magnitude, 1 << fraction_bits)
+        is_last_exponent = exponent == (1 << self.exponent_bits) - 1
+        match self.specials:
+            case Specials.INFINITIES_AND_NANS if is_last_exponent:
+                number = math.nan if fraction else math.inf
+            case Specials.SIGNED_NAN | Specials.ONE_NAN_NO_ZERO if (
+                is_last_exponent and fraction == (1 << fraction_bits) - 1
+            ):
+                number = math.nan
+            case Specials.ONE_NAN if negative and not magnitude:
+                number = math.nan
+            case Specials.ONE_NAN_NO_ZERO:
+                number = math.ldexp(1.0, exponent + self.last_place)
+            case _ if exponent:
+                significand = fraction + (1 << fraction_bits)
+                number = math.ldexp(float(significand), exponent - 1 + self.last_place)
+            case _:
+                number = math.ldexp(float(fraction), self.last_place)
+        return -number if negative else number
+
     def _payload(self, nan: float) -> int:
         """The fraction bits of `nan`. A double is not converted: it stays signaling."""
         (bits,) = struct.unpack("<Q", struct.pack("<d", nan))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakKeyDictionary
 
 from typing_extensions import override
@@ -23,7 +22,6 @@ from xdsl.dialects.builtin import (
     MemRefType,
     ModuleOp,
     RankedStructure,
-    TensorType,
     UnrankedMemRefType,
     UnregisteredAttr,
     UnregisteredOp,
@@ -54,13 +52,12 @@ from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 from qdialect.tools.diagnostics import describe
 
 if TYPE_CHECKING:
-    from qdialect.elements import DenseLiteral
-    from qdialect.movement import Elements
+    pass
 
 MAX_DIMENSION = 2**63 - 1
 
 _OWN_DIALECT = "quant"
-_IGNORED = re.compile(r"(?:\s++|//[^\n]*+)*+", re.ASCII)
+_DENSE = "dense"
 
 
 class _Lexer(MLIRLexer):
@@ -408,71 +405,19 @@ class LocatingParser(Parser):
         """
         Read the literal of a dense attribute, and its type unless that is given.
 
-        The element of a splat is packed once and its bytes are repeated. Above
-        MAX_REPEATED_ELEMENTS they are not: `data` is then that of a single element,
-        which prints as the same splat, and `len(attr)` is 1. Raises ParseError.
+        What the text means, and what is wrong with it, is as in MLIR. A splat is repeated
+        up to MAX_REPEATED_ELEMENTS of `qdialect.elements`. Above, `data` is that of a
+        single element, which prints as the same splat, and `len(attr)` is 1. Raises
+        ParseError.
         """
         # numpy, which most of the time of a small run would go into, may not be needed.
-        from qdialect.elements import DenseLiteral
+        from qdialect.elements import DenseLiteral, element_bytes
 
-        literal = DenseLiteral.parse_optional_hex(self, self.pos)
-        if literal is not None:
-            return self._dense_of_bytes(literal, type or self._parse_type_of_dense())
-        match = _IGNORED.match(self.lexer.input.content, self.lexer.pos)
-        at = match.end() if match else self.lexer.pos
-        if self.lexer.input.at(at) in ("[", ">", '"'):
-            return super().parse_dense_int_or_fp_elements_attr(type)
-        return self._parse_splat(type)
-
-    def _parse_splat(
-        self, type: RankedStructure[AnyDenseElement] | None
-    ) -> DenseIntOrFPElementsAttr[Any]:
-        from qdialect.elements import elements_of
-        from qdialect.movement import Splat, as_view
-
-        self.parse_punctuation("<", " in dense attribute")
-        literal = self._parse_tensor_literal_element()
-        self.parse_punctuation(">", " in dense attribute")
+        start = self.pos - len(_DENSE)
+        is_named = self.lexer.input.content.startswith(_DENSE, start)
+        literal = DenseLiteral.parse_after_keyword(self, start if is_named else self.pos)
         type = type or self._parse_type_of_dense()
-        # Which of the kinds of elements it is makes no difference to packing it.
-        one = cast(TensorType[IntegerType], TensorType(type.element_type, [1]))
-        try:
-            value = cast(int, literal.to_type(self, type.element_type))
-            packed = DenseIntOrFPElementsAttr.from_list(one, [value])
-        except (ValueError, OverflowError) as error:
-            self.raise_error(str(error), literal.span)
-        value = as_view(elements_of(packed)).array()[0]
-        return self._dense_of_values(Splat(value, tuple(type.get_shape())), type)
-
-    def _dense_of_bytes(
-        self, literal: DenseLiteral, type: RankedStructure[AnyDenseElement]
-    ) -> DenseIntOrFPElementsAttr[Any]:
-        """What hexadecimal text means: integers have MLIR's layout, the rest xDSL's."""
-        from qdialect.elements import elements_of
-        from qdialect.movement import Splat
-
-        shape = tuple(type.get_shape())
-        if isinstance(type.element_type, IntegerType):
-            values = literal.to_values(self, type.element_type, shape)
-            return self._dense_of_values(values, type)
-        data = BytesAttr(bytes(literal.data))
-        size, count = type.element_type.compile_time_size, math.prod(shape)
-        if len(data.data) == size:
-            one = DenseIntOrFPElementsAttr(TensorType(type.element_type, []), data)
-            value = cast(Splat, elements_of(one)).value
-            return self._dense_of_values(Splat(value, shape), type)
-        if len(data.data) != size * count:
-            self.raise_error(
-                f"Shape mismatch in dense literal. Expected {count} elements from the "
-                f"type, but got {len(data.data) // size} elements."
-            )
-        return DenseIntOrFPElementsAttr(type, data)
-
-    def _dense_of_values(
-        self, values: Elements, type: RankedStructure[AnyDenseElement]
-    ) -> DenseIntOrFPElementsAttr[Any]:
-        from qdialect.elements import element_bytes
-
+        values = literal.to_values(self, type.element_type, type.get_shape(), is_storage=False)
         data = element_bytes(values, type.element_type, repeat_splats=True)
         return DenseIntOrFPElementsAttr(type, BytesAttr(data))
 

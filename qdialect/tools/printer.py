@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 from typing_extensions import override
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.printer import Printer
 
 
 class MLIRPrinter(Printer):
     """
-    xDSL's printer, but for the integer elements of dense attributes.
+    xDSL's printer, but for the elements of dense attributes.
 
-    Their hexadecimal text has MLIR's layout, which `mlir-opt` reads as the same integers
-    at any width, and none of them becomes a Python number on the way. A declaration whose
+    Their text is MLIR's, byte for byte: `mlir-opt` reads it as the same elements, down to
+    the payload of a NaN and the sign of a zero. A declaration whose
     arguments or results have attributes is in generic form, since xDSL's custom form of it
     has no room for them.
     """
@@ -39,11 +40,9 @@ class MLIRPrinter(Printer):
             super().print_attribute(attribute)
             return
         dense = cast(DenseIntOrFPElementsAttr[Any], attribute)
-        if isinstance(type := dense.get_element_type(), IntegerType):
-            from qdialect.elements import elements_of, print_dense
+        type = dense.get_element_type()
+        from qdialect.elements import elements_of, print_dense
 
-            print_dense(self, elements_of(dense), cast(IntegerType, type))
-            self.print_string(" : ")
-            super().print_attribute(dense.get_type())
-        else:
-            super().print_attribute(dense)
+        print_dense(self, elements_of(dense), type)
+        self.print_string(" : ")
+        super().print_attribute(dense.get_type())

@@ -7,13 +7,14 @@ import shutil
 import struct
 import subprocess
 from fractions import Fraction
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from xdsl.dialects.builtin import AnyFloat
 
 from qdialect.float_format import FLOAT_FORMATS, FloatFormat
 
@@ -290,6 +291,34 @@ def test_to_bits(name: str, value: float, bits: int):
 def test_to_bits_of_what_the_format_does_not_hold(name: str, value: float):
     with pytest.raises(ValueError, match=re.escape(f"{name} does not hold {value}")):
         FLOAT_FORMATS[name].to_bits(value)
+
+
+XDSL_TYPES = [type() for type in get_args(AnyFloat) if type.name not in ("f80", "f128")]
+
+
+@pytest.mark.parametrize("type", XDSL_TYPES, ids=str)
+def test_from_bits(type: AnyFloat):
+    """Of every bit pattern of narrow formats, and of some of the others, as xDSL has it."""
+    width = type.bitwidth
+    random = np.random.default_rng(0).integers(0, 1 << width, 5000, dtype=np.uint64).tolist()
+    patterns = range(1 << width) if width <= 16 else [0, 1 << (width - 1), 1, 2, 3, *random]
+    size = type.compile_time_size
+    expected = type.unpack(
+        b"".join(bits.to_bytes(size, "little") for bits in patterns), len(patterns)
+    )
+    read = [FLOAT_FORMATS[type.name].from_bits(bits) for bits in patterns]
+    for number, wanted in zip(read, expected, strict=True):
+        assert number == wanted or (math.isnan(number) and math.isnan(wanted))
+        assert math.isnan(number) or math.copysign(1.0, number) == math.copysign(1.0, wanted)
+
+
+@pytest.mark.parametrize("name", ["f4E2M1FN", "f8E8M0FNU", "f16", "tf32"])
+def test_from_bits_of_too_many_bits(name: str):
+    width = next(type.bitwidth for type in XDSL_TYPES if type.name == name)
+    with pytest.raises(ValueError, match=f"{name} has no bit pattern"):
+        FLOAT_FORMATS[name].from_bits(1 << width)
+    with pytest.raises(ValueError, match="not every number of f80 is a double"):
+        FLOAT_FORMATS["f80"].from_bits(0)
 
 
 def numbers(width: int, precision: int, bias: int) -> NDArray[np.float64]:

@@ -110,7 +110,7 @@ def test_a_module_may_be_demanded() -> None:
         "dense<1> : tensor<0x4xi8>",
         "dense<1> : vector<4xindex>",
         "dense<1.5> : tensor<2xf32>",
-        "dense<1> : tensor<2xf64>",
+        "dense<-1.0> : tensor<2xf64>",
         "dense<(1, 2)> : tensor<2xcomplex<i32>>",
         "dense<(1.0, 2.0)> : tensor<2xcomplex<f32>>",
         "dense< // one\n 1> : tensor<2xi8>",
@@ -129,21 +129,7 @@ def test_dense_literals_are_read_as_by_xdsl(literal: str) -> None:
     assert dense(literal, context) == Parser(context, literal).parse_attribute()
 
 
-@pytest.mark.parametrize(
-    "literal",
-    [
-        "dense<[1, 2]> : tensor<3xi8>",
-        "dense<[1, [2]]> : tensor<2xi8>",
-        "dense<1> : tensor<?xi8>",
-        "dense<1.5> : tensor<2xi8>",
-        "dense<true> : tensor<2xi8>",
-        "dense<-1> : tensor<2xui8>",
-        "dense<> : tensor<2xi8>",
-        "dense<1 : tensor<2xi8>",
-        'dense<"0x010203"> : tensor<2xf16>',
-        'dense<"xyz"> : tensor<2xi8>',
-    ],
-)
+@pytest.mark.parametrize("literal", ["dense<1> : tensor<?xi8>", "dense<1 : tensor<2xi8>"])
 def test_dense_literals_are_refused_as_by_xdsl(literal: str) -> None:
     context = ToolContext()
     with pytest.raises(ParseError) as stock:
@@ -220,7 +206,6 @@ def test_a_string_that_is_not_closed_is_found_in_linear_time() -> None:
     [
         ("{-# external_resources: {} #-}", "NotImplementedError"),
         ('"test.op"() {a = ²} : () -> ()', "ValueError"),
-        ('"test.op"() {a = dense<(1, 2]> : tensor<2xcomplex<i8>>} : () -> ()', "AssertionError"),
     ],
 )
 def test_what_xdsl_raises_otherwise_is_a_parse_error(text: str, kind: str) -> None:
