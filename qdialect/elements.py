@@ -97,7 +97,7 @@ def elements_of(attribute: DenseElementsAttr) -> Elements:
     type, data = attribute.get_element_type(), attribute.data.data
     shape = attribute.get_shape()
     dtype = element_dtype(type)
-    if data and (len(data) == dtype.itemsize or _repeats(data, dtype.itemsize)):
+    if data and (len(data) == dtype.itemsize or repeats(data, dtype.itemsize)):
         first = np.frombuffer(data, dtype=dtype, count=1)
         return Splat(_in_width(first, type)[0], shape)
     return _in_width(np.frombuffer(data, dtype=dtype), type).reshape(shape)
@@ -137,7 +137,8 @@ def element_bytes(values: Values, type: AnyDenseElement, *, repeat_splats: bool 
     return data * (count if repeat_splats and count <= MAX_REPEATED_ELEMENTS else min(count, 1))
 
 
-def _repeats(data: bytes, size: int) -> bool:
+def repeats(data: bytes, size: int) -> bool:
+    """Whether `data` is its first `size` bytes, again and again."""
     return data.startswith(memoryview(data)[size:])
 
 
@@ -469,31 +470,56 @@ class _ListParser:
 
 def _from_mlir_bytes(data: bytes, type: AnyDenseElement, shape: tuple[int, ...]) -> Elements | None:
     """The elements that MLIR's hexadecimal text means, None if their number is wrong."""
-    count, dtype = math.prod(shape), element_dtype(type)
-    raw = np.frombuffer(data, dtype=np.uint8)
+    count = math.prod(shape)
     if isinstance(type, IntegerType) and type.bitwidth == 1:
+        raw = np.frombuffer(data, dtype=np.uint8)
         if count > 8 and data in (b"\x00", b"\xff"):
             raw = raw[:1] & 1
         elif len(data) == (count + 7) // 8:
             raw = np.unpackbits(raw, count=count, bitorder="little")
         else:
             return None
-        values = _in_width(raw.astype(dtype), type)
+        values = _in_width(raw.astype(element_dtype(type)), type)
     else:
-        part = type.element_type if isinstance(type, ComplexType) else type
-        size = _mlir_size(part)
-        if len(data) % (2 * size if isinstance(type, ComplexType) else size):
-            return None
-        values = _in_width(_resized(raw, size, element_dtype(part).itemsize).view(dtype), type)
-    if len(values) not in (1, count):
+        values = unpack_elements(data, type)
+    if values is None or len(values) not in (1, count):
         return None
     if len(values) == 1:
         return Splat(values[0], shape)
     return values.reshape(shape)
 
 
-def _mlir_size(type: IntegerType | IndexType | AnyFloat) -> int:
-    """How many bytes MLIR's hexadecimal text has for an element."""
+def unpack_elements(data: bytes, type: AnyDenseElement) -> NDArray[Any] | None:
+    """
+    The elements that MLIR has in memory as `data`: one-dimensional, of the dtype of `type`.
+
+    Each, or each part of a complex number, has as few bytes as its width needs, the least
+    significant first. None if `data` ends inside an element. Raises
+    UnsupportedElementTypeError.
+    """
+    dtype = element_dtype(type)
+    parts, part = (2, type.element_type) if isinstance(type, ComplexType) else (1, type)
+    size = _memory_size(part)
+    if len(data) % (parts * size):
+        return None
+    raw = _resized(np.frombuffer(data, dtype=np.uint8), size, element_dtype(part).itemsize)
+    return _in_width(raw.view(dtype), type)
+
+
+def pack_elements(values: NDArray[Any], type: AnyDenseElement) -> bytes:
+    """
+    One-dimensional `values`, of the dtype of `type`, as MLIR has them in memory.
+
+    What `unpack_elements` reads; bits that are not used are zero.
+    """
+    part = type.element_type if isinstance(type, ComplexType) else type
+    parts = values.view(element_dtype(part))
+    if isinstance(part, IntegerType) and part.bitwidth < 8 * parts.itemsize:
+        parts = parts.view(f"<u{parts.itemsize}") & ((1 << part.bitwidth) - 1)
+    return _resized(parts.view(np.uint8), parts.itemsize, _memory_size(part)).tobytes()
+
+
+def _memory_size(type: IntegerType | IndexType | AnyFloat) -> int:
     return 8 if isinstance(type, IndexType) else (type.bitwidth + 7) // 8
 
 
@@ -510,18 +536,9 @@ def _resized(raw: NDArray[np.uint8], size: int, new_size: int) -> NDArray[np.uin
 
 def _mlir_bytes(values: NDArray[Any], type: AnyDenseElement) -> bytes:
     """One-dimensional `values` as MLIR's hexadecimal text has them."""
-    if isinstance(type, ComplexType):
-        parts = values.view(element_dtype(type.element_type))
-        return _byte_aligned(parts, type.element_type)
     if isinstance(type, IntegerType) and type.bitwidth == 1:
         return np.packbits((values & 1).view(np.uint8), bitorder="little").tobytes()
-    return _byte_aligned(values, type)
-
-
-def _byte_aligned(values: NDArray[Any], type: IntegerType | IndexType | AnyFloat) -> bytes:
-    if isinstance(type, IntegerType) and type.bitwidth < 8 * values.itemsize:
-        values = values.view(f"<u{values.itemsize}") & ((1 << type.bitwidth) - 1)
-    return _resized(values.view(np.uint8), values.itemsize, _mlir_size(type)).tobytes()
+    return pack_elements(values, type)
 
 
 def print_dense(printer: Printer, values: Elements, type: AnyDenseElement) -> None:

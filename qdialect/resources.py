@@ -1,0 +1,152 @@
+"""
+The elements of `dense_resource` attributes, which are kept outside of the IR as blobs.
+
+A blob is text, `0x`, four bytes of alignment and the elements as MLIR has them in memory:
+https://mlir.llvm.org/docs/LangRef/#dialect-resources.
+"""
+
+from __future__ import annotations
+
+import binascii
+import math
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyDenseElement,
+    ComplexType,
+    DenseResourceAttr,
+    IndexType,
+    TensorType,
+    VectorType,
+)
+from xdsl.ir import Attribute
+
+from qdialect.array_view import MAX_RANK
+from qdialect.elements import (
+    UnsupportedElementTypeError,
+    element_bytes,
+    element_dtype,
+    pack_elements,
+    repeats,
+    unpack_elements,
+)
+from qdialect.movement import Elements, Splat, Values
+
+_ALIGNMENT_BYTES = 4
+_DATA_START = len("0x") + 2 * _ALIGNMENT_BYTES
+
+
+@dataclass(frozen=True)
+class ResourceBlobs:
+    """
+    The blobs that the `dense_resource` attributes of one context stand for.
+
+    A blob that is not certainly what its type says cannot be read: see `read`.
+    """
+
+    interface: OpAsmDialectInterface | None
+    """Where the builtin dialect keeps the blobs, if it does."""
+
+    @classmethod
+    def of(cls, context: Context) -> ResourceBlobs:
+        """The blobs of `context`, whose builtin dialect is loaded if it is registered."""
+        builtin = context.get_optional_dialect("builtin")
+        return cls(builtin.get_interface(OpAsmDialectInterface) if builtin else None)
+
+    def read(self, attribute: DenseResourceAttr) -> Elements | None:
+        """
+        The elements of `attribute`, of its shape, and of the dtype of its element type.
+
+        A splat where all are equal, bit for bit. None if there is no blob (it may be
+        elided), or its text is malformed, or the type is not a tensor or a vector of static
+        shape whose elements xDSL can hold, or the blob has not as many bytes as they need:
+        a byte for each i1, and else as few as the width needs. Nor is it read where bits
+        that are not used are set: it may be packed, or sign-extended.
+        """
+        type = attribute.type
+        data = self._data_of(attribute)
+        if data is None or not isinstance(type, TensorType | VectorType):
+            return None
+        shape = type.get_shape()
+        if DYNAMIC_INDEX in shape or len(shape) > MAX_RANK:
+            return None
+        return _elements_in(data, cast(TensorType[Attribute], type).element_type, shape)
+
+    def alignment_of(self, attribute: DenseResourceAttr) -> int | None:
+        """The alignment of the blob in bytes, a power of two; None if it cannot be told."""
+        text = self._text_of(attribute)
+        try:
+            header = bytes.fromhex(text[len("0x") : _DATA_START])
+        except ValueError:
+            return None
+        alignment = int.from_bytes(header, "little")
+        is_whole = text.startswith("0x") and len(header) == _ALIGNMENT_BYTES
+        return alignment if is_whole and alignment.bit_count() == 1 else None
+
+    def write(
+        self, values: Values, type: AnyDenseElement, key: str, *, alignment: int | None = None
+    ) -> DenseResourceAttr:
+        """
+        An attribute whose blob, a new one, has `values`, as `dense_elements` takes them.
+
+        Its key is `key`, or one that starts with it if that is taken. Splats are written
+        out: the caller sees to it that they are not too large. The alignment, a power of
+        two, is that of an element unless it is given. Raises ValueError for another one or
+        if the context keeps no blobs, UnsupportedElementTypeError, and TypeError for values
+        of a wrong dtype.
+        """
+        if self.interface is None:
+            raise ValueError("the context has no builtin dialect that keeps blobs")
+        dtype = element_dtype(type)
+        if alignment is None:
+            alignment = 1 << min(dtype.itemsize - 1, 7).bit_length()
+        if alignment.bit_count() != 1 or alignment >> (8 * _ALIGNMENT_BYTES):
+            raise ValueError(f"{alignment} is not an alignment")
+        data = pack_elements(np.frombuffer(element_bytes(values, type), dtype=dtype), type)
+        if isinstance(values, Splat):
+            data *= math.prod(values.shape)
+        header = alignment.to_bytes(_ALIGNMENT_BYTES, "little")
+        key = self.interface.declare_resource(key)
+        self.interface.parse_resource(key, f"0x{header.hex().upper()}{data.hex().upper()}")
+        return DenseResourceAttr.from_params(key, TensorType(type, values.shape))
+
+    def _text_of(self, attribute: DenseResourceAttr) -> str:
+        """The text of the blob, empty if there is none."""
+        key = attribute.resource_handle.data
+        return (self.interface.lookup(key) if self.interface else None) or ""
+
+    def _data_of(self, attribute: DenseResourceAttr) -> bytes | None:
+        text = self._text_of(attribute)
+        if self.alignment_of(attribute) is None:
+            return None
+        try:
+            return binascii.unhexlify(text[_DATA_START:])
+        except ValueError:
+            return None
+
+
+def _elements_in(data: bytes, type: Attribute, shape: tuple[int, ...]) -> Elements | None:
+    try:
+        element_dtype(type)
+    except UnsupportedElementTypeError:
+        return None
+    # Of the others, there is no dtype.
+    element_type = cast(AnyDenseElement, type)
+    values = unpack_elements(data, element_type)
+    if values is None or len(values) != math.prod(shape):
+        return None
+    if _has_unused_bits(element_type) and pack_elements(values, element_type) != data:
+        return None
+    if data and repeats(data, len(data) // len(values)):
+        return Splat(values[0], shape)
+    return values.reshape(shape)
+
+
+def _has_unused_bits(type: AnyDenseElement) -> bool:
+    part = type.element_type if isinstance(type, ComplexType) else type
+    return not isinstance(part, IndexType) and part.bitwidth % 8 != 0

@@ -1,0 +1,45 @@
+// RUN: qdialect-opt %s --split-input-file --allow-unregistered-dialect | filecheck %s
+// RUN: qdialect-opt %s --split-input-file --allow-unregistered-dialect --print-op-generic | qdialect-opt --split-input-file --allow-unregistered-dialect | filecheck %s
+
+// Blobs stay as they are, and belong to one module: the next has others by the same keys.
+
+// CHECK:      %i = arith.constant dense_resource<weights> : tensor<2xi8>
+// CHECK-NEXT: %f = arith.constant dense_resource<scale> : tensor<1xf32>
+// CHECK-NEXT: "stablehlo.constant"() <{value = dense_resource<weights> : tensor<2xi8>}>
+// CHECK-NEXT: %elided = arith.constant dense_resource<__elided__> : tensor<1024xi8>
+// CHECK:      builtin: {
+// CHECK-NEXT:   scale: "0x040000000000C07F",weights: "0x1000000001FF"
+// CHECK-NEXT: }
+// CHECK-NOT:  unused
+%i = arith.constant dense_resource<weights> : tensor<2xi8>
+%f = arith.constant dense_resource<scale> : tensor<1xf32>
+%s = "stablehlo.constant"() <{value = dense_resource<weights> : tensor<2xi8>}> : () -> tensor<2xi8>
+%elided = arith.constant dense_resource<__elided__> : tensor<1024xi8>
+
+{-#
+  dialect_resources: {
+    builtin: {
+      scale: "0x040000000000C07F",
+      unused: "0x0100000007",
+      weights: "0x1000000001FF"
+    }
+  }
+#-}
+
+// -----
+
+// CHECK:      // {{-+}}
+// CHECK:      arith.constant dense_resource<weights> : tensor<3xi8>
+// CHECK:      builtin: {
+// CHECK-NEXT:   weights: "0x01000000030405"
+// CHECK-NEXT: }
+%i = arith.constant dense_resource<weights> : tensor<3xi8>
+
+{-# dialect_resources: { builtin: { weights: "0x01000000030405" } } #-}
+
+// -----
+
+// CHECK:      // {{-+}}
+// CHECK:      arith.constant dense_resource<weights> : tensor<3xi8>
+// CHECK-NOT:  dialect_resources
+%i = arith.constant dense_resource<weights> : tensor<3xi8>
