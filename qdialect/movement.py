@@ -263,12 +263,15 @@ class Slice(Movement):
 
     def __call__(self, *operands: MovableT) -> MovableT:
         (operand,) = operands
-        return operand[
-            tuple(
-                slice(offset, offset + size * stride, stride)
-                for offset, size, stride in zip(self.offsets, self.sizes, self.strides, strict=True)
-            )
-        ]
+        return operand[self.slices]
+
+    @property
+    def slices(self) -> tuple[slice, ...]:
+        """The positions of each axis, as Python has them."""
+        return tuple(
+            slice(offset, offset + size * stride, stride)
+            for offset, size, stride in zip(self.offsets, self.sizes, self.strides, strict=True)
+        )
 
     def result_shape(self, *operands: Shape) -> Shape:
         (operand,) = operands
@@ -740,7 +743,7 @@ class InsertSlice(Movement):
     ) -> ArrayView:
         source, destination = (operand.array() for operand in operands)
         result = destination.copy()
-        self._slice(result)[...] = source.reshape(self.sizes)
+        result[self._slice.slices] = source.reshape(self.sizes)
         return ArrayView.of(result)
 
     def keeps_splats(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -17,13 +18,14 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.elements import (
+    MAX_REPEATED_ELEMENTS,
     DenseElementsAttr,
     UnsupportedElementTypeError,
     dense_elements,
     element_dtype,
     elements_of,
 )
-from qdialect.movement import Elements, Values, as_view
+from qdialect.movement import Elements, Splat, Values, as_view
 from qdialect.resources import ResourceBlobs
 from qdialect.shape_folding.moved import Element, Layer, MovedConstant
 from qdialect.shape_op_interface import (
@@ -112,7 +114,7 @@ class Constants:
             raise NotFoldable(Code.PADDING, "what is padded with is not constant")
         packable = cast(Any, attribute.type)
         try:
-            dtype = element_dtype(attribute.type)
+            dtype = element_dtype(packable)
         except UnsupportedElementTypeError as error:
             raise NotFoldable(Code.PADDING, str(error)) from None
         stored = np.frombuffer(packable.pack([attribute.value.data]), dtype=dtype)[0]
@@ -155,8 +157,11 @@ class Constants:
     def _rewritten(self, old: Attribute, values: Values, source: Operation) -> Attribute:
         """An attribute of the kind of `old`, of other elements."""
         element_type = cast(Any, old).type.element_type
-        if isinstance(old, DenseResourceAttr):
-            return self._resources.write(values, element_type, old.resource_handle.data)
+        is_small = not isinstance(values, Splat) or math.prod(values.shape) <= MAX_REPEATED_ELEMENTS
+        if isinstance(old, DenseResourceAttr) and is_small:
+            alignment = self._resources.alignment_of(old)
+            key = old.resource_handle.data
+            return self._resources.write(values, element_type, key, alignment=alignment)
         is_own = name_of(source) == _OWN_CONSTANT
         return dense_elements(values, element_type, repeat_splats=not is_own)
 

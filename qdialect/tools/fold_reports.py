@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import Protocol
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from qdialect.fold_report import FoldRecord, FoldReport, Outcome
 
-if TYPE_CHECKING:
-    from qdialect.shape_op_interface import Code
 
-NameOf = Callable[[SSAValue], str | None]
-"""The name of a value as a text has it, with the percent sign."""
+class Names(Protocol):
+    """How a module calls its values, and where it has its ops."""
 
-PlaceOf = Callable[[Operation], str]
-"""`file:line:column` of an op."""
+    def before(self, value: SSAValue) -> str | None:
+        """The name of a value in the text that was read, with the percent sign."""
+        ...
+
+    def after(self, value: SSAValue) -> str | None:
+        """The name of a value in the text that was printed, with the percent sign."""
+        ...
+
+    def place(self, op: Operation | Block) -> str:
+        """`file:line:column` of an op in the text that was read."""
+        ...
 
 
 def remarks(report: FoldReport) -> Iterator[tuple[Operation, str]]:
@@ -41,7 +48,9 @@ def _constant_text(record: FoldRecord) -> str:
 def statistics(reports: Iterable[FoldReport]) -> str:
     """A table of what was folded, over several modules."""
     reports = list(reports)
-    refused: Counter[Code] = sum((r.refused_by_code for r in reports), Counter())
+    refused = Counter[str]()
+    for report in reports:
+        refused.update(report.refused_by_code)
     rows = [
         ("constants folded", sum(report.constants for report in reports)),
         ("shape ops removed", sum(report.ops_removed for report in reports)),
@@ -63,21 +72,19 @@ class FoldReportFile:
         self._records: list[dict[str, object]] = []
         self._values: list[dict[str, object]] = []
 
-    def add(self, report: FoldReport, before: NameOf, after: NameOf, place: PlaceOf) -> None:
-        """
-        Add what was folded in a module.
-
-        `before` names values of the text that was read, `after` those of the one printed.
-        """
+    def add(self, report: FoldReport, names: Names) -> None:
+        """Add what was folded in a module."""
+        gone = {r.op.results[0]: r.stands for r in report.records if r.stands is not None}
         for record in report.records:
-            self._records.append(_record(record, before, after, place))
-            if record.stands is not None:
-                self._stand(record.op.results[0], record.stands, before, after)
-        for vanished, stands in report.vanished.items():
-            self._stand(vanished, stands, before, after)
-
-    def _stand(self, vanished: SSAValue, stands: SSAValue, before: NameOf, after: NameOf) -> None:
-        self._values.append({"vanished": before(vanished), "stands": after(stands)})
+            self._records.append(_record(record, names))
+        for vanished, stands in (gone | report.vanished).items():
+            self._values.append(
+                {
+                    "vanished": names.before(vanished),
+                    "location": names.place(vanished.owner),
+                    "stands": names.after(stands),
+                }
+            )
 
     @property
     def text(self) -> str:
@@ -86,20 +93,21 @@ class FoldReportFile:
         return json.dumps(content, indent=2) + "\n"
 
 
-def _record(record: FoldRecord, before: NameOf, after: NameOf, place: PlaceOf) -> dict[str, object]:
+def _record(record: FoldRecord, names: Names) -> dict[str, object]:
+    result = next(iter(record.op.results), None)
     found: dict[str, object] = {
         "outcome": record.outcome.value,
         "op": record.op_name,
-        "location": place(record.op),
-        "result": before(record.op.results[0]) if record.op.results else None,
+        "location": names.place(record.op),
+        "result": None if result is None else names.before(result),
     }
     if record.code is not None:
         return found | {"code": record.code.value, "reason": record.reason}
-    found["sources"] = [before(source) for source in record.sources]
+    found["sources"] = [names.before(source) for source in record.sources]
     if record.constant is not None:
-        found["constant"] = after(record.constant)
+        found["constant"] = names.after(record.constant)
     if record.stands is not None:
-        found["stands"] = after(record.stands)
+        found["stands"] = names.after(record.stands)
     if record.values is not None:
         found["range"] = record.values.value
     return found

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 from xdsl.utils.lexer import Input, Span
@@ -178,9 +178,9 @@ class Compilation:
     def report_folds(self, file: FoldReportFile) -> None:
         """Add what the passes have folded, once the module is printed."""
         for report in self.context.fold_reports:
-            file.add(report, self._name_before, self._name_after, self._place)
+            file.add(report, self)
 
-    def _name_before(self, value: SSAValue) -> str | None:
+    def before(self, value: SSAValue) -> str | None:
         """The name of a value in the text that was read."""
         op = value.owner
         span = self.locations.get(op) if isinstance(op, Operation) else None
@@ -188,16 +188,17 @@ class Compilation:
             line = span.input.content[span.input.get_start_of_line(span.start) : span.start]
             if (named := _RESULT.search(line)) is not None:
                 return named[0]
-        return self._name_after(value)
+        return self.after(value)
 
-    def _name_after(self, value: SSAValue) -> str | None:
+    def after(self, value: SSAValue) -> str | None:
         """The name of a value in the text that was printed."""
         if (printed := self._printed_names.get(value)) is not None:
             return f"%{printed}"
         return None if value.name_hint is None else f"%{value.name_hint}"
 
-    def _place(self, op: Operation) -> str:
-        return text_of_place(self._locate(op))
+    def place(self, op: Operation | Block) -> str:
+        """`file:line:column` of an op in the text that was read."""
+        return text_of_place(self._locate(op) if isinstance(op, Operation) else self.source.name)
 
     def _locate(self, op: Operation) -> Location:
         """
