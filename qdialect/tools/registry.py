@@ -53,7 +53,11 @@ def _dialects() -> dict[str, Callable[[], Dialect]]:
 
     from qdialect import universe
 
-    return {**dialects.get_all_dialects(), **universe.get_all_dialects()}
+    return {
+        **dialects.get_all_dialects(),
+        **universe.get_all_dialects(),
+        "tosa": _tosa_with_additions,
+    }
 
 
 @cache
@@ -141,6 +145,14 @@ def _fresh_builtin() -> Dialect:
         list(Builtin.attributes),
         [OpAsmDialectInterface()],
     )
+
+
+def _tosa_with_additions() -> Dialect:
+    from xdsl.dialects.tosa import TOSA
+
+    from qdialect.dialects.tosa import with_additions
+
+    return with_additions(TOSA)
 
 
 def make_pass(spec: ArgSpec) -> ModulePass:

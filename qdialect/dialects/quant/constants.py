@@ -30,6 +30,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.dialects.quant.types import (
     QuantizedTensor,
+    StoredType,
     UniformQuantizedType,
     uniform_tensor,
 )
@@ -44,7 +45,7 @@ from qdialect.elements import (
 from qdialect.movement import Elements, Splat, Values
 
 
-def element_type_of(type: UniformQuantizedType) -> IntegerType:
+def element_type_of(type: StoredType) -> IntegerType:
     """The type of the integers that a constant of `type` holds: `iN`, or `uiN`."""
     signedness = Signedness.SIGNLESS if type.is_signed else Signedness.UNSIGNED
     return IntegerType(type.storage_type.bitwidth, signedness)
