@@ -851,7 +851,7 @@ def _takes_resources(constant: type[Operation]) -> bool:
     values = DenseResourceAttr.from_params("sample", TensorType(i8, [1]))
     sample = constant.create(properties={"values": values}, result_types=[TensorType(i8, [1])])
     try:
-        sample.verify()
+        sample.verify_()
     except VerifyException:
         return False
     return True

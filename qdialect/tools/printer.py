@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from typing_extensions import override
@@ -18,7 +18,8 @@ class MLIRPrinter(Printer):
     Their text is MLIR's, byte for byte: `mlir-opt` reads it as the same elements, down to
     the payload of a NaN and the sign of a zero. A declaration whose
     arguments or results have attributes is in generic form, since xDSL's custom form of it
-    has no room for them.
+    has no room for them. The attributes of an op are in the order of their names, as in
+    MLIR: some ops have properties among them.
     """
 
     @property
@@ -33,6 +34,20 @@ class MLIRPrinter(Printer):
             self.print_generic_format |= bool(op.properties.keys() & {"arg_attrs", "res_attrs"})
         super().print_op(op)
         self.print_generic_format = is_generic
+
+    @override
+    def print_op_attributes(
+        self,
+        attributes: Mapping[str, Attribute],
+        *,
+        reserved_attr_names: Iterable[str] = (),
+        print_keyword: bool = False,
+    ) -> bool:
+        return super().print_op_attributes(
+            dict(sorted(attributes.items())),
+            reserved_attr_names=reserved_attr_names,
+            print_keyword=print_keyword,
+        )
 
     @override
     def print_attribute(self, attribute: Attribute) -> None:
