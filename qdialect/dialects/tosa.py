@@ -433,20 +433,23 @@ class TransposeOp(MovementOp):
                 "failed to verify that all of {input1, output} have same element type"
             )
         permutation = self.movement.permutation
-        shapes = (_shape_of(input), "input"), (_shape_of(output), "output")
-        ranks = {len(shape) for shape, _ in shapes if shape is not None}
-        for shape, end in shapes:
-            if shape is not None and len(shape) != len(permutation):
-                raise VerifyException(
-                    "expected input tensor rank to equal result tensor rank"
-                    if len(ranks) > 1 and end == "output"
-                    else f"expected perms attribute to have size {len(shape)} ({end} rank) "
-                    f"but got size {len(permutation)}"
-                )
+        shape, output_shape = _shape_of(input), _shape_of(output)
+        if shape is not None and len(shape) != len(permutation):
+            raise VerifyException(
+                f"expected perms attribute to have size {len(shape)} (input rank) "
+                f"but got size {len(permutation)}"
+            )
+        if output_shape is not None and len(output_shape) != len(permutation):
+            raise VerifyException(
+                f"expected perms attribute to have size {len(output_shape)} (output rank) "
+                f"but got size {len(permutation)}"
+                if shape is None
+                else "expected input tensor rank to equal result tensor rank"
+            )
         if sorted(permutation) != list(range(len(permutation))):
             raise VerifyException("expected valid permutation indices")
-        if shapes[0][0] is not None and shapes[1][0] is not None:
-            self._verify_lengths(shapes[0][0], shapes[1][0])
+        if shape is not None and output_shape is not None:
+            self._verify_lengths(shape, output_shape)
 
     def _verify_lengths(self, input: Shape, output: Shape) -> None:
         counts = math.prod(input), math.prod(output)
