@@ -45,7 +45,7 @@ MAX_LISTED_ELEMENTS = 100
 """More elements than this are written in hexadecimal, as MLIR does."""
 
 _HEX_CHUNK = 1 << 20
-_STRING = re.compile(r'<\s*"')
+_STRING = re.compile(r'<(?:\s++|//[^\n]*+)*+"')
 _HEX_NUMBER = re.compile(r"(-?)\s*0x")
 
 
@@ -353,37 +353,39 @@ class DenseLiteral:
     def _floats(
         self, parser: AttrParser, numbers: list[int | float], type: AnyFloat
     ) -> NDArray[Any]:
-        content, float_format = parser.lexer.input.content, FLOAT_FORMATS[type.name]
+        float_format = FLOAT_FORMATS[type.name]
         is_unsigned = float_format.specials is Specials.ONE_NAN_NO_ZERO
         doubles = np.zeros(len(numbers))
         patterns: dict[int, int] = {}
-        for index, number in enumerate(numbers):
-            position = self.positions[index]
-            if isinstance(number, float):
-                if number < 0.0 and is_unsigned:
-                    parser.raise_error(f"{type} has no negative numbers", position)
-                doubles[index] = number
-            elif isinstance(number, bool):
-                parser.raise_error("expected floating point literal", position)
-            elif (hexadecimal := _HEX_NUMBER.match(content, position)) is None:
-                parser.raise_error(
-                    "unexpected decimal integer literal for a floating point value; "
-                    "add a trailing dot to make the literal a float",
-                    position,
-                )
-            elif hexadecimal[1]:
-                parser.raise_error(
-                    "hexadecimal float literal should not have a leading minus", position
-                )
-            elif number >> type.bitwidth:
-                parser.raise_error("hexadecimal float constant out of range for type", position)
+        for index, (number, position) in enumerate(zip(numbers, self.positions, strict=True)):
+            if not isinstance(number, float):
+                patterns[index] = _bit_pattern(parser, number, position, type)
+            elif number < 0.0 and is_unsigned:
+                parser.raise_error(f"{type} has no negative numbers", position)
             else:
-                patterns[index] = number
+                doubles[index] = number
         bits = _rounded_bits(doubles, float_format)
         bits[list(patterns)] = list(patterns.values())
-        size = type.compile_time_size
-        raw = bits.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :size]
-        return np.frombuffer(raw.tobytes(), dtype=element_dtype(type))
+        raw = _resized(bits.astype("<u8").view(np.uint8), 8, type.compile_time_size)
+        return raw.view(element_dtype(type))
+
+
+def _bit_pattern(parser: AttrParser, number: int, position: int, type: AnyFloat) -> int:
+    """`number` if it is the bits of a float: ParseError if it is not written so."""
+    hexadecimal = _HEX_NUMBER.match(parser.lexer.input.content, position)
+    if isinstance(number, bool):
+        parser.raise_error("expected floating point literal", position)
+    if hexadecimal is None:
+        parser.raise_error(
+            "unexpected decimal integer literal for a floating point value; "
+            "add a trailing dot to make the literal a float",
+            position,
+        )
+    if hexadecimal[1]:
+        parser.raise_error("hexadecimal float literal should not have a leading minus", position)
+    if number >> type.bitwidth:
+        parser.raise_error("hexadecimal float constant out of range for type", position)
+    return number
 
 
 def _is_of(type: IntegerType | IndexType, signedness: Signedness) -> bool:

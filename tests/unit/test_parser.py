@@ -115,6 +115,7 @@ def test_a_module_may_be_demanded() -> None:
         "dense<(1.0, 2.0)> : tensor<2xcomplex<f32>>",
         "dense< // one\n 1> : tensor<2xi8>",
         'dense<"0x07"> : tensor<2x3xi8>',
+        'dense< // one\n "0x07"> : tensor<2x3xi8>',
         'dense<"0x0708"> : tensor<2xi8>',
         'dense<"0x0708"> : tensor<2xi16>',
         'dense<"0xFFFFFFFFFFFFFFFF"> : tensor<2xf32>',
