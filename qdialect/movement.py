@@ -635,7 +635,10 @@ class Pad(Movement):
 
     def is_identity(self, *operands: Shape) -> bool:
         (operand,) = operands
-        return self.result_shape(operand) == operand and DYNAMIC not in operand
+        grows = any(
+            gap and length not in (0, 1) for gap, length in zip(self.gaps, operand, strict=True)
+        )
+        return not any(self.low) and not any(self.high) and not grows
 
     def after(self, first: Movement) -> Movement | None:
         if type(first) is not Pad or type(self) is not Pad:

@@ -45,19 +45,18 @@ from qdialect.elements import (
     integer_range,
     print_dense,
 )
-from qdialect.float_format import FLOAT_FORMATS
 from qdialect.movement import (
     Concat,
     Elements,
-    Pad,
+    PadWith,
     Reshape,
     Reverse,
     Splat,
+    Stored,
     Take,
     Transpose,
     as_view,
 )
-from qdialect.parameters import QuantizationParameters, StorageFormat
 
 integer_types = st.builds(
     IntegerType,
@@ -213,18 +212,11 @@ def test_splats_of_any_type(type: AnyDenseElement, dtype: str, one: bytes, other
     assert splat == same != different
     assert dense_elements(splat, type).data.data == one
     assert dense_elements(splat, type, repeat_splats=True).data.data == 3 * one
-    parameters = QuantizationParameters.from_blocks(
-        (6,),
-        np.ones(1),
-        np.zeros(1, dtype=np.int64),
-        FLOAT_FORMATS["f32"],
-        StorageFormat(8, True),
-    )
-    assert Concat(0).keeps_splats([splat, same], parameters)
-    assert not Concat(0).keeps_splats([splat, different], parameters)
-    # A zero point of 0 is the element without a bit that is set: not -0.0.
-    assert Pad((1,), (2,)).keeps_splats([splat], parameters) == (not any(one))
-    assert Pad((1,), (2,)).keeps_splats([different], parameters) == (not any(other))
+    assert Concat(0).keeps_splats([splat, same], None)
+    assert not Concat(0).keeps_splats([splat, different], None)
+    pad = PadWith((1,), (2,), (0,), Stored(splat.value))
+    assert pad.keeps_splats([same], None)
+    assert not pad.keeps_splats([different], None)
 
 
 def test_bits_beyond_the_width_of_a_float():
