@@ -215,7 +215,7 @@ class LocatingParser(Parser):
     @override
     def _get_op_by_name(self, name: str) -> type[Operation]:
         op_type = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
-        is_custom = not self._names[-1].content.startswith('"')
+        is_custom = not self._names[-1].text.startswith('"')
         if op_type is None or (
             issubclass(op_type, UnregisteredOp) and (is_custom or self._is_own(name))
         ):

@@ -6,4 +6,4 @@
 // CHECK: passes, run in the order given
 // CHECK:   --canonicalize {{ *}}Applies all canonicalization patterns.
 // CHECK:   --fold-quant-shapes {{ *[A-Z].*}}
-// VERSION: qdialect-opt {{.*}} (xDSL 0.74{{.*}}, MLIR 22 quant dialect)
+// VERSION: qdialect-opt {{.*}} (xDSL 0.7{{[34].*}}, MLIR 22 quant dialect)
