@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from typing_extensions import override
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue, TypedAttribute
 from xdsl.printer import Printer
 
 
@@ -16,10 +16,9 @@ class MLIRPrinter(Printer):
     xDSL's printer, but for the elements of dense attributes.
 
     Their text is MLIR's, byte for byte: `mlir-opt` reads it as the same elements, down to
-    the payload of a NaN and the sign of a zero. A declaration whose
-    arguments or results have attributes is in generic form, since xDSL's custom form of it
-    has no room for them. The attributes of an op are in the order of their names, as in
-    MLIR: some ops have properties among them.
+    the payload of a NaN and the sign of a zero. An operation is in generic form where the
+    custom form of xDSL or of a plug-in has no room for all of it. The attributes of an op
+    are in the order of their names, as in MLIR: some ops have properties among them.
     """
 
     @property
@@ -30,8 +29,7 @@ class MLIRPrinter(Printer):
     @override
     def print_op(self, op: Operation) -> None:
         is_generic = self.print_generic_format
-        if op.name == "func.func" and not op.regions[0].blocks:
-            self.print_generic_format |= bool(op.properties.keys() & {"arg_attrs", "res_attrs"})
+        self.print_generic_format |= _does_not_fit_custom_form(op)
         super().print_op(op)
         self.print_generic_format = is_generic
 
@@ -61,3 +59,16 @@ class MLIRPrinter(Printer):
         print_dense(self, elements_of(dense), type)
         self.print_string(" : ")
         super().print_attribute(dense.get_type())
+
+
+def _does_not_fit_custom_form(op: Operation) -> bool:
+    match op.name:
+        case "func.func":
+            is_declaration = not op.regions[0].blocks
+            return is_declaration and bool(op.properties.keys() & {"arg_attrs", "res_attrs"})
+        case "stablehlo.constant":
+            # xdsl-jax writes one type, that of the value, and takes it for the result's.
+            value = op.properties.get("value")
+            return isinstance(value, TypedAttribute) and (value.get_type(),) != op.result_types
+        case _:
+            return False
