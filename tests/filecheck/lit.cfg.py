@@ -1,3 +1,4 @@
+import importlib.util
 import os
 import shutil
 import sys
@@ -23,3 +24,5 @@ config.environment["PATH"] = os.pathsep.join(
 for tool in ("mlir-opt-22", "iree-opt"):
     if shutil.which(tool, path=config.environment["PATH"]):
         config.available_features.add(tool)
+if importlib.util.find_spec("xdsl_jax"):
+    config.available_features.add("xdsl-jax")
