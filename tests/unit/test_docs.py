@@ -17,6 +17,7 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,10 @@ HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 CHECKED_COMMANDS = {"make", "pip", "pytest", "python", "source", "uv"}
 """What installs, or works on the repository: not run, but what it names must exist."""
 
-PIP_OPTIONS = {"-e"}
+PIP_OPTIONS = {"-e", "--no-deps"}
+
+TOOLS_OF_OTHERS = {"iree-opt", "mlir-opt-22"}
+"""What is run where it is installed."""
 
 OPTIONS_OF_OTHERS = {"--import-mode=importlib"}
 
@@ -142,12 +146,17 @@ class PageRunner:
                 self._write(name, block.text)
             case "sh", ("fails",) | ():
                 self._run_commands(block)
+            case "sh", ("xdsl-jax",):
+                if find_spec("xdsl_jax"):
+                    self._run_commands(block)
             case "output", ():
                 assert self.printed is not None, f"{block.place}: of what?"
                 assert_same_text(block.text, self.printed, block.place)
                 self.printed = None
             case "text", ():
                 pass
+            case "text", (name,):
+                self._write(name, block.text)
             case _:
                 pytest.fail(f"{block.place}: what is {block.kind} {block.arguments}?")
 
@@ -192,11 +201,11 @@ class PageRunner:
             words = shlex.split(command)
             if words[0] in CHECKED_COMMANDS or any("tests/" in word for word in words):
                 check_command(words, block.place)
-            elif "mlir-opt-22" not in words or shutil.which("mlir-opt-22"):
+            elif all(map(shutil.which, TOOLS_OF_OTHERS.intersection(words))):
                 done = self._run_command(command)
                 self.printed = done.stdout
                 failed = done.returncode != 0
-                assert failed == bool(block.arguments), f"{block.place}: {done.stdout}"
+                assert failed == ("fails" in block.arguments), f"{block.place}: {done.stdout}"
 
     def _run_command(self, command: str) -> subprocess.CompletedProcess[str]:
         paths = [str(self.installed), str(Path(sys.executable).parent), os.environ["PATH"]]
