@@ -587,8 +587,8 @@ def _erase_unused(ops: dict[Operation, None]) -> None:
     pending = list(ops)
     while pending:
         op = pending.pop()
-        is_constant = elements_attribute_of(op) is not None
-        is_unused = all(result.first_use is None for result in op.results)
-        if op.parent is not None and is_unused and (is_constant or is_trivially_dead(op)):
+        is_unused = op.parent is not None and all(r.first_use is None for r in op.results)
+        is_pure = elements_attribute_of(op) is not None or model_of(op) is not None
+        if is_unused and (is_pure or is_trivially_dead(op)):
             pending += [o.owner for o in op.operands if isinstance(o.owner, Operation)]
             Rewriter.erase_op(op)

@@ -220,6 +220,10 @@ class LocatingParser(Parser):
             issubclass(op_type, UnregisteredOp) and (is_custom or self._is_own(name))
         ):
             self._refuse_operation(name, is_custom)
+        if is_custom and op_type.dialect_name() == "linalg":
+            from qdialect.tools.linalg_syntax import SYNTAX
+
+            return SYNTAX.get(op_type, op_type)
         return op_type
 
     def _refuse_operation(self, name: str, is_custom: bool) -> NoReturn:
