@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
     from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
     from qdialect.passes.inline import InlinePass
+    from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
     from qdialect.passes.verify_quant_shapes import VerifyQuantShapesPass
 
 __all__ = [
     "FoldConstantShapesPass",
     "FoldQuantShapesPass",
     "InlinePass",
+    "LowerQuantShapesPass",
     "VerifyQuantShapesPass",
 ]
 
@@ -25,6 +27,7 @@ _MODULES = {
     "FoldConstantShapesPass": "fold_constant_shapes",
     "FoldQuantShapesPass": "fold_quant_shapes",
     "InlinePass": "inline",
+    "LowerQuantShapesPass": "lower_quant_shapes",
     "VerifyQuantShapesPass": "verify_quant_shapes",
 }
 

@@ -137,6 +137,24 @@ def element_bytes(values: Values, type: AnyDenseElement, *, repeat_splats: bool 
     return data * (count if repeat_splats and count <= MAX_REPEATED_ELEMENTS else min(count, 1))
 
 
+def signless_elements(
+    attribute: DenseIntOrFPElementsAttr[IntegerType],
+) -> DenseIntOrFPElementsAttr[IntegerType]:
+    """
+    The same bits as signless integers, for a constant that does not know splats.
+
+    Shares the bytes of `attribute`, but where unsigned elements do not fill them, and where
+    a splat is one element: see `element_bytes`.
+    """
+    type, shape, data = attribute.get_element_type(), attribute.get_shape(), attribute.data
+    signless = IntegerType(type.bitwidth)
+    size = element_dtype(signless).itemsize
+    if type.bitwidth < 8 * size or len(data.data) < size * math.prod(shape):
+        same_bytes = DenseIntOrFPElementsAttr(TensorType(signless, shape), data)
+        data = BytesAttr(element_bytes(elements_of(same_bytes), signless, repeat_splats=True))
+    return DenseIntOrFPElementsAttr(TensorType(signless, shape), data)
+
+
 def repeats(data: bytes, size: int) -> bool:
     """Whether `data` is its first `size` bytes, again and again."""
     return data.startswith(memoryview(data)[size:])

@@ -44,6 +44,11 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
         return InlinePass
 
+    def get_lower_quant_shapes() -> type[ModulePass]:
+        from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
+
+        return LowerQuantShapesPass
+
     def get_verify_quant_shapes() -> type[ModulePass]:
         from qdialect.passes.verify_quant_shapes import VerifyQuantShapesPass
 
@@ -53,6 +58,7 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         "fold-constant-shapes": get_fold_constant_shapes,
         "fold-quant-shapes": get_fold_quant_shapes,
         "inline": get_inline,
+        "lower-quant-shapes": get_lower_quant_shapes,
         "verify-quant-shapes": get_verify_quant_shapes,
     }
 

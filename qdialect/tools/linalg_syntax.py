@@ -29,7 +29,7 @@ def _parse(parser: Parser, op_type: type[Operation], numbers: str) -> Operation:
     block.add_op(YieldOp(block.args[0]))
     return op_type.create(
         operands=operands,
-        result_types=[type for type in types[1:] if isinstance(type, TensorType)],
+        result_types=types[1:] if isinstance(types[1], TensorType) else [],
         properties={numbers: DenseArrayBase.from_list(i64, values)},
         attributes=attributes,
         regions=[Region(block)],

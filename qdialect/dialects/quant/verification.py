@@ -145,7 +145,7 @@ def _assume_lengths(
     from others. An axis that is not cut may have any: what its elements read is the same.
     None if there is nothing to decide by.
     """
-    shapes = [_with_lengths_of_slots(tensor) for tensor in tensors]
+    shapes = [with_lengths_of_slots(tensor) for tensor in tensors]
     if not _fit(movement_to, shapes):
         return None
     coupled = movement_to(shapes[-1]).coupled_axes
@@ -164,7 +164,8 @@ def _assume_lengths(
     return shapes
 
 
-def _with_lengths_of_slots(tensor: QuantizedTensor) -> Shape:
+def with_lengths_of_slots(tensor: QuantizedTensor) -> Shape:
+    """The shape of `tensor`, with the dynamic lengths that its slots tell."""
     type, shape = tensor.element_type, list(tensor.get_shape())
     slots, blocks = type.scales.shape, type.block_sizes
     for at, axis in enumerate(type.quantized_dimensions):
