@@ -78,9 +78,9 @@ class QuantShapesLowering:
     def _move(self, op: ShapeOp, builder: StorageBuilder) -> SSAValue:
         result, movement = uniform_tensor(op.result.type), op.movement
         shape = result.get_shape()
+        operands = [self._storage_of(operand) for operand in op.operands]
         if 0 in shape and DYNAMIC not in shape:
             return builder.empty(shape, storage_tensor(result).element_type)
-        operands = [self._storage_of(operand) for operand in op.operands]
         if movement.is_identity(*(uniform_tensor(v.type).get_shape() for v in op.operands)):
             moved = operands[0]
         else:

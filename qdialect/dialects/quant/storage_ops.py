@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
-from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     ArrayAttr,
@@ -23,6 +23,8 @@ from xdsl.dialects.builtin import (
     TensorType,
     i64,
 )
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.dialects.linalg.ops import GenericOp, IndexOp, TransposeOp, YieldOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -182,14 +184,14 @@ class StorageBuilder:
         type = _type_of(init)
         block = Block(arg_types=[type.element_type] * (len(inputs) + 1))
         inner = StorageBuilder(InsertPoint.at_end(block), self._location)
-        inner.insert(linalg.YieldOp(element(inner, block.args)))
+        inner.insert(YieldOp(element(inner, block.args)))
         rank = type.get_num_dims()
-        op = linalg.GenericOp(
+        op = GenericOp(
             inputs,
             [init],
             Region(block),
             [AffineMapAttr(map) for map in (*maps, AffineMap.identity(rank))],
-            [linalg.IteratorTypeAttr.parallel()] * rank,
+            [IteratorTypeAttr.parallel()] * rank,
             [type],
         )
         return self.insert(op).results[0]
@@ -215,7 +217,7 @@ class StorageBuilder:
 
     def loop_index(self, axis: int) -> SSAValue:
         """Where the loop over `axis` is, in the body of `generic`."""
-        return self.insert(linalg.IndexOp(axis)).result
+        return self.insert(IndexOp(axis)).result
 
 
 def _shape_of(lengths: Sequence[Length]) -> Shape:
@@ -242,7 +244,7 @@ def _transpose(
         [lengths[axis] for axis in movement.permutation], _type_of(operand).element_type
     )
     permutation = DenseArrayBase.from_list(i64, movement.permutation)
-    return builder.insert(linalg.TransposeOp(operand, init, permutation)).res[0]
+    return builder.insert(TransposeOp(operand, init, permutation)).res[0]
 
 
 def _slice(
