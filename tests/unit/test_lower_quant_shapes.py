@@ -76,6 +76,7 @@ from qdialect.movement import (
 from qdialect.parameters import QuantizationParameters, StorageFormat
 from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
 from qdialect.tools.printer import MLIRPrinter
+from qdialect.tools.registry import ToolContext
 
 OPS: dict[type[Movement], type[ShapeOp]] = {
     op.MOVEMENT: op
@@ -196,13 +197,12 @@ class Function:
         op = OPS[type(movement)].of_movement(
             movement, [of.value for of in operands], TensorType(inferred.element_type, shape)
         )
-        moved = numpy_moves(movement, *(of.integers for of in operands))
-        zero_points = numpy_moves(movement, *(of.zero_points for of in operands))
+        moved = np.array(numpy_moves(movement, *(of.integers for of in operands)))
+        zero_points = np.array(numpy_moves(movement, *(of.zero_points for of in operands)))
         if isinstance(movement, Pad):
             inside = zip(movement.low, operands[0].integers.shape, strict=True)
-            padded = zero_points.copy()
-            padded[tuple(slice(low, low + n) for low, n in inside)] = operands[0].integers
-            moved = padded
+            moved = zero_points.copy()
+            moved[tuple(slice(low, low + n) for low, n in inside)] = operands[0].integers
         return Value(self.add(op), moved, zero_points)
 
     def finish(self, name: str, results: Sequence[SSAValue]) -> FuncOp:
@@ -233,41 +233,45 @@ def random_integers(shape: Shape, storage: StorageFormat, seed: int) -> NDArray[
     return cut(values, storage)
 
 
-def evaluate(functions: Sequence[FuncOp]) -> list[tuple[Shape, list[int]]]:
-    """Shape and elements, sign-extended, of what each function returns when it is run."""
-    module = lower(ModuleOp(list(functions)))
-    assert not any(isinstance(op, StorageCastOp) for op in module.walk())
-    lines: list[str] = []
-    for number, function in enumerate(functions):
-        (type,) = cast(Sequence[TensorType[IntegerType]], function.function_type.outputs.data)
-        wide = TensorType(IntegerType(64), type.get_shape())
-        lines += [
-            f"%a{number} = func.call @{function.sym_name.data}() : () -> {type}",
-            f"%b{number} = arith.extsi %a{number} : {type} to {wide}",
-            f"%c{number} = tensor.cast %b{number} : {wide} to tensor<*xi64>",
-            f"func.call @printMemrefI64(%c{number}) : (tensor<*xi64>) -> ()",
-        ]
-    body = "\n".join(lines)
-    text = (
-        f"{text_of(module).rstrip().removesuffix('}')}\n"
-        "func.func private @printMemrefI64(tensor<*xi64>)\n"
-        f"func.func @main() {{\n{body}\nreturn\n}}\n}}\n"
-    )
-    llvm = run(["mlir-opt-22", *TO_LLVM], text)
+def run_main(text: str, calls: Sequence[str]) -> list[tuple[Shape, list[str]]]:
+    """Shape and numbers of what `calls`, the body of a main function, print."""
+    declarations = [
+        f"func.func private @printMemref{name}(tensor<*x{type}>)"
+        for name, type in (("I64", "i64"), ("F32", "f32"))
+    ]
+    main = ["func.func @main() {", *calls, "return", "}"]
+    lines = [text.rstrip().removesuffix("}"), *declarations, *main, "}"]
+    llvm = run(["mlir-opt-22", *TO_LLVM], "\n".join(lines))
     libraries = [f"--shared-libs={library}" for library in RUNNER_LIBRARIES]
-    command = ["mlir-runner-22", "--entry-point-result=void", *libraries]
-    printed = run(command, llvm).split("Unranked Memref")[1:]
-    results: list[tuple[Shape, list[int]]] = []
-    for part in printed:
+    printed = run(["mlir-runner-22", "--entry-point-result=void", *libraries], llvm)
+    results: list[tuple[Shape, list[str]]] = []
+    for part in printed.split("Unranked Memref")[1:]:
         header, _, data = part.partition("data =")
         sizes = re.search(r"sizes = \[(.*?)\]", header)
         assert sizes is not None, part
         shape = tuple(map(int, re.findall(r"\d+", sizes[1])))
         # Of an axis without positions, one is printed all the same.
-        elements = [] if 0 in shape else list(map(int, re.findall(r"-?\d+", data)))
-        results.append((shape, elements))
-    assert len(results) == len(functions)
+        results.append((shape, [] if 0 in shape else re.findall(r"[-+.\de]+", data)))
     return results
+
+
+def evaluate(functions: Sequence[FuncOp]) -> list[tuple[Shape, list[int]]]:
+    """Shape and elements, sign-extended, of what each function returns when it is run."""
+    module = lower(ModuleOp(list(functions)))
+    assert not any(isinstance(op, StorageCastOp) for op in module.walk())
+    calls: list[str] = []
+    for number, function in enumerate(functions):
+        (type,) = cast(Sequence[TensorType[IntegerType]], function.function_type.outputs.data)
+        wide = TensorType(IntegerType(64), type.get_shape())
+        calls += [
+            f"%a{number} = func.call @{function.sym_name.data}() : () -> {type}",
+            f"%b{number} = arith.extsi %a{number} : {type} to {wide}",
+            f"%c{number} = tensor.cast %b{number} : {wide} to tensor<*xi64>",
+            f"func.call @printMemrefI64(%c{number}) : (tensor<*xi64>) -> ()",
+        ]
+    results = run_main(text_of(module), calls)
+    assert len(results) == len(functions)
+    return [(shape, list(map(int, numbers))) for shape, numbers in results]
 
 
 def check_values(functions: Sequence[FuncOp], expected: Sequence[Value]) -> None:
@@ -377,6 +381,7 @@ MOVES: list[tuple[Shape, Movement]] = [
     ((3, 1, 4), Reverse((2, 0))),
     ((0, 3), Reverse((1,))),
     ((2, 3), Pad((1, 0), (0, 2))),
+    ((4, 6), Pad((0, 2), (2, 0))),
     ((), Pad((), ())),
     ((0, 2), Pad((0, 1), (0, 1))),
     ((3, 0), Reshape((0, 4))),
@@ -388,9 +393,14 @@ FORMATS = [StorageFormat(8, signed=True), StorageFormat(4, signed=False)]
 def source_parameters(
     shape: Shape, granularity: str, storage: StorageFormat
 ) -> QuantizationParameters:
-    """Different zero points: one, one per position of axis 0, or one per element."""
-    cut_axes = {"per-tensor": 0, "per-axis": 1, "sub-channel": len(shape)}[granularity]
-    counts = (*shape[:cut_axes], *(1 for _ in shape[cut_axes:]))
+    """Different zero points: one, one per position of axis 0, or one per block of every axis."""
+    match granularity:
+        case "per-tensor":
+            counts = (1,) * len(shape)
+        case "per-axis":
+            counts = (*shape[:1], *(1 for _ in shape[1:]))
+        case _:
+            counts = tuple(length if length % 2 else length // 2 for length in shape)
     ids = np.arange(math.prod(counts)).reshape(counts)
     zero_points = ids % (1 << (storage.width - 1))
     return QuantizationParameters.from_blocks(shape, (ids + 1) / 4.0, zero_points, F32, storage)
@@ -443,6 +453,68 @@ def test_random_chains_of_arguments_are_read_by_mlir(data: st.DataObject):
     assert run(print_generic, custom) == run(print_generic, generic)
     # What MLIR folds, it does without an error.
     run(["mlir-opt-22", "--canonicalize"], custom)
+
+
+@needs_mlir_runner
+@pytest.mark.parametrize(
+    ("type", "moved", "padded", "expected"),
+    [
+        ("!p", "!p", "!p", [[0, -1, 0.5, 1.5], [0, -0.5, 1, 98.5]]),
+        (
+            "!quant.uniform<u8:f32:0, {0.5:3,0.25:7}>",
+            "!quant.uniform<u8:f32:1, {0.5:3,0.25:7}>",
+            "!quant.uniform<u8:f32:0, {0.5:3,0.25:7}>",
+            [[0, -1, 0.5, 1.5], [0, -1.25, -0.5, 48.25]],
+        ),
+        (
+            "!quant.uniform<u8:f32:{0:1, 1:1}, {{0.5:3,1.0:1,2.0:2},{0.25:7,4.0:0,8.0:200}}>",
+            "!quant.uniform<u8:f32:{0:1, 1:1}, {{0.5:3,0.25:7},{1.0:1,4.0:0},{2.0:2,8.0:200}}>",
+            "!quant.uniform<u8:f32:{0:1, 1:1}, "
+            "{{0.5:3,0.5:3,1.0:1,2.0:2},{0.25:7,0.25:7,4.0:0,8.0:200}}>",
+            [[0, -1, 3, 8], [0, -1.25, 20, 0]],
+        ),
+    ],
+    ids=["per-tensor", "per-axis", "sub-channel"],
+)
+def test_casts_are_lowered_by_mlir(type: str, moved: str, padded: str, expected: list[list[float]]):
+    """The floats that MLIR's own lowering of `quant.dcast` gives in the end."""
+    text = f"""
+    !p = !quant.uniform<u8:f32, 0.5:3>
+    !t = {type}
+    !m = {moved}
+    !d = {padded}
+    func.func @f() -> tensor<2x4xf32> {{
+      %w = quant.constant dense<[[1, 4, 6], [2, 5, 200]]> : tensor<2x3x!t>
+      %m = quant.transpose %w permutation = [1, 0] : tensor<2x3x!t> to tensor<3x2x!m>
+      %b = quant.transpose %m permutation = [1, 0] : tensor<3x2x!m> to tensor<2x3x!t>
+      %d = quant.pad %b low = [0, 1] high = [0, 0] : tensor<2x3x!t> to tensor<2x4x!d>
+      %f = quant.dcast %d : tensor<2x4x!d> to tensor<2x4xf32>
+      return %f : tensor<2x4xf32>
+    }}
+    """
+    lowering = ["mlir-opt-22", "--lower-quant-ops", "--canonicalize"]
+    calls = [
+        "%a = func.call @f() : () -> tensor<2x4xf32>",
+        "%c = tensor.cast %a : tensor<2x4xf32> to tensor<*xf32>",
+        "func.call @printMemrefF32(%c) : (tensor<*xf32>) -> ()",
+    ]
+    ((shape, numbers),) = run_main(run(lowering, text_of(lower(parse(text)))), calls)
+    assert shape == (2, 4)
+    assert np.array(list(map(float, numbers))).reshape(shape).tolist() == expected
+
+
+CASES = sorted((Path(__file__).parents[1] / "filecheck/passes/lower_quant_shapes").glob("*.mlir"))
+
+
+@needs_mlir_opt
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("generic", [False, True], ids=["custom", "generic"])
+def test_text_is_read_by_mlir(path: Path, generic: bool):
+    """What `qdialect-opt` prints of the cases of the pass, each in every form."""
+    for part in path.read_text().split("// -----"):
+        if "expected-error" not in part:
+            module = Parser(ToolContext(), part).parse_module()
+            run(["mlir-opt-22"], text_of(lower(module), generic=generic))
 
 
 ALIASES = """
