@@ -7,7 +7,7 @@ from typing import Final, cast
 
 from typing_extensions import override
 from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
-from xdsl.dialects.linalg import BroadcastOp, TransposeOp, YieldOp
+from xdsl.dialects.linalg.ops import BroadcastOp, TransposeOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.parser import Parser
 
