@@ -185,13 +185,19 @@ def name_of(op: Operation) -> str:
     return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
 
 
+def find_attribute(op: Operation, name: str) -> Attribute | None:
+    """A property, or an attribute as generic text may have it, if there is one."""
+    # A zero is false.
+    return op.properties[name] if name in op.properties else op.attributes.get(name)
+
+
 def attribute_of(op: Operation, name: str) -> Attribute:
     """
     A property, or an attribute as generic text may have it.
 
     Raises NotFoldable if there is none.
     """
-    attribute = op.properties.get(name) or op.attributes.get(name)
+    attribute = find_attribute(op, name)
     if attribute is None:
         raise NotFoldable(Code.UNKNOWN_OP, f"there is no attribute '{name}'")
     return attribute

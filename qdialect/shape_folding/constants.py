@@ -34,6 +34,7 @@ from qdialect.shape_op_interface import (
     NotFoldable,
     ShapeOpModel,
     elements_attribute_of,
+    find_attribute,
     is_cast,
     name_of,
 )
@@ -78,7 +79,7 @@ class Constants:
 
     def elements(self, op: Operation, name: str) -> Elements:
         """The elements in an attribute of `op`. Raises NotFoldable."""
-        attribute = _attribute(op, name)
+        attribute = find_attribute(op, name)
         values: Elements | None = None
         try:
             if isinstance(attribute, DenseIntOrFPElementsAttr):
@@ -109,7 +110,7 @@ class Constants:
             layer = Layer.of(op.results[0].type, ())
             return Element(element.stored, layer, (*element.casts, name_of(op)))
         name = elements_attribute_of(op)
-        attribute = _attribute(op, name) if name is not None else None
+        attribute = find_attribute(op, name) if name is not None else None
         if not isinstance(attribute, IntegerAttr | FloatAttr):
             raise NotFoldable(Code.PADDING, "what is padded with is not constant")
         packable = cast(Any, attribute.type)
@@ -188,7 +189,3 @@ class ConstantOperands:
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             # Nothing has verified an op of a dialect that is not registered.
             raise NotFoldable(Code.UNKNOWN_OP, f"it is malformed: {error}") from None
-
-
-def _attribute(op: Operation, name: str) -> Attribute | None:
-    return op.properties.get(name) or op.attributes.get(name)

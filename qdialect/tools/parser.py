@@ -59,6 +59,8 @@ MAX_DIMENSION = 2**63 - 1
 _OWN_DIALECT = "quant"
 _DENSE = "dense"
 
+_LATE_LOCATION = re.compile(r"^(#[\w$.-]+)\s*=\s*(?=loc\()", re.MULTILINE)
+
 
 class _Lexer(MLIRLexer):
     # xDSL's own takes time exponential in the length of a string that is not closed.
@@ -87,6 +89,9 @@ class LocatingParser(Parser):
     _names: list[Span]
     _unnamed_arguments: list[dict[str, Attribute]]
     _is_unnamed_argument: bool
+    _late_definitions: dict[str, Position] | None
+    """Where aliases of locations are defined, once one is used before that."""
+    _late_locations: dict[str, Attribute]
 
     def __init__(self, ctx: Context, input: str | bytes, name: str = "<unknown>") -> None:
         """Raises ParseError if the first token is malformed."""
@@ -102,6 +107,8 @@ class LocatingParser(Parser):
         self._names = []
         self._unnamed_arguments = []
         self._is_unnamed_argument = False
+        self._late_definitions = None
+        self._late_locations = {}
 
     # Modules
 
@@ -359,7 +366,27 @@ class LocatingParser(Parser):
         known = self.attribute_aliases.get(alias)
         if known is not None and not self.lexer.input.content.endswith(alias, 0, self.pos):
             return known
+        if known is None and (location := self._location_defined_later(alias)) is not None:
+            return location
         return super()._parse_extended_type_or_attribute(attr_or_dialect_name, is_type)
+
+    def _location_defined_later(self, alias: str) -> Attribute | None:
+        """What `alias = loc(...)` says further down, where mlir-opt writes all of them."""
+        if self._late_definitions is None:
+            matches = _LATE_LOCATION.finditer(self.lexer.input.content)
+            self._late_definitions = {match[1]: match.end() for match in matches}
+        position = self._late_definitions.get(alias)
+        if position is None:
+            return None
+        if alias not in self._late_locations:
+            here = self.pos
+            self._resume_from(position)
+            # It may be about itself: then it is not defined.
+            del self._late_definitions[alias]
+            self._late_locations[alias] = self.parse_attribute()
+            self._late_definitions[alias] = position
+            self._resume_from(here)
+        return self._late_locations[alias]
 
     @override
     def parse_shape_dimension(self, allow_dynamic: bool = True) -> int:
