@@ -9,7 +9,13 @@ from typing import TypeAlias, cast
 from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType, ModuleOp, Signedness
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    IntegerType,
+    ModuleOp,
+    Signedness,
+)
 from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -64,8 +70,7 @@ class QuantShapesLowering:
     def _lower(self, op: ExtensionOp) -> None:
         builder = StorageBuilder(InsertPoint.before(op), op.location)
         if isinstance(op, ConstantOp):
-            elements = signless_elements(cast(DenseIntOrFPElementsAttr[IntegerType], op.value))
-            constant = builder.insert(arith.ConstantOp(elements))
+            constant = builder.insert(arith.ConstantOp(_signless(op)))
             constant.attributes |= op.attributes
             storage = constant.result
         else:
@@ -162,6 +167,13 @@ def _extension_ops_of_operands(op: ExtensionOp) -> Iterator[ExtensionOp]:
     for operand in op.operands:
         if isinstance(operand.owner, ExtensionOp):
             yield operand.owner
+
+
+def _signless(op: ConstantOp) -> DenseIntOrFPElementsAttr[IntegerType] | DenseResourceAttr:
+    if isinstance(op.value, DenseResourceAttr):
+        type = storage_tensor(uniform_tensor(op.result.type))
+        return DenseResourceAttr(op.value.resource_handle, type)
+    return signless_elements(cast(DenseIntOrFPElementsAttr[IntegerType], op.value))
 
 
 def _check(op: ExtensionOp) -> None:

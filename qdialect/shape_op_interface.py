@@ -48,6 +48,7 @@ class Code(StrEnum):
     GROWTH = "growth"
     PADDING = "padding"
     MIXED_CONSTANTS = "mixed-constants"
+    ILLEGAL_TYPE = "illegal-type"
 
 
 class NotFoldable(Exception):

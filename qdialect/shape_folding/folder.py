@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType, UnregisteredOp
+from xdsl.dialects.builtin import ModuleOp, NoneAttr, TensorType, UnregisteredOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.transforms.dead_code_elimination import is_trivially_dead
@@ -367,6 +367,12 @@ class ShapeFolder:
         for maker in (moved.sources[0], *moved.casts):
             dialect = name_of(maker).partition(".")[0]
             finest = coarser(finest, _FINEST.get(dialect, finest))
+            if dialect == "tosa" and 0 in moved.shape:
+                raise NotFoldable(Code.ILLEGAL_TYPE, "tosa has no tensors without elements")
+            if moved.casts and _has_encoding(maker.results[0].type):
+                raise NotFoldable(
+                    Code.ILLEGAL_TYPE, f"what the encoding of '{name_of(maker)}' becomes is unknown"
+                )
         types: list[Attribute] = []
         for layer in moved.layers:
             type = layer.element_type
@@ -573,6 +579,10 @@ def _verify_meaning(layer: Layer, declared: Attribute, shape: Shape) -> None:
 
 def _shape(value: SSAValue) -> Shape:
     return cast(TensorType[Attribute], value.type).get_shape()
+
+
+def _has_encoding(type: Attribute) -> bool:
+    return isinstance(type, TensorType) and not isinstance(type.encoding, NoneAttr)
 
 
 def _makers_of_operands(op: Operation) -> Iterator[Operation]:

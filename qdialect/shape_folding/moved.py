@@ -253,12 +253,20 @@ def _with_padding(
         raise NotFoldable(Code.PADDING, "what is padded is quantized at run time")
     layer = layers[at]
     if element is not None:
+        if above and above[0] in _DEQUANTIZING_CASTS:
+            _check_dequantizes(layer, layers[at + 1], above[0])
         movement = replace(cast(PadWith, movement), padded_with=_padding_for(element, layer, above))
     elif above:
         raise NotFoldable(Code.PADDING, "there is no zero point to pad with")
     parameters = cast(QuantizationParameters, layer.parameters)
     _check_codes(movement, layer.quantized, parameters)
     return movement, parameters
+
+
+def _check_dequantizes(layer: Layer, read: Layer, cast: str) -> None:
+    """Raise NotFoldable if a cast to `read` is not to what `layer` stands for."""
+    if read.element_type != layer.quantized.expressed_type:
+        raise NotFoldable(Code.PADDING, f"'{cast}' makes '{read.element_type}' of what is padded")
 
 
 def _padding_for(element: Element, layer: Layer, casts: Sequence[str]) -> Stored | Real:

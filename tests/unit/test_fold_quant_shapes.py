@@ -20,7 +20,15 @@ from numpy.typing import NDArray
 from random_tensors import I8, cut, expanded, numpy_moves, parameters, shapes, unary_movements
 from xdsl.context import Context
 from xdsl.dialects import test
-from xdsl.dialects.builtin import Builtin, IntegerType, ModuleOp, StringAttr, TensorType, f32
+from xdsl.dialects.builtin import (
+    Builtin,
+    DenseIntOrFPElementsAttr,
+    IntegerType,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    f32,
+)
 from xdsl.dialects.test import Test
 from xdsl.ir import Operation, SSAValue
 from xdsl.parser import Parser
@@ -347,6 +355,7 @@ def test_splats_of_any_size_take_no_memory():
         """
     )
     (folded,) = (op for op in module.walk() if isinstance(op, ConstantOp))
+    assert isinstance(folded.value, DenseIntOrFPElementsAttr)
     assert len(folded.value.data.data) == 1
     assert folded.values == Splat(np.int8(0), (8589934592,))
 

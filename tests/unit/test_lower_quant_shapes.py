@@ -27,6 +27,7 @@ from xdsl.dialects import arith, tensor
 from xdsl.dialects.arith import Arith
 from xdsl.dialects.builtin import (
     Builtin,
+    DenseIntOrFPElementsAttr,
     IntegerType,
     ModuleOp,
     StringAttr,
@@ -540,6 +541,7 @@ def constants_in(module: ModuleOp) -> list[DenseElementsAttr]:
 def test_elements_are_not_copied(type: str):
     module = parse(f'{ALIASES} %w = quant.constant dense<"0x01C803"> : tensor<3x{type}>')
     (constant,) = (op for op in module.walk() if isinstance(op, ConstantOp))
+    assert isinstance(constant.value, DenseIntOrFPElementsAttr)
     data = constant.value.data.data
     (elements,) = constants_in(lower(module))
     assert elements.data.data is data

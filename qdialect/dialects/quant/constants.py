@@ -7,9 +7,11 @@ from typing import cast
 
 import numpy as np
 from typing_extensions import override
+from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
     IntegerType,
     Signedness,
     TensorType,
@@ -58,28 +60,35 @@ class ConstantOp(IRDLOperation, HasFolderInterface):
 
     `quant.constant dense<[1, 2]> : tensor<2x!quant.uniform<i8:f32, 0.5>>`. The attribute
     has element type `i8`, and `ui8` for unsigned storage. One element may stand for all.
+    `dense_resource<key>` has its elements outside of the IR.
     """
 
     name = "quant.constant"
 
-    value = prop_def(DenseIntOrFPElementsAttr)
+    value = prop_def(DenseIntOrFPElementsAttr | DenseResourceAttr)
     result = result_def()
 
     traits = traits_def(Pure(), ConstantLike())
 
     def __init__(
         self,
-        value: DenseElementsAttr | Values,
+        value: DenseElementsAttr | DenseResourceAttr | Values,
         result_type: QuantizedTensor,
     ):
         """A constant whose `value`, if an array or a splat, is of integers."""
-        if not isinstance(value, DenseIntOrFPElementsAttr):
+        if not isinstance(value, DenseIntOrFPElementsAttr | DenseResourceAttr):
             value = dense_elements(value, element_type_of(result_type.element_type))
         super().__init__(result_types=[result_type], properties={"value": value})
 
     @property
     def values(self) -> Elements:
-        """The storage integers: a read-only view, or a splat."""
+        """
+        The storage integers: a read-only view, or a splat.
+
+        Raises ValueError if they are in a resource: `ResourceBlobs` reads these.
+        """
+        if isinstance(self.value, DenseResourceAttr):
+            raise ValueError("the elements are in a resource")
         return elements_of(self.value)
 
     @override
@@ -102,7 +111,8 @@ class ConstantOp(IRDLOperation, HasFolderInterface):
                 f"'{self.value.type}'"
             )
         quantized.verify_fits(shape)
-        self._verify_range(quantized)
+        if not isinstance(self.value, DenseResourceAttr):
+            self._verify_range(quantized)
 
     def _verify_range(self, quantized: UniformQuantizedType) -> None:
         low, high = quantized.storage_type_min, quantized.storage_type_max
@@ -123,7 +133,7 @@ class ConstantOp(IRDLOperation, HasFolderInterface):
     @override
     def parse(cls, parser: Parser) -> ConstantOp:
         attributes = parser.parse_optional_attr_dict()
-        literal = DenseLiteral.parse(parser)
+        held = _parse_optional_resource(parser) or DenseLiteral.parse(parser)
         attributes |= parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         position = parser.pos
@@ -134,8 +144,12 @@ class ConstantOp(IRDLOperation, HasFolderInterface):
         if DYNAMIC_INDEX in type.get_shape():
             parser.raise_error("a constant must have a static shape", position)
         element_type = element_type_of(type.element_type)
-        values = literal.to_values(parser, element_type, type.get_shape())
-        op = cls(values, type)
+        value = (
+            DenseResourceAttr.from_params(held, TensorType(element_type, type.get_shape()))
+            if isinstance(held, str)
+            else held.to_values(parser, element_type, type.get_shape())
+        )
+        op = cls(value, type)
         op.attributes |= attributes
         return op
 
@@ -143,9 +157,25 @@ class ConstantOp(IRDLOperation, HasFolderInterface):
     def print(self, printer: Printer) -> None:
         type = cast(QuantizedTensor, self.result.type)
         printer.print_string(" ")
-        print_dense(printer, self.values, element_type_of(type.element_type))
+        if isinstance(self.value, DenseResourceAttr):
+            self.value.print_without_type(printer)
+        else:
+            print_dense(printer, self.values, element_type_of(type.element_type))
         if self.attributes:
             printer.print_string(" ")
             printer.print_attr_dict(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(type)
+
+
+def _parse_optional_resource(parser: Parser) -> str | None:
+    """The key of `dense_resource<key>`, if that is what is next."""
+    position = parser.pos
+    if parser.parse_optional_keyword("dense_resource") is None:
+        return None
+    builtin = parser.ctx.get_optional_dialect("builtin")
+    interface = builtin.get_interface(OpAsmDialectInterface) if builtin else None
+    if interface is None:
+        parser.raise_error("there is no builtin dialect that keeps resources", position)
+    with parser.in_angle_brackets():
+        return parser._parse_dialect_resource_handle("builtin", interface)  # pyright: ignore[reportPrivateUsage]
