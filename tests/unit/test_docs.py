@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -41,6 +41,8 @@ PIP_OPTIONS = {"-e", "--no-deps"}
 
 TOOLS_OF_OTHERS = {"iree-opt", "mlir-opt-22"}
 """What is run where it is installed."""
+
+DEFAULT_PASS = "--fold-quant-shapes"
 
 OPTIONS_OF_OTHERS = {"--import-mode=importlib"}
 
@@ -109,6 +111,8 @@ class PageRunner:
     folder: Path
     namespace: dict[str, Any] = field(default_factory=lambda: {"__name__": "docs"})
     before: Path | None = None
+    reading: Sequence[str] = ()
+    """The flags that `before` is read with."""
     printed: str | None = None
 
     def __post_init__(self) -> None:
@@ -119,17 +123,18 @@ class PageRunner:
     def run(self, block: Block) -> None:
         """Do what the info string says. Raises what goes wrong."""
         match block.kind, block.arguments:
-            case "mlir", ("error",):
-                file = self._write("error.mlir", block.text)
-                assert "expected-" in block.text, f"{block.place}: nothing is expected"
-                opt("--split-input-file", "--verify-diagnostics", str(file))
-            case "mlir", ("before",):
+            case "mlir", ("error", *flags):
+                self._check_diagnostics(block, flags)
+            case "mlir", ("remarks", *flags):
+                self._check_diagnostics(block, ["--remarks", *(flags or [DEFAULT_PASS])])
+            case "mlir", ("before", *flags):
                 self.before = self._write("before.mlir", block.text)
-                opt(str(self.before))
+                self.reading = flags
+                opt(*flags, str(self.before))
             case "mlir", ("after", *flags):
                 assert self.before is not None, f"{block.place}: nothing is before it"
-                after = opt(str(self._write("after.mlir", block.text)))
-                before = opt(*(flags or ["--fold-quant-shapes"]), str(self.before))
+                after = opt(*self.reading, str(self._write("after.mlir", block.text)))
+                before = opt(*self.reading, *(flags or [DEFAULT_PASS]), str(self.before))
                 assert before == after, f"{block.place}: got\n{before}"
             case "mlir", ():
                 opt(str(self._write("block.mlir", block.text)))
@@ -159,6 +164,11 @@ class PageRunner:
                 self._write(name, block.text)
             case _:
                 pytest.fail(f"{block.place}: what is {block.kind} {block.arguments}?")
+
+    def _check_diagnostics(self, block: Block, flags: Sequence[str]) -> None:
+        file = self._write("diagnostics.mlir", block.text)
+        assert "expected-" in block.text, f"{block.place}: nothing is expected"
+        opt(*flags, "--split-input-file", "--verify-diagnostics", str(file))
 
     def _install(self) -> None:
         """What pip would do: the scripts, and the metadata with the entry points."""
@@ -286,6 +296,22 @@ WRONG_PAGES = {
         "```mlir error\n// expected-error @+1 {{no}}\nfunc.func private @f()\n```\n"
     ),
     "error without a comment": "```mlir error\nfunc.func private @f()\n```\n",
+    "error that the flags do not give": (
+        "```mlir error --canonicalize\n// expected-error @+1 {{no}}\nfunc.func private @f()\n```\n"
+    ),
+    "remark that is none": (
+        "```mlir remarks\n// expected-remark @+1 {{no}}\nfunc.func private @f()\n```\n"
+    ),
+    "remark that is not expected": (
+        "```mlir remarks\n// expected-remark @+3 {{dropped}}\n"
+        "func.func @f(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<1x2xf32>) {\n"
+        '  %0 = "tensor.collapse_shape"(%x) <{reassociation = [[0]]}>\n'
+        "    : (tensor<2xf32>) -> tensor<2xf32>\n"
+        "  %1 = tensor.expand_shape %x [[0, 1]] output_shape [1, 2]\n"
+        "    : tensor<2xf32> into tensor<1x2xf32>\n"
+        "  return %0, %1 : tensor<2xf32>, tensor<1x2xf32>\n}\n```\n"
+    ),
+    "before that needs a flag": '```mlir before\n"other.op"() : () -> ()\n```\n',
     "after of nothing": "```mlir after\nfunc.func private @f()\n```\n",
     "other after": (
         "```mlir before\nfunc.func private @f()\n```\n```mlir after\nfunc.func private @g()\n```\n"
@@ -316,5 +342,19 @@ def test_what_is_right_is_accepted(tmp_path: Path) -> None:
         "```output\nbuiltin.module {\n...\n}\n```\n"
         "```sh fails\nqdialect-opt none.mlir\n```\n```output\n...none.mlir...\n```\n"
         "```text\nnothing\n```\n"
+        '```mlir before --allow-unregistered-dialect\n"other.op"() : () -> ()\n```\n'
+        '```mlir after\n"other.op"() : () -> ()\n```\n'
+        "```mlir error --verify-quant-shapes --allow-unregistered-dialect\n"
+        '%0 = "other.op"() : () -> tensor<2x2x!quant.uniform<i8:f32:0, {0.5,0.25}>>\n'
+        "// expected-error @+1 {{reads slot}}\n"
+        "%1 = tosa.transpose %0 {perms = array<i32: 1, 0>}\n"
+        "  : (tensor<2x2x!quant.uniform<i8:f32:0, {0.5,0.25}>>)\n"
+        "  -> tensor<2x2x!quant.uniform<i8:f32:0, {0.5,0.25}>>\n```\n"
+        "```mlir remarks\n"
+        "func.func @f(%x: tensor<2xf32>) -> tensor<1x2xf32> {\n"
+        "  // expected-remark @+1 {{not folded: operand #0 is an argument [not-constant]}}\n"
+        "  %1 = tensor.expand_shape %x [[0, 1]] output_shape [1, 2]\n"
+        "    : tensor<2xf32> into tensor<1x2xf32>\n"
+        "  return %1 : tensor<1x2xf32>\n}\n```\n"
     )
     run_page("right.md", text, tmp_path)
