@@ -22,6 +22,17 @@ every platform writes the same files.
   1 x height x width x (channels * multiplier), with a scale for each of the last axis;
   TOSA wants height x width x channels x multiplier. The layer is the spatial filter of
   EEGNet-8,2: 64 electrodes, 8 channels, multiplier 2.
+
+Three are in the dialects that exporters write, with the shape ops on the float side:
+
+- `qdq_attention.mlir`: `arith`, `quant` casts, `tensor` and `linalg`, as a PT2E model is after
+  torch-mlir. The value projection of BERT-tiny is split into its two heads for a batched
+  matmul.
+- `stablehlo_convolution.mlir`: a filter as TensorFlow keeps it, height x width x in x out,
+  which goes to out x in x height x width and then to the matrix of an im2col. The layer
+  is the first of MobileNetV2.
+- `tosa_convolution.mlir`: the same layer in TFLite's layout, out x height x width x in. Its
+  three input channels are padded to four, and the outputs go last.
 """
 
 from __future__ import annotations
@@ -277,6 +288,92 @@ func.func @spatial_filter() -> tensor<8x2x64x1xf32> {{
 """
 
 
+def qdq_attention() -> str:
+    """A split of the quantized axis and a transpose, behind casts."""
+    draw = Draw(2)
+    weight = draw.weights(-127, 127, (128, 128))
+    outputs = slots(draw.integers(20, 900, (128,)))
+    return f"""\
+// The value projection of BERT-tiny, as a PT2E export in linalg: integers, and casts that
+// make floats of them. Each of the 128 outputs has its scale. They are split into two heads of
+// 64, and the inputs go before the outputs, for a batched matmul.
+//
+// Comes out: one arith.constant %weight : tensor<2x128x64xi8> behind the same two casts. The
+// type between them has blocks of one element on axes 0 and 2.
+!outputs = !quant.uniform<i8<-127:127>:f32:0, {outputs}>
+
+func.func @value_heads() -> tensor<2x128x64xf32> {{
+  %weight = arith.constant {{profile = "attention.self.value"}} {hexadecimal(weight)}
+    : tensor<128x128xi8>
+  %quantized = quant.scast %weight : tensor<128x128xi8> to tensor<128x128x!outputs>
+  %float = quant.dcast %quantized : tensor<128x128x!outputs> to tensor<128x128xf32>
+  %heads = tensor.expand_shape %float [[0, 1], [2]] output_shape [2, 64, 128]
+    : tensor<128x128xf32> into tensor<2x64x128xf32>
+  %init = tensor.empty() : tensor<2x128x64xf32>
+  %transposed = linalg.transpose ins(%heads : tensor<2x64x128xf32>)
+    outs(%init : tensor<2x128x64xf32>) permutation = [0, 2, 1]
+  return %transposed : tensor<2x128x64xf32>
+}}
+"""
+
+
+def stablehlo_convolution() -> str:
+    """A transpose of four axes, and a reshape that merges three."""
+    draw = Draw(224)
+    weight = draw.weights(-127, 127, (3, 3, 3, 32))
+    filters = slots(draw.integers(50, 900, (32,)))
+    return f"""\
+// The first convolution of MobileNetV2 in StableHLO, in generic form: 32 filters of 3x3 on three
+// channels, kept as height x width x in x out. The filters go first, and become the rows of
+// a matrix.
+//
+// Comes out: one stablehlo.constant %weight : tensor<32x27x...>, with its scales on axis 0.
+!filters_last = !quant.uniform<i8<-127:127>:f32:3, {filters}>
+
+func.func @filter_matrix() -> tensor<32x27xf32> {{
+  %weight = "stablehlo.constant"()
+    <{{value = {hexadecimal(weight)} : tensor<3x3x3x32xi8>}}>
+    {{profile = "Conv1"}} : () -> tensor<3x3x3x32x!filters_last>
+  %float = "stablehlo.uniform_dequantize"(%weight)
+    : (tensor<3x3x3x32x!filters_last>) -> tensor<3x3x3x32xf32>
+  %filters = "stablehlo.transpose"(%float) <{{permutation = array<i64: 3, 2, 0, 1>}}>
+    : (tensor<3x3x3x32xf32>) -> tensor<32x3x3x3xf32>
+  %matrix = "stablehlo.reshape"(%filters) : (tensor<32x3x3x3xf32>) -> tensor<32x27xf32>
+  return %matrix : tensor<32x27xf32>
+}}
+"""
+
+
+def tosa_convolution() -> str:
+    """A pad beside the quantized axis, and a transpose that moves it."""
+    draw = Draw(32)
+    weight = draw.weights(0, 255, (32, 3, 3, 3))
+    filters = slots(draw.integers(50, 900, (32,)), draw.integers(96, 160, (32,)))
+    return f"""\
+// The first convolution of MobileNetV2 in TOSA: 32 filters of 3x3 on three channels, with a
+// scale and a zero point each. The hardware wants channels in fours, and the filters last.
+//
+// Comes out: one tosa.const %weight : tensor<3x3x4x32x...>. The new channel holds the zero
+// point of each filter, which is on axis 3 now.
+!filters_first = !quant.uniform<u8:f32:0, {filters}>
+
+func.func @padded_filters() -> tensor<3x3x4x32xf32> {{
+  %weight = "tosa.const"()
+    <{{values = {hexadecimal(weight)} : tensor<32x3x3x3xui8>}}>
+    {{profile = "Conv1"}} : () -> tensor<32x3x3x3x!filters_first>
+  %float = tosa.cast %weight : (tensor<32x3x3x3x!filters_first>) -> tensor<32x3x3x3xf32>
+  %zero = "tosa.const"() <{{values = dense<0.0> : tensor<1xf32>}}> : () -> tensor<1xf32>
+  %widths = tosa.const_shape {{values = dense<[0, 0, 0, 0, 0, 0, 0, 1]> : tensor<8xindex>}}
+    : () -> !tosa.shape<8>
+  %padded = tosa.pad %float, %widths, %zero
+    : (tensor<32x3x3x3xf32>, !tosa.shape<8>, tensor<1xf32>) -> tensor<32x3x3x4xf32>
+  %transposed = tosa.transpose %padded {{perms = array<i32: 1, 2, 3, 0>}}
+    : (tensor<32x3x3x4xf32>) -> tensor<3x3x4x32xf32>
+  return %transposed : tensor<3x3x4x32xf32>
+}}
+"""
+
+
 EXAMPLES: dict[str, Callable[[], str]] = {
     "tiny.mlir": tiny,
     "pointwise_convolution.mlir": pointwise_convolution,
@@ -284,6 +381,9 @@ EXAMPLES: dict[str, Callable[[], str]] = {
     "fused_qkv.mlir": fused_qkv,
     "tensor_parallel.mlir": tensor_parallel,
     "depthwise_convolution.mlir": depthwise_convolution,
+    "qdq_attention.mlir": qdq_attention,
+    "stablehlo_convolution.mlir": stablehlo_convolution,
+    "tosa_convolution.mlir": tosa_convolution,
 }
 
 
