@@ -12,7 +12,7 @@ from xdsl.passes import ModulePass
 from qdialect.dialects.quant.slots import Granularity
 from qdialect.fold_report import FoldReportListener
 from qdialect.shape_folding.folder import fold_shapes
-from qdialect.shape_folding.policy import DEFAULT_MAX_GROWTH, FoldPolicy, GranularityName
+from qdialect.shape_folding.policy import DEFAULT_MAX_GROWTH, FoldPolicy
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class FoldQuantShapesPass(ModulePass):
 
     name = "fold-quant-shapes"
 
-    granularity: GranularityName = "sub-channel"
-    """The finest type that a folded constant may have."""
+    granularity: str = Granularity.SUB_CHANNEL.value
+    """The finest type that a folded constant may have: the value of a `Granularity`."""
 
     max_parameter_growth: int | None = None
     """How many scales a folded constant may have more than those that it is made of."""
@@ -46,6 +46,11 @@ class FoldQuantShapesPass(ModulePass):
     @property
     def policy(self) -> FoldPolicy:
         """The options, as the engine takes them. Raises ValueError."""
+        names = [granularity.value for granularity in Granularity]
+        if self.granularity not in names:
+            raise ValueError(
+                f"granularity must be one of {', '.join(names)}, but is '{self.granularity}'"
+            )
         return FoldPolicy(Granularity(self.granularity), self.max_parameter_growth, self.max_growth)
 
     @override

@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from qdialect.movement import (
         BroadcastInDim,
+        Chain,
         Concat,
+        InsertSlice,
         Movement,
         MovementError,
         Pad,
+        PadWith,
         Reshape,
         Reverse,
         Slice,
@@ -29,10 +32,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BroadcastInDim",
+    "Chain",
     "Concat",
+    "InsertSlice",
     "Movement",
     "MovementError",
     "Pad",
+    "PadWith",
     "QuantizationParameters",
     "Reshape",
     "Reverse",

@@ -43,6 +43,7 @@ class Code(StrEnum):
     DYNAMIC_SHAPE = "dynamic-shape"
     UNKNOWN_OP = "unknown-op"
     STALE_TYPE = "stale-type"
+    QUANTIZED = "quantized"
     GRANULARITY = "granularity"
     PARAMETER_GROWTH = "parameter-growth"
     GROWTH = "growth"

@@ -64,14 +64,16 @@ def fold_shapes(
 
 def fold_shape_op(op: ShapeOp, sources: Sequence[Operation]) -> Operation | None:
     """The constant that `op` makes of `sources`, its operands, if the defaults allow it."""
-    policy, constants = FoldPolicy(), Constants(ResourceBlobs(None))
+    constants = Constants(ResourceBlobs(None))
     try:
         operands = [constants.read(source) for source in sources]
         known = [operand for operand in operands if operand is not None]
         static_shape_of(op.result)
         declared = _verified_type(op)
-        moved = move(op.movement, known, policy.max_growth, declared=declared)
+        moved = move(op.movement, known, declared=declared)
     except NotFoldable:
+        return None
+    if moved.nbytes - sum(operand.nbytes for operand in known) > FoldPolicy().max_growth:
         return None
     (constant,) = constants.write(replace(moved, sources=tuple(sources)), [op.result.type])
     hint = constant.results[0].name_hint
@@ -229,12 +231,12 @@ class ShapeFolder:
     def _move(self, op: Operation, movements: Movements) -> MovedConstant:
         constants = [self._known(operand, op) for operand in movements.operands]
         if not all(map(self._may_fold, constants)):
-            raise NotFoldable(Code.NOT_CONSTANT, "an operand is quantized")
+            raise NotFoldable(Code.QUANTIZED, "an operand is quantized")
         shape = static_shape_of(op.results[0])
         padding = None if movements.padding is None else self._element(movements.padding, op)
         moved, declared = constants, _verified_type(op) if len(constants[0].layers) == 1 else None
         for movement in movements.movements:
-            moved = [move(movement, moved, self._policy.max_growth, padding, declared)]
+            moved = [move(movement, moved, padding, declared)]
         (result,) = moved
         if result.shape != shape:
             raise NotFoldable(
@@ -245,7 +247,9 @@ class ShapeFolder:
         if len(constants) == 1 and constants[0].origins is None:
             return result
         sources, origins = self._move_origins(movements, constants)
-        return replace(result, sources=sources, origins=origins)
+        # What is written is of the kind of the first source, and so is what is behind it.
+        first = next((c for c in constants if sources[0] in c.sources), constants[0])
+        return replace(result, sources=sources, origins=origins, casts=first.casts)
 
     def _known(self, value: SSAValue, user: Operation) -> MovedConstant:
         """What a value holds. Raises NotFoldable if that is not known."""
@@ -476,10 +480,12 @@ class ShapeFolder:
                 continue
             if op in ends:
                 report.records.append(self._folded(op, ends[op]))
-            elif op.results and op.results[0] in self._equal:
+            elif (
+                (op.results and op.results[0] in self._equal)
+                or not plan.is_left(op)
+                or _is_dead(op, plan)
+            ):
                 report.records.append(self._dropped(op))
-            elif not plan.is_left(op):
-                continue
             elif (refusal := plan.refusals.get(op) or self._refusals.get(op)) is not None:
                 report.records.append(
                     FoldRecord(
@@ -519,8 +525,15 @@ class ShapeFolder:
         )
 
     def _dropped(self, op: Operation) -> FoldRecord:
-        stands = self._final(op.results[0])
-        return FoldRecord(Outcome.DROPPED, op, name_of(op), stands=stands, values=ValueSet.SAME)
+        result = op.results[0]
+        stands = self._final(result)
+        return FoldRecord(
+            Outcome.DROPPED,
+            op,
+            name_of(op),
+            stands=None if stands is result else stands,
+            values=ValueSet.SAME,
+        )
 
     def _count(self, plan: _Plan, report: FoldReport) -> None:
         written = [self._moved[op] for op in self._written]
@@ -575,6 +588,13 @@ def _verify_meaning(layer: Layer, declared: Attribute, shape: Shape) -> None:
         verify_same_slots(layer.parameters, read.parameters)
     except VerifyException as error:
         raise NotFoldable(Code.STALE_TYPE, str(error)) from None
+
+
+def _is_dead(op: Operation, plan: _Plan) -> bool:
+    """Whether only what is gone uses the result of an op that is left."""
+    return any(
+        result.first_use is not None and not plan.is_needed(result) for result in op.results[:1]
+    )
 
 
 def _shape(value: SSAValue) -> Shape:

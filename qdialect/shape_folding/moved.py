@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType
@@ -37,6 +37,9 @@ from qdialect.parameters import QuantizationParameters
 from qdialect.shape_folding.origins import Origins
 from qdialect.shape_op_interface import Code, NotFoldable, name_of
 from qdialect.slot_map import TooManySlotsError
+
+MAX_MOVED_GROWTH: Final = 1 << 30
+"""How many bytes elements may take more than before, on the way to what is written: 1 GiB."""
 
 _STORAGE_CAST = "quant.scast"
 _DEQUANTIZING_CASTS = ("quant.dcast", "stablehlo.uniform_dequantize", "tosa.cast")
@@ -170,7 +173,6 @@ class Element:
 def move(
     movement: Movement,
     operands: Sequence[MovedConstant],
-    max_growth: int,
     padding: Element | None = None,
     declared: Layer | None = None,
 ) -> MovedConstant:
@@ -181,7 +183,7 @@ def move(
     layer are known to read afterwards.
 
     Raises NotFoldable if the operands cannot be joined, there is no such movement, or the
-    elements take more than `max_growth` bytes more than those of the operands.
+    elements take more than `MAX_MOVED_GROWTH` bytes more than those of the operands.
     """
     first = operands[0]
     for other in operands[1:]:
@@ -201,7 +203,7 @@ def move(
     read: QuantizationParameters | None = None
     if isinstance(movement, Pad):
         movement, read = _with_padding(movement, first, layers, padding)
-    values = _move_values(movement, [o.values for o in operands], shape, read, max_growth)
+    values = _move_values(movement, [o.values for o in operands], shape, read)
     value_set = movement.values
     for operand in operands:
         value_set = operand.value_set.then(value_set)
@@ -310,15 +312,16 @@ def _move_values(
     operands: Sequence[Values],
     shape: Shape,
     parameters: QuantizationParameters | None,
-    max_growth: int,
 ) -> Values:
     splats = [values for values in operands if isinstance(values, Splat)]
     if len(splats) == len(operands) and movement.keeps_splats(splats, parameters):
         return movement(*splats)
     itemsize = _dtype(operands[0]).itemsize
     growth = math.prod(shape) * itemsize - sum(map(_nbytes, operands))
-    if growth > max_growth:
-        raise NotFoldable(Code.GROWTH, f"it would add {growth} bytes, and {max_growth} are allowed")
+    if growth > MAX_MOVED_GROWTH:
+        raise NotFoldable(
+            Code.GROWTH, f"it would take {growth} bytes more, and {MAX_MOVED_GROWTH} are allowed"
+        )
     return movement.move_views([as_view(values) for values in operands], parameters)
 
 

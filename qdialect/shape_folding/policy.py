@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.parameters import QuantizationParameters
 from qdialect.shape_op_interface import Code, NotFoldable
 from qdialect.slot_map import TooManySlotsError
-
-GranularityName = Literal["per-tensor", "per-axis", "sub-channel"]
 
 DEFAULT_MAX_GROWTH: Final = 1 << 28
 """How many bytes all folds may add: 256 MiB."""

@@ -42,7 +42,9 @@ def remarks(report: FoldReport) -> Iterator[tuple[Operation, str]]:
 
 def _constant_text(record: FoldRecord) -> str:
     names = [f"%{source.name_hint}" for source in record.sources if source.name_hint]
-    return f"the constant {', '.join(names)}".rstrip() if names else "its constant"
+    if len(record.sources) == 1:
+        return f"constant {names[0]}" if names else "its constant"
+    return f"one constant, of {', '.join(names)}" if names else "one constant"
 
 
 def statistics(reports: Iterable[FoldReport]) -> str:
