@@ -76,8 +76,12 @@ class Output:
 
     stream: TextIO
 
+    is_good: bool
+    """Whether what was written is what was asked for."""
+
     def __init__(self, path: str) -> None:
         """Raises ToolError if the file cannot be written."""
+        self.is_good = False
         self._path = path
         self._temporary: str | None = None
         try:

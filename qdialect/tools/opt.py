@@ -13,8 +13,8 @@ import re
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
@@ -241,13 +241,29 @@ def process(options: Options) -> bool:
     if source is None:
         return False
     run = _Run(options, printer, passes, target)
-    output = Output(options.output_file)
-    is_good = False
+    with _kept_if_good(options.output_file) as output:
+        if options.fold_report is None:
+            output.is_good = run.process(source, output.stream)
+        else:
+            with _kept_if_good(options.fold_report) as report:
+                output.is_good = report.is_good = run.process(source, output.stream)
+                report.stream.write(run.report_text)
+    if options.fold_stats:
+        run.print_statistics()
+    return output.is_good
+
+
+@contextmanager
+def _kept_if_good(path: str) -> Generator[Output]:
+    """An output that is written if it is good at the end. Raises ToolError and OSError."""
+    output = Output(path)
     try:
-        is_good = run.process(source, output.stream)
+        yield output
+    except BaseException:
+        output.is_good = False
+        raise
     finally:
-        output.close(keep=is_good)
-    return is_good and run.report()
+        output.close(keep=output.is_good)
 
 
 @dataclass
@@ -291,25 +307,16 @@ class _Run:
             compilation.report_folds(self.report_file)
         return has_run if verifier is None else verifier.finish()
 
-    def report(self) -> bool:
-        """
-        Write what was asked for about the folds.
+    @property
+    def report_text(self) -> str:
+        """The file of `--fold-report`."""
+        return "" if self.report_file is None else self.report_file.text
 
-        Raises ToolError if a file cannot be written.
-        """
-        if self.options.fold_stats:
-            from qdialect.tools.fold_reports import statistics
+    def print_statistics(self) -> None:
+        """Print the table of `--fold-stats`."""
+        from qdialect.tools.fold_reports import statistics
 
-            sys.stderr.write(statistics(self.fold_reports))
-        if self.options.fold_report is not None and self.report_file is not None:
-            file = Output(self.options.fold_report)
-            is_written = False
-            try:
-                file.stream.write(self.report_file.text)
-                is_written = True
-            finally:
-                file.close(keep=is_written)
-        return True
+        sys.stderr.write(statistics(self.fold_reports))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import random
+import re
 import stat
 import subprocess
 import sys
@@ -510,3 +512,85 @@ def test_mutated_text_is_processed_or_refused(
         assert (
             status == 0 or not out or {"--split-input-file", "--verify-diagnostics"} & {*arguments}
         )
+
+
+# What is told of folds
+
+
+TRANSPOSED = """
+func.func @f() -> tensor<2x1xi8> {
+  %w = arith.constant dense<[[1, 2]]> : tensor<1x2xi8>
+  %e = tensor.empty() : tensor<2x1xi8>
+  %t = linalg.transpose ins(%w : tensor<1x2xi8>) outs(%e : tensor<2x1xi8>) permutation = [1, 0]
+  return %t : tensor<2x1xi8>
+}
+"""
+TWICE = f"{TRANSPOSED}\n// -----\n{TRANSPOSED}"
+
+
+def test_fold_report(feed: Callable[[str], None], tmp_path: Path, capsys: Capture) -> None:
+    feed(TWICE)
+    report = tmp_path / "report.json"
+    assert main(["--fold-quant-shapes", f"--fold-report={report}", "--split-input-file"]) == 0
+    first, second = json.loads(report.read_text())["records"]
+    assert first == {
+        "outcome": "folded",
+        "op": "linalg.transpose",
+        "location": "<stdin>:5:8",
+        "result": "%t",
+        "sources": ["%w"],
+        "constant": "%w",
+        "stands": "%w",
+        "range": "same",
+    }
+    assert second["location"] == "<stdin>:14:8"
+
+
+def test_fold_report_is_whole_or_not_there(feed: Callable[[str], None], tmp_path: Path) -> None:
+    report, output = tmp_path / "report.json", tmp_path / "out.mlir"
+    report.write_text("old")
+    feed(TRANSPOSED.replace("return %t", "return %x"))
+    assert main(["--fold-quant-shapes", f"--fold-report={report}", "-o", str(output)]) == 1
+    assert report.read_text() == "old"
+    assert not output.exists()
+
+
+def test_fold_report_that_cannot_be_written(
+    feed: Callable[[str], None], tmp_path: Path, capsys: Capture
+) -> None:
+    output = tmp_path / "out.mlir"
+    feed(TRANSPOSED)
+    assert main(["--fold-quant-shapes", f"--fold-report={tmp_path}/no/x", "-o", str(output)]) == 1
+    assert "cannot open output file" in capsys.readouterr().err
+    assert not output.exists()
+
+
+def test_fold_statistics_of_several_modules(feed: Callable[[str], None], capsys: Capture) -> None:
+    feed(TWICE)
+    assert main(["--fold-quant-shapes", "--fold-stats", "--split-input-file"]) == 0
+    table = dict(re.findall(r"^(\w[\w ]*\w)  +(\d+)$", capsys.readouterr().err, re.MULTILINE))
+    assert table == {
+        "constants folded": "2",
+        "shape ops removed": "2",
+        "bytes before": "4",
+        "bytes after": "4",
+        "refused": "0",
+    }
+
+
+def test_lies_are_errors_where_they_are(feed: Callable[[str], None], capsys: Capture) -> None:
+    feed(
+        """!a = !quant.uniform<i8:f32:0, {0.5,0.25}>
+func.func @f(%x: tensor<2x2x!a>) {
+  %0 = tosa.reverse %x {axis = 1 : i32} : (tensor<2x2x!a>) -> tensor<2x2x!a>
+  %1 = tosa.reverse %x {axis = 0 : i32} : (tensor<2x2x!a>) -> tensor<2x2x!a>
+  %2 = tosa.identity %x : (tensor<2x2x!a>) -> tensor<2x2x!quant.uniform<i8:f32, 0.5>>
+  return
+}
+"""
+    )
+    assert main(["--verify-quant-shapes"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    places = [line.split(" error:")[0] for line in err.splitlines() if " error:" in line]
+    assert places == ["<stdin>:4:8:", "<stdin>:5:8:"]
