@@ -1,14 +1,18 @@
 """What is printed is read by MLIR's own tool as the same module."""
 
 import io
+import re
+import shlex
 import shutil
 import subprocess
+from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from qdialect.tools.files import SPLIT_MARKER
 from qdialect.tools.opt import main
 
 pytestmark = pytest.mark.skipif(
@@ -16,6 +20,9 @@ pytestmark = pytest.mark.skipif(
 )
 
 ROOT = Path(__file__).parents[2]
+TOLD = ("--remarks", "--verify-diagnostics", "--print-op-generic")
+"""Flags that say what is told of a module, and how it is written."""
+
 EXAMPLES = sorted((ROOT / "examples").glob("*.mlir"))
 
 
@@ -52,6 +59,37 @@ def assert_same_in_mlir(path: Path, tmp_path: Path, *flags: str) -> None:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_folded_examples(path: Path, tmp_path: Path):
     assert_same_in_mlir(path, tmp_path, "--fold-quant-shapes")
+
+
+def pass_tests() -> Iterator[tuple[Path, tuple[str, ...]]]:
+    """The lit tests of passes whose modules are valid, and the flags that these are run with."""
+    for path in sorted((ROOT / "tests" / "filecheck" / "passes").rglob("*.mlir")):
+        text = path.read_text()
+        flags = re.search(r"RUN: qdialect-opt %s ([^|\n]*)", text)
+        assert flags is not None, path
+        if "expected-error" not in text:
+            yield path, tuple(shlex.split(flags[1]))
+
+
+@pytest.mark.parametrize(
+    ("path", "flags"), pass_tests(), ids=lambda value: getattr(value, "stem", None)
+)
+def test_output_of_passes(path: Path, flags: tuple[str, ...]):
+    """
+    What comes out of a pass is a valid module of MLIR, or of StableHLO.
+
+    Ops that only qdialect has are lowered to upstream's first.
+    """
+    lowered = (*flags, "--lower-quant-shapes", "--split-input-file")
+    text = qdialect_opt(path, *(flag for flag in lowered if flag not in TOLD))
+    assert "quant.constant" not in text
+    for module in text.split(SPLIT_MARKER):
+        tool = "iree-opt" if '"stablehlo.' in module else "mlir-opt-22"
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not on PATH")
+        command = [tool, "--allow-unregistered-dialect"]
+        run = subprocess.run(command, input=module, capture_output=True, text=True)
+        assert run.returncode == 0, run.stderr
 
 
 @pytest.mark.parametrize("storage", [f"{sign}{width}" for width in range(1, 33) for sign in "iu"])
