@@ -231,6 +231,7 @@ class Reshape(Movement):
 
     def result_shape(self, *operands: Shape) -> Shape:
         (operand,) = operands
+        _check_lengths(self.shape)
         if DYNAMIC in operand or DYNAMIC in self.shape:
             return self.shape
         if math.prod(operand) != math.prod(self.shape):
@@ -389,6 +390,7 @@ class BroadcastInDim(Movement):
 
     def result_shape(self, *operands: Shape) -> Shape:
         (operand,) = operands
+        _check_lengths(self.shape)
         if len(self.dims) != len(operand):
             raise MovementError(f"{len(self.dims)} dims do not fit {len(operand)} axes")
         if len(set(self.dims)) != len(self.dims) or not set(self.dims) <= set(
@@ -554,9 +556,7 @@ class Pad(Movement):
         widths = tuple(zip(self.low, self.high, strict=True))
         for axis, gap in enumerate(self.gaps):
             if gap and operand.shape[axis] > 1:
-                # What is between two positions reads the slot of the one before.
-                length = (operand.shape[axis] - 1) * (gap + 1) + 1
-                operand = operand.take(np.arange(length, dtype=np.int64) // (gap + 1), axis=axis)
+                operand = _repeated(operand, axis, gap)
         if not any(self.low) and not any(self.high):
             return operand
         return cast(MovableT, np.pad(operand, widths, mode="edge"))  # pyright: ignore[reportCallIssue, reportArgumentType]
@@ -789,6 +789,24 @@ class Chain(Movement):
 
     def coupled_axes(self, rank: int) -> Sequence[int]:
         return range(rank)
+
+
+def _repeated(operand: Movable, axis: int, gap: int) -> Any:
+    """Each position of `axis` and then `gap` times the same, but for the last."""
+    before, length, after = operand.shape[:axis], operand.shape[axis], operand.shape[axis + 1 :]
+    single = operand.reshape((*before, length, 1, *after))
+    repeated = np.broadcast_to(single, (*before, length, gap + 1, *after))
+    positions = slice(0, (length - 1) * (gap + 1) + 1)
+    whole = (slice(None),) * len(before), (slice(None),) * len(after)
+    return repeated.reshape((*before, length * (gap + 1), *after))[
+        (*whole[0], positions, *whole[1])
+    ]
+
+
+def _check_lengths(shape: Shape) -> None:
+    """Raise MovementError if no tensor has `shape`."""
+    if any(length < 0 and length != DYNAMIC for length in shape):
+        raise MovementError(f"{list(shape)} is not a shape")
 
 
 def _are_equal(splats: Sequence[Splat]) -> bool:

@@ -23,7 +23,7 @@ from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.dialects.quant.verification import verify_same_slots
 from qdialect.fold_report import FoldRecord, FoldReport, Outcome
-from qdialect.movement import Movement, Shape, ValueSet, as_view
+from qdialect.movement import Movement, MovementError, Shape, ValueSet, as_view
 from qdialect.ordering import dependencies_first
 from qdialect.resources import ResourceBlobs
 from qdialect.shape_folding.constants import ConstantOperands, Constants
@@ -221,6 +221,7 @@ class ShapeFolder:
             if composed is not None and first is not None:
                 movement, operand = composed, first[1]
             self._composed[op] = movement, operand
+            _check_movement(movement, _shape(operand))
             if operand.type == result.type and not movement.is_identity(_shape(operand)):
                 return False
         if operand.type != result.type or operand is result:
@@ -595,6 +596,14 @@ def _is_dead(op: Operation, plan: _Plan) -> bool:
     return any(
         result.first_use is not None and not plan.is_needed(result) for result in op.results[:1]
     )
+
+
+def _check_movement(movement: Movement, shape: Shape) -> None:
+    """Raise NotFoldable if there is no such movement of a tensor of `shape`."""
+    try:
+        movement.result_shape(shape)
+    except MovementError as error:
+        raise NotFoldable(Code.UNKNOWN_OP, str(error)) from None
 
 
 def _shape(value: SSAValue) -> Shape:

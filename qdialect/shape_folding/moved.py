@@ -41,6 +41,8 @@ from qdialect.slot_map import TooManySlotsError
 MAX_MOVED_GROWTH: Final = 1 << 30
 """How many bytes elements may take more than before, on the way to what is written: 1 GiB."""
 
+_MAX_ELEMENTS: Final = 1 << 62
+
 _STORAGE_CAST = "quant.scast"
 _DEQUANTIZING_CASTS = ("quant.dcast", "stablehlo.uniform_dequantize", "tosa.cast")
 
@@ -190,6 +192,8 @@ def move(
         _check_joinable(first, other)
     try:
         shape = movement.result_shape(*(operand.shape for operand in operands))
+        if math.prod(shape) > _MAX_ELEMENTS:
+            raise MovementError(f"{math.prod(shape)} elements are too many")
         layers = tuple(
             _move_layer(movement, layers, declared)
             for layers in zip(*(operand.layers for operand in operands), strict=True)
