@@ -21,7 +21,7 @@ class Outcome(StrEnum):
 
     FOLDED = "folded"
     DROPPED = "dropped"
-    """It moved nothing, or what the op before it moved back."""
+    """It moved nothing, or what the op before it moved back, or nothing uses its result."""
     REFUSED = "refused"
 
 

@@ -35,7 +35,8 @@ def remarks(report: FoldReport) -> Iterator[tuple[Operation, str]]:
             case Outcome.FOLDED:
                 yield record.op, f"folded '{record.op_name}' into {_constant_text(record)}"
             case Outcome.DROPPED:
-                yield record.op, f"dropped '{record.op_name}': nothing is moved"
+                reason = "its result is not used" if record.stands is None else "nothing is moved"
+                yield record.op, f"dropped '{record.op_name}': {reason}"
             case Outcome.REFUSED:
                 yield record.op, f"not folded: {record.reason} [{record.code}]"
 

@@ -137,12 +137,10 @@ class Tool:
         itemsize = 1 << max(0, (width + 7) // 8 - 1).bit_length()
         bits = np.frombuffer(data, dtype=f"<u{itemsize}").astype(np.uint64)
         assert len(bits) in (1, np.prod(type.get_shape(), dtype=int))
-        mask = np.uint64((1 << width) - 1)
-        return (
-            np.broadcast_to(bits & mask, type.get_shape())
-            if len(bits) == 1
-            else ((bits & mask).reshape(type.get_shape()))
-        )
+        bits = bits & np.uint64((1 << width) - 1)
+        count = np.prod(type.get_shape(), dtype=int)
+        assert len(bits) in (1, count)
+        return np.resize(bits, count).reshape(type.get_shape())
 
 
 def is_cast_by_stablehlo(fn: Function, node: Node) -> bool:
