@@ -41,6 +41,9 @@ from qdialect.shape_op_interface import (
 
 _OWN_CONSTANT = "quant.constant"
 
+_NAME_OF_UNREGISTERED = "op_name__"
+"""The attribute in which xDSL keeps the name of an op that is not registered."""
+
 
 class Constants:
     """Reads constant ops, each once, and writes new ones."""
@@ -132,7 +135,9 @@ class Constants:
         name = cast(str, elements_attribute_of(source))
         properties, attributes = dict(source.properties), dict(source.attributes)
         for other in reversed(like.sources):
-            attributes |= {key: a for key, a in other.attributes.items() if key != name}
+            # Sources may be of different kinds, with their elements among the attributes.
+            own = (name, elements_attribute_of(other), _NAME_OF_UNREGISTERED)
+            attributes |= {key: a for key, a in other.attributes.items() if key not in own}
         for held in (properties, attributes):
             if name in held:
                 held[name] = self._rewritten(held[name], like.values, source)

@@ -418,7 +418,7 @@ class Function:
         self.constants.append(node)
         self.nodes.append(node)
         is_own = op == "quant.constant"
-        attribute = self.elements(bits, attribute_element, width, may_be_resource=True)
+        attribute = self.elements(bits, attribute_element, width, may_be_resource=not is_own)
         profile = f'profile = "{name}"'
         key = "values" if op == "tosa.const" else "value"
         is_resource = attribute.startswith("dense_resource")
@@ -614,7 +614,7 @@ class Function:
         dialect = op.partition(".")[0]
         blocks = coarsest_blocks(np.float32(read.scales), read.zero_points)
         cut = [axis for axis, n in enumerate(read.scales.shape) if blocks[axis] < n]
-        is_stablehlo = dialect == "stablehlo" or "stablehlo" in self.dialects
+        is_stablehlo = dialect != "quant" and "stablehlo" in self.dialects
         right: Spelling | None = None
         if len(cut) < 2 or not is_stablehlo:
             if not is_stablehlo and self.chance(3):

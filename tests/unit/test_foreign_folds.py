@@ -206,8 +206,9 @@ class Comparison:
         self.left.add(made)
         was = self.ops_before[made.name]
         assert name_of(owner) == made.op
-        assert owner.properties == was.properties
-        assert owner.attributes == was.attributes
+        # Attributes of dialects that are not known are not equal in two contexts.
+        for now, then in (owner.properties, was.properties), (owner.attributes, was.attributes):
+            assert {k: str(a) for k, a in now.items()} == {k: str(a) for k, a in then.items()}
         for operand, operand_node in zip(owner.operands, made.operands, strict=False):
             self.check_value(operand, operand_node)
 
@@ -232,6 +233,7 @@ class Comparison:
         assert name_of(constant) == source.op
         assert made[-1].name_hint == source.name
         assert constant.attributes["profile"] == StringAttr(source.name)
+        assert constant.attributes.keys() == self.ops_before[source.name].attributes.keys()
         layers = list(zip(reversed(made), node.layers, strict=True))
         for number, (step, layer) in enumerate(layers):
             type = cast(TensorType[Attribute], step.type)
@@ -265,7 +267,8 @@ def test_random_modules(data: st.DataObject):
     parts = [data.draw(functions(number)) for number in range(data.draw(st.integers(1, 2)))]
     text = module_text(parts)
     before, after = Tool(text), Tool(text)
-    lies = [f"{node.op}" for fn in parts for node in fn.nodes if node.is_lie]
+    lying = [node for fn in parts for node in fn.nodes if node.is_lie]
+    lies = [node.op for node in lying]
     errors = list(quant_shape_errors(before.module, before.context))
     assert sorted(name_of(op) for op, _ in errors) == sorted(lies)
 
@@ -280,11 +283,14 @@ def test_random_modules(data: st.DataObject):
     refused = [record for record in report.records if record.outcome is Outcome.REFUSED]
     assert Counter(r.op_name for r in refused) == Counter(node.op for node in left)
     stale = [r.op_name for r in refused if r.code is Code.STALE_TYPE]
-    assert sorted(stale) == sorted(lies)
+    known = [n.op for n in lying if all(o.is_constant for o in n.operands)]
+    assert sorted(stale) == sorted(known)
     for op in after.module.walk():
         is_used = any(result.first_use is not None for result in op.results)
         assert is_used or not op.results, f"{name_of(op)} is not used"
     # What is left is read again, from either form, as the same.
-    generic = data.draw(st.booleans())
+    # xDSL cannot read its own text of named linalg ops on quantized tensors.
+    generic = any(n.op.startswith("linalg.") and n.is_quantized for n in nodes)
+    generic = generic or data.draw(st.booleans())
     printed = after.printed(generic=generic)
     assert Tool(printed).printed(generic=generic) == printed
