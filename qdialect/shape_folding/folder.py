@@ -216,6 +216,9 @@ class ShapeFolder:
             return False
         result, operand = op.results[0], self._final(movements.operands[0])
         for movement in movements.movements:
+            if operand.type == result.type and movement.is_identity(_shape(operand)):
+                # What is before it need not be known, or be one movement with it.
+                break
             first = self._composed.get(cast(Operation, operand.owner))
             composed = movement.after(first[0]) if first else None
             if composed is not None and first is not None:

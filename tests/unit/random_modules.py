@@ -260,6 +260,7 @@ class Node:
     is_constant: bool | None = True
     """Whether it can be known, None if it may be left to the tool."""
     is_lie: bool = False
+    is_padding_stored: bool | None = True
     is_source: bool = False
 
     @property
@@ -625,7 +626,7 @@ class Function:
         wrong = None if right is None else replace(right, scales=right.scales * 2)
         if (
             dialect in ("tensor", "linalg")
-            or op in ("tosa.transpose", "tosa.concat")
+            or op in ("tosa.transpose", "tosa.concat", "tosa.reshape")
             or (self.quantizes_as_upstream)
         ):
             chosen: Spelling | None = first
@@ -697,6 +698,7 @@ class Function:
             result.layers = shown
             result.bits = np.where(is_inside, result.bits, bits)
             result.places = np.where(is_inside, result.places, -1)
+            result.is_padding_stored = is_stored
             if is_stored is not True and result.is_constant is not False:
                 result.is_constant = is_stored
         if result.is_lie:

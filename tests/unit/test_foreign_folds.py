@@ -73,7 +73,7 @@ class Tool:
     def verify(self) -> None:
         errors = Errors()
         ModuleVerifier(lambda op: name_of(op), errors).verify(self.module)
-        assert errors.messages == []
+        assert not errors.messages, errors.messages
 
     def fold(self) -> FoldReport:
         FoldQuantShapesPass().apply(self.context, self.module)
@@ -281,9 +281,11 @@ def test_random_modules(data: st.DataObject):
     nodes = [node for fn in parts for node in fn.nodes if node.is_shape_op]
     assert Counter(r.op_name for r in report.records) == Counter(node.op for node in nodes)
     refused = [record for record in report.records if record.outcome is Outcome.REFUSED]
-    assert Counter(r.op_name for r in refused) == Counter(node.op for node in left)
+    # Shape ops of quant that stay may be joined, foreign ones are as they were.
+    foreign = Counter(r.op_name for r in refused if not r.op_name.startswith("quant."))
+    assert foreign == Counter(node.op for node in left if not node.op.startswith("quant."))
     stale = [r.op_name for r in refused if r.code is Code.STALE_TYPE]
-    known = [n.op for n in lying if all(o.is_constant for o in n.operands)]
+    known = [n.op for n in lying if n.is_padding_stored and all(o.is_constant for o in n.operands)]
     assert sorted(stale) == sorted(known)
     for op in after.module.walk():
         is_used = any(result.first_use is not None for result in op.results)
