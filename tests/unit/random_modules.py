@@ -502,8 +502,8 @@ class Function:
             # What is joined has been cast alike.
             is_arith = self.constants[0].op == "arith.constant"
             options = [op for op in options if (op == "arith.constant") is is_arith]
-        elif self.quantizes_as_upstream:
-            options.remove("quant.constant")
+        if self.quantizes_as_upstream:
+            options = [op for op in options if op != "quant.constant"]
         op = self.draw(st.sampled_from(options))
         codes = np.asarray(self.random().integers(storage.low, storage.high, shape, endpoint=True))
         if self.chance(6):
@@ -517,7 +517,11 @@ class Function:
                 op, bits, Layer(storage.signless), storage.signless, storage.width
             )
             return self.cast("quant.scast", source, layer)
-        return self.new_source(op, bits, layer, storage.stored, storage.width)
+        element = storage.stored
+        if op == "stablehlo.constant" and (self.quantizes_as_upstream or self.chance(2)):
+            # Which is what its verifier wants.
+            element = storage.signless
+        return self.new_source(op, bits, layer, element, storage.width)
 
     def cast(self, op: str, node: Node, layer: Layer) -> Node:
         """A cast of all elements."""
@@ -547,13 +551,22 @@ class Function:
         needs_tosa = "tosa" in self.dialects
         if needs_tosa or self.quantizes_as_upstream:
             storages = [s for s in STORAGES if s.width in TOSA_WIDTHS]
+        if self.is_verified_by_stablehlo:
+            storages = [s for s in storages if s.signed]
         storage = self.draw(st.sampled_from(storages))
         return self.like(shape, storage)
+
+    @property
+    def is_verified_by_stablehlo(self) -> bool:
+        """Whether shape ops must be of per-tensor types."""
+        return self.quantizes_as_upstream and "stablehlo" in self.dialects
 
     def like(self, shape: Shape, storage: Storage, spelling: Spelling | None = None) -> Node:
         """A constant of the domain."""
         if spelling is None:
             finest = "per-axis" if "stablehlo" in self.dialects else "sub-channel"
+            if self.is_verified_by_stablehlo and self.domain == "quantized":
+                finest = "per-tensor"
             spelling = self.random_spelling(storage, shape, finest)
         node = self.quantized_constant(shape, storage, spelling)
         if self.domain == "storage":
@@ -1120,22 +1133,13 @@ def padding(fn: Function, node: Node, widths: Widths, kind: str, like: Spelling 
 
 def tensor_pad(fn: Function, node: Node) -> Node | None:
     rank = len(node.shape)
-    if rank == 0:
+    like = node.layer.spelling
+    is_per_tensor = like is not None and like.is_per_tensor
+    if rank == 0 or (node.is_quantized and fn.quantizes_as_upstream and not is_per_tensor):
         return None
     widths = Widths.drawn(fn, node.shape)
-    element = padding(
-        fn,
-        node,
-        widths,
-        "scalar",
-        node.layer.spelling
-        if (
-            fn.quantizes_as_upstream
-            and node.layer.spelling is not None
-            and node.layer.spelling.is_per_tensor
-        )
-        else None,
-    )
+    like = like if fn.quantizes_as_upstream else None
+    element = padding(fn, node, widths, "scalar", like)
     index, inside = widths.padded(node)
     arguments = ", ".join(f"%{element.name}i{axis}: index" for axis in range(rank))
     low, high = array("i64", widths.low), array("i64", widths.high)

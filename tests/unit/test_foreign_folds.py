@@ -7,11 +7,15 @@ The modules, and what is right, are made by `random_modules`.
 from __future__ import annotations
 
 import io
+import shutil
+import subprocess
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_modules import (
@@ -261,7 +265,7 @@ class Comparison:
             assert type.scales.size == coarsest.scales.size
 
 
-@settings(max_examples=250)
+@settings(max_examples=400)
 @given(st.data())
 def test_random_modules(data: st.DataObject):
     parts = [data.draw(functions(number)) for number in range(data.draw(st.integers(1, 2)))]
@@ -296,3 +300,36 @@ def test_random_modules(data: st.DataObject):
     generic = generic or data.draw(st.booleans())
     printed = after.printed(generic=generic)
     assert Tool(printed).printed(generic=generic) == printed
+
+
+def accepted_by(tool: str, *arguments: str, text: str) -> None:
+    """Whether a tool of MLIR reads and verifies a module."""
+    done = subprocess.run([tool, *arguments], input=text, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[:2000]
+
+
+def folded_text(data: st.DataObject, mixes: Sequence[tuple[str, ...]]) -> str:
+    """Many functions with the types that upstream verifiers accept, folded, in generic form."""
+    parts = [
+        data.draw(functions(number, mixes, quantizes_as_upstream=True)) for number in range(20)
+    ]
+    tool = Tool(module_text(parts))
+    tool.fold()
+    return tool.printed(generic=True)
+
+
+MLIR_MIXES = [("tensor",), ("linalg",), ("tensor", "linalg"), ("tosa",), ("tosa", "tensor")]
+
+
+@pytest.mark.skipif(shutil.which("mlir-opt-22") is None, reason="mlir-opt-22 is not on PATH")
+@settings(max_examples=12)
+@given(st.data())
+def test_mlir_accepts_what_is_left(data: st.DataObject):
+    accepted_by("mlir-opt-22", text=folded_text(data, MLIR_MIXES))
+
+
+@pytest.mark.skipif(shutil.which("iree-opt") is None, reason="iree-opt is not on PATH")
+@settings(max_examples=8)
+@given(st.data())
+def test_iree_accepts_what_is_left(data: st.DataObject):
+    accepted_by("iree-opt", text=folded_text(data, [("stablehlo",)]))
