@@ -16,12 +16,14 @@ from qdialect.movement import (
     Concat,
     Movement,
     Pad,
+    PadWith,
     Reshape,
     Reverse,
     Shape,
     Slice,
     Take,
     Transpose,
+    ZeroPoint,
 )
 from qdialect.parameters import QuantizationParameters, StorageFormat
 
@@ -134,6 +136,7 @@ def unary_movements(shape: Shape) -> st.SearchStrategy[Movement]:
             lambda axes: st.integers(0, len(axes)).map(lambda count: Reverse(tuple(axes[:count])))
         ),
         st.builds(Pad, widths, widths),
+        st.builds(PadWith, widths, widths, widths, st.just(ZeroPoint())),
     ]
     lengths = [axis for axis in axes if shape[axis]]
     if lengths:
@@ -145,6 +148,11 @@ def unary_movements(shape: Shape) -> st.SearchStrategy[Movement]:
             )
         )
     return st.one_of(options)
+
+
+def own_movements(shape: Shape) -> st.SearchStrategy[Movement]:
+    """Those of them that the quant dialect has an op for."""
+    return unary_movements(shape).filter(lambda of: not isinstance(of, Take | PadWith))
 
 
 def numpy_moves(movement: Movement, *operands: NDArray[Any]) -> NDArray[Any]:
@@ -178,9 +186,13 @@ def numpy_moves(movement: Movement, *operands: NDArray[Any]) -> NDArray[Any]:
         case Reverse():
             return np.flip(operand, movement.dims)
         case Pad():
+            none = (0,) * operand.ndim
+            interior = movement.interior if isinstance(movement, PadWith) else none
             for axis, (low, high) in enumerate(zip(movement.low, movement.high, strict=True)):
-                last = operand.shape[axis] - 1
-                positions = [min(max(at, 0), last) for at in range(-low, last + 1 + high)]
+                # Between two positions, it is the one before that is nearest.
+                step = interior[axis] + 1
+                last = (operand.shape[axis] - 1) * step
+                positions = [min(max(at, 0), last) // step for at in range(-low, last + 1 + high)]
                 operand = operand.take(positions, axis)
             return operand
         case Take():

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from random_tensors import I8, cut, expanded, numpy_moves, parameters, shapes, unary_movements
+from random_tensors import I8, cut, expanded, numpy_moves, own_movements, parameters, shapes
 from xdsl.context import Context
 from xdsl.dialects import test
 from xdsl.dialects.builtin import (
@@ -61,7 +61,6 @@ from qdialect.movement import (
     Reverse,
     Slice,
     Splat,
-    Take,
     Transpose,
     Values,
     as_view,
@@ -207,9 +206,7 @@ def test_random_chains_fold_to_one_constant(
             ops.append(other_op)
             op, weight = apply(Concat(axis), weight, other)
         else:
-            movement = data.draw(
-                unary_movements(weight.floats.shape).filter(lambda m: not isinstance(m, Take))
-            )
+            movement = data.draw(own_movements(weight.floats.shape))
             op, weight = apply(movement, weight)
         ops.append(op)
         type: QuantizedTensor = op.result.type  # pyright: ignore[reportAssignmentType]

@@ -11,10 +11,10 @@ from random_tensors import (
     expanded,
     first_index,
     numpy_moves,
+    own_movements,
     parameters,
     shapes,
     slot_counts,
-    unary_movements,
 )
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType, TensorType, f32
 from xdsl.dialects.test import TestOp as SourceOp
@@ -34,7 +34,7 @@ from qdialect.dialects.quant import (
     UniformQuantizedType,
 )
 from qdialect.float_format import FLOAT_FORMATS
-from qdialect.movement import DYNAMIC, Concat, MovementError, Shape, Take
+from qdialect.movement import DYNAMIC, Concat, MovementError, Shape
 from qdialect.parameters import QuantizationParameters
 from qdialect.slot_map import TooManySlotsError
 
@@ -64,7 +64,7 @@ def per_axis(shape: Shape, axis: int, scales: list[float]) -> QuantizedTensor:
 def test_declared_types_are_compared_element_by_element(shape: Shape, data: st.DataObject):
     """Any types may be declared; the first element that reads something else is named."""
     operand = data.draw(parameters(shape))
-    movement = data.draw(unary_movements(shape).filter(lambda m: not isinstance(m, Take)))
+    movement = data.draw(own_movements(shape))
     result_shape = movement.result_shape(shape)
     derived = [numpy_moves(movement, values) for values in expanded(operand)]
     if data.draw(st.booleans()):
@@ -104,7 +104,7 @@ def test_declared_types_are_compared_element_by_element(shape: Shape, data: st.D
 def test_dynamic_dimensions_never_refuse_what_is_right(shape: Shape, data: st.DataObject):
     """Types that are right for some lengths are accepted where these are not known."""
     operand = data.draw(parameters(shape))
-    movement = data.draw(unary_movements(shape).filter(lambda m: not isinstance(m, Take)))
+    movement = data.draw(own_movements(shape))
     op_class = next(op for op in OPS if op.MOVEMENT is type(movement))
     types = [tensor(operand), tensor(movement(operand))]
     dynamic = [
