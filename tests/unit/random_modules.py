@@ -19,6 +19,9 @@ from numpy.typing import NDArray
 from random_tensors import divisors, reshaped
 
 Shape = tuple[int, ...]
+Write = Callable[[str, str], str]
+"""Makes the text of an op from the name of its result, and the type of that."""
+
 Ints = NDArray[np.int64]
 Bits = NDArray[np.uint64]
 
@@ -162,16 +165,13 @@ class Spelling:
 def coarsest_blocks(*arrays: NDArray[Any]) -> list[int]:
     """For each axis how long the blocks are in which all of `arrays` are constant."""
     blocks: list[int] = []
-    for axis, length in enumerate(arrays[0].shape):
-        blocks.append(
-            next(
-                block
-                for block in reversed(divisors(length))
-                if all(
-                    (a == a.take(np.arange(length) // block * block, axis)).all() for a in arrays
-                )
-            )
-        )
+    for axis in range(arrays[0].ndim):
+        length = int(arrays[0].shape[axis])
+        for block in reversed(divisors(length)):
+            starts = np.arange(length) // block * block
+            if all((of == of.take(starts, axis)).all() for of in arrays):
+                blocks.append(block)
+                break
     return blocks
 
 
@@ -545,7 +545,8 @@ class Function:
     def start(self, shape: Shape) -> Node:
         """A constant, cast to the domain of the shape ops."""
         if self.domain == "plain":
-            elements = sorted(PLAIN)
+            # LLVM has changed how the text of many i1 is packed: IREE reads it otherwise.
+            elements = [e for e in sorted(PLAIN) if e != "i1" or not self.is_verified_by_stablehlo]
             return self.plain_constant(shape, self.draw(st.sampled_from(elements)))
         storages = STORAGES
         needs_tosa = "tosa" in self.dialects
@@ -626,7 +627,7 @@ class Function:
         first = operands[0].layer.spelling
         assert first is not None
         dialect = op.partition(".")[0]
-        blocks = coarsest_blocks(np.float32(read.scales), read.zero_points)
+        blocks = coarsest_blocks(read.scales.astype(np.float32), read.zero_points)
         cut = [axis for axis, n in enumerate(read.scales.shape) if blocks[axis] < n]
         is_stablehlo = dialect != "quant" and "stablehlo" in self.dialects
         right: Spelling | None = None
@@ -659,7 +660,7 @@ class Function:
         op: str,
         operands: Sequence[Node],
         index: Ints,
-        write: Callable[[str, str], str],
+        write: Write,
         *,
         is_inside: NDArray[np.bool_] | None = None,
         fill: Callable[[Node], tuple[Bits, bool | None]] | None = None,
@@ -701,7 +702,7 @@ class Function:
             declared = self.declared(op, operands, read)
             result.layers = (*layers[:-1], declared)
             result.is_lie = declared.scales is None or not (
-                np.array_equal(np.float32(declared.scales), np.float32(read.scales))  # pyright: ignore[reportArgumentType]
+                np.array_equal(np.float32(declared.scales), np.float32(read.scales))
                 and np.array_equal(declared.zero_points, read.zero_points)  # pyright: ignore[reportArgumentType]
             )
         if fill is not None and is_inside is not None:
@@ -735,7 +736,7 @@ def generic(
     operands: Sequence[tuple[str, str]],
     properties: str,
     region: str = "",
-) -> Callable[[str, str], str]:
+) -> Write:
     """An op in generic form."""
     names = ", ".join(f"%{name}" for name, _ in operands)
     types = ", ".join(type for _, type in operands)
@@ -744,6 +745,11 @@ def generic(
         as_attributes = op.startswith("stablehlo.") and fn.chance(2)
         held = f" {{{properties}}}" if as_attributes else f" <{{{properties}}}>"
     return lambda name, type: f'{name} = "{op}"({names}){held}{region} : ({types}) -> {type}'
+
+
+def either(fn: Function, write: Write, otherwise: Write) -> Write:
+    """One of two forms."""
+    return write if fn.chance(2) else otherwise
 
 
 def of(node: Node) -> tuple[str, str]:
@@ -806,10 +812,13 @@ def tensor_reshape(fn: Function, node: Node) -> Node:
     element = fn.draw(st.sampled_from(["index", "i32", "i64"]))
     to = fn.integers(np.array(shape, dtype=np.int64), element, "arith")
     write = generic(fn, "tensor.reshape", [of(node), to], "")
-    if fn.chance(2):
-        write = lambda name, type: (  # noqa: E731
+    write = either(
+        fn,
+        write,
+        lambda name, type: (
             f"{name} = tensor.reshape %{node.name}(%{to[0]}) : ({node.type}, {to[1]}) -> {type}"
-        )
+        ),
+    )
     return fn.apply("tensor.reshape", [node], positions(node).reshape(shape), write)
 
 
@@ -830,10 +839,13 @@ def tensor_collapse_shape(fn: Function, node: Node) -> Node | None:
     groups = groups_of(fn, len(node.shape))
     shape = tuple(math.prod(node.shape[axis] for axis in group) for group in groups)
     write = generic(fn, "tensor.collapse_shape", [of(node)], f"reassociation = {groups}")
-    if fn.chance(2):
-        write = lambda name, type: (  # noqa: E731
+    write = either(
+        fn,
+        write,
+        lambda name, type: (
             f"{name} = tensor.collapse_shape %{node.name} {groups} : {node.type} into {type}"
-        )
+        ),
+    )
     return fn.apply("tensor.collapse_shape", [node], positions(node).reshape(shape), write)
 
 
@@ -853,11 +865,14 @@ def tensor_expand_shape(fn: Function, node: Node) -> Node | None:
         [of(node)],
         f"reassociation = {groups}, static_output_shape = {array('i64', shape)}",
     )
-    if fn.chance(2):
-        write = lambda name, type: (  # noqa: E731
+    write = either(
+        fn,
+        write,
+        lambda name, type: (
             f"{name} = tensor.expand_shape %{node.name} {groups} output_shape {shape} : "
             f"{node.type} into {type}"
-        )
+        ),
+    )
     return fn.apply("tensor.expand_shape", [node], positions(node).reshape(shape), write)
 
 
@@ -871,10 +886,13 @@ def tensor_extract_slice(fn: Function, node: Node) -> Node:
     shape = without_units(fn, cut.sizes) if fn.chance(2) else cut.sizes
     segments = "operandSegmentSizes = array<i32: 1, 0, 0, 0>"
     write = generic(fn, "tensor.extract_slice", [of(node)], f"{segments}, {cut.properties}")
-    if fn.chance(2):
-        write = lambda name, type: (  # noqa: E731
+    write = either(
+        fn,
+        write,
+        lambda name, type: (
             f"{name} = tensor.extract_slice %{node.name}{cut.text} : {node.type} to {type}"
-        )
+        ),
+    )
     return fn.apply("tensor.extract_slice", [node], cut.of(positions(node)).reshape(shape), write)
 
 
@@ -892,11 +910,14 @@ def tensor_insert_slice(fn: Function, node: Node) -> Node | None:
     segments = "operandSegmentSizes = array<i32: 1, 1, 0, 0, 0>"
     operands = [of(source), of(node)]
     write = generic(fn, "tensor.insert_slice", operands, f"{segments}, {cut.properties}")
-    if fn.chance(2):
-        write = lambda name, type: (  # noqa: E731
+    write = either(
+        fn,
+        write,
+        lambda name, type: (
             f"{name} = tensor.insert_slice %{source.name} into %{node.name}{cut.text} : "
             f"{source.type} into {type}"
-        )
+        ),
+    )
     return fn.apply("tensor.insert_slice", [source, node], index, write)
 
 
@@ -934,9 +955,11 @@ def concat(fn: Function, node: Node, op: str, attribute: str) -> Node | None:
     write = generic(fn, op, [of(n) for n in nodes], f"{attribute} = {axis} : {kind}")
     names = ", ".join(f"%{n.name}" for n in nodes)
     types = ", ".join(n.type for n in nodes)
-    if op == "tensor.concat" and fn.chance(2):
-        write = lambda name, type: (  # noqa: E731
-            f"{name} = tensor.concat dim({axis}) {names} : ({types}) -> {type}"
+    if op == "tensor.concat":
+        write = either(
+            fn,
+            write,
+            lambda name, type: f"{name} = tensor.concat dim({axis}) {names} : ({types}) -> {type}",
         )
     return fn.apply(op, nodes, concatenated(nodes, axis), write)
 
@@ -1279,9 +1302,7 @@ def linalg_generic(fn: Function, node: Node) -> Node:
 # tosa
 
 
-def tosa_text(
-    fn: Function, op: str, operands: Sequence[tuple[str, str]], properties: str
-) -> Callable[[str, str], str]:
+def tosa_text(fn: Function, op: str, operands: Sequence[tuple[str, str]], properties: str) -> Write:
     if fn.chance(2) or op in ("tosa.concat",):
         return generic(fn, op, operands, properties)
     names = ", ".join(f"%{name}" for name, _ in operands)
@@ -1419,9 +1440,9 @@ def stablehlo_gather(fn: Function, node: Node) -> Node | None:
     rank = len(node.shape)
     if rank == 0:
         return None
-    axis = fn.draw(st.integers(0, rank - 1))
+    axis: int = fn.draw(st.integers(0, rank - 1))
     length = node.shape[axis]
-    batch = tuple(fn.draw(st.lists(st.integers(1, 3), max_size=2)))
+    batch: Shape = tuple(fn.draw(st.lists(st.integers(1, 3), max_size=2)))
     random = fn.random()
     indices = random.integers(-1, length + 1, batch)
     is_implicit = fn.chance(2)
@@ -1509,11 +1530,14 @@ def quant_pad(fn: Function, node: Node) -> Node:
     low, high = widths.low, widths.high
     properties = f"low = {array('i64', low)}, high = {array('i64', high)}"
     write = generic(fn, "quant.pad", [of(node)], properties)
-    if fn.chance(2):
-        write = lambda name, type: (  # noqa: E731
+    write = either(
+        fn,
+        write,
+        lambda name, type: (
             f"{name} = quant.pad %{node.name} low = {list(low)} high = {list(high)} : "
             f"{node.type} to {type}"
-        )
+        ),
+    )
     return fn.apply("quant.pad", [node], index, write, is_inside=inside, fill=fill)
 
 

@@ -159,7 +159,7 @@ def can_be_spelled(fn: Function, node: Node) -> bool:
         return True
     for layer in node.layers[:-1]:
         if layer.scales is not None and layer.zero_points is not None:
-            blocks = coarsest_blocks(np.float32(layer.scales), layer.zero_points)
+            blocks = coarsest_blocks(layer.scales.astype(np.float32), layer.zero_points)
             if sum(block < n for block, n in zip(blocks, node.shape, strict=True)) > 1:
                 return False
     return True
@@ -257,7 +257,7 @@ class Comparison:
         assert np.array_equal(zero_points, layer.zero_points)
         assert type.storage_text == layer.storage.text
         if not is_declared and layer.spelling is None and not self.is_moved_back(node):
-            blocks = coarsest_blocks(np.float32(layer.scales), layer.zero_points)
+            blocks = coarsest_blocks(layer.scales.astype(np.float32), layer.zero_points)
             per_axis = is_cast_by_stablehlo(self.fn, node)
             coarsest = spelled(
                 layer.storage, layer.scales, layer.zero_points, blocks, per_axis=per_axis
