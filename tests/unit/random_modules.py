@@ -1627,7 +1627,13 @@ def functions(
     ops = [op for dialect in dialects for op in OPS[dialect]]
     if fn.domain == "quantized" and dialects != ("quant",):
         ops += OPS["quant"] if not quantizes_as_upstream and fn.chance(4) else []
-    shape = draw(st.lists(st.sampled_from([1, 2, 2, 3, 4, 6]), max_size=5).map(tuple))
+    lengths = st.sampled_from([1, 2, 2, 3, 4, 6])
+    if "tosa" in dialects and draw(st.booleans()):
+        # A gather takes no other rank.
+        shape = draw(st.tuples(lengths, lengths, lengths))
+        ops += [tosa_gather] * 2
+    else:
+        shape = draw(st.lists(lengths, max_size=5).map(tuple))
     while math.prod(shape) > 150:
         shape = shape[1:]
     node = fn.start(shape)
