@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Final, cast
 
 from typing_extensions import override
 from xdsl.context import Context
@@ -13,7 +13,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect.dialects.quant.constants import verify_in_range
 from qdialect.dialects.quant.shape_ops import ShapeOp
+from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.types import QuantizedTensor, UniformQuantizedType, uniform_tensor
 from qdialect.dialects.quant.verification import verify_movement
 from qdialect.movement import Chain, Movement, MovementError, Transpose
@@ -29,8 +31,11 @@ from qdialect.shape_op_interface import (
 )
 from qdialect.slot_map import TooManySlotsError
 
-_MAX_TYPE_TEXT = 200
-"""A type of more slots is not spelled in a message."""
+_MAX_TYPE_TEXT: Final = 200
+"""A longer type is not spelled in a message."""
+
+_MAX_SPELLED_SLOTS: Final = _MAX_TYPE_TEXT // 10
+"""What has more slots has a longer text."""
 
 
 def quant_shape_errors(module: ModuleOp, context: Context) -> Iterator[tuple[Operation, str]]:
@@ -41,28 +46,31 @@ def quant_shape_errors(module: ModuleOp, context: Context) -> Iterator[tuple[Ope
     """
     operands = ConstantOperands(Constants(ResourceBlobs.of(context)))
     for op in module.walk():
-        if elements_attribute_of(op) is not None and (message := _misfit(op)) is not None:
-            yield op, f"'{name_of(op)}' op {message}"
+        message = _error_of_constant(op, operands.constants)
         model = model_of(op)
-        if model is None or isinstance(op, ShapeOp) or not _is_quantized(op):
-            continue
-        try:
-            movements = operands.read(op, model)
-        except NotFoldable:
-            continue
-        if (message := _lie(op, movements)) is not None:
+        if model is not None and not isinstance(op, ShapeOp) and _is_quantized(op):
+            try:
+                message = _lie(op, operands.read(op, model))
+            except NotFoldable:
+                continue
+        if message is not None:
             yield op, f"'{name_of(op)}' op {message}"
 
 
-def _misfit(op: Operation) -> str | None:
-    """Why no tensor of the shape of a constant can have its type, if that is so."""
-    type = _element_type(op.results[0])
-    if not isinstance(type, UniformQuantizedType):
+def _error_of_constant(op: Operation, constants: Constants) -> str | None:
+    """Why a constant cannot be of its type, if that is so."""
+    elements = elements_attribute_of(op)
+    if elements is None or not isinstance(_element_type(op.results[0]), UniformQuantizedType):
         return None
     try:
-        type.verify_fits(_tensor(op.results[0]).get_shape())
+        tensor = _tensor(op.results[0])
+        _verify_fits(tensor, "result")
+        verify_in_range(constants.elements(op, elements), tensor.element_type)
     except VerifyException as error:
-        return f"has a type that does not fit its shape: {error}"
+        return str(error)
+    except NotFoldable:
+        # Its data is not here.
+        return None
     return None
 
 
@@ -80,25 +88,56 @@ def _element_type(value: SSAValue) -> Attribute:
 
 def _lie(op: Operation, movements: Movements) -> str | None:
     """What is wrong with the result type of `op`, if something is."""
-    result = op.results[0]
-    types = [_element_type(value) for value in (*movements.operands, result)]
-    if not any(isinstance(type, UniformQuantizedType) for type in types):
+    values = (*movements.operands, op.results[0])
+    types = [_element_type(value) for value in values]
+    quantized = [isinstance(type, UniformQuantizedType) for type in types]
+    if not any(quantized):
         return None
+    if not all(quantized):
+        moved = _type_text(types[quantized.index(not quantized[-1])])
+        return f"moves elements of {moved} to a result of {_type_text(types[-1])}: it is no cast"
+    *operands, declared = map(_tensor, values)
+    movement = _movement_to(declared, movements)
     try:
-        *operands, declared = map(_tensor, (*movements.operands, result))
-    except VerifyException:
-        return f"moves elements of type '{types[0]}' to a result of type '{types[-1]}'"
-    rank = declared.get_num_dims()
-    movement = Chain.of(movements.movements or [Transpose(tuple(range(rank)))])
+        for number, operand in enumerate(operands):
+            _verify_fits(operand, f"operand #{number}")
+    except VerifyException as error:
+        return str(error)
     try:
+        _verify_fits(declared, "result")
         verify_movement(movement.to, operands, declared)
     except VerifyException as error:
         return f"{error}{_hint(movement, operands)}"
     return None
 
 
+def _movement_to(declared: QuantizedTensor, movements: Movements) -> Movement:
+    nothing = Transpose(tuple(range(declared.get_num_dims())))
+    return Chain.of(movements.movements or [nothing])
+
+
 def _tensor(value: SSAValue) -> QuantizedTensor:
     return uniform_tensor(value.type)
+
+
+def _verify_fits(tensor: QuantizedTensor, end: str) -> None:
+    """Raise VerifyException, with the numbers, if the slots do not fit the shape."""
+    type, shape = tensor.element_type, tensor.get_shape()
+    try:
+        type.verify_fits(shape)
+    except VerifyException as error:
+        message = f"{end} type does not fit its shape: {error}"
+        if type.granularity is Granularity.PER_AXIS:
+            (axis,) = type.quantized_dimensions
+            of = f"length {shape[axis]}" if axis < len(shape) else f"rank {len(shape)}"
+            message += f" (axis {axis} of {of}, {type.scales.size} scales)"
+        raise VerifyException(message) from None
+
+
+def _type_text(type: Attribute) -> str:
+    if isinstance(type, UniformQuantizedType) and type.scales.size > _MAX_SPELLED_SLOTS:
+        return f"a type of {type.scales.size} scales"
+    return f"type '{type}'"
 
 
 def _hint(movement: Movement, operands: Sequence[QuantizedTensor]) -> str:
@@ -110,9 +149,9 @@ def _hint(movement: Movement, operands: Sequence[QuantizedTensor]) -> str:
         right = operands[0].element_type.with_parameters(movement(*of_operands))
     except (MovementError, TooManySlotsError, VerifyException, ValueError):
         return ""
-    if right.scales.size > _MAX_TYPE_TEXT // 10 or len(text := str(right)) > _MAX_TYPE_TEXT:
+    if right.scales.size > _MAX_SPELLED_SLOTS or len(text := str(right)) > _MAX_TYPE_TEXT:
         return ""
-    return f"; what the operands give it is '{text}'"
+    return f"; the element type of the result should be '{text}'"
 
 
 @dataclass(frozen=True)
@@ -122,7 +161,9 @@ class VerifyQuantShapesPass(ModulePass):
 
     Verifiers of other dialects accept a per-axis type that is only copied: after a
     transpose or a reshape it speaks of another axis, after a slice it has too many scales.
-    Fails with one error for each op, which says which element reads which slot.
+    Constants are looked at too: whether their type fits their shape, and their elements the
+    storage range. Fails with one error for each op, which says which element reads which
+    slot.
     """
 
     name = "verify-quant-shapes"

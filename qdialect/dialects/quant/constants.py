@@ -33,7 +33,6 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.dialects.quant.types import (
     QuantizedTensor,
     StoredType,
-    UniformQuantizedType,
     uniform_tensor,
 )
 from qdialect.elements import (
@@ -51,6 +50,22 @@ def element_type_of(type: StoredType) -> IntegerType:
     """The type of the integers that a constant of `type` holds: `iN`, or `uiN`."""
     signedness = Signedness.SIGNLESS if type.is_signed else Signedness.UNSIGNED
     return IntegerType(type.storage_type.bitwidth, signedness)
+
+
+def verify_in_range(elements: Elements, type: StoredType) -> None:
+    """Raise VerifyException if there is one that `type` does not allow to store."""
+    low, high = type.storage_type_min, type.storage_type_max
+    if (low, high) == integer_range(type.storage_type.bitwidth, type.is_signed):
+        return
+    values = np.asarray(elements.value) if isinstance(elements, Splat) else elements
+    if type.is_signed != np.issubdtype(values.dtype, np.signedinteger):
+        # Signless integers of another dialect, which say nothing of the sign.
+        values = type.storage_format.wrap(values.astype(np.int64))
+    if not values.size or (values.min() >= low and values.max() <= high):
+        return
+    index = np.unravel_index(int(np.argmax((values < low) | (values > high))), values.shape)
+    which = "every element" if isinstance(elements, Splat) else f"element {list(map(int, index))}"
+    raise VerifyException(f"{which} is {values[index]}, outside the storage range [{low}, {high}]")
 
 
 @irdl_op_definition
@@ -111,23 +126,12 @@ class ConstantOp(IRDLOperation, HasFolderInterface):
                 f"'{self.value.type}'"
             )
         quantized.verify_fits(shape)
-        if not isinstance(self.value, DenseResourceAttr):
-            self._verify_range(quantized)
-
-    def _verify_range(self, quantized: UniformQuantizedType) -> None:
-        low, high = quantized.storage_type_min, quantized.storage_type_max
-        width = quantized.storage_type.bitwidth
-        if (low, high) == integer_range(width, quantized.is_signed):
+        if isinstance(self.value, DenseResourceAttr):
             return
-        values = self.values
-        values = np.asarray(values.value) if isinstance(values, Splat) else values
-        if not values.size or (values.min() >= low and values.max() <= high):
-            return
-        index = np.unravel_index(int(np.argmax((values < low) | (values > high))), values.shape)
-        raise VerifyException(
-            f"'{self.name}' op element {list(map(int, index))} is {values[index]}, "
-            f"outside the storage range [{low}, {high}]"
-        )
+        try:
+            verify_in_range(self.values, quantized)
+        except VerifyException as error:
+            raise VerifyException(f"'{self.name}' op {error}") from None
 
     @classmethod
     @override

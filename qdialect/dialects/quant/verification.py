@@ -50,9 +50,14 @@ def verify_movement(
         )
     for operand in operands:
         if not operand.element_type.has_same_values_as(result.element_type):
+            # A type may have thousands of slots, and they are not what differs.
+            stored, declared_stored = (
+                f"{type.storage_text}:{type.expressed_type.name}"
+                for type in (operand.element_type, result.element_type)
+            )
             raise VerifyException(
                 "operand and result must store the same integers for the same expressed "
-                f"type, but are '{operand}' and '{result}'"
+                f"type, but are of '{stored}' and '{declared_stored}'"
             )
     for tensor in (*operands, result):
         tensor.element_type.verify_fits(tensor.get_shape())
@@ -143,11 +148,15 @@ def _assume_lengths(
 
     The slots of a type tell the length of an axis that it cuts, and one length may follow
     from others. An axis that is not cut may have any: what its elements read is the same.
-    None if there is nothing to decide by.
+    None if there is nothing to decide by. Raises VerifyException if there is no such shape.
     """
     shapes = [with_lengths_of_slots(tensor) for tensor in tensors]
     if not _fit(movement_to, shapes):
-        return None
+        of_operands, of_result = map(_shape_text, shapes[:-1]), _shape_text(shapes[-1])
+        raise VerifyException(
+            f"the slots of its types tell shapes that do not fit: {', '.join(of_operands)} of "
+            f"the operands, and {of_result} of the result"
+        )
     coupled = movement_to(shapes[-1]).coupled_axes
     if sum(shape[axis] == DYNAMIC for shape in shapes for axis in coupled(len(shape))) > 1:
         return None
