@@ -295,6 +295,10 @@ WRONG_PAGES = {
     "error that is none": (
         "```mlir error\n// expected-error @+1 {{no}}\nfunc.func private @f()\n```\n"
     ),
+    "error that a pass does not find": (
+        "```mlir error --fold-quant-shapes\n// expected-error @+1 {{no}}\n"
+        "func.func private @f()\n```\n"
+    ),
     "error without a comment": "```mlir error\nfunc.func private @f()\n```\n",
     "error that the flags do not give": (
         "```mlir error --canonicalize\n// expected-error @+1 {{no}}\nfunc.func private @f()\n```\n"
@@ -341,6 +345,10 @@ def test_what_is_right_is_accepted(tmp_path: Path) -> None:
         "```sh\npip install . && qdialect-opt m.mlir\n```\n"
         "```output\nbuiltin.module {\n...\n}\n```\n"
         "```sh fails\nqdialect-opt none.mlir\n```\n```output\n...none.mlir...\n```\n"
+        "```mlir error --verify-quant-shapes\n"
+        "// expected-error @+1 {{every element is 9, outside the storage range [-7, 7]}}\n"
+        '%w = "tosa.const"() <{values = dense<9> : tensor<2xi8>}>'
+        " : () -> tensor<2x!quant.uniform<i8<-7:7>:f32, 0.5>>\n```\n"
         "```text\nnothing\n```\n"
         '```mlir before --allow-unregistered-dialect\n"other.op"() : () -> ()\n```\n'
         '```mlir after\n"other.op"() : () -> ()\n```\n'

@@ -354,6 +354,21 @@ REFUSED = [
         "its type does not fit its shape: quantized dimension size does not match number of scales",
     ),
     Refusal(
+        "4: tosa.transpose cannot declare another axis, so that it is always stale",
+        """
+        %w = "tosa.const"() <{values = dense<[[1, 2], [3, 4]]> : tensor<2x2xi8>}>
+          : () -> tensor<2x2x!quant.uniform<i8:f32:0, {1.0,10.0}>>
+        %0 = tosa.transpose %w {perms = array<i32: 1, 0>}
+          : (tensor<2x2x!quant.uniform<i8:f32:0, {1.0,10.0}>>)
+          -> tensor<2x2x!quant.uniform<i8:f32:0, {1.0,10.0}>>
+        return %0 : tensor<2x2x!quant.uniform<i8:f32:0, {1.0,10.0}>>""",
+        "tensor<2x2x!quant.uniform<i8:f32:0, {1.0,10.0}>>",
+        (Code.STALE_TYPE,),
+        "result element [0, 1] reads slot [0, 0] (scale 1.000000e+00, zero point 0) in its "
+        "type, but slot [0, 1] (scale 1.000000e+01, zero point 0) in the type that the "
+        "operands give it",
+    ),
+    Refusal(
         "11: the padding is between two codes",
         f"""{WEIGHT}
         %value = arith.constant 6.66 : f32
