@@ -561,24 +561,28 @@ class ModuleText:
         quantized = self._type(weight.slots, storage, quantized=True)
         signless = f"i{storage[1:]}"
         codes = weight.codes.tolist()
+        dropped = 64 - int(storage[1:])
+        wrapped = (weight.codes << dropped >> dropped).tolist()
         name = f"%w{number}"
         if self.dialect == "tensor":
-            bits = np.int64(int(storage[1:]))
-            wrapped = (weight.codes << (64 - bits)) >> (64 - bits)
             integers = tensor_of(shape, signless)
             self.lines += [
-                f"%i{number} = arith.constant dense<{wrapped.tolist()}> : {integers}",
+                f"%i{number} = arith.constant dense<{wrapped}> : {integers}",
                 f"%q{number} = quant.scast %i{number} : {integers} to {quantized}",
             ]
             name = f"%q{number}"
         elif self.dialect == "quant":
             self.lines.append(f"{name} = quant.constant dense<{codes}> : {quantized}")
-        else:
-            attribute = "values" if self.dialect == "tosa" else "value"
-            op = "tosa.const" if self.dialect == "tosa" else "stablehlo.constant"
+        elif self.dialect == "tosa":
             integers = tensor_of(shape, f"u{signless}" if storage[0] == "u" else signless)
             self.lines.append(
-                f'{name} = "{op}"() <{{{attribute} = dense<{codes}> : {integers}}}> : '
+                f'{name} = "tosa.const"() <{{values = dense<{codes}> : {integers}}}> : '
+                f"() -> {quantized}"
+            )
+        else:
+            integers = tensor_of(shape, signless)
+            self.lines.append(
+                f'{name} = "stablehlo.constant"() <{{value = dense<{wrapped}> : {integers}}}> : '
                 f"() -> {quantized}"
             )
         return self._dequantized(name, weight.slots, storage) if self.on_floats else name
