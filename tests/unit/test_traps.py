@@ -193,6 +193,23 @@ FOLDED = [
         [[0, 6, 7], [0, -40, -30]],
     ),
     Trap(
+        "11: on quantized types the padding is a code, and need not be the zero point",
+        """
+        %w = "stablehlo.constant"() <{value = dense<[[1, 2], [3, 4]]> : tensor<2x2xi8>}>
+          : () -> tensor<2x2x!quant.uniform<i8:f32, 0.5:3>>
+        %z = "stablehlo.constant"() <{value = dense<7> : tensor<i8>}>
+          : () -> tensor<!quant.uniform<i8:f32, 0.5:3>>
+        %p = "stablehlo.pad"(%w, %z) <{edge_padding_low = array<i64: 0, 1>,
+          edge_padding_high = array<i64: 0, 0>, interior_padding = array<i64: 0, 1>}>
+          : (tensor<2x2x!quant.uniform<i8:f32, 0.5:3>>, tensor<!quant.uniform<i8:f32, 0.5:3>>)
+          -> tensor<2x4x!quant.uniform<i8:f32, 0.5:3>>
+        %0 = "stablehlo.uniform_dequantize"(%p)
+          : (tensor<2x4x!quant.uniform<i8:f32, 0.5:3>>) -> tensor<2x4xf32>
+        return %0 : tensor<2x4xf32>""",
+        "!quant.uniform<i8:f32, 0.5:3>",
+        [[2, -1, 2, -0.5], [2, 0, 2, 0.5]],
+    ),
+    Trap(
         "16: the scales of blocks are left in the order before the transpose",
         """
         %w = quant.constant dense<[[1, 2, 3, 4], [5, 6, 7, 8]]>
