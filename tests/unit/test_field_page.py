@@ -42,4 +42,4 @@ def test_text_names_tests() -> None:
     known = ROWS.keys() | trap_names()
     found = {name for name in named(last) if " " in name}
     assert found <= known
-    assert len(found) == 6
+    assert len(found) == 7
