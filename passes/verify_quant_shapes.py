@@ -60,7 +60,7 @@ def quant_shape_errors(module: ModuleOp, context: Context) -> Iterator[tuple[Ope
 def _error_of_constant(op: Operation, constants: Constants) -> str | None:
     """Why a constant cannot be of its type, if that is so."""
     elements = elements_attribute_of(op)
-    if elements is None or not isinstance(_element_type(op.results[0]), UniformQuantizedType):
+    if elements is None or not _is_quantized(op) or not isinstance(op.results[0].type, TensorType):
         return None
     try:
         tensor = _tensor(op.results[0])
@@ -89,6 +89,8 @@ def _element_type(value: SSAValue) -> Attribute:
 def _lie(op: Operation, movements: Movements) -> str | None:
     """What is wrong with the result type of `op`, if something is."""
     values = (*movements.operands, op.results[0])
+    if not all(isinstance(value.type, TensorType) for value in values):
+        return None
     types = [_element_type(value) for value in values]
     quantized = [isinstance(type, UniformQuantizedType) for type in types]
     if not any(quantized):

@@ -49,3 +49,10 @@ func.func @others(%w: tensor<2x4x!rows>, %f: tensor<2x4xf32>) {
   %2 = "stablehlo.transpose"(%w) : (tensor<2x4x!rows>) -> tensor<4x2x!columns>
   return
 }
+
+// What is no ranked tensor has no positions that could be compared.
+func.func @not_ranked(%u: tensor<*x!rows>, %s: !one) {
+  %0 = tosa.identity %u : (tensor<*x!rows>) -> tensor<2x!rows>
+  %1 = "stablehlo.reshape"(%s) : (!one) -> tensor<1x!one>
+  return
+}
