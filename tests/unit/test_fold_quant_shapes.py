@@ -92,7 +92,8 @@ STORAGES = {
 
 NAMES = "abcdefghijkl"
 
-PASSES: list[ModulePass] = [FoldQuantShapesPass(), CanonicalizePass()]
+# A concat may have more slots than are free: the test is of what is folded, not of its cost.
+PASSES: list[ModulePass] = [FoldQuantShapesPass(max_parameter_growth=1 << 20), CanonicalizePass()]
 
 
 @dataclass
