@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, ClassVar, Final, cast
 
 import numpy as np
@@ -62,6 +61,13 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.dialects.quant.constants import element_type_of
 from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.types import StoredType, UniformQuantizedType
+from qdialect.dialects.value_types import (
+    ValueKind,
+    is_static,
+    shape_of,
+    tensor_element_type,
+    verify_value_types,
+)
 from qdialect.movement import (
     DYNAMIC,
     Movement,
@@ -109,15 +115,6 @@ class ShapeType(ParametrizedAttribute, TypeAttribute):
 # What operands and results may be
 
 
-def _shape_of(type: Attribute) -> Shape | None:
-    """The shape of a tensor, None if it has no rank."""
-    return cast(TensorType[Attribute], type).get_shape() if isinstance(type, TensorType) else None
-
-
-def _element_type(type: Attribute) -> Attribute:
-    return cast("TensorType[Attribute] | UnrankedTensorType[Attribute]", type).element_type
-
-
 def _is_plain_number(type: Attribute) -> bool:
     if isinstance(type, IntegerType):
         return cast(IntegerType, type).signedness.data is not Signedness.SIGNED
@@ -127,60 +124,52 @@ def _is_plain_number(type: Attribute) -> bool:
 def _is_tensor_of_numbers(type: Attribute) -> bool:
     if not isinstance(type, TensorType | UnrankedTensorType):
         return False
-    element_type = _element_type(cast(Attribute, type))
+    element_type = tensor_element_type(cast(Attribute, type))
     if isinstance(element_type, StoredType):
         is_number = element_type.storage_type.bitwidth in _STORAGE_WIDTHS
     else:
         is_number = _is_plain_number(element_type)
-    return is_number and 0 not in (_shape_of(cast(Attribute, type)) or ())
+    return is_number and 0 not in (shape_of(cast(Attribute, type)) or ())
 
 
 def _has_rank(type: Attribute, *ranks: int) -> bool:
     """Whether a tensor has one of `ranks`, or any."""
-    shape = _shape_of(type)
+    shape = shape_of(type)
     return shape is None or len(shape) in ranks
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """What the type of an operand or a result must be."""
-
-    description: str
-    accepts: Callable[[Attribute], bool]
-
-
 def _is_pad_const(type: Attribute) -> bool:
-    shape = _shape_of(type)
+    shape = shape_of(type)
     if shape is None:
-        return _is_tensor_of_numbers(type) and _is_plain_number(_element_type(type))
+        return _is_tensor_of_numbers(type) and _is_plain_number(tensor_element_type(type))
     return _is_tensor_of_numbers(type) and shape == (1,)
 
 
 def _is_indices(type: Attribute) -> bool:
-    if _shape_of(type) is None:
+    if shape_of(type) is None:
         return _is_tensor_of_numbers(type)
-    is_index = _element_type(type) in (IntegerType(32), IntegerType(64))
+    is_index = tensor_element_type(type) in (IntegerType(32), IntegerType(64))
     return is_index and _is_tensor_of_numbers(type) and _has_rank(type, 2)
 
 
-_SHAPE: Final = _Kind(
+_SHAPE: Final = ValueKind(
     "Shape with static rank and Index element type", lambda type: isinstance(type, ShapeType)
 )
-_NUMBERS: Final = _Kind("tosa-conformant tensor of number values", _is_tensor_of_numbers)
-_AXES: Final = _Kind(
+_NUMBERS: Final = ValueKind("tosa-conformant tensor of number values", _is_tensor_of_numbers)
+_AXES: Final = ValueKind(
     "tosa-conformant tensor of at least rank 1",
-    lambda type: _is_tensor_of_numbers(type) and _shape_of(type) != (),
+    lambda type: _is_tensor_of_numbers(type) and shape_of(type) != (),
 )
-_THREE_AXES: Final = _Kind(
+_THREE_AXES: Final = ValueKind(
     "3-d tosa-conformant tensor",
     lambda type: _is_tensor_of_numbers(type) and _has_rank(type, 3),
 )
-_INDICES: Final = _Kind(
+_INDICES: Final = ValueKind(
     "tosa-conformant unranked tensor of number values or 2D tensor of 32-bit signless "
     "integer or 64-bit signless integer values",
     _is_indices,
 )
-_PAD_CONST: Final = _Kind(
+_PAD_CONST: Final = ValueKind(
     "tosa-conformant unranked tensor of unsigned integer or signless integer or "
     "floating-point values or tosa-conformant scalar tensor of number values",
     _is_pad_const,
@@ -197,7 +186,7 @@ class TosaOp(IRDLOperation, ABC):
     Properties are written among the attributes, except in generic form.
     """
 
-    KINDS: ClassVar[Sequence[_Kind]]
+    KINDS: ClassVar[Sequence[ValueKind]]
     """What the operands must be, and then the result."""
 
     traits = traits_def(Pure())
@@ -216,11 +205,7 @@ class TosaOp(IRDLOperation, ABC):
             raise VerifyException(f"'{self.name}' op {error}") from None
 
     def _verify_types(self) -> None:
-        ends = [f"operand #{number}" for number in range(len(self.operands))]
-        values = (*self.operands, *self.results)
-        for end, value, kind in zip((*ends, "result #0"), values, self.KINDS, strict=True):
-            if not kind.accepts(value.type):
-                raise VerifyException(f"{end} must be {kind.description}, but got '{value.type}'")
+        verify_value_types(self, self.KINDS)
 
     def _verify_shapes_are_known(self) -> None:
         for operand in self.operands:
@@ -242,7 +227,7 @@ def _is_made_by_tosa(value: SSAValue) -> bool:
 
 def _verify_same_element_type(operand: SSAValue, result: SSAValue) -> None:
     """Raise VerifyException if they differ, and upstream compares them at all."""
-    types = _element_type(operand.type), _element_type(result.type)
+    types = tensor_element_type(operand.type), tensor_element_type(result.type)
     if types[0] != types[1] and all(map(_is_compared, types)):
         raise VerifyException(
             f"expect input and output to have same element type, got '{types[0]}' and '{types[1]}'"
@@ -264,10 +249,6 @@ def _values_of(shape: SSAValue) -> NDArray[np.int64] | None:
     if not isinstance(constant := shape.owner, ConstShapeOp):
         return None
     return np.broadcast_to(constant.integers, _rank_of(shape))
-
-
-def _is_static(shape: Shape | None) -> bool:
-    return shape is not None and DYNAMIC not in shape
 
 
 # Ops
@@ -310,14 +291,14 @@ class ConstOp(IRDLOperation, HasFolderInterface):
         held = cast(Attribute, cast(DenseResourceAttr, values).type)
         if not _NUMBERS.accepts(output):
             raise VerifyException(f"result #0 must be {_NUMBERS.description}, but got '{output}'")
-        if cast(ShapedType, held).get_shape() != _shape_of(output):
+        if cast(ShapedType, held).get_shape() != shape_of(output):
             raise VerifyException("failed to verify that all of {values, output} have same shape")
         if not isinstance(held, TensorType):
             raise VerifyException("expected tensors for attr/result type")
-        element_type = _element_type(output)
+        element_type = tensor_element_type(output)
         if isinstance(element_type, StoredType):
             element_type = element_type_of(element_type)
-        if _element_type(cast(Attribute, held)) != element_type:
+        if tensor_element_type(cast(Attribute, held)) != element_type:
             raise VerifyException("expected same attr/result element types")
 
 
@@ -398,7 +379,7 @@ class MovementOp(TosaOp, HasFolderInterface, ABC):
         return (operand,)
 
     def _is_unmoved(self, movement: Movement, operand: SSAValue) -> bool:
-        shape = _shape_of(operand.type)
+        shape = shape_of(operand.type)
         if shape is None or operand.type != self.results[0].type:
             return False
         return movement.is_identity(shape)
@@ -428,12 +409,12 @@ class TransposeOp(MovementOp):
     @override
     def _verify_meaning(self) -> None:
         input, output = self.input1.type, self.output.type
-        if _element_type(input) != _element_type(output):
+        if tensor_element_type(input) != tensor_element_type(output):
             raise VerifyException(
                 "failed to verify that all of {input1, output} have same element type"
             )
         permutation = self.movement.permutation
-        shape, output_shape = _shape_of(input), _shape_of(output)
+        shape, output_shape = shape_of(input), shape_of(output)
         if shape is not None and len(shape) != len(permutation):
             raise VerifyException(
                 f"expected perms attribute to have size {len(shape)} (input rank) "
@@ -453,7 +434,7 @@ class TransposeOp(MovementOp):
 
     def _verify_lengths(self, input: Shape, output: Shape) -> None:
         counts = math.prod(input), math.prod(output)
-        if _is_static(input) and _is_static(output) and counts[0] != counts[1]:
+        if is_static(input) and is_static(output) and counts[0] != counts[1]:
             raise VerifyException(
                 "expected input1 and output to have same numbers of elements, "
                 f"got {counts[0]} and {counts[1]}"
@@ -486,7 +467,7 @@ class ReshapeOp(MovementOp):
     @property
     @override
     def movement(self) -> Reshape | None:
-        shape = _shape_of(self.output.type)
+        shape = shape_of(self.output.type)
         return None if shape is None else Reshape(shape)
 
     @override
@@ -495,8 +476,8 @@ class ReshapeOp(MovementOp):
         values = _values_of(self.shape)
         if values is not None:
             self._verify_new_shape(values)
-        inferred = _element_type(self.input1.type)
-        if inferred != _element_type(self.output.type):
+        inferred = tensor_element_type(self.input1.type)
+        if inferred != tensor_element_type(self.output.type):
             type = TensorType(inferred, self._inferred_shape(values))
             raise VerifyException(
                 f"inferred type(s) '{type}' are incompatible with return type(s) of operation "
@@ -506,7 +487,7 @@ class ReshapeOp(MovementOp):
     def _verify_new_shape(self, values: NDArray[np.int64]) -> None:
         if np.count_nonzero(values == -1) > 1:
             raise VerifyException("expected at most one target dimension to be -1")
-        output = _shape_of(self.output.type)
+        output = shape_of(self.output.type)
         if output is None:
             return
         if len(values) != len(output):
@@ -517,8 +498,8 @@ class ReshapeOp(MovementOp):
                 raise VerifyException("new shape is inconsistent with result shape")
             if new < -1 and new != DYNAMIC:
                 raise VerifyException(f"new shape has invalid tensor dimension size {new}")
-        input = _shape_of(self.input1.type)
-        if input is not None and _is_static(input):
+        input = shape_of(self.input1.type)
+        if input is not None and is_static(input):
             _verify_element_count(math.prod(input), lengths, output)
 
     def _inferred_shape(self, values: NDArray[np.int64] | None) -> list[int]:
@@ -526,8 +507,8 @@ class ReshapeOp(MovementOp):
             return [DYNAMIC] * _rank_of(self.shape)
         lengths = [DYNAMIC if value == -1 else value for value in cast(list[int], values.tolist())]
         known = math.prod(length for length in lengths if length != DYNAMIC)
-        input = _shape_of(self.input1.type)
-        if input is None or not _is_static(input) or not known:
+        input = shape_of(self.input1.type)
+        if input is None or not is_static(input) or not known:
             return lengths
         left = math.prod(input) // known
         return [left if length == DYNAMIC else length for length in lengths]
@@ -538,7 +519,7 @@ def _verify_element_count(count: int, lengths: Sequence[int], output: Shape) -> 
     known = [length for length in lengths if length > 0]
     new_count = math.prod(known)
     is_wrong = new_count != count if len(known) == len(lengths) else new_count > count
-    if _is_static(output) and math.prod(output) != count:
+    if is_static(output) and math.prod(output) != count:
         is_wrong, new_count = True, math.prod(output)
     if is_wrong:
         raise VerifyException(f"cannot reshape {count} elements into {new_count}")
@@ -564,15 +545,15 @@ class SliceOp(MovementOp):
     @property
     @override
     def movement(self) -> Slice | None:
-        start, sizes = _values_of(self.start), _shape_of(self.output.type)
-        if start is None or sizes is None or not _is_static(sizes) or (start < 0).any():
+        start, sizes = _values_of(self.start), shape_of(self.output.type)
+        if start is None or sizes is None or not is_static(sizes) or (start < 0).any():
             return None
         return Slice(tuple(start.tolist()), sizes, (1,) * len(sizes))
 
     @override
     def _verify_meaning(self) -> None:
         _verify_same_element_type(self.input1, self.output)
-        input, output = _shape_of(self.input1.type), _shape_of(self.output.type)
+        input, output = shape_of(self.input1.type), shape_of(self.output.type)
         if input is None:
             return
         if output is not None and len(input) != len(output):
@@ -615,7 +596,7 @@ class PadOp(MovementOp):
     def _verify_meaning(self) -> None:
         _verify_same_element_type(self.input1, self.output)
         _verify_same_element_type(self.pad_const, self.output)
-        input, output = _shape_of(self.input1.type), _shape_of(self.output.type)
+        input, output = shape_of(self.input1.type), shape_of(self.output.type)
         if input is None or output is None:
             return
         if len(input) != len(output):
@@ -676,7 +657,7 @@ class ReverseOp(MovementOp):
         axis = self.axis.value.data
         if axis < 0:
             raise VerifyException("expected non-negative reverse axis")
-        input, output = _shape_of(self.input1.type), _shape_of(self.output.type)
+        input, output = shape_of(self.input1.type), shape_of(self.output.type)
         for end, shape in (("input", input), ("output", output)):
             if shape is None:
                 continue
@@ -715,7 +696,7 @@ class TileOp(TosaOp, HasFolderInterface):
     @override
     def _verify_meaning(self) -> None:
         _verify_same_element_type(self.input1, self.output)
-        input, output = _shape_of(self.input1.type), _shape_of(self.output.type)
+        input, output = shape_of(self.input1.type), shape_of(self.output.type)
         rank = _rank_of(self.multiples)
         if input is not None and len(input) != rank:
             raise VerifyException(f"expect 'multiples' to have rank {len(input)} but got {rank}.")
@@ -749,11 +730,11 @@ class GatherOp(TosaOp):
     @override
     def _verify_meaning(self) -> None:
         _verify_same_element_type(self.values, self.output)
-        batches, _, channels = _shape_of(self.values.type) or (DYNAMIC,) * 3
-        index_batches, positions = _shape_of(self.indices.type) or (DYNAMIC,) * 2
+        batches, _, channels = shape_of(self.values.type) or (DYNAMIC,) * 3
+        index_batches, positions = shape_of(self.indices.type) or (DYNAMIC,) * 2
         _verify_length("indices", 0, batches, index_batches)
         batches = index_batches if batches == DYNAMIC else batches
-        output = _shape_of(self.output.type) or (DYNAMIC,) * 3
+        output = shape_of(self.output.type) or (DYNAMIC,) * 3
         for axis, length in enumerate((batches, positions, channels)):
             _verify_length("output", axis, length, output[axis])
 
@@ -787,7 +768,7 @@ class CastOp(TosaOp, HasFolderInterface):
 
     @override
     def _verify_meaning(self) -> None:
-        input, output = _shape_of(self.input.type), _shape_of(self.output.type)
+        input, output = shape_of(self.input.type), shape_of(self.output.type)
         if input is None or output is None:
             return
         if len(input) != len(output) or any(
