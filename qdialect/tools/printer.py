@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from typing_extensions import override
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
-from xdsl.ir import Attribute, Operation, SSAValue, TypedAttribute
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.printer import Printer
 
 
@@ -17,7 +17,7 @@ class MLIRPrinter(Printer):
 
     Their text is MLIR's, byte for byte: `mlir-opt` reads it as the same elements, down to
     the payload of a NaN and the sign of a zero. An operation is in generic form where the
-    custom form of xDSL or of a plug-in has no room for all of it. The attributes of an op
+    custom form of xDSL has no room for all of it. The attributes of an op
     are in the order of their names, as in MLIR: some ops have properties among them.
     """
 
@@ -62,13 +62,7 @@ class MLIRPrinter(Printer):
 
 
 def _does_not_fit_custom_form(op: Operation) -> bool:
-    match op.name:
-        case "func.func":
-            is_declaration = not op.regions[0].blocks
-            return is_declaration and bool(op.properties.keys() & {"arg_attrs", "res_attrs"})
-        case "stablehlo.constant":
-            # xdsl-jax writes one type, that of the value, and takes it for the result's.
-            value = op.properties.get("value")
-            return isinstance(value, TypedAttribute) and (value.get_type(),) != op.result_types
-        case _:
-            return False
+    if op.name != "func.func":
+        return False
+    is_declaration = not op.regions[0].blocks
+    return is_declaration and bool(op.properties.keys() & {"arg_attrs", "res_attrs"})

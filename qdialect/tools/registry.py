@@ -5,17 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from typing_extensions import TypeVar, override
 from xdsl.context import Context
-from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
-from xdsl.dialects.builtin import Builtin
 from xdsl.ir import Attribute, Dialect, Operation, TypeAttribute
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec, ArgSpecConvertible
 
+from qdialect.dialects.builtin import fresh_builtin
 from qdialect.fold_report import FoldReport, FoldReportListener
 from qdialect.tools.diagnostics import TOOL, ToolError, describe, first_line
 
@@ -105,7 +104,7 @@ class ToolContext(Context, FoldReportListener):
         super().__init__(allow_unregistered)
         self.fold_reports: list[FoldReport] = []
         for name, factory in _dialects().items():
-            self.register_dialect(name, _fresh_builtin if name == "builtin" else factory)
+            self.register_dialect(name, fresh_builtin if name == "builtin" else factory)
 
     @override
     def take_fold_report(self, report: FoldReport) -> None:
@@ -134,17 +133,11 @@ class ToolContext(Context, FoldReportListener):
             return
         for plugin in _plugins():
             if dialect in plugin.all_dialects:
-                self.register_dialect(dialect, plugin.all_dialects[dialect])
+                factory = plugin.all_dialects[dialect]
+                if dialect == "stablehlo":
+                    factory = partial(_stablehlo_with_additions, factory)
+                self.register_dialect(dialect, factory)
                 return
-
-
-def _fresh_builtin() -> Dialect:
-    return Dialect(
-        "builtin",
-        list(Builtin.operations),
-        list(Builtin.attributes),
-        [OpAsmDialectInterface()],
-    )
 
 
 def _tosa_with_additions() -> Dialect:
@@ -153,6 +146,12 @@ def _tosa_with_additions() -> Dialect:
     from qdialect.dialects.tosa import with_additions
 
     return with_additions(TOSA)
+
+
+def _stablehlo_with_additions(stablehlo: Callable[[], Dialect]) -> Dialect:
+    from qdialect.dialects.stablehlo import with_additions
+
+    return with_additions(stablehlo())
 
 
 def make_pass(spec: ArgSpec) -> ModulePass:
