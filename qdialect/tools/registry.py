@@ -148,6 +148,7 @@ def _tosa_with_additions() -> Dialect:
     return with_additions(TOSA)
 
 
+@cache
 def _stablehlo_with_additions(stablehlo: Callable[[], Dialect]) -> Dialect:
     from qdialect.dialects.stablehlo import with_additions
 
