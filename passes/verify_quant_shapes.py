@@ -147,6 +147,7 @@ def _hint(movement: Movement, operands: Sequence[QuantizedTensor]) -> str:
     if not all(operand.has_static_shape() for operand in operands):
         return ""
     try:
+        movement.result_shape(*(operand.get_shape() for operand in operands))
         of_operands = [o.element_type.parameters_on(o.get_shape()) for o in operands]
         right = operands[0].element_type.with_parameters(movement(*of_operands))
     except (MovementError, TooManySlotsError, VerifyException, ValueError):

@@ -216,6 +216,7 @@ class ShapeFolder:
             return False
         result, operand = op.results[0], self._final(movements.operands[0])
         for movement in movements.movements:
+            _check_movement(movement, _shape(operand))
             if operand.type == result.type and movement.is_identity(_shape(operand)):
                 # What is before it need not be known, or be one movement with it.
                 break
@@ -224,7 +225,6 @@ class ShapeFolder:
             if composed is not None and first is not None:
                 movement, operand = composed, first[1]
             self._composed[op] = movement, operand
-            _check_movement(movement, _shape(operand))
             if operand.type == result.type and not movement.is_identity(_shape(operand)):
                 return False
         if operand.type != result.type or operand is result:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -67,7 +68,11 @@ def pass_tests() -> Iterator[tuple[Path, tuple[str, ...]]]:
         text = path.read_text()
         flags = re.search(r"RUN: qdialect-opt %s ([^|\n]*)", text)
         assert flags is not None, path
-        if "expected-error" not in text:
+        is_read = (
+            re.search("REQUIRES:.*xdsl-jax", text) is None or find_spec("xdsl_jax") is not None
+        )
+        makes_something = "expected-error" not in text and path.parent.name != "verify_quant_shapes"
+        if is_read and makes_something:
             yield path, tuple(shlex.split(flags[1]))
 
 
@@ -84,7 +89,9 @@ def test_output_of_passes(path: Path, flags: tuple[str, ...]):
     text = qdialect_opt(path, *(flag for flag in lowered if flag not in TOLD))
     assert "quant.constant" not in text
     for module in text.split(SPLIT_MARKER):
-        tool = "iree-opt" if '"stablehlo.' in module else "mlir-opt-22"
+        # The tosa of IREE is not that of MLIR 22.
+        is_stablehlo = "stablehlo." in module and "tosa." not in module
+        tool = "iree-opt" if is_stablehlo else "mlir-opt-22"
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} is not on PATH")
         command = [tool, "--allow-unregistered-dialect"]

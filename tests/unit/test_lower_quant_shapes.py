@@ -65,6 +65,7 @@ from qdialect.movement import (
     Concat,
     Movement,
     Pad,
+    PadWith,
     Reshape,
     Reverse,
     Shape,
@@ -338,7 +339,9 @@ def chains(draw: st.DrawFn, function: Function, *, arguments: bool) -> list[Valu
             operands.append(draw(sources(function, other_shape, storage, arguments=arguments)))
             movement: Movement = Concat(axis)
         else:
-            movement = draw(unary_movements(shape).filter(lambda m: not isinstance(m, Take)))
+            movement = draw(
+                unary_movements(shape).filter(lambda m: not isinstance(m, Take | PadWith))
+            )
         values.append(function.move(movement, operands, draw(hidden_axes(movement, operands))))
     return values
 
