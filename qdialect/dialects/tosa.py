@@ -9,7 +9,7 @@ quantized per axis or in blocks may differ between operand and result of most op
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, cast
 
@@ -70,13 +70,7 @@ from qdialect.dialects.value_types import (
 )
 from qdialect.movement import (
     DYNAMIC,
-    Movement,
-    Pad,
-    Reshape,
-    Reverse,
     Shape,
-    Slice,
-    Transpose,
 )
 
 _STORAGE_WIDTHS = (4, 8, 16, 32)
@@ -355,34 +349,15 @@ class ConstShapeOp(TosaOp, HasFolderInterface):
 
 
 class MovementOp(TosaOp, HasFolderInterface, ABC):
-    """Base of the ops that are a movement of their first operand, as far as it is known."""
-
-    @property
-    @abstractmethod
-    def movement(self) -> Movement | None:
-        """The movement of this op, None if it depends on what is not known."""
+    """Base of the ops that may move nothing."""
 
     @override
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
         """`f(x) = x` and `g(f(x)) = x`, where nothing moves and the type is the same."""
-        movement, operand = self.movement, self.operands[0]
-        if movement is None:
-            return None
-        if self._is_unmoved(movement, operand):
-            return (operand,)
-        first = operand.owner
-        if not isinstance(first, MovementOp) or (inner := first.movement) is None:
-            return None
-        movement, operand = movement.after(inner), first.operands[0]
-        if movement is None or not self._is_unmoved(movement, operand):
-            return None
-        return (operand,)
+        from qdialect.shape_folding.unmoved import unmoved_operand
 
-    def _is_unmoved(self, movement: Movement, operand: SSAValue) -> bool:
-        shape = shape_of(operand.type)
-        if shape is None or operand.type != self.results[0].type:
-            return False
-        return movement.is_identity(shape)
+        operand = unmoved_operand(self)
+        return None if operand is None else (operand,)
 
 
 @irdl_op_definition
@@ -401,11 +376,6 @@ class TransposeOp(MovementOp):
     perms = prop_def(DenseArrayBase[I32])
     output = result_def()
 
-    @property
-    @override
-    def movement(self) -> Transpose:
-        return Transpose(tuple(self.perms.get_values()))
-
     @override
     def _verify_meaning(self) -> None:
         input, output = self.input1.type, self.output.type
@@ -413,7 +383,7 @@ class TransposeOp(MovementOp):
             raise VerifyException(
                 "failed to verify that all of {input1, output} have same element type"
             )
-        permutation = self.movement.permutation
+        permutation = self.perms.get_values()
         shape, output_shape = shape_of(input), shape_of(output)
         if shape is not None and len(shape) != len(permutation):
             raise VerifyException(
@@ -439,12 +409,12 @@ class TransposeOp(MovementOp):
                 "expected input1 and output to have same numbers of elements, "
                 f"got {counts[0]} and {counts[1]}"
             )
-        moved = self.movement.result_shape(input)
-        for axis, (length, declared) in enumerate(zip(moved, output, strict=True)):
+        for axis, (moved, declared) in enumerate(zip(self.perms.get_values(), output, strict=True)):
+            length = input[moved]
             if DYNAMIC not in (length, declared) and length != declared:
                 raise VerifyException(
-                    f"expected output tensor dim {axis} to match input dim "
-                    f"{self.movement.permutation[axis]} with value of {length}"
+                    f"expected output tensor dim {axis} to match input dim {moved} with value of "
+                    f"{length}"
                 )
 
 
@@ -463,12 +433,6 @@ class ReshapeOp(MovementOp):
     input1 = operand_def()
     shape = operand_def()
     output = result_def()
-
-    @property
-    @override
-    def movement(self) -> Reshape | None:
-        shape = shape_of(self.output.type)
-        return None if shape is None else Reshape(shape)
 
     @override
     def _verify_meaning(self) -> None:
@@ -542,14 +506,6 @@ class SliceOp(MovementOp):
     size = operand_def()
     output = result_def()
 
-    @property
-    @override
-    def movement(self) -> Slice | None:
-        start, sizes = _values_of(self.start), shape_of(self.output.type)
-        if start is None or sizes is None or not is_static(sizes) or (start < 0).any():
-            return None
-        return Slice(tuple(start.tolist()), sizes, (1,) * len(sizes))
-
     @override
     def _verify_meaning(self) -> None:
         _verify_same_element_type(self.input1, self.output)
@@ -582,15 +538,6 @@ class PadOp(MovementOp):
     padding = operand_def()
     pad_const = operand_def()
     output = result_def()
-
-    @property
-    @override
-    def movement(self) -> Pad | None:
-        """None too for a padding that is not zero, as it holds `pad_const`."""
-        widths = _values_of(self.padding)
-        if widths is None or widths.any():
-            return None
-        return Pad(tuple(widths[0::2].tolist()), tuple(widths[1::2].tolist()))
 
     @override
     def _verify_meaning(self) -> None:
@@ -646,11 +593,6 @@ class ReverseOp(MovementOp):
     axis = prop_def(IntegerAttr[I32])
     output = result_def()
 
-    @property
-    @override
-    def movement(self) -> Reverse:
-        return Reverse((self.axis.value.data,))
-
     @override
     def _verify_meaning(self) -> None:
         _verify_same_element_type(self.input1, self.output)
@@ -671,7 +613,7 @@ class ReverseOp(MovementOp):
 
 
 @irdl_op_definition
-class TileOp(TosaOp, HasFolderInterface):
+class TileOp(MovementOp):
     """
     The operand again and again: `multiples[k]` times on axis `k`.
 
@@ -685,13 +627,6 @@ class TileOp(TosaOp, HasFolderInterface):
     input1 = operand_def()
     multiples = operand_def()
     output = result_def()
-
-    @override
-    def fold(self) -> Sequence[SSAValue | Attribute] | None:
-        """Once is what there was."""
-        multiples = _values_of(self.multiples)
-        is_once = multiples is not None and bool((multiples == 1).all())
-        return (self.input1,) if is_once and self.input1.type == self.output.type else None
 
     @override
     def _verify_meaning(self) -> None:

@@ -7,6 +7,7 @@ https://mlir.llvm.org/docs/Dialects/TOSA/.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.ir import Operation
 
 from qdialect.movement import (
@@ -20,7 +21,9 @@ from qdialect.movement import (
     Transpose,
 )
 from qdialect.shape_op_interface import (
+    Code,
     Movements,
+    NotFoldable,
     Operands,
     integer_of,
     integers_of,
@@ -55,7 +58,7 @@ def _reshape(op: Operation, operands: Operands) -> Movements:
 
 @shape_op("tosa.slice")
 def _slice(op: Operation, operands: Operands) -> Movements:
-    offsets = tuple(map(int, operands.integers(op.operands[1])))
+    offsets = _known(operands.integers(op.operands[1]))
     sizes = static_shape_of(op.results[0])
     return Movements(op.operands[:1], [Slice(offsets, sizes, (1,) * len(sizes))])
 
@@ -67,9 +70,8 @@ def _concat(op: Operation, operands: Operands) -> Movements:
 
 @shape_op("tosa.pad")
 def _pad(op: Operation, operands: Operands) -> Movements:
-    widths = operands.integers(op.operands[1])
-    low, high = map(int, widths[::2]), map(int, widths[1::2])
-    movements = padded(shape_of(op.operands[0]), tuple(low), tuple(high))
+    widths = _known(operands.integers(op.operands[1]))
+    movements = padded(shape_of(op.operands[0]), widths[::2], widths[1::2])
     return Movements(op.operands[:1], movements, op.operands[2])
 
 
@@ -80,18 +82,23 @@ def _reverse(op: Operation, operands: Operands) -> Movements:
 
 @shape_op("tosa.tile")
 def _tile(op: Operation, operands: Operands) -> Movements:
+    multiples = _known(operands.integers(op.operands[1]))
+    if all(count == 1 for count in multiples):
+        return Movements(op.operands[:1], [])
     shape, result = static_shape_of(op.operands[0]), static_shape_of(op.results[0])
     # Every axis gets a new one before it, which is what is repeated.
-    pairs = [pair for length in shape for pair in (1, length)]
-    counts = operands.integers(op.operands[1])
-    tiled = [
-        pair for count, length in zip(counts, shape, strict=True) for pair in (int(count), length)
-    ]
+    pairs = tuple(length for axis in shape for length in (1, axis))
+    tiled = tuple(length for pair in zip(multiples, shape, strict=True) for length in pair)
     dims = tuple(range(len(pairs)))
-    return Movements(
-        op.operands[:1],
-        [Reshape(tuple(pairs)), BroadcastInDim(dims, tuple(tiled)), Reshape(result)],
-    )
+    movements = [Reshape(pairs), BroadcastInDim(dims, tiled), Reshape(result)]
+    return Movements(op.operands[:1], movements)
+
+
+def _known(values: NDArray[np.int64]) -> tuple[int, ...]:
+    """The integers of a shape. Raises NotFoldable if one stands for what is not known."""
+    if (values < 0).any():
+        raise NotFoldable(Code.DYNAMIC_SHAPE, "-1 stands for what is only known at run time")
+    return tuple(map(int, values))
 
 
 @shape_op("tosa.gather")
