@@ -351,7 +351,9 @@ class ShapeFolder:
                     plan.needed.add(self._final(result))
                 plan.states[op] = _State.GONE
             elif op not in self._moved:
-                continue
+                if result.first_use is not None and not plan.is_needed(result):
+                    # What it moved is moved back.
+                    plan.states[op] = _State.GONE
             elif not plan.is_needed(result) and not (is_cast(op) and result.first_use is None):
                 plan.states[op] = _State.GONE
             elif not is_cast(op):
