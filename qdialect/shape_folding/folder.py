@@ -486,11 +486,7 @@ class ShapeFolder:
                 continue
             if op in ends:
                 report.records.append(self._folded(op, ends[op]))
-            elif (
-                (op.results and op.results[0] in self._equal)
-                or not plan.is_left(op)
-                or _is_dead(op, plan)
-            ):
+            elif not plan.is_left(op):
                 report.records.append(self._dropped(op))
             elif (refusal := plan.refusals.get(op) or self._refusals.get(op)) is not None:
                 report.records.append(
@@ -594,13 +590,6 @@ def _verify_meaning(layer: Layer, declared: Attribute, shape: Shape) -> None:
         verify_same_slots(layer.parameters, read.parameters)
     except VerifyException as error:
         raise NotFoldable(Code.STALE_TYPE, str(error)) from None
-
-
-def _is_dead(op: Operation, plan: _Plan) -> bool:
-    """Whether only what is gone uses the result of an op that is left."""
-    return any(
-        result.first_use is not None and not plan.is_needed(result) for result in op.results[:1]
-    )
 
 
 def _check_movement(movement: Movement, shape: Shape) -> None:
