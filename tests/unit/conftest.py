@@ -1,12 +1,14 @@
 """
-How the properties are run.
+How the properties are run, and what is left out for some tests.
 
-Without a limit of time, whatever the machine is; with new examples on every run, but in CI
-with the same ones.
+Properties: without a limit of time, whatever the machine is; with new examples on every run,
+but in CI with the same ones.
 """
 
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -16,3 +18,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("untimed")
+
+
+@pytest.fixture(scope="module")
+def without_plugins() -> Iterator[None]:
+    """Ops of StableHLO are unregistered, and nothing verifies them, whatever is installed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("qdialect.tools.registry._plugins", tuple[()])
+        yield

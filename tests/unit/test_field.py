@@ -50,6 +50,8 @@ from qdialect.shape_op_interface import Code
 from qdialect.tools.opt import main
 from qdialect.tools.registry import ToolContext
 
+pytestmark = pytest.mark.usefixtures("without_plugins")
+
 DIALECTS = ("tensor", "tosa", "stablehlo", "quant")
 
 ROOT = Path(__file__).parents[2]

@@ -52,6 +52,8 @@ from qdialect.tools.printer import MLIRPrinter
 from qdialect.tools.registry import ToolContext
 from qdialect.tools.verifier import ModuleVerifier
 
+pytestmark = pytest.mark.usefixtures("without_plugins")
+
 
 class Errors(DiagnosticHandler):
     """Keeps errors."""

@@ -23,6 +23,8 @@ from qdialect.shape_op_interface import Code, name_of
 from qdialect.tools.opt import main
 from qdialect.tools.registry import ToolContext
 
+pytestmark = pytest.mark.usefixtures("without_plugins")
+
 
 def function(body: str, results: str) -> str:
     return f"func.func @f() -> ({results}) {{\n{body}\n}}\n"

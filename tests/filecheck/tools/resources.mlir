@@ -5,7 +5,7 @@
 
 // CHECK:      %i = arith.constant dense_resource<weights> : tensor<2xi8>
 // CHECK-NEXT: %f = arith.constant dense_resource<scale> : tensor<1xf32>
-// CHECK-NEXT: {{"?}}stablehlo.constant{{.*}} dense_resource<weights> : tensor<2xi8>
+// CHECK-NEXT: {{"?}}stablehlo.constant{{.*}}dense_resource<weights> : tensor<2xi8>
 // CHECK-NEXT: %elided = arith.constant dense_resource<__elided__> : tensor<1024xi8>
 // CHECK:      builtin: {
 // CHECK-NEXT:   scale: "0x040000000000C07F",weights: "0x1000000001FF"

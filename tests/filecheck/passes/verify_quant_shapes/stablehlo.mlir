@@ -1,3 +1,5 @@
+// A dialect would refuse some of this before the pass sees it.
+// UNSUPPORTED: xdsl-jax
 // RUN: qdialect-opt %s --verify-quant-shapes --allow-unregistered-dialect --split-input-file --verify-diagnostics
 
 !columns = !quant.uniform<i8:f32:1, {0.5,0.25:3,0.125,2.0}>
