@@ -257,14 +257,15 @@ class StableHLOOp(IRDLOperation, ABC):
         if not isinstance(first, UniformQuantizedType):
             return
         second = cast(UniformQuantizedType, second)
-        if np.array_equal(first.scales, second.scales) and np.array_equal(
-            first.zero_points, second.zero_points
-        ):
+        # Of lengths that are not known there may be more in one type than in the other.
+        both = np.s_[: min(first.scales.size, second.scales.size)]
+        slots = [(type.scales.ravel(), type.zero_points.ravel()) for type in (first, second)]
+        if all(np.array_equal(one[both], other[both]) for one, other in zip(*slots, strict=True)):
             return
         is_one = first.granularity is Granularity.PER_TENSOR
-        slots = "scale and zero_point" if is_one else "scales and zero_points"
+        noun = "scale and zero_point" if is_one else "scales and zero_points"
         raise VerifyException(
-            f"expect same quantization {slots} but got '{self.operands[0].type}' vs "
+            f"expect same quantization {noun} but got '{self.operands[0].type}' vs "
             f"'{self.results[0].type}'"
         )
 
@@ -540,6 +541,11 @@ class ReshapeOp(StableHLOOp):
         if not are_static or (dimensions := self._quantized_dimensions()) is None:
             return
         first, second = dimensions
+        if shape[first] != result_shape[second]:
+            raise VerifyException(
+                "expect same quantization dimension size for operand and result "
+                f"'{self.operand.type}' and '{self.result.type}'"
+            )
         before = math.prod(shape[:first]), math.prod(result_shape[:second])
         if before[0] != before[1]:
             raise VerifyException(

@@ -478,3 +478,13 @@ func.func @f(%a: tensor<2xf32>) {
   %0 = stablehlo.uniform_dequantize %a : (tensor<2xf32>) -> tensor<2xf32>
   return
 }
+
+// -----
+
+!one = !quant.uniform<i8:f32:1, {0.5:3}>
+!two = !quant.uniform<i8:f32:0, {0.5:3,0.5:3}>
+func.func @f(%a: tensor<2x1x!one>) {
+  // expected-error @+1 {{expect same quantization dimension size for operand and result 'tensor<2x1x}}
+  %0 = stablehlo.reshape %a : (tensor<2x1x!one>) -> tensor<2x!two>
+  return
+}
