@@ -66,7 +66,7 @@ CONSTANTS = [
     rf"%(\w+) = quant\.constant {ELEMENTS}{ATTRIBUTES}\s+: {QUANTIZED}",
     rf"%(\w+) = arith\.constant{ATTRIBUTES} {ELEMENTS}\s+: tensor<[\dx]+xi8>\n"
     rf"\s+%\w+ = quant\.scast %\1 : tensor<[\dx]+xi8> to {QUANTIZED}",
-    rf'%(\w+) = "(?:tosa\.const|stablehlo\.constant)"\(\)\s+<\{{values? = {ELEMENTS} : [^>]*>\}}>'
+    rf'%(\w+) = "?(?:tosa\.const|stablehlo\.constant)"?\(\)\s+<\{{values? = {ELEMENTS} : [^>]*>\}}>'
     rf"\s*{ATTRIBUTES} : \(\) -> {QUANTIZED}",
 ]
 TYPE = re.compile(
