@@ -33,6 +33,7 @@ class ModuleVerifier:
         try:
             _verify_place(op)
             op.verify_()
+            _verify_yielded(op)
         except VerifyException as error:
             return self._refuse(op, str(error))
         except Exception as error:
@@ -86,3 +87,16 @@ def _verify_place(op: Operation) -> None:
     lacks_terminator = block is not None and is_last and _needs_terminator(block)
     if lacks_terminator and not op.has_trait(IsTerminator):
         raise VerifyException(f"block with no terminator, has '{_name(op)}' last")
+
+
+def _verify_yielded(op: Operation) -> None:
+    """Raise VerifyException if an op of linalg moves elements to a tensor of others."""
+    if op.name not in ("linalg.broadcast", "linalg.transpose"):
+        return
+    # xDSL compares shapes only. The message is of the region that the syntax leaves out.
+    moved, declared = (getattr(operand.type, "element_type", None) for operand in op.operands)
+    if moved != declared:
+        raise VerifyException(
+            f"'linalg.yield' op type of yield operand 1 ('{moved}') doesn't match the element "
+            f"type of the enclosing linalg.generic op ('{declared}')"
+        )

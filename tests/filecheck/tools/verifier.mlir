@@ -54,3 +54,13 @@ func.func @result() -> i8 {
   // expected-error@+1 {{Expected arguments to have the same types as the function output types}}
   return
 }
+
+// -----
+
+!rows = !quant.uniform<i8:f32:0, {0.5,0.25,1.0}>
+!columns = !quant.uniform<i8:f32:1, {0.5,0.25,1.0}>
+func.func @moved_to_other_elements(%x: tensor<3x3x!rows>, %init: tensor<3x3x!columns>) {
+  // expected-error-re @+1 {{'linalg.yield' op type of yield operand 1 ('{{.*}}:0, {{.*}}') doesn't match the element type of the enclosing linalg.generic op ('{{.*}}:1, {{.*}}')}}
+  %0 = linalg.transpose ins(%x : tensor<3x3x!rows>) outs(%init : tensor<3x3x!columns>) permutation = [1, 0]
+  return
+}
