@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
-from xdsl.dialects.builtin import UnregisteredOp
-from xdsl.ir import Block, ErasedSSAValue, Operation
+from xdsl.dialects.builtin import TensorType, UnregisteredOp
+from xdsl.ir import Attribute, Block, ErasedSSAValue, Operation
 from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
@@ -33,7 +34,7 @@ class ModuleVerifier:
         try:
             _verify_place(op)
             op.verify_()
-            _verify_yielded(op)
+            _verify_element_types(op)
         except VerifyException as error:
             return self._refuse(op, str(error))
         except Exception as error:
@@ -89,14 +90,37 @@ def _verify_place(op: Operation) -> None:
         raise VerifyException(f"block with no terminator, has '{_name(op)}' last")
 
 
-def _verify_yielded(op: Operation) -> None:
-    """Raise VerifyException if an op of linalg moves elements to a tensor of others."""
-    if op.name not in ("linalg.broadcast", "linalg.transpose"):
-        return
-    # xDSL compares shapes only. The message is of the region that the syntax leaves out.
-    moved, declared = (getattr(operand.type, "element_type", None) for operand in op.operands)
-    if moved != declared:
+def _verify_element_types(op: Operation) -> None:
+    """
+    Raise VerifyException if an op moves elements to a tensor of others.
+
+    xDSL compares the shapes of these ops only. The messages are MLIR's.
+    """
+    match op.name:
+        case "linalg.broadcast" | "linalg.transpose":
+            moved, declared = map(_element_type, op.operand_types)
+            if moved != declared:
+                # Of the region that the syntax leaves out.
+                raise VerifyException(
+                    f"'linalg.yield' op type of yield operand 1 ('{moved}') doesn't match the "
+                    f"element type of the enclosing linalg.generic op ('{declared}')"
+                )
+        case "tensor.collapse_shape":
+            _verify_collapsed(op, op.operand_types[0], op.result_types[0])
+        case "tensor.expand_shape":
+            _verify_collapsed(op, op.result_types[0], op.operand_types[0])
+        case _:
+            pass
+
+
+def _verify_collapsed(op: Operation, expanded: Attribute, collapsed: Attribute) -> None:
+    if _element_type(expanded) != _element_type(collapsed):
+        tensor = cast(TensorType[Attribute], collapsed)
+        expected = TensorType(_element_type(expanded), tensor.shape, tensor.encoding)
         raise VerifyException(
-            f"'linalg.yield' op type of yield operand 1 ('{moved}') doesn't match the element "
-            f"type of the enclosing linalg.generic op ('{declared}')"
+            f"'{op.name}' op expected collapsed type to be '{expected}', but got '{collapsed}'"
         )
+
+
+def _element_type(type: Attribute) -> Attribute:
+    return cast(TensorType[Attribute], type).element_type

@@ -64,3 +64,12 @@ func.func @moved_to_other_elements(%x: tensor<3x3x!rows>, %init: tensor<3x3x!col
   %0 = linalg.transpose ins(%x : tensor<3x3x!rows>) outs(%init : tensor<3x3x!columns>) permutation = [1, 0]
   return
 }
+
+// -----
+
+!rows = !quant.uniform<i8:f32:0, {0.5,0.25}>
+func.func @collapsed_to_other_elements(%x: tensor<2x1x!rows>) {
+  // expected-error-re @+1 {{'tensor.collapse_shape' op expected collapsed type to be 'tensor<2x!quant{{.*}}', but got 'tensor<2xi8>'}}
+  %0 = tensor.collapse_shape %x [[0, 1]] : tensor<2x1x!rows> into tensor<2xi8>
+  return
+}
