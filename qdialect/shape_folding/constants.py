@@ -100,8 +100,7 @@ class Constants:
         name = elements_attribute_of(op)
         if name is None:
             raise NotFoldable(Code.DYNAMIC_SHAPE, f"'{name_of(op)}' makes what must be constant")
-        array = as_view(self.elements(op, name)).array()
-        return array.astype(np.int64)
+        return integers_in(self.elements(op, name))
 
     def element(self, value: SSAValue) -> Element:
         """A scalar constant, or what casts make of one. Raises NotFoldable."""
@@ -170,6 +169,13 @@ class Constants:
             return self._resources.write(values, element_type, key, alignment=alignment)
         is_own = name_of(source) == _OWN_CONSTANT
         return dense_elements(values, element_type, repeat_splats=not is_own)
+
+
+def integers_in(values: Values) -> NDArray[np.int64]:
+    """What a constant says of a shape, or which positions. Raises NotFoldable."""
+    if math.prod(values.shape) > MAX_REPEATED_ELEMENTS:
+        raise NotFoldable(Code.UNKNOWN_OP, "a constant that says what it does is too long")
+    return as_view(values).array().astype(np.int64)
 
 
 class ConstantOperands:

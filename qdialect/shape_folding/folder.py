@@ -23,10 +23,10 @@ from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.dialects.quant.verification import verify_same_slots
 from qdialect.fold_report import FoldRecord, FoldReport, Outcome
-from qdialect.movement import Movement, MovementError, Shape, ValueSet, as_view
+from qdialect.movement import Movement, MovementError, Shape, ValueSet
 from qdialect.ordering import dependencies_first
 from qdialect.resources import ResourceBlobs
-from qdialect.shape_folding.constants import ConstantOperands, Constants
+from qdialect.shape_folding.constants import ConstantOperands, Constants, integers_in
 from qdialect.shape_folding.moved import Element, Layer, MovedConstant, move
 from qdialect.shape_folding.origins import Origins
 from qdialect.shape_folding.policy import FoldPolicy, coarser, spell
@@ -149,7 +149,7 @@ class _FoldedOperands(ConstantOperands):
         owner = value.owner
         moved = self._moved.get(owner) if isinstance(owner, Operation) else None
         if moved is not None and not moved.casts:
-            return as_view(moved.values).array().astype(np.int64)
+            return integers_in(moved.values)
         return super().integers(value)
 
 
