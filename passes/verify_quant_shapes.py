@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final
 
 from typing_extensions import override
 from xdsl.context import Context
@@ -18,6 +18,7 @@ from qdialect.dialects.quant.shape_ops import ShapeOp
 from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.types import QuantizedTensor, UniformQuantizedType, uniform_tensor
 from qdialect.dialects.quant.verification import verify_movement
+from qdialect.dialects.value_types import element_type_or_self
 from qdialect.movement import Chain, Movement, MovementError, Transpose
 from qdialect.op_errors import OpErrors
 from qdialect.resources import ResourceBlobs
@@ -76,14 +77,9 @@ def _error_of_constant(op: Operation, constants: Constants) -> str | None:
 
 def _is_quantized(op: Operation) -> bool:
     return any(
-        isinstance(_element_type(value), UniformQuantizedType)
+        isinstance(element_type_or_self(value.type), UniformQuantizedType)
         for value in (*op.operands, *op.results)
     )
-
-
-def _element_type(value: SSAValue) -> Attribute:
-    type = value.type
-    return cast(TensorType[Attribute], type).element_type if isinstance(type, TensorType) else type
 
 
 def _lie(op: Operation, movements: Movements) -> str | None:
@@ -91,7 +87,7 @@ def _lie(op: Operation, movements: Movements) -> str | None:
     values = (*movements.operands, op.results[0])
     if not all(isinstance(value.type, TensorType) for value in values):
         return None
-    types = [_element_type(value) for value in values]
+    types = [element_type_or_self(value.type) for value in values]
     quantized = [isinstance(type, UniformQuantizedType) for type in types]
     if not any(quantized):
         return None

@@ -11,6 +11,7 @@ dialect is registered.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,7 +34,17 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qdialect.movement import DYNAMIC, Movement, PadWith, Shape, Slice, ZeroPoint, as_view
+from qdialect.elements import MAX_REPEATED_ELEMENTS, elements_of
+from qdialect.movement import (
+    DYNAMIC,
+    Movement,
+    PadWith,
+    Shape,
+    Slice,
+    Values,
+    ZeroPoint,
+    as_view,
+)
 
 
 class Code(StrEnum):
@@ -144,7 +155,8 @@ def model_of(op: Operation) -> ShapeOpModel | None:
     if isinstance(op, ShapeOpInterface):
         return _own_movements
     name = name_of(op)
-    return _SHAPE_OPS.get(name) or (_load_models(name) and _SHAPE_OPS.get(name)) or None
+    _load_models(name)
+    return _SHAPE_OPS.get(name)
 
 
 def _own_movements(op: ShapeOpInterface, operands: Operands) -> Movements:
@@ -165,18 +177,16 @@ def elements_attribute_of(op: Operation) -> str | None:
     return _CONSTANTS.get(name)
 
 
-def _load_models(name: str) -> bool:
-    return _load_dialect(name.partition(".")[0])
+def _load_models(name: str) -> None:
+    _load_dialect(name.partition(".")[0])
 
 
 @cache
-def _load_dialect(dialect: str) -> bool:
-    """Import what comes with qdialect for `dialect`: whether there is something."""
+def _load_dialect(dialect: str) -> None:
+    """Import what comes with qdialect for `dialect`, if there is something."""
     module = f"qdialect.external_models.{dialect}"
-    if not dialect.isidentifier() or find_spec(module) is None:
-        return False
-    import_module(module)
-    return True
+    if dialect.isidentifier() and find_spec(module) is not None:
+        import_module(module)
 
 
 # What models read ops with.
@@ -224,10 +234,8 @@ def integers_of(op: Operation, name: str) -> tuple[int, ...]:
         case DenseArrayBase():
             values = tuple(cast(DenseArrayBase[IntegerType], attribute).get_values())
         case DenseIntOrFPElementsAttr():
-            from qdialect.elements import elements_of
-
-            elements = elements_of(cast(Any, attribute))
-            values = tuple(map(int, as_view(elements).array().reshape(-1)))
+            elements = elements_of(attribute)
+            values = tuple(integers_in(elements).reshape(-1).tolist())
         case ArrayAttr():
             items = cast(Sequence[Attribute], attribute.data)
             values = tuple(item.value.data for item in items if isinstance(item, IntegerAttr))
@@ -236,6 +244,17 @@ def integers_of(op: Operation, name: str) -> tuple[int, ...]:
     if DYNAMIC in values:
         raise NotFoldable(Code.DYNAMIC_SHAPE, f"'{name}' is only known at run time")
     return values
+
+
+def integers_in(values: Values) -> NDArray[np.int64]:
+    """
+    The elements of a constant that says of a shape, or which positions.
+
+    Raises NotFoldable if they are too many to be written out.
+    """
+    if math.prod(values.shape) > MAX_REPEATED_ELEMENTS:
+        raise NotFoldable(Code.UNKNOWN_OP, "a constant that says what it does is too long")
+    return as_view(values).array().astype(np.int64)
 
 
 def shape_of(value: SSAValue) -> Shape:

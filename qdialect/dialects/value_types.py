@@ -44,6 +44,12 @@ def tensor_element_type(type: Attribute) -> Attribute:
     return cast("TensorType[Attribute] | UnrankedTensorType[Attribute]", type).element_type
 
 
+def element_type_or_self(type: Attribute) -> Attribute:
+    """What a tensor is made of; a scalar is made of itself."""
+    is_tensor = isinstance(type, TensorType | UnrankedTensorType)
+    return tensor_element_type(cast(Attribute, type)) if is_tensor else type
+
+
 def is_static(shape: Shape | None) -> bool:
     """Whether all lengths are known."""
     return shape is not None and DYNAMIC not in shape

@@ -25,7 +25,7 @@ from qdialect.elements import (
     element_dtype,
     elements_of,
 )
-from qdialect.movement import Elements, Splat, Values, as_view
+from qdialect.movement import Elements, Splat, Values
 from qdialect.resources import ResourceBlobs
 from qdialect.shape_folding.moved import Element, Layer, MovedConstant
 from qdialect.shape_op_interface import (
@@ -35,6 +35,7 @@ from qdialect.shape_op_interface import (
     ShapeOpModel,
     elements_attribute_of,
     find_attribute,
+    integers_in,
     is_cast,
     name_of,
 )
@@ -107,7 +108,7 @@ class Constants:
         op = value.owner
         if not isinstance(op, Operation):
             raise NotFoldable(Code.PADDING, "what is padded with is not constant")
-        if is_cast(op) and len(op.operands) == 1:
+        if is_cast(op):
             element = self.element(op.operands[0])
             layer = Layer.of(op.results[0].type, ())
             return Element(element.stored, layer, (*element.casts, name_of(op)))
@@ -169,13 +170,6 @@ class Constants:
             return self._resources.write(values, element_type, key, alignment=alignment)
         is_own = name_of(source) == _OWN_CONSTANT
         return dense_elements(values, element_type, repeat_splats=not is_own)
-
-
-def integers_in(values: Values) -> NDArray[np.int64]:
-    """What a constant says of a shape, or which positions. Raises NotFoldable."""
-    if math.prod(values.shape) > MAX_REPEATED_ELEMENTS:
-        raise NotFoldable(Code.UNKNOWN_OP, "a constant that says what it does is too long")
-    return as_view(values).array().astype(np.int64)
 
 
 class ConstantOperands:

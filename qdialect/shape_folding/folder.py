@@ -22,11 +22,12 @@ from qdialect.dialects.quant.shape_ops import ShapeOp
 from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.dialects.quant.verification import verify_same_slots
+from qdialect.dialects.value_types import tensor_element_type
 from qdialect.fold_report import FoldRecord, FoldReport, Outcome
 from qdialect.movement import Movement, MovementError, Shape, ValueSet
 from qdialect.ordering import dependencies_first
 from qdialect.resources import ResourceBlobs
-from qdialect.shape_folding.constants import ConstantOperands, Constants, integers_in
+from qdialect.shape_folding.constants import ConstantOperands, Constants
 from qdialect.shape_folding.moved import Element, Layer, MovedConstant, move
 from qdialect.shape_folding.origins import Origins
 from qdialect.shape_folding.policy import FoldPolicy, coarser, spell
@@ -36,9 +37,11 @@ from qdialect.shape_op_interface import (
     NotFoldable,
     ShapeOpModel,
     elements_attribute_of,
+    integers_in,
     is_cast,
     model_of,
     name_of,
+    shape_of,
     static_shape_of,
 )
 from qdialect.slot_map import TooManySlotsError
@@ -184,9 +187,15 @@ class ShapeFolder:
 
     def fold(self, module: ModuleOp) -> FoldReport:
         """Fold what can be folded, and erase what that leaves unused."""
-        ops = [op for op in module.walk() if is_cast(op) or model_of(op) is not None]
+        known = (op for op in module.walk() if is_cast(op) or model_of(op) is not None)
+        ops = dict.fromkeys(known)
+
+        def makers_of_operands(op: Operation) -> Iterator[Operation]:
+            owners = (operand.owner for operand in op.operands)
+            return (o for o in owners if isinstance(o, Operation) and o in ops)
+
         # In a graph region, or where blocks are not in order, operands may come later.
-        for op in dependencies_first(ops, _makers_of_operands):
+        for op in dependencies_first(ops, makers_of_operands):
             self._order.append(op)
             self._visit(op)
         plan = self._affordable_plan()
@@ -216,8 +225,8 @@ class ShapeFolder:
             return False
         result, operand = op.results[0], self._final(movements.operands[0])
         for movement in movements.movements:
-            _check_movement(movement, _shape(operand))
-            if operand.type == result.type and movement.is_identity(_shape(operand)):
+            _check_movement(movement, shape_of(operand))
+            if operand.type == result.type and movement.is_identity(shape_of(operand)):
                 # What is before it need not be known, or be one movement with it.
                 break
             first = self._composed.get(cast(Operation, operand.owner))
@@ -225,7 +234,7 @@ class ShapeFolder:
             if composed is not None and first is not None:
                 movement, operand = composed, first[1]
             self._composed[op] = movement, operand
-            if operand.type == result.type and not movement.is_identity(_shape(operand)):
+            if operand.type == result.type and not movement.is_identity(shape_of(operand)):
                 return False
         if operand.type != result.type or operand is result:
             return False
@@ -413,7 +422,7 @@ class ShapeFolder:
 
     def _uses_alone(self, op: Operation) -> bool:
         """Whether nothing but `op` needs its operands, and what these are made of."""
-        pending = [op]
+        pending, sources = [op], set(self._moved[op].sources)
         while pending:
             for operand in pending.pop().operands:
                 owner = operand.owner
@@ -421,7 +430,7 @@ class ShapeFolder:
                     continue
                 if owner in self._moved:
                     pending.append(owner)
-                elif owner not in self._moved[op].sources:
+                elif owner not in sources:
                     continue
                 if not operand.has_one_use():
                     return False
@@ -558,11 +567,11 @@ class ShapeFolder:
 
 def _verified_type(op: Operation) -> Layer | None:
     """What the result of an op reads, if its verifier has seen to it that it is so."""
-    return Layer.of(_element_type(op), _shape(op.results[0])) if isinstance(op, ShapeOp) else None
-
-
-def _element_type(op: Operation) -> Attribute:
-    return cast(TensorType[Attribute], op.results[0].type).element_type
+    return (
+        Layer.of(tensor_element_type(op.results[0].type), shape_of(op.results[0]))
+        if isinstance(op, ShapeOp)
+        else None
+    )
 
 
 def _with_declared_type(moved: MovedConstant, op: Operation) -> MovedConstant:
@@ -571,7 +580,7 @@ def _with_declared_type(moved: MovedConstant, op: Operation) -> MovedConstant:
 
     Raises NotFoldable if that type does not mean what the elements are read with.
     """
-    declared = _element_type(op)
+    declared = tensor_element_type(op.results[0].type)
     layer = moved.layers[-1]
     _verify_meaning(layer, declared, moved.shape)
     return moved.with_result_type(declared)
@@ -600,19 +609,8 @@ def _check_movement(movement: Movement, shape: Shape) -> None:
         raise NotFoldable(Code.UNKNOWN_OP, str(error)) from None
 
 
-def _shape(value: SSAValue) -> Shape:
-    return cast(TensorType[Attribute], value.type).get_shape()
-
-
 def _has_encoding(type: Attribute) -> bool:
     return isinstance(type, TensorType) and not isinstance(type.encoding, NoneAttr)
-
-
-def _makers_of_operands(op: Operation) -> Iterator[Operation]:
-    for operand in op.operands:
-        owner = operand.owner
-        if isinstance(owner, Operation) and (is_cast(owner) or model_of(owner) is not None):
-            yield owner
 
 
 def _erase_unused(ops: dict[Operation, None]) -> None:

@@ -54,10 +54,7 @@ class FoldPolicy:
     ) -> None:
         """Raise NotFoldable if a constant of `shape` may not have `type`."""
         if _is_finer(type.granularity, self.granularity):
-            raise NotFoldable(
-                Code.GRANULARITY,
-                f"its type is {type.granularity.value}, and {self.granularity.value} is allowed",
-            )
+            raise _too_fine(type, self.granularity)
         slots = type.scales.size
         if self.max_parameter_growth is not None:
             if slots - slots_before > self.max_parameter_growth:
@@ -95,14 +92,18 @@ def spell(
         return type
     if finest is Granularity.PER_AXIS and len(type.quantized_dimensions) == 1:
         return like.with_repeated_parameters(parameters, type.quantized_dimensions[0])
-    raise NotFoldable(
-        Code.GRANULARITY, f"its type is {type.granularity.value}, and {finest.value} is allowed"
-    )
+    raise _too_fine(type, finest)
 
 
 def coarser(one: Granularity, other: Granularity) -> Granularity:
     """The coarser of two granularities."""
     return other if _is_finer(one, other) else one
+
+
+def _too_fine(type: UniformQuantizedType, finest: Granularity) -> NotFoldable:
+    return NotFoldable(
+        Code.GRANULARITY, f"its type is {type.granularity.value}, and {finest.value} is allowed"
+    )
 
 
 def _is_finer(one: Granularity, other: Granularity) -> bool:

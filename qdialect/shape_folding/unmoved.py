@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from qdialect.movement import Movement
 from qdialect.resources import ResourceBlobs
 from qdialect.shape_folding.constants import ConstantOperands, Constants
-from qdialect.shape_op_interface import NotFoldable, model_of
+from qdialect.shape_op_interface import NotFoldable, model_of, shape_of
 
 
 def unmoved_operand(op: Operation) -> SSAValue | None:
@@ -43,5 +41,4 @@ def _read(op: Operation) -> tuple[Movement | None, SSAValue] | None:
 def _is_unmoved(movement: Movement | None, operand: SSAValue, op: Operation) -> bool:
     if operand.type != op.results[0].type or not isinstance(operand.type, TensorType):
         return False
-    shape = cast(TensorType[Attribute], operand.type).get_shape()
-    return movement is None or movement.is_identity(shape)
+    return movement is None or movement.is_identity(shape_of(operand))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 from typing_extensions import override
 from xdsl.dialects.builtin import (
@@ -38,19 +38,11 @@ from qdialect.dialects.quant.types import (
     StoredType,
     UniformQuantizedType,
 )
-
-AnyRankTensor = TensorType | UnrankedTensorType
+from qdialect.dialects.value_types import element_type_or_self
 
 _FLOATS = "floating-point"
 _QUANTIZED = "quantized type"
 _INTEGERS_OR_QUANTIZED = "signless integer or quantized type"
-
-
-def _element_type(type: Attribute) -> Attribute:
-    """What a tensor is made of; a scalar is made of itself."""
-    if isinstance(type, AnyRankTensor):
-        return cast(Attribute, cast(Any, type).element_type)
-    return type
 
 
 def _is_of_kind(type: Attribute, kind: str) -> bool:
@@ -112,7 +104,7 @@ class CastOp(IRDLOperation, HasFolderInterface, ABC):
             ("result", self.result.type, self.RESULT_KIND),
         )
         for end, type, kind in ends:
-            if not _is_of_kind(_element_type(type), kind):
+            if not _is_of_kind(element_type_or_self(type), kind):
                 raise VerifyException(
                     f"'{self.name}' op {end} #0 must be scalar or tensor of {kind}, "
                     f"but got '{type}'"
@@ -122,7 +114,7 @@ class CastOp(IRDLOperation, HasFolderInterface, ABC):
                 f"'{self.name}' op failed to verify that input and result are both "
                 "scalars or both tensors with matching shape"
             )
-        input, result = map(_element_type, (self.input.type, self.result.type))
+        input, result = map(element_type_or_self, (self.input.type, self.result.type))
         if isinstance(input, QuantizedType) == isinstance(result, QuantizedType):
             raise VerifyException(
                 f"'{self.name}' op failed to verify that input must be integer and "

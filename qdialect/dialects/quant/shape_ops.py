@@ -171,8 +171,10 @@ class ShapeOp(
     @override
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
         """`f(x) = x` and `g(f(x)) = x`, where nothing moves and the type is the same."""
-        value = unmoved_operand(*compose(self.movement, self.operands), self.result.type)
-        return None if value is None else (value,)
+        from qdialect.shape_folding.unmoved import unmoved_operand
+
+        operand = unmoved_operand(self)
+        return None if operand is None else (operand,)
 
     @classmethod
     @override
@@ -194,16 +196,6 @@ def compose(
         if composed is not None:
             return composed, first.operands
     return movement, operands
-
-
-def unmoved_operand(
-    movement: Movement, operands: Sequence[SSAValue], result_type: Attribute
-) -> SSAValue | None:
-    """The operand, if it has the type of the result and stays where it is."""
-    shapes = (uniform_tensor(operand.type).get_shape() for operand in operands)
-    if operands[0].type == result_type and movement.is_identity(*shapes):
-        return operands[0]
-    return None
 
 
 class UnaryShapeOp(ShapeOp, ABC):
