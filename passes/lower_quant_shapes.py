@@ -31,8 +31,8 @@ from qdialect.dialects.quant.storage_ops import (
 )
 from qdialect.dialects.quant.types import uniform_tensor
 from qdialect.elements import signless_elements
+from qdialect.errors import OpErrors
 from qdialect.movement import DYNAMIC
-from qdialect.op_errors import OpErrors
 from qdialect.ordering import dependencies_first
 
 ExtensionOp: TypeAlias = ConstantOp | ShapeOp

@@ -19,8 +19,8 @@ from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.types import QuantizedTensor, UniformQuantizedType, uniform_tensor
 from qdialect.dialects.quant.verification import verify_movement
 from qdialect.dialects.value_types import element_type_or_self
+from qdialect.errors import OpErrors
 from qdialect.movement import Chain, Movement, MovementError, Transpose
-from qdialect.op_errors import OpErrors
 from qdialect.resources import ResourceBlobs
 from qdialect.shape_folding.constants import ConstantOperands, Constants
 from qdialect.shape_op_interface import (

@@ -12,7 +12,8 @@ from xdsl.passes import ModulePass, get_pass_option_infos
 from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
 from xdsl.utils.exceptions import ArgSpecParseError
 
-from qdialect.tools.diagnostics import TOOL, ToolError, describe
+from qdialect.errors import describe
+from qdialect.tools.diagnostics import TOOL, ToolError
 from qdialect.tools.files import SPLIT_MARKER
 from qdialect.tools.registry import find_pass, get_all_passes, get_all_targets
 

@@ -281,13 +281,3 @@ def _annotated_line(designator: str | None, line: int, above: int) -> int | None
 def reason_of(error: OSError | ValueError) -> str:
     """What the system says of a file, without its name."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
-
-
-def describe(error: Exception) -> str:
-    """The type of an exception and the first line of its message."""
-    return f"{type(error).__name__}: {first_line(error)}".rstrip(": ")
-
-
-def first_line(error: Exception) -> str:
-    """The first line of the message of an exception, which may go on for a whole module."""
-    return str(error).strip().partition("\n")[0]

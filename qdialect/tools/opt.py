@@ -24,7 +24,9 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 from xdsl.utils.lexer import Input, Span
 
-from qdialect.op_errors import OpErrors
+from qdialect.errors import OpErrors, describe
+from qdialect.text.parser import LocatingParser
+from qdialect.text.printer import MLIRPrinter
 from qdialect.tools.command_line import Options, help_text, parse_arguments, version_text
 from qdialect.tools.diagnostics import (
     TOOL,
@@ -33,14 +35,11 @@ from qdialect.tools.diagnostics import (
     DiagnosticVerifier,
     Location,
     ToolError,
-    describe,
     place_in_file,
     reason_of,
     text_of_place,
 )
 from qdialect.tools.files import SPLIT_MARKER, Output, SourceText, read_source
-from qdialect.tools.parser import LocatingParser
-from qdialect.tools.printer import MLIRPrinter
 from qdialect.tools.registry import ToolContext, make_pass, make_target
 from qdialect.tools.verifier import ModuleVerifier
 

@@ -15,8 +15,9 @@ from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec, ArgSpecConvertible
 
 from qdialect.dialects.builtin import fresh_builtin
+from qdialect.errors import describe, first_line
 from qdialect.fold_report import FoldReport, FoldReportListener
-from qdialect.tools.diagnostics import TOOL, ToolError, describe, first_line
+from qdialect.tools.diagnostics import TOOL, ToolError
 
 if TYPE_CHECKING:
     from xdsl.universe import Universe

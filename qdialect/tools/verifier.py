@@ -10,7 +10,8 @@ from xdsl.ir import Attribute, Block, ErasedSSAValue, Operation
 from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.tools.diagnostics import DiagnosticHandler, Location, describe
+from qdialect.errors import describe
+from qdialect.tools.diagnostics import DiagnosticHandler, Location
 
 
 class ModuleVerifier:

@@ -28,8 +28,8 @@ from xdsl.ir import Attribute
 from xdsl.utils.exceptions import ParseError
 
 from qdialect.elements import DenseElementsAttr, dense_elements, element_dtype, elements_of
-from qdialect.tools.parser import LocatingParser
-from qdialect.tools.printer import MLIRPrinter
+from qdialect.text.parser import LocatingParser
+from qdialect.text.printer import MLIRPrinter
 from qdialect.tools.registry import ToolContext
 
 pytestmark = pytest.mark.skipif(

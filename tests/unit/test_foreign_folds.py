@@ -46,9 +46,9 @@ from qdialect.fold_report import FoldReport, Outcome
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
 from qdialect.passes.verify_quant_shapes import quant_shape_errors
 from qdialect.shape_op_interface import Code, name_of
+from qdialect.text.parser import LocatingParser
+from qdialect.text.printer import MLIRPrinter
 from qdialect.tools.diagnostics import Diagnostic, DiagnosticHandler
-from qdialect.tools.parser import LocatingParser
-from qdialect.tools.printer import MLIRPrinter
 from qdialect.tools.registry import ToolContext
 from qdialect.tools.verifier import ModuleVerifier
 

@@ -59,6 +59,7 @@ from qdialect.dialects.quant import (
     infer_result_type,
 )
 from qdialect.elements import DenseElementsAttr, dense_elements, elements_of
+from qdialect.errors import OpErrors
 from qdialect.movement import (
     DYNAMIC,
     BroadcastInDim,
@@ -74,10 +75,9 @@ from qdialect.movement import (
     Take,
     Transpose,
 )
-from qdialect.op_errors import OpErrors
 from qdialect.parameters import QuantizationParameters, StorageFormat
 from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
-from qdialect.tools.printer import MLIRPrinter
+from qdialect.text.printer import MLIRPrinter
 from qdialect.tools.registry import ToolContext
 
 OPS: dict[type[Movement], type[ShapeOp]] = {

@@ -16,7 +16,7 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import MultipleSpansParseError, ParseError
 
 from qdialect.elements import MAX_REPEATED_ELEMENTS
-from qdialect.tools.parser import LocatingParser
+from qdialect.text.parser import LocatingParser
 from qdialect.tools.registry import ToolContext
 
 MODULE = """

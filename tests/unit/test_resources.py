@@ -38,8 +38,8 @@ from xdsl.dialects.builtin import (
 from qdialect.elements import DenseElementsAttr, dense_elements, element_dtype, elements_of
 from qdialect.movement import Elements, Splat, Transpose, as_view
 from qdialect.resources import ResourceBlobs
-from qdialect.tools.parser import LocatingParser
-from qdialect.tools.printer import MLIRPrinter
+from qdialect.text.parser import LocatingParser
+from qdialect.text.printer import MLIRPrinter
 from qdialect.tools.registry import ToolContext
 
 # Elements as text, and as MLIR has them in memory.

@@ -49,7 +49,7 @@ from xdsl.utils.hints import isa
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 
-from qdialect.tools.diagnostics import describe
+from qdialect.errors import describe
 
 if TYPE_CHECKING:
     pass
@@ -228,7 +228,7 @@ class LocatingParser(Parser):
         ):
             self._refuse_operation(name, is_custom)
         if is_custom and op_type.dialect_name() == "linalg":
-            from qdialect.tools.linalg_syntax import SYNTAX
+            from qdialect.text.linalg_syntax import SYNTAX
 
             return SYNTAX.get(op_type, op_type)
         return op_type

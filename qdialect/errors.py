@@ -1,4 +1,4 @@
-"""Errors about ops, for tools that know where in a text these are."""
+"""Errors about ops, for tools that know where these are, and what to say of errors of others."""
 
 from __future__ import annotations
 
@@ -20,3 +20,13 @@ class OpErrors(DiagnosticException):
     def of(cls, op: Operation, reason: str) -> Self:
         """One error; `reason` continues a sentence that begins with the name of `op`."""
         return cls([(op, f"'{op.name}' op {reason}")])
+
+
+def describe(error: Exception) -> str:
+    """The type of an exception and the first line of its message."""
+    return f"{type(error).__name__}: {first_line(error)}".rstrip(": ")
+
+
+def first_line(error: Exception) -> str:
+    """The first line of the message of an exception, which may go on for a whole module."""
+    return str(error).strip().partition("\n")[0]

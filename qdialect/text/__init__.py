@@ -1,0 +1,1 @@
+"""MLIR text: read and written fast, and as MLIR reads and writes it."""
