@@ -9,10 +9,7 @@ bits: https://mlir.llvm.org/docs/Dialects/Builtin/#denseintorfpelementsattr.
 
 from __future__ import annotations
 
-import binascii
 import math
-import re
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -29,24 +26,13 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.ir import Attribute
-from xdsl.parser import AttrParser
-from xdsl.printer import Printer
 
-from qdialect.array_view import MAX_RANK
-from qdialect.float_format import FLOAT_FORMATS, FloatFormat, Specials
 from qdialect.movement import Elements, Splat, Values, as_view
 
 DenseElementsAttr = DenseIntOrFPElementsAttr[AnyDenseElement]
 
 MAX_REPEATED_ELEMENTS = 2**26
 """The most elements that a splat is written out to in memory."""
-
-MAX_LISTED_ELEMENTS = 100
-"""More elements than this are written in hexadecimal, as MLIR does."""
-
-_HEX_CHUNK = 1 << 20
-_STRING = re.compile(r'<(?:\s++|//[^\n]*+)*+"')
-_HEX_NUMBER = re.compile(r"(-?)\s*0x")
 
 
 class UnsupportedElementTypeError(ValueError):
@@ -99,8 +85,8 @@ def elements_of(attribute: DenseElementsAttr) -> Elements:
     dtype = element_dtype(type)
     if data and (len(data) == dtype.itemsize or repeats(data, dtype.itemsize)):
         first = np.frombuffer(data, dtype=dtype, count=1)
-        return Splat(_in_width(first, type)[0], shape)
-    return _in_width(np.frombuffer(data, dtype=dtype), type).reshape(shape)
+        return Splat(in_width(first, type)[0], shape)
+    return in_width(np.frombuffer(data, dtype=dtype), type).reshape(shape)
 
 
 def dense_elements(
@@ -167,11 +153,15 @@ def integer_range(width: int, is_signed: bool) -> tuple[int, int]:
     return 0, (1 << width) - 1
 
 
-def _in_width(values: NDArray[Any], type: AnyDenseElement) -> NDArray[Any]:
+def has_signedness(type: IntegerType | IndexType, signedness: Signedness) -> bool:
+    return isinstance(type, IntegerType) and type.signedness.data is signedness
+
+
+def in_width(values: NDArray[Any], type: AnyDenseElement) -> NDArray[Any]:
     """One-dimensional `values` with the bits beyond the width of `type` as it wants them."""
     if isinstance(type, ComplexType):
         parts = values.view(element_dtype(type.element_type))
-        return _in_width(parts, type.element_type).view(values.dtype)
+        return in_width(parts, type.element_type).view(values.dtype)
     if isinstance(type, IntegerType):
         return _sign_extended(values, type)
     if isinstance(type, AnyFloat):
@@ -183,7 +173,7 @@ def _sign_extended(values: NDArray[Any], type: IntegerType) -> NDArray[Any]:
     unused = 8 * values.itemsize - type.bitwidth
     if not unused or not values.size:
         return values
-    least, greatest = integer_range(type.bitwidth, not _is_of(type, Signedness.UNSIGNED))
+    least, greatest = integer_range(type.bitwidth, not has_signedness(type, Signedness.UNSIGNED))
     if values.min() >= least and values.max() <= greatest:
         return values
     return (values << unused) >> unused
@@ -200,315 +190,6 @@ def _zero_extended(values: NDArray[Any], type: AnyFloat) -> NDArray[Any]:
     return raw.reshape(-1).view(values.dtype)
 
 
-@dataclass(frozen=True)
-class DenseLiteral:
-    """The text `dense<...>`, which is read before the type that gives it a meaning."""
-
-    position: int
-    """Where the text starts."""
-
-    data: bytes | list[int | float]
-    """
-    What hexadecimal text stands for, or the numbers of a list in row-major order.
-
-    A complex element is two numbers, and a hexadecimal number is an integer.
-    """
-
-    positions: list[int]
-    """Where each number of a list is."""
-
-    count: int
-    """How many elements a list has."""
-
-    shape: tuple[int, ...] | None
-    """The shape of a list; None for hexadecimal text, or one element for all."""
-
-    @classmethod
-    def parse(cls, parser: AttrParser) -> DenseLiteral:
-        """Parse `dense<...>` without a type. Raises ParseError."""
-        position = parser.pos
-        parser.parse_keyword("dense")
-        return cls.parse_after_keyword(parser, position)
-
-    @classmethod
-    def parse_after_keyword(cls, parser: AttrParser, position: int) -> DenseLiteral:
-        """Parse `<...>`; `position` is where errors are. Raises ParseError."""
-        if (data := _parse_optional_hex(parser)) is not None:
-            return cls(position, data, [], 0, None)
-        parser.parse_punctuation("<", " in dense attribute")
-        items = _ListParser(parser)
-        if parser.parse_optional_punctuation(">") is not None:
-            return cls(position, [], [], 0, None)
-        shape = items.parse_item()
-        parser.parse_punctuation(">", " in dense attribute")
-        return cls(position, items.numbers, items.positions, items.count, shape)
-
-    def to_values(
-        self,
-        parser: AttrParser,
-        type: AnyDenseElement,
-        shape: tuple[int, ...],
-        *,
-        is_storage: bool = True,
-    ) -> Elements:
-        """
-        The elements of a tensor of static `shape`, of the dtype of `type`.
-
-        Signless integers are signed ones if they are the storage of quantized values; else
-        they may also be written as unsigned ones, as MLIR allows. Floats are rounded as
-        MLIR rounds them. Raises ParseError if the elements are too few or too many, or not
-        of `type`, or if that is not supported.
-        """
-        try:
-            element_dtype(type)
-        except UnsupportedElementTypeError as error:
-            parser.raise_error(str(error), self.position)
-        is_one = isinstance(self.data, list) and self.shape is None
-        if len(shape) > MAX_RANK and not is_one:
-            parser.raise_error(f"rank {len(shape)} is more than {MAX_RANK}", self.position)
-        if isinstance(self.data, list):
-            return self._listed_values(parser, self.data, type, shape, is_storage)
-        values = _from_mlir_bytes(self.data, type, shape)
-        if values is None:
-            parser.raise_error(
-                f"elements hex data size is invalid for provided type: '{TensorType(type, shape)}'",
-                self.position,
-            )
-        return values
-
-    def _listed_values(
-        self,
-        parser: AttrParser,
-        numbers: list[int | float],
-        type: AnyDenseElement,
-        shape: tuple[int, ...],
-        is_storage: bool,
-    ) -> Elements:
-        if not numbers and math.prod(shape):
-            parser.raise_error(
-                f"parsed zero elements, but type ('{TensorType(type, shape)}') expected at least 1",
-                self.position,
-            )
-        if self.shape is not None and self.shape != shape:
-            parser.raise_error(
-                f"inferred shape of elements literal ({list(self.shape)}) does not match "
-                f"type ({list(shape)})",
-                self.position,
-            )
-        is_complex = isinstance(type, ComplexType)
-        expected = self.count * (2 if is_complex else 1)
-        if len(numbers) != expected:
-            wanted = type if self.shape is None else TensorType(type, shape)
-            parser.raise_error(
-                f"parsed {len(numbers)} elements, but type ('{wanted}') expected "
-                f"{expected} elements",
-                self.position,
-            )
-        part = type.element_type if is_complex else type
-        if isinstance(part, IntegerType | IndexType):
-            parts = self._integers(parser, numbers, part, is_storage)
-        else:
-            parts = self._floats(parser, numbers, part)
-        values = parts.view(element_dtype(type))
-        if not math.prod(shape):
-            return np.zeros(shape, dtype=values.dtype)
-        if (values == values[0]).all():
-            return Splat(values[0], shape)
-        return values.reshape(shape)
-
-    def _integers(
-        self,
-        parser: AttrParser,
-        numbers: list[int | float],
-        type: IntegerType | IndexType,
-        is_storage: bool,
-    ) -> NDArray[Any]:
-        width = type.bitwidth if isinstance(type, IntegerType) else 64
-        is_unsigned = _is_of(type, Signedness.UNSIGNED)
-        least, greatest = integer_range(width, not is_unsigned)
-        integers: list[int] = []
-        for number, position in zip(numbers, self.positions, strict=True):
-            if isinstance(number, float):
-                parser.raise_error("expected integer elements, but parsed floating-point", position)
-            if isinstance(number, bool):
-                if not isinstance(type, IntegerType) or width != 1:
-                    parser.raise_error("expected i1 type for 'true' or 'false' values", position)
-                # The bit that is set is the sign, if there is one.
-                number = number * (greatest or least)
-            integers.append(number)
-        if is_storage:
-            self._refuse_outside_storage(parser, integers, least, greatest)
-        else:
-            limit = 1 << width if _is_of(type, Signedness.SIGNLESS) else greatest + 1
-            integers = self._wrapped(parser, integers, least, greatest, limit)
-        return np.array(integers, dtype=element_dtype(type))
-
-    def _refuse_outside_storage(
-        self, parser: AttrParser, integers: list[int], least: int, greatest: int
-    ) -> None:
-        for integer in (min(integers, default=0), max(integers, default=0)):
-            if not least <= integer <= greatest:
-                parser.raise_error(
-                    f"element {integer} is outside the storage range [{least}, {greatest}]",
-                    self.position,
-                )
-
-    def _wrapped(
-        self, parser: AttrParser, integers: list[int], least: int, greatest: int, limit: int
-    ) -> list[int]:
-        """`integers`, those above `greatest` and below `limit` as negative ones."""
-        if least <= min(integers, default=0) and max(integers, default=0) <= greatest:
-            return integers
-        for integer, position in zip(integers, self.positions, strict=True):
-            if integer < 0 <= least:
-                parser.raise_error(
-                    "expected unsigned integer elements, but parsed negative value", position
-                )
-            if not least <= integer < limit:
-                parser.raise_error("integer constant out of range for type", position)
-        return [integer - limit if integer > greatest else integer for integer in integers]
-
-    def _floats(
-        self, parser: AttrParser, numbers: list[int | float], type: AnyFloat
-    ) -> NDArray[Any]:
-        float_format = FLOAT_FORMATS[type.name]
-        is_unsigned = float_format.specials is Specials.ONE_NAN_NO_ZERO
-        doubles = np.zeros(len(numbers))
-        patterns: dict[int, int] = {}
-        for index, (number, position) in enumerate(zip(numbers, self.positions, strict=True)):
-            if not isinstance(number, float):
-                patterns[index] = _bit_pattern(parser, number, position, type)
-            elif number < 0.0 and is_unsigned:
-                parser.raise_error(f"{type} has no negative numbers", position)
-            else:
-                doubles[index] = number
-        bits = _rounded_bits(doubles, float_format)
-        bits[list(patterns)] = list(patterns.values())
-        raw = _resized(bits.astype("<u8").view(np.uint8), 8, type.compile_time_size)
-        return raw.view(element_dtype(type))
-
-
-def _bit_pattern(parser: AttrParser, number: int, position: int, type: AnyFloat) -> int:
-    """`number` if it is the bits of a float: ParseError if it is not written so."""
-    hexadecimal = _HEX_NUMBER.match(parser.lexer.input.content, position)
-    if isinstance(number, bool):
-        parser.raise_error("expected floating point literal", position)
-    if hexadecimal is None:
-        parser.raise_error(
-            "unexpected decimal integer literal for a floating point value; "
-            "add a trailing dot to make the literal a float",
-            position,
-        )
-    if hexadecimal[1]:
-        parser.raise_error("hexadecimal float literal should not have a leading minus", position)
-    if number >> type.bitwidth:
-        parser.raise_error("hexadecimal float constant out of range for type", position)
-    return number
-
-
-def _is_of(type: IntegerType | IndexType, signedness: Signedness) -> bool:
-    return isinstance(type, IntegerType) and type.signedness.data is signedness
-
-
-def _rounded_bits(values: NDArray[np.float64], float_format: FloatFormat) -> NDArray[np.uint64]:
-    """The bit patterns of `values`, rounded: uint64."""
-    rounded = float_format.round(values)
-    # As integers, 0.0 and -0.0 are two.
-    distinct, inverse = np.unique(rounded.view(np.int64), return_inverse=True)
-    numbers = distinct.view(np.float64).tolist()
-    bits = np.array([float_format.to_bits(number) for number in numbers], dtype=np.uint64)
-    return bits[inverse]
-
-
-def _parse_optional_hex(parser: AttrParser) -> bytes | None:
-    """Parse `<"0x...">`, if that is what is next. Raises ParseError if it is malformed."""
-    # Long text is not for the lexer, which copies and checks it several times.
-    content = parser.lexer.input.content
-    if (opening := _STRING.match(content, parser.pos)) is None:
-        return None
-    start = opening.end()
-    end = content.find('"', start)
-    if end < 0:
-        parser.raise_error("unterminated elements hex string", start - 1)
-    try:
-        if not content.startswith("0x", start):
-            raise ValueError
-        data = binascii.unhexlify(content[start + 2 : end])
-    except ValueError:
-        parser.raise_error("expected string containing hex digits starting with `0x`", start - 1)
-    parser._resume_from(end + 1)  # pyright: ignore[reportPrivateUsage]
-    parser.parse_punctuation(">", " in dense attribute")
-    return data
-
-
-class _ListParser:
-    """Parses what is inside `dense<...>`, and collects the numbers."""
-
-    def __init__(self, parser: AttrParser):
-        self._parser = parser
-        self.numbers: list[int | float] = []
-        self.positions: list[int] = []
-        self.count = 0
-
-    def parse_item(self) -> tuple[int, ...] | None:
-        """Parse a nested list, which has a shape, or an element, which has none."""
-        parser = self._parser
-        items = parser.parse_optional_comma_separated_list(
-            parser.Delimiter.SQUARE, lambda: self.parse_item() or ()
-        )
-        if items is None:
-            self._parse_element()
-            return None
-        if items and items.count(items[0]) != len(items):
-            parser.raise_error(
-                "tensor literal is invalid; ranks are not consistent between elements"
-            )
-        return (len(items), *items[0]) if items else (0,)
-
-    def _parse_element(self) -> None:
-        parser = self._parser
-        self.count += 1
-        if parser.parse_optional_punctuation("(") is None:
-            self._parse_number()
-            return
-        self._parse_number()
-        parser.parse_punctuation(",")
-        self._parse_number()
-        parser.parse_punctuation(")")
-
-    def _parse_number(self) -> None:
-        parser = self._parser
-        position = parser.pos
-        number = parser.parse_optional_boolean()
-        if number is None:
-            number = parser.parse_optional_number()
-        if number is None:
-            parser.raise_error("expected element literal of primitive type", position)
-        self.numbers.append(number)
-        self.positions.append(position)
-
-
-def _from_mlir_bytes(data: bytes, type: AnyDenseElement, shape: tuple[int, ...]) -> Elements | None:
-    """The elements that MLIR's hexadecimal text means, None if their number is wrong."""
-    count = math.prod(shape)
-    if isinstance(type, IntegerType) and type.bitwidth == 1:
-        raw = np.frombuffer(data, dtype=np.uint8)
-        if count > 8 and data in (b"\x00", b"\xff"):
-            raw = raw[:1] & 1
-        elif len(data) == (count + 7) // 8:
-            raw = np.unpackbits(raw, count=count, bitorder="little")
-        else:
-            return None
-        values = _in_width(raw.astype(element_dtype(type)), type)
-    else:
-        values = unpack_elements(data, type)
-    if values is None or len(values) not in (1, count):
-        return None
-    if len(values) == 1:
-        return Splat(values[0], shape)
-    return values.reshape(shape)
-
-
 def unpack_elements(data: bytes, type: AnyDenseElement) -> NDArray[Any] | None:
     """
     The elements that MLIR has in memory as `data`: one-dimensional, of the dtype of `type`.
@@ -522,8 +203,8 @@ def unpack_elements(data: bytes, type: AnyDenseElement) -> NDArray[Any] | None:
     size = _memory_size(part)
     if len(data) % (parts * size):
         return None
-    raw = _resized(np.frombuffer(data, dtype=np.uint8), size, element_dtype(part).itemsize)
-    return _in_width(raw.view(dtype), type)
+    raw = resized(np.frombuffer(data, dtype=np.uint8), size, element_dtype(part).itemsize)
+    return in_width(raw.view(dtype), type)
 
 
 def pack_elements(values: NDArray[Any], type: AnyDenseElement) -> bytes:
@@ -536,14 +217,14 @@ def pack_elements(values: NDArray[Any], type: AnyDenseElement) -> bytes:
     parts = values.view(element_dtype(part))
     if isinstance(part, IntegerType) and part.bitwidth < 8 * parts.itemsize:
         parts = parts.view(f"<u{parts.itemsize}") & ((1 << part.bitwidth) - 1)
-    return _resized(parts.view(np.uint8), parts.itemsize, _memory_size(part)).tobytes()
+    return resized(parts.view(np.uint8), parts.itemsize, _memory_size(part)).tobytes()
 
 
 def _memory_size(type: IntegerType | IndexType | AnyFloat) -> int:
     return 8 if isinstance(type, IndexType) else (type.bitwidth + 7) // 8
 
 
-def _resized(raw: NDArray[np.uint8], size: int, new_size: int) -> NDArray[np.uint8]:
+def resized(raw: NDArray[np.uint8], size: int, new_size: int) -> NDArray[np.uint8]:
     """The bytes `raw` of elements of `size`, as elements of `new_size`."""
     if size == new_size:
         return raw
@@ -552,61 +233,3 @@ def _resized(raw: NDArray[np.uint8], size: int, new_size: int) -> NDArray[np.uin
     kept = min(size, new_size)
     resized[:, :kept] = rows[:, :kept]
     return resized.reshape(-1)
-
-
-def _mlir_bytes(values: NDArray[Any], type: AnyDenseElement) -> bytes:
-    """One-dimensional `values` as MLIR's hexadecimal text has them."""
-    if isinstance(type, IntegerType) and type.bitwidth == 1:
-        return np.packbits((values & 1).view(np.uint8), bitorder="little").tobytes()
-    return pack_elements(values, type)
-
-
-def print_dense(printer: Printer, values: Elements, type: AnyDenseElement) -> None:
-    """Print `dense<...>` without a type, as MLIR does."""
-    printer.print_string("dense<")
-    if not math.prod(values.shape):
-        pass
-    elif isinstance(values, Splat):
-        printer.print_string(_element_text(values.value, type))
-    elif values.size <= MAX_LISTED_ELEMENTS:
-        _print_list(printer, values, type)
-    else:
-        printer.print_string('"0x')
-        flat = values.reshape(-1)
-        for start in range(0, len(flat), _HEX_CHUNK):
-            chunk = _mlir_bytes(flat[start : start + _HEX_CHUNK], type)
-            printer.print_string(chunk.hex().upper())
-        printer.print_string('"')
-    printer.print_string(">")
-
-
-def _print_list(printer: Printer, values: NDArray[Any], type: AnyDenseElement) -> None:
-    def print_item(item: NDArray[Any]) -> None:
-        if item.ndim:
-            with printer.in_square_brackets():
-                printer.print_list(item, print_item)
-        else:
-            printer.print_string(_element_text(item, type))
-
-    print_item(values)
-
-
-def _element_text(value: Any, type: AnyDenseElement) -> str:
-    """A scalar of the dtype of `type` as MLIR writes it."""
-    match type:
-        case ComplexType():
-            part = type.element_type
-            real, imaginary = np.frombuffer(value.tobytes(), dtype=element_dtype(part))
-            return f"({_element_text(real, part)},{_element_text(imaginary, part)})"
-        case IntegerType() if type.bitwidth == 1:
-            return "true" if value else "false"
-        case IntegerType() | IndexType():
-            return str(int(value))
-        case _:
-            return _float_text(int.from_bytes(value.tobytes(), "little"), FLOAT_FORMATS[type.name])
-
-
-def _float_text(bits: int, float_format: FloatFormat) -> str:
-    number = float_format.from_bits(bits)
-    # The text of a NaN is all its bits.
-    return float_format.to_text(number) if math.isfinite(number) else f"0x{bits:X}"

@@ -442,7 +442,8 @@ class LocatingParser(Parser):
         ParseError.
         """
         # numpy, which most of the time of a small run would go into, may not be needed.
-        from qdialect.elements import DenseLiteral, element_bytes
+        from qdialect.elements import element_bytes
+        from qdialect.text.dense import DenseLiteral
 
         start = self.pos - len(_DENSE)
         is_named = self.lexer.input.content.startswith(_DENSE, start)

@@ -54,7 +54,8 @@ class MLIRPrinter(Printer):
             return
         dense = cast(DenseIntOrFPElementsAttr[Any], attribute)
         type = dense.get_element_type()
-        from qdialect.elements import elements_of, print_dense
+        from qdialect.elements import elements_of
+        from qdialect.text.dense import print_dense
 
         print_dense(self, elements_of(dense), type)
         self.print_string(" : ")

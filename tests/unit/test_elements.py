@@ -37,13 +37,11 @@ from xdsl.utils.exceptions import ParseError
 
 from qdialect.elements import (
     MAX_REPEATED_ELEMENTS,
-    DenseLiteral,
     UnsupportedElementTypeError,
     dense_elements,
     element_dtype,
     elements_of,
     integer_range,
-    print_dense,
 )
 from qdialect.movement import (
     Concat,
@@ -57,6 +55,7 @@ from qdialect.movement import (
     Transpose,
     as_view,
 )
+from qdialect.text.dense import DenseLiteral, print_dense
 
 integer_types = st.builds(
     IntegerType,

@@ -37,13 +37,12 @@ from qdialect.dialects.quant.types import (
 )
 from qdialect.elements import (
     DenseElementsAttr,
-    DenseLiteral,
     dense_elements,
     elements_of,
     integer_range,
-    print_dense,
 )
 from qdialect.movement import Elements, Splat, Values
+from qdialect.text.dense import DenseLiteral, print_dense
 
 
 def element_type_of(type: StoredType) -> IntegerType:
