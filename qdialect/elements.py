@@ -116,11 +116,24 @@ def element_bytes(values: Values, type: AnyDenseElement, *, repeat_splats: bool 
     array = np.asarray(values.value) if is_splat else as_view(values).array()
     if array.dtype != dtype and not (isinstance(type, IntegerType) and array.dtype.kind in "iu"):
         raise TypeError(f"elements of type '{type}' are of dtype {dtype}, not of {array.dtype}")
+    if not is_splat and (whole := _bytes_behind(array, dtype)) is not None:
+        return whole
     data = array.astype(dtype, copy=False).tobytes()
     if not is_splat:
         return data
     count = math.prod(values.shape)
     return data * (count if repeat_splats and count <= MAX_REPEATED_ELEMENTS else min(count, 1))
+
+
+def _bytes_behind(array: NDArray[Any], dtype: np.dtype[Any]) -> bytes | None:
+    """The bytes that `array` is a view of, if it is all of them, in their order."""
+    owner = array.base
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    data = cast(object, owner)
+    if not isinstance(data, bytes) or len(data) != array.nbytes:
+        return None
+    return data if array.dtype == dtype and array.flags.c_contiguous else None
 
 
 def signless_elements(
@@ -141,9 +154,13 @@ def signless_elements(
     return DenseIntOrFPElementsAttr(TensorType(signless, shape), data)
 
 
-def repeats(data: bytes, size: int) -> bool:
+def repeats(data: bytes | memoryview, size: int) -> bool:
     """Whether `data` is its first `size` bytes, again and again."""
-    return data.startswith(memoryview(data)[size:])
+    if data[size : 2 * size] != data[:size] and len(data) > size:
+        return False
+    # Only bytes are compared at the speed of memory.
+    whole = bytes(data)
+    return whole.startswith(memoryview(whole)[size:])
 
 
 def integer_range(width: int, is_signed: bool) -> tuple[int, int]:
@@ -190,7 +207,7 @@ def _zero_extended(values: NDArray[Any], type: AnyFloat) -> NDArray[Any]:
     return raw.reshape(-1).view(values.dtype)
 
 
-def unpack_elements(data: bytes, type: AnyDenseElement) -> NDArray[Any] | None:
+def unpack_elements(data: bytes | memoryview, type: AnyDenseElement) -> NDArray[Any] | None:
     """
     The elements that MLIR has in memory as `data`: one-dimensional, of the dtype of `type`.
 

@@ -7,7 +7,6 @@ https://mlir.llvm.org/docs/LangRef/#dialect-resources.
 
 from __future__ import annotations
 
-import binascii
 import math
 from dataclasses import dataclass
 from typing import cast
@@ -27,6 +26,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from qdialect.array_view import MAX_RANK
+from qdialect.dialects.builtin import ALIGNMENT_BYTES, Blob, BlobStorage
 from qdialect.elements import (
     UnsupportedElementTypeError,
     element_bytes,
@@ -36,9 +36,6 @@ from qdialect.elements import (
     unpack_elements,
 )
 from qdialect.movement import Elements, Splat, Values
-
-_ALIGNMENT_BYTES = 4
-_DATA_START = len("0x") + 2 * _ALIGNMENT_BYTES
 
 
 @dataclass(frozen=True)
@@ -69,24 +66,21 @@ class ResourceBlobs:
         that are not used are set: it may be packed, or sign-extended.
         """
         type = attribute.type
-        data = self._data_of(attribute)
-        if data is None or not isinstance(type, TensorType | VectorType):
+        if self.alignment_of(attribute) is None or not isinstance(type, TensorType | VectorType):
             return None
         shape = type.get_shape()
         if DYNAMIC_INDEX in shape or len(shape) > MAX_RANK:
             return None
-        return _elements_in(data, cast(TensorType[Attribute], type).element_type, shape)
+        blob = cast(Blob, self._blob_of(attribute))
+        return _elements_in(blob.elements, cast(TensorType[Attribute], type).element_type, shape)
 
     def alignment_of(self, attribute: DenseResourceAttr) -> int | None:
         """The alignment of the blob in bytes, a power of two; None if it cannot be told."""
-        text = self._text_of(attribute)
-        try:
-            header = bytes.fromhex(text[len("0x") : _DATA_START])
-        except ValueError:
+        blob = self._blob_of(attribute)
+        if blob is None or len(blob.alignment) < ALIGNMENT_BYTES:
             return None
-        alignment = int.from_bytes(header, "little")
-        is_whole = text.startswith("0x") and len(header) == _ALIGNMENT_BYTES
-        return alignment if is_whole and alignment.bit_count() == 1 else None
+        alignment = int.from_bytes(blob.alignment, "little")
+        return alignment if alignment.bit_count() == 1 else None
 
     def write(
         self, values: Values, type: AnyDenseElement, key: str, *, alignment: int | None = None
@@ -105,32 +99,29 @@ class ResourceBlobs:
         dtype = element_dtype(type)
         if alignment is None:
             alignment = 1 << min(dtype.itemsize - 1, 7).bit_length()
-        if alignment.bit_count() != 1 or alignment >> (8 * _ALIGNMENT_BYTES):
+        if alignment.bit_count() != 1 or alignment >> (8 * ALIGNMENT_BYTES):
             raise ValueError(f"{alignment} is not an alignment")
         data = pack_elements(np.frombuffer(element_bytes(values, type), dtype=dtype), type)
         if isinstance(values, Splat):
             data *= math.prod(values.shape)
-        header = alignment.to_bytes(_ALIGNMENT_BYTES, "little")
+        blob = Blob(alignment.to_bytes(ALIGNMENT_BYTES, "little"), data)
         key = self.interface.declare_resource(key)
-        self.interface.parse_resource(key, f"0x{header.hex().upper()}{data.hex().upper()}")
+        if isinstance(self.interface, BlobStorage):
+            self.interface.keep(key, blob)
+        else:
+            self.interface.parse_resource(key, blob.text)
         return DenseResourceAttr.from_params(key, TensorType(type, values.shape))
 
-    def _text_of(self, attribute: DenseResourceAttr) -> str:
-        """The text of the blob, empty if there is none."""
+    def _blob_of(self, attribute: DenseResourceAttr) -> Blob | None:
         key = attribute.resource_handle.data
-        return (self.interface.lookup(key) if self.interface else None) or ""
-
-    def _data_of(self, attribute: DenseResourceAttr) -> bytes | None:
-        text = self._text_of(attribute)
-        if self.alignment_of(attribute) is None:
-            return None
-        try:
-            return binascii.unhexlify(text[_DATA_START:])
-        except ValueError:
-            return None
+        if isinstance(self.interface, BlobStorage):
+            return self.interface.find(key)
+        return Blob.from_text((self.interface.lookup(key) if self.interface else None) or "")
 
 
-def _elements_in(data: bytes, type: Attribute, shape: tuple[int, ...]) -> Elements | None:
+def _elements_in(
+    data: bytes | memoryview, type: Attribute, shape: tuple[int, ...]
+) -> Elements | None:
     try:
         element_dtype(type)
     except UnsupportedElementTypeError:

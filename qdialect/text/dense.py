@@ -10,6 +10,7 @@ import binascii
 import math
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -39,11 +40,14 @@ from qdialect.elements import (
 )
 from qdialect.float_format import FLOAT_FORMATS, FloatFormat, Specials
 from qdialect.movement import Elements, Splat
+from qdialect.text.source import AbridgedInput
 
 MAX_LISTED_ELEMENTS = 100
 """More elements than this are written in hexadecimal, as MLIR does."""
 
-_HEX_CHUNK = 1 << 20
+_HEX_CHUNK = 1 << 18
+"""How many elements, or pairs of bytes, are made into text at once: what caches hold."""
+
 _STRING = re.compile(r'<(?:\s++|//[^\n]*+)*+"')
 _HEX_NUMBER = re.compile(r"(-?)\s*0x")
 
@@ -267,19 +271,24 @@ def _rounded_bits(values: NDArray[np.float64], float_format: FloatFormat) -> NDA
 def _parse_optional_hex(parser: AttrParser) -> bytes | None:
     """Parse `<"0x...">`, if that is what is next. Raises ParseError if it is malformed."""
     # Long text is not for the lexer, which copies and checks it several times.
-    content = parser.lexer.input.content
-    if (opening := _STRING.match(content, parser.pos)) is None:
+    text = parser.lexer.input
+    if (opening := _STRING.match(text.content, parser.pos)) is None:
         return None
     start = opening.end()
-    end = content.find('"', start)
+    end = text.content.find('"', start)
     if end < 0:
         parser.raise_error("unterminated elements hex string", start - 1)
-    try:
-        if not content.startswith("0x", start):
-            raise ValueError
-        data = binascii.unhexlify(content[start + 2 : end])
-    except ValueError:
-        parser.raise_error("expected string containing hex digits starting with `0x`", start - 1)
+    digits = start + len("0x")
+    data = text.decode(digits) if isinstance(text, AbridgedInput) else None
+    if data is None:
+        try:
+            if not text.content.startswith("0x", start):
+                raise ValueError
+            data = binascii.unhexlify(text.content[digits:end])
+        except ValueError:
+            parser.raise_error(
+                "expected string containing hex digits starting with `0x`", start - 1
+            )
     parser._resume_from(end + 1)  # pyright: ignore[reportPrivateUsage]
     parser.parse_punctuation(">", " in dense attribute")
     return data
@@ -353,6 +362,36 @@ def _from_mlir_bytes(data: bytes, type: AnyDenseElement, shape: tuple[int, ...])
     return values.reshape(shape)
 
 
+def print_hex(printer: Printer, data: bytes | memoryview) -> None:
+    """Print two digits for each byte, in pieces: streamed by an MLIRPrinter."""
+    from qdialect.text.printer import MLIRPrinter
+
+    stream = printer.print_ascii if isinstance(printer, MLIRPrinter) else None
+    table = _hex_table()
+    pairs = np.frombuffer(data, dtype="<u2", count=len(data) // 2)
+    digits = np.empty(min(len(pairs), _HEX_CHUNK), dtype=table.dtype)
+    for start in range(0, len(pairs), _HEX_CHUNK):
+        chunk = pairs[start : start + _HEX_CHUNK]
+        text = digits[: len(chunk)]
+        # Nothing is out of range; to check that, numpy would make a copy.
+        np.take(table, chunk, out=text, mode="clip")
+        if stream is None:
+            printer.print_string(str(text.data.cast("B"), "ascii"))
+        else:
+            stream(text.data.cast("B"))
+    printer.print_string(bytes(data[2 * len(pairs) :]).hex().upper())
+
+
+@cache
+def _hex_table() -> NDArray[np.uint32]:
+    """The four digits of each two bytes, by the integer that these are: ASCII."""
+    codes = np.arange(256, dtype=np.uint32)
+    digits = np.frombuffer(b"0123456789ABCDEF", dtype=np.uint8).astype(np.uint32)
+    byte = digits[codes >> 4] | digits[codes & 15] << 8
+    table = (byte | byte[:, np.newaxis] << 16).reshape(-1)
+    return table.astype("<u4", copy=False)
+
+
 def _mlir_bytes(values: NDArray[Any], type: AnyDenseElement) -> bytes:
     """One-dimensional `values` as MLIR's hexadecimal text has them."""
     if isinstance(type, IntegerType) and type.bitwidth == 1:
@@ -373,8 +412,7 @@ def print_dense(printer: Printer, values: Elements, type: AnyDenseElement) -> No
         printer.print_string('"0x')
         flat = values.reshape(-1)
         for start in range(0, len(flat), _HEX_CHUNK):
-            chunk = _mlir_bytes(flat[start : start + _HEX_CHUNK], type)
-            printer.print_string(chunk.hex().upper())
+            print_hex(printer, _mlir_bytes(flat[start : start + _HEX_CHUNK], type))
         printer.print_string('"')
     printer.print_string(">")
 

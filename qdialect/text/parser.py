@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
 from typing_extensions import override
 from xdsl.context import Context
+from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.builtin import (
     AnyDenseElement,
     AnyFloat,
@@ -49,16 +50,16 @@ from xdsl.utils.hints import isa
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 
+from qdialect.dialects.builtin import Blob, BlobStorage
 from qdialect.errors import describe
-
-if TYPE_CHECKING:
-    pass
+from qdialect.text.source import AbridgedInput, AbridgedSpan, abridge
 
 MAX_DIMENSION = 2**63 - 1
 
 _OWN_DIALECT = "quant"
 _DENSE = "dense"
 
+_BLOB = re.compile(r':\s*+"0x')
 _LATE_LOCATION = re.compile(r"^(#[\w$.-]+)\s*=\s*(?=loc\()", re.MULTILINE)
 
 
@@ -93,11 +94,20 @@ class LocatingParser(Parser):
     """Where aliases of locations are defined, once one is used before that."""
     _late_locations: dict[str, Attribute]
 
-    def __init__(self, ctx: Context, input: str | bytes, name: str = "<unknown>") -> None:
-        """Raises ParseError if the first token is malformed."""
-        text = input.decode() if isinstance(input, bytes) else input
+    def __init__(
+        self, ctx: Context, input: str | bytes | AbridgedInput, name: str = "<unknown>"
+    ) -> None:
+        """
+        `name` is what errors call the text, unless `input` knows it.
+
+        Raises ParseError if the first token is malformed, and UnicodeDecodeError if bytes
+        are not UTF-8.
+        """
+        if isinstance(input, bytes):
+            input = abridge(input, name)
+        text = input if isinstance(input, Input) else Input(input, name)
         # What Parser.__init__ does, but for the lexer.
-        super(Parser, self).__init__(ParserState(_Lexer(Input(text, name))), ctx)
+        super(Parser, self).__init__(ParserState(_Lexer(text)), ctx)
         self.ssa_values = {}
         self.blocks = {}
         self.forward_block_references = defaultdict(list)
@@ -120,6 +130,40 @@ class LocatingParser(Parser):
         What is not inside one `builtin.module` is put into one, unless
         `allow_implicit_module` is false. Raises ParseError, and nothing else.
         """
+        text = self.lexer.input
+        if not isinstance(text, AbridgedInput):
+            return self._parse(allow_implicit_module)
+        try:
+            module = self._parse(allow_implicit_module)
+        except ParseError as error:
+            if text.is_decoded_before(self.pos):
+                error.span = AbridgedSpan(error.span.start, error.span.end, text)
+                raise
+        else:
+            if text.is_decoded_before(text.len):
+                return module
+        # A literal is where none was expected: inside of something opaque, or a comment.
+        self._forget_resources()
+        return self._parse_unabridged(text, allow_implicit_module)
+
+    def _parse_unabridged(self, text: AbridgedInput, allow_implicit_module: bool) -> ModuleOp:
+        """Read a text with all its digits. Raises ParseError."""
+        try:
+            whole = type(self)(self.ctx, text.whole_text, text.name)
+        except UnicodeDecodeError as error:
+            self.raise_error(f"this is not UTF-8: {error.reason}")
+        module = whole._parse(allow_implicit_module)
+        self.locations = whole.locations
+        return module
+
+    def _forget_resources(self) -> None:
+        for dialect, key in self.dialect_resources:
+            interface = self.ctx.get_dialect(dialect).get_interface(OpAsmDialectInterface)
+            if interface is not None:
+                interface._blob_storage.pop(key, None)  # pyright: ignore[reportPrivateUsage]
+
+    def _parse(self, allow_implicit_module: bool) -> ModuleOp:
+        """Read what the lexer gives. Raises ParseError, and nothing else."""
         try:
             return self._parse_whole_text(allow_implicit_module)
         except ParseError:
@@ -428,6 +472,20 @@ class LocatingParser(Parser):
         return ComplexType(element_type)
 
     # Dense constants
+
+    @override
+    def _parse_resource(self, dialect_name: str, interface: OpAsmDialectInterface) -> None:
+        text, start = self.lexer.input, self.pos
+        if isinstance(text, AbridgedInput) and isinstance(interface, BlobStorage):
+            key = self._parse_dialect_resource_handle(dialect_name, interface)
+            opening = _BLOB.match(text.content, self.pos)
+            data = text.decode(opening.end()) if opening else None
+            if opening is not None and data is not None:
+                interface.keep(key, Blob.of(data))
+                self._resume_from(opening.end() + len('"'))
+                return
+            self._resume_from(start)
+        super()._parse_resource(dialect_name, interface)
 
     @override
     def parse_dense_int_or_fp_elements_attr(

@@ -11,11 +11,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TextIO, TypeAlias
+from typing import TextIO, TypeAlias, cast
 
 from typing_extensions import override
 from xdsl.utils.exceptions import MultipleSpansParseError, ParseError
 from xdsl.utils.lexer import Input, Span
+
+from qdialect.text.source import excerpt, omitted_before
 
 TOOL = "qdialect-opt"
 """The name that the tool's own errors begin with."""
@@ -98,10 +100,9 @@ class DiagnosticPrinter(DiagnosticHandler):
 
 def place_in_file(span: Span[str] | Span[bytes], first_line: int) -> Location:
     """A span of a text that begins on line `first_line` of its file, counted from 1."""
-    content = span.input.content
-    if isinstance(content, bytes):
+    if isinstance(span.input.content, bytes):
         return span.input.name
-    return Span(span.start, span.end, Input(content, span.input.name), first_line - 1)
+    return Span(span.start, span.end, cast(Input, span.input), first_line - 1)
 
 
 def text_of_place(location: Location) -> str:
@@ -110,8 +111,9 @@ def text_of_place(location: Location) -> str:
         return location
     line_start = location.input.get_start_of_line(location.start)
     before = location.input.content[line_start : location.start]
-    # Upstream counts columns in bytes.
-    return f"{location.input.name}:{location.get_location().line}:{len(before.encode()) + 1}"
+    # Upstream counts columns in bytes. What is left out of a text is a byte each.
+    column = len(before.encode()) + omitted_before(location) + 1
+    return f"{location.input.name}:{location.get_location().line}:{column}"
 
 
 def render(diagnostic: Diagnostic) -> str:
@@ -137,9 +139,8 @@ def _source_line_with_caret(span: Span) -> str:
     if line_end - line_start > MAX_LINE_LENGTH:
         start = max(line_start, span.start - MAX_LINE_LENGTH // 2)
         end = min(line_end, start + MAX_LINE_LENGTH)
-    content = span.input.content
-    head = ("..." if start > line_start else "") + content[start : span.start]
-    tail = content[span.start : end] + ("..." if end < line_end else "")
+    head = ("..." if start > line_start else "") + excerpt(span.input, start, span.start)
+    tail = excerpt(span.input, span.start, end) + ("..." if end < line_end else "")
     indent = "".join(c if c == "\t" else " " for c in head)
     return f"{(head + tail).rstrip()}\n{indent}^\n"
 

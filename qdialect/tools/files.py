@@ -15,6 +15,7 @@ from typing import Any, TextIO, cast
 
 from xdsl.utils.lexer import Input, Span
 
+from qdialect.text.source import AbridgedInput, abridge, read_source
 from qdialect.tools.diagnostics import TOOL, DiagnosticHandler, ToolError, reason_of
 
 SPLIT_MARKER = "// -----"
@@ -24,20 +25,26 @@ SPLIT_MARKER = "// -----"
 class SourceText:
     """A text to process: a file, or a part of one."""
 
-    name: str
-    text: str
+    input: AbridgedInput
     first_line: int = 1
+
+    @property
+    def name(self) -> str:
+        """What errors call it."""
+        return self.input.name
 
     def split(self) -> Iterator[SourceText]:
         """The parts between markers."""
-        line = self.first_line
+        content, line, start = self.input.content, self.first_line, 0
         # Upstream does not take a marker that ends the file for one.
-        for part in re.split(rf"{SPLIT_MARKER}(?!\Z)", self.text):
-            yield SourceText(self.name, part, line)
-            line += part.count("\n")
+        markers = re.finditer(rf"{SPLIT_MARKER}(?!\Z)", content)
+        for end, next_start in [*(marker.span() for marker in markers), (len(content),) * 2]:
+            yield SourceText(self.input.part(start, end), line)
+            line += content.count("\n", start, end)
+            start = next_start
 
 
-def read_source(path: str, handler: DiagnosticHandler) -> SourceText | None:
+def read_text(path: str, handler: DiagnosticHandler) -> SourceText | None:
     """
     The text of a file, `-` being standard input; None if it is not UTF-8.
 
@@ -48,14 +55,21 @@ def read_source(path: str, handler: DiagnosticHandler) -> SourceText | None:
         if path == "-":
             if _is_closed(sys.stdin):
                 raise ToolError("standard input is closed")
-            content = sys.stdin.buffer.read()
+            source = sys.stdin.buffer.read()
         else:
-            with open(path, "rb") as file:
-                content = file.read()
+            source = read_source(path)
     except (OSError, ValueError) as error:
         raise ToolError(f"cannot open input file '{name}': {reason_of(error)}") from None
     try:
-        return SourceText(name, content.decode())
+        return SourceText(abridge(source, name))
+    except UnicodeDecodeError:
+        _refuse_encoding(source[:], name, handler)
+        return None
+
+
+def _refuse_encoding(content: bytes, name: str, handler: DiagnosticHandler) -> None:
+    try:
+        content.decode()
     except UnicodeDecodeError as error:
         start = len(content[: error.start].decode())
         readable = Input(content.decode(errors="replace"), name)
@@ -63,7 +77,6 @@ def read_source(path: str, handler: DiagnosticHandler) -> SourceText | None:
             f"byte 0x{content[error.start]:02X} is not UTF-8",
             Span(start, start + 1, readable),
         )
-        return None
 
 
 class Output:

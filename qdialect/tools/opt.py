@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException, ParseError
-from xdsl.utils.lexer import Input, Span
+from xdsl.utils.lexer import Span
 
 from qdialect.errors import OpErrors, describe
 from qdialect.text.parser import LocatingParser
@@ -39,7 +39,7 @@ from qdialect.tools.diagnostics import (
     reason_of,
     text_of_place,
 )
-from qdialect.tools.files import SPLIT_MARKER, Output, SourceText, read_source
+from qdialect.tools.files import SPLIT_MARKER, Output, SourceText, read_text
 from qdialect.tools.registry import ToolContext, make_pass, make_target
 from qdialect.tools.verifier import ModuleVerifier
 
@@ -106,7 +106,7 @@ class Compilation:
 
     def _parse(self) -> bool:
         try:
-            parser = LocatingParser(self.context, self.source.text, self.source.name)
+            parser = LocatingParser(self.context, self.source.input)
             self.module = parser.parse_module(not self.options.no_implicit_module)
         except ParseError as error:
             self.handler.parse_error(error, self.source.first_line)
@@ -236,7 +236,7 @@ def process(options: Options) -> bool:
     printer = DiagnosticPrinter(sys.stderr)
     passes = [make_pass(spec) for spec in options.passes]
     target = make_target(options.target)
-    source = read_source(options.input_file, printer)
+    source = read_text(options.input_file, printer)
     if source is None:
         return False
     run = _Run(options, printer, passes, target)
@@ -294,7 +294,7 @@ class _Run:
 
     def _process_part(self, part: SourceText, stream: TextIO) -> bool:
         verifier = (
-            DiagnosticVerifier(Input(part.text, part.name), part.first_line, self.printer)
+            DiagnosticVerifier(part.input, part.first_line, self.printer)
             if self.options.verify_diagnostics
             else None
         )

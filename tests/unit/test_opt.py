@@ -239,7 +239,16 @@ def test_a_closed_standard_stream_is_an_error() -> None:
 
 def test_long_lines_are_shortened(feed: Callable[[str], None], capsys: Capture) -> None:
     padding = "A0" * 500_000
-    feed(f'"test.op"() {{a = dense<"0x{padding}"> : tensor<500000xi8>}} : () -> () ] "{padding}"\n')
+    text = (
+        f'"test.op"() {{a = dense<"0x{padding}"> : tensor<500000xi8>}} : () -> () ] "{padding}"\n'
+    )
+    feed(text)
+    assert main([]) == 1
+    message, line, _ = capsys.readouterr().err.splitlines()
+    column = text.index("]") + 1
+    assert message.endswith(f":1:{column}: error: expected operation name in quotes")
+    assert line.startswith('"test.op"() {a = dense<"0x..."> : tensor<500000xi8>} : () -> () ] "A0')
+    feed(f'"test.op"() {{a = "{padding}"}} : () -> () ] "{padding}"\n')
     assert main([]) == 1
     message, line, caret = capsys.readouterr().err.splitlines()
     assert message.endswith("error: expected operation name in quotes")
