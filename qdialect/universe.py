@@ -7,12 +7,16 @@ Importing this module imports neither the dialect nor the passes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from xdsl import dialects as xdsl_dialects
 from xdsl import transforms as xdsl_transforms
 from xdsl.ir import Dialect
 from xdsl.passes import ModulePass
 from xdsl.universe import Universe
+
+if TYPE_CHECKING:
+    from xdsl.utils.target import Target
 
 
 def get_all_dialects() -> dict[str, Callable[[], Dialect]]:
@@ -63,6 +67,17 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
     }
 
 
+def get_all_targets() -> dict[str, Callable[[], type[Target]]]:
+    """The targets by name, each made when it is called for."""
+
+    def get_mlir_text() -> type[Target]:
+        from qdialect.text.target import MLIRTextTarget
+
+        return MLIRTextTarget
+
+    return {"qdialect-mlir": get_mlir_text}
+
+
 # xDSL refuses to start if two plug-ins have a name in common, so what it may itself have
 # one day is left to it.
 QDIALECT_UNIVERSE = Universe(
@@ -76,4 +91,5 @@ QDIALECT_UNIVERSE = Universe(
         for name, factory in get_all_passes().items()
         if name not in xdsl_transforms.get_all_passes()
     },
+    all_targets=dict(get_all_targets()),
 )

@@ -1,1 +1,77 @@
-"""MLIR text: read and written fast, and as MLIR reads and writes it."""
+"""
+MLIR text, read and written fast, and as MLIR reads and writes it.
+
+For tools of other compilers: `read_module` and `parse_module` in place of xDSL's parser,
+and `write_module`, or the target `qdialect-mlir` of `xdsl-opt`, in place of its printer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import os
+    from typing import IO
+
+    from xdsl.context import Context
+    from xdsl.dialects.builtin import ModuleOp
+
+__all__ = ["parse_module", "read_module", "write_module"]
+
+
+def parse_module(
+    context: Context,
+    text: str | bytes,
+    name: str = "<unknown>",
+    *,
+    allow_implicit_module: bool = True,
+) -> ModuleOp:
+    """
+    Read a module from MLIR text, which errors call `name`.
+
+    Long hexadecimal literals of `bytes` are decoded straight into constants; what else
+    there is goes through xDSL's parser, with the dialects of `context`. Unless
+    `allow_implicit_module` is false, ops need not be inside of a `builtin.module`. Raises
+    ParseError, and UnicodeDecodeError if bytes are not UTF-8.
+    """
+    from qdialect.text.parser import LocatingParser
+
+    return LocatingParser(context, text, name).parse_module(allow_implicit_module)
+
+
+def read_module(
+    context: Context, path: str | os.PathLike[str], *, allow_implicit_module: bool = True
+) -> ModuleOp:
+    """
+    Read a module from a file, which is mapped if it can be: see `parse_module`.
+
+    The file must not become shorter meanwhile. Raises OSError, ParseError, and
+    UnicodeDecodeError if it is not UTF-8.
+    """
+    from qdialect.text.parser import LocatingParser
+    from qdialect.text.source import abridge, read_source
+
+    text = abridge(read_source(path), str(path))
+    return LocatingParser(context, text).parse_module(allow_implicit_module)
+
+
+def write_module(
+    context: Context,
+    module: ModuleOp,
+    stream: IO[str],
+    *,
+    print_generic_format: bool = False,
+    print_debuginfo: bool = False,
+) -> None:
+    """
+    Write a module as MLIR text, with the resources that it names in `context`.
+
+    Elements of constants are written as MLIR writes them, in pieces, straight to the
+    `buffer` of `stream` if it has one. Raises OSError if the stream does.
+    """
+    from qdialect.text.printer import MLIRPrinter
+
+    printer = MLIRPrinter(
+        stream, print_generic_format=print_generic_format, print_debuginfo=print_debuginfo
+    )
+    printer.print_module(context, module)

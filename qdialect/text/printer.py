@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, cast
 
 from typing_extensions import override
+from xdsl.context import Context
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue
 from xdsl.printer import Printer
 
@@ -29,6 +30,16 @@ class MLIRPrinter(Printer):
     def names(self) -> Mapping[SSAValue, str]:
         """The names that values were printed with, without the percent sign."""
         return self._ssa_values
+
+    def print_module(self, context: Context, module: ModuleOp) -> None:
+        """
+        Print a module, the resources that it names in `context`, and a line break.
+
+        Raises OSError if the stream does.
+        """
+        self.print_op(module)
+        self.print_metadata(context.loaded_dialects)
+        self.print_string("\n", indent=0)
 
     def print_ascii(self, text: memoryview) -> None:
         """

@@ -169,9 +169,7 @@ class Compilation:
             print_generic_format=self.options.print_op_generic,
             print_debuginfo=self.options.print_debuginfo,
         )
-        printer.print_op(self.module)
-        printer.print_metadata(self.context.loaded_dialects)
-        stream.write("\n")
+        printer.print_module(self.context, self.module)
         self._printed_names = printer.names
 
     def report_folds(self, file: FoldReportFile) -> None:
