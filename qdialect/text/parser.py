@@ -136,13 +136,14 @@ class LocatingParser(Parser):
         try:
             module = self._parse(allow_implicit_module)
         except ParseError as error:
-            if text.is_decoded_before(self.pos):
+            if text.is_decoded:
                 error.span = AbridgedSpan(error.span.start, error.span.end, text)
                 raise
         else:
-            if text.is_decoded_before(text.len):
+            if text.is_decoded:
                 return module
-        # A literal is where none was expected: inside of something opaque, or a comment.
+        # A literal is where none was expected, such as inside of something opaque, or an
+        # error is before it, which may depend on it: some things are looked for far ahead.
         self._forget_resources()
         return self._parse_unabridged(text, allow_implicit_module)
 

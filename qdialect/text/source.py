@@ -45,7 +45,7 @@ class AbridgedInput(Input):
     A text without the digits of its long literals, of which `"0x"` is left.
 
     A parser that decodes them, each where it comes to it, reads what the whole text means.
-    `is_decoded_before` tells whether it has come to all.
+    `is_decoded` tells whether it has come to all.
     """
 
     omissions: tuple[Omission, ...] = field(default=(), repr=False, compare=False)
@@ -75,9 +75,10 @@ class AbridgedInput(Input):
         self._decoded.add(position)
         return data
 
-    def is_decoded_before(self, position: Position) -> bool:
-        """Whether all that was left out before `position` has been decoded."""
-        return bisect_left(self._positions, position) == sum(p < position for p in self._decoded)
+    @property
+    def is_decoded(self) -> bool:
+        """Whether all that was left out has been decoded."""
+        return len(self._decoded) == len(self.omissions)
 
     def omitted_on_line(self, position: Position) -> int:
         """How many digits were left out before `position`, on the same line."""
