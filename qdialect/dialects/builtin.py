@@ -65,10 +65,16 @@ class BlobStorage(OpAsmDialectInterface):
         """Keep a blob for a key that was declared."""
         self._blobs[key] = blob
 
+    def forget(self, key: str) -> None:
+        """Forget a key, as if it had not been declared."""
+        self._blobs.pop(key, None)
+        self._blob_storage.pop(key, None)
+
     @override
     def parse_resource(self, key: str, val: str) -> None:
         """Keep a blob given as text. Raises ValueError if it is not hexadecimal."""
         super().parse_resource(key, val)
+        self._blobs.pop(key, None)
         if (blob := Blob.from_text(val)) is not None:
             self._blob_storage[key] = ""
             self.keep(key, blob)

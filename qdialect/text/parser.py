@@ -68,6 +68,16 @@ class _Lexer(MLIRLexer):
     _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 
 
+def _first_state(text: Input) -> ParserState:
+    """The state at the first token. Raises ParseError, and UnicodeDecodeError."""
+    try:
+        return ParserState(_Lexer(text))
+    except ParseError:
+        if not isinstance(text, AbridgedInput) or text.is_decoded:
+            raise
+    return ParserState(_Lexer(Input(text.whole_text, text.name)))
+
+
 class LocatingParser(Parser):
     """
     xDSL's parser, for tools that have to say where in a file something is wrong.
@@ -107,7 +117,7 @@ class LocatingParser(Parser):
             input = abridge(input, name)
         text = input if isinstance(input, Input) else Input(input, name)
         # What Parser.__init__ does, but for the lexer.
-        super(Parser, self).__init__(ParserState(_Lexer(text)), ctx)
+        super(Parser, self).__init__(_first_state(text), ctx)
         self.ssa_values = {}
         self.blocks = {}
         self.forward_block_references = defaultdict(list)
@@ -160,7 +170,9 @@ class LocatingParser(Parser):
     def _forget_resources(self) -> None:
         for dialect, key in self.dialect_resources:
             interface = self.ctx.get_dialect(dialect).get_interface(OpAsmDialectInterface)
-            if interface is not None:
+            if isinstance(interface, BlobStorage):
+                interface.forget(key)
+            elif interface is not None:
                 interface._blob_storage.pop(key, None)  # pyright: ignore[reportPrivateUsage]
 
     def _parse(self, allow_implicit_module: bool) -> ModuleOp:
@@ -271,6 +283,8 @@ class LocatingParser(Parser):
         if op_type is None or (
             issubclass(op_type, UnregisteredOp) and (is_custom or self._is_own(name))
         ):
+            # The context now takes it for one, in whatever it is asked for next.
+            self.ctx._loaded_ops.pop(name, None)  # pyright: ignore[reportPrivateUsage]
             self._refuse_operation(name, is_custom)
         if is_custom and op_type.dialect_name() == "linalg":
             from qdialect.text.linalg_syntax import SYNTAX

@@ -153,8 +153,8 @@ def test_what_mlir_writes_is_read_without_its_digits() -> None:
     [
         '%0 = arith.constant dense<"0xDIGITS"> : tensor<1100xi8> %',
         '%0 = arith.constant dense<"0xDIGITS"> : tensor<1101xi8>',
-        '"t.x"() {a = dense<"0xDIGITS"> : tensor<1100xi8>} : () -> i32',
-        '"t.x"() {a = dense<"0xDIGITS"> : tensor<1100xi8>} : () -> () {-# dialect_resources',
+        '"test.op"() {a = dense<"0xDIGITS"> : tensor<1100xi8>} : () -> () %0 = "test.op"',
+        '"test.op"() {a = dense<"0xDIGITS"> : tensor<1100xi8>} : () -> () {-# dialect_resources',
     ],
 )
 def test_errors_behind_digits_are_where_they_are(text: str) -> None:
