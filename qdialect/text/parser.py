@@ -68,7 +68,7 @@ class _Lexer(MLIRLexer):
     _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 
 
-def _first_state(text: Input) -> ParserState:
+def _first_state(text: Input) -> ParserState[MLIRTokenKind, str]:
     """The state at the first token. Raises ParseError, and UnicodeDecodeError."""
     try:
         return ParserState(_Lexer(text))
