@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from qdialect.array_functions import ArrayFunctions
+from qdialect.contiguous import contiguous, contiguous_bytes, write
 from qdialect.regrouping import regroup
 
 MAX_RANK: Final = 64
@@ -49,7 +50,22 @@ class ArrayView(ArrayFunctions):
 
     def array(self) -> NDArray[Any]:
         """The elements as an array of `shape`: a view where strides can say it."""
-        return self.factors.reshape(self.shape)
+        steps = list(zip(self.factors.shape, self.factors.strides, strict=True))
+        groups = (steps[group.start : group.stop] for group in self._dimensions)
+        factors = self.factors if all(map(_is_one_axis, groups)) else contiguous(self.factors)
+        return factors.reshape(self.shape)
+
+    def write(self, target: NDArray[Any]) -> None:
+        """Write the elements to `target`: see `qdialect.contiguous.write`."""
+        if target.shape != self.shape:
+            raise ValueError(f"shapes {self.shape} and {target.shape} differ")
+        if target.size:
+            # To split axes, strides are enough.
+            write(self.factors, target.reshape(self.factors.shape))
+
+    def to_bytes(self, dtype: np.dtype[Any]) -> bytes:
+        """The elements in row-major order, in one copy; integers may be cast to `dtype`."""
+        return contiguous_bytes(self.factors, dtype)
 
     def transpose(self, axes: Sequence[int], /) -> ArrayView:
         """Axis `i` of the result is axis `axes[i]`."""
@@ -66,7 +82,13 @@ class ArrayView(ArrayFunctions):
 
     def take(self, indices: NDArray[np.int64], axis: int) -> ArrayView:
         """The positions `indices` (int64, 1-d) of `axis`: a copy."""
-        return ArrayView.of(self.array().take(indices, axis=axis))
+        if self.groups[axis] != 1:
+            return ArrayView.of(self.array().take(indices, axis=axis))
+        # numpy copies all that is not contiguous, so that axes are taken as they are in memory.
+        order = sorted(range(self.factors.ndim), key=lambda d: -abs(self.factors.strides[d]))
+        dimension = order.index(self._dimensions[axis].start)
+        taken = self.factors.transpose(order).take(indices, axis=dimension)
+        return ArrayView(taken.transpose(np.argsort(order)), self.groups)
 
     def __getitem__(self, slices: tuple[slice, ...], /) -> ArrayView:
         """The elements in `slices`, one per axis."""
@@ -86,11 +108,29 @@ class ArrayView(ArrayFunctions):
     @classmethod
     @override
     def _concatenate(cls, parts: Sequence[ArrayView], axis: SupportsIndex = 0) -> ArrayView:
-        return cls.of(np.concatenate([part.array() for part in parts], axis=axis))
+        before, after = parts[0].shape[:axis], parts[0].shape[int(axis) + 1 :]
+        ends = list(accumulate((part.shape[axis] for part in parts), initial=0))
+        dtype = np.result_type(*(part.factors for part in parts))
+        result = np.empty((*before, ends[-1], *after), dtype=dtype)
+        for part, positions in zip(parts, pairwise(ends), strict=True):
+            part.write(result[(slice(None),) * len(before) + (slice(*positions),)])
+        return cls.of(result)
 
     @override
     def _broadcast_to(self, shape: Sequence[int]) -> ArrayView:
-        return ArrayView.of(np.broadcast_to(self.array(), shape))
+        added = len(shape) - len(self.groups)
+        repeated: list[tuple[int, ...]] = [(1,)] * added
+        for length, lengths in zip(shape[added:], self._lengths, strict=True):
+            repeated.append(lengths if length == math.prod(lengths) else (1,))
+        if sum(map(len, repeated)) > MAX_RANK:
+            return ArrayView.of(np.broadcast_to(self.array(), shape))
+        factors = self.factors.reshape([n for lengths in repeated for n in lengths])
+        wanted = [
+            n
+            for length, lengths in zip(shape, repeated, strict=True)
+            for n in (lengths if length == math.prod(lengths) else (length,))
+        ]
+        return ArrayView(np.broadcast_to(factors, wanted), tuple(map(len, repeated)))
 
     @override
     def _pad(self, pad_width: Sequence[tuple[int, int]], mode: str = "constant") -> ArrayView:
@@ -123,3 +163,9 @@ class ArrayView(ArrayFunctions):
         if len(lengths) > MAX_RANK:
             return None
         return ArrayView(self.factors.reshape(lengths), groups)
+
+
+def _is_one_axis(steps: Sequence[tuple[int, int]]) -> bool:
+    """Whether dimensions of these lengths and strides are evenly spaced."""
+    moving = [step for step in steps if step[0] != 1]
+    return all(outer == length * inner for (_, outer), (length, inner) in pairwise(moving))

@@ -27,6 +27,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from qdialect.array_view import ArrayView
 from qdialect.movement import Elements, Splat, Values, as_view
 
 DenseElementsAttr = DenseIntOrFPElementsAttr[AnyDenseElement]
@@ -113,12 +114,13 @@ def element_bytes(values: Values, type: AnyDenseElement, *, repeat_splats: bool 
     """
     dtype = element_dtype(type)
     is_splat = isinstance(values, Splat)
-    array = np.asarray(values.value) if is_splat else as_view(values).array()
-    if array.dtype != dtype and not (isinstance(type, IntegerType) and array.dtype.kind in "iu"):
-        raise TypeError(f"elements of type '{type}' are of dtype {dtype}, not of {array.dtype}")
-    if not is_splat and (whole := _bytes_behind(array, dtype)) is not None:
+    view = ArrayView.of(np.asarray(values.value)) if is_splat else as_view(values)
+    given = view.factors.dtype
+    if given != dtype and not (isinstance(type, IntegerType) and given.kind in "iu"):
+        raise TypeError(f"elements of type '{type}' are of dtype {dtype}, not of {given}")
+    if not is_splat and (whole := _bytes_behind(view.factors, dtype)) is not None:
         return whole
-    data = array.astype(dtype, copy=False).tobytes()
+    data = view.to_bytes(dtype)
     if not is_splat:
         return data
     count = math.prod(values.shape)
@@ -235,6 +237,19 @@ def pack_elements(values: NDArray[Any], type: AnyDenseElement) -> bytes:
     if isinstance(part, IntegerType) and part.bitwidth < 8 * parts.itemsize:
         parts = parts.view(f"<u{parts.itemsize}") & ((1 << part.bitwidth) - 1)
     return resized(parts.view(np.uint8), parts.itemsize, _memory_size(part)).tobytes()
+
+
+def memory_bytes(values: Values, type: AnyDenseElement) -> bytes:
+    """
+    `values`, as `element_bytes` takes them, as MLIR has them in memory: see `pack_elements`.
+
+    A splat is one element. Raises as `element_bytes` does.
+    """
+    data, dtype = element_bytes(values, type), element_dtype(type)
+    part, parts = (type.element_type, 2) if isinstance(type, ComplexType) else (type, 1)
+    if isinstance(part, IndexType) or part.bitwidth * parts == 8 * dtype.itemsize:
+        return data
+    return pack_elements(np.frombuffer(data, dtype=dtype), type)
 
 
 def _memory_size(type: IntegerType | IndexType | AnyFloat) -> int:

@@ -595,14 +595,15 @@ class Pad(Movement):
     def move_views(
         self, operands: Sequence[ArrayView], parameters: QuantizationParameters | None
     ) -> ArrayView:
-        array = operands[0].array()
-        padded = np.empty(self.result_shape(array.shape), dtype=array.dtype)
+        (operand,) = operands
+        padded = np.empty(self.result_shape(operand.shape), dtype=operand.factors.dtype)
         if parameters is None:
             padded[...] = self.padding.codes(None)
         else:
             for region, read in self.new_positions(parameters):
                 padded[region] = self.padding.codes(read)
-        padded[tuple(self._inside(padded.shape))] = array
+        # A scalar would be what is read of an array without axes.
+        operand.write(padded[(*self._inside(padded.shape), ...)])
         return ArrayView.of(padded)
 
     def new_positions(
@@ -744,9 +745,10 @@ class InsertSlice(Movement):
     def move_views(
         self, operands: Sequence[ArrayView], parameters: QuantizationParameters | None
     ) -> ArrayView:
-        source, destination = (operand.array() for operand in operands)
-        result = destination.copy()
-        result[self._slice.slices] = source.reshape(self.sizes)
+        source, destination = operands
+        result = np.empty(destination.shape, dtype=destination.factors.dtype)
+        destination.write(result)
+        source.reshape(self.sizes).write(result[(*self._slice.slices, ...)])
         return ArrayView.of(result)
 
     def keeps_splats(

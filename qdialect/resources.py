@@ -11,7 +11,6 @@ import math
 from dataclasses import dataclass
 from typing import cast
 
-import numpy as np
 from xdsl.context import Context
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.builtin import (
@@ -29,8 +28,8 @@ from qdialect.array_view import MAX_RANK
 from qdialect.dialects.builtin import ALIGNMENT_BYTES, Blob, BlobStorage
 from qdialect.elements import (
     UnsupportedElementTypeError,
-    element_bytes,
     element_dtype,
+    memory_bytes,
     pack_elements,
     repeats,
     unpack_elements,
@@ -101,7 +100,7 @@ class ResourceBlobs:
             alignment = 1 << min(dtype.itemsize - 1, 7).bit_length()
         if alignment.bit_count() != 1 or alignment >> (8 * ALIGNMENT_BYTES):
             raise ValueError(f"{alignment} is not an alignment")
-        data = pack_elements(np.frombuffer(element_bytes(values, type), dtype=dtype), type)
+        data = memory_bytes(values, type)
         if isinstance(values, Splat):
             data *= math.prod(values.shape)
         blob = Blob(alignment.to_bytes(ALIGNMENT_BYTES, "little"), data)

@@ -1,14 +1,18 @@
 """Views of arrays that reshape without a copy."""
 
 import math
+from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from random_tensors import numpy_moves, shapes, unary_movements
 
 from qdialect.array_view import ArrayView
-from qdialect.movement import Pad
+from qdialect.contiguous import write
+from qdialect.movement import BroadcastInDim, Concat, Pad
 
 
 @given(shapes(), st.data())
@@ -42,3 +46,47 @@ def test_knot_of_factors_is_copied():
     view = ArrayView.of(array).reshape((2, 3))
     assert not np.shares_memory(view.factors, array)
     assert np.array_equal(view.array(), array.reshape(2, 3))
+
+
+def test_elements_are_copied_once(monkeypatch: pytest.MonkeyPatch):
+    copied: list[int] = []
+
+    def counted(source: NDArray[Any], target: NDArray[Any]) -> None:
+        copied.append(source.size)
+        write(source, target)
+
+    for module in ("contiguous", "array_view"):
+        monkeypatch.setattr(f"qdialect.{module}.write", counted)
+    array = np.arange(4 * 6 * 10).reshape(4, 6, 10)
+    view = ArrayView.of(array).transpose((2, 0, 1)).reshape((40, 6)).transpose((1, 0))
+    expected = array.transpose(2, 0, 1).reshape(40, 6).T
+    assert view.to_bytes(array.dtype) == expected.tobytes()
+    assert copied == [array.size]
+    copied.clear()
+    both = Concat(1)(view, view)
+    assert np.array_equal(both.array(), np.concatenate((expected, expected), axis=1))
+    assert copied == [array.size, array.size]
+
+
+def test_repeated_and_taken_positions_leave_other_axes_moved():
+    array = np.arange(4 * 6 * 10).reshape(4, 6, 10)
+    view = ArrayView.of(array).transpose((2, 0, 1)).reshape((40, 1, 6))
+    repeated = BroadcastInDim((1, 2, 3), (2, 40, 3, 6))(view)
+    expected = array.transpose(2, 0, 1).reshape(40, 1, 6)
+    assert np.shares_memory(repeated.factors, array)
+    assert np.array_equal(repeated.array(), np.broadcast_to(expected, (2, 40, 3, 6)))
+    indices = np.array([5, 0, 5])
+    taken = view.take(indices, 2)
+    assert taken.groups == view.groups
+    assert np.array_equal(taken.array(), expected.take(indices, 2))
+
+
+def test_writes_to_a_region_of_its_shape():
+    array = np.arange(24).reshape(2, 3, 4)
+    view = ArrayView.of(array).transpose((2, 0, 1)).reshape((8, 3))
+    region = np.zeros((10, 7), dtype=array.dtype)
+    view.write(region[1:-1, ::3])
+    assert np.array_equal(region[1:-1, ::3], view.array())
+    assert np.count_nonzero(region) == 23
+    with pytest.raises(ValueError, match="differ"):
+        view.write(region)
