@@ -103,7 +103,7 @@ def _lie(op: Operation, movements: Movements) -> str | None:
         return str(error)
     try:
         _verify_fits(declared, "result")
-        verify_movement(movement.to, operands, declared)
+        verify_movement(movement, operands, declared)
     except VerifyException as error:
         return f"{error}{_hint(movement, operands)}"
     return None

@@ -28,6 +28,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from qdialect.array_view import ArrayView
+from qdialect.memo import remember
 from qdialect.movement import Elements, Splat, Values, as_view
 
 DenseElementsAttr = DenseIntOrFPElementsAttr[AnyDenseElement]
@@ -40,6 +41,7 @@ class UnsupportedElementTypeError(ValueError):
     """xDSL cannot hold elements of this type."""
 
 
+@remember(lambda type: 0)
 def element_dtype(type: Attribute) -> np.dtype[Any]:
     """
     The little-endian dtype in which xDSL holds an element of `type`.
@@ -99,7 +101,12 @@ def dense_elements(
     Raises UnsupportedElementTypeError, and TypeError for a wrong dtype.
     """
     data = element_bytes(values, type, repeat_splats=repeat_splats)
-    return DenseIntOrFPElementsAttr(TensorType(type, values.shape), BytesAttr(data))
+    return DenseIntOrFPElementsAttr(_tensor_type(type, values.shape), BytesAttr(data))
+
+
+@remember(lambda type, shape: len(shape))
+def _tensor_type(type: AnyDenseElement, shape: tuple[int, ...]) -> TensorType[AnyDenseElement]:
+    return TensorType(type, shape)
 
 
 def element_bytes(values: Values, type: AnyDenseElement, *, repeat_splats: bool = False) -> bytes:

@@ -157,6 +157,11 @@ class Movement(ABC):
         return self
 
     @property
+    def size(self) -> int:
+        """How many integers say what it does, if they may be more than there are axes."""
+        return 0
+
+    @property
     def values(self) -> ValueSet:
         """The values of the result, as a set, beside those of the operands."""
         return ValueSet.SAME
@@ -677,6 +682,10 @@ class Take(Movement):
     axis: int
     indices: tuple[int, ...]
 
+    @property
+    def size(self) -> int:
+        return len(self.indices)
+
     def __call__(self, *operands: MovableT) -> MovableT:
         (operand,) = operands
         return operand.take(np.array(self.indices, dtype=np.int64), axis=self.axis)
@@ -785,6 +794,10 @@ class Chain(Movement):
         for movement in self.others:
             shape = movement.result_shape(shape)
         return shape
+
+    @property
+    def size(self) -> int:
+        return sum(movement.size for movement in (self.first, *self.others))
 
     def to(self, shape: Shape) -> Movement:
         return replace(self, others=(*self.others[:-1], self.others[-1].to(shape)))

@@ -11,7 +11,7 @@ from result indices to operand indices, so that always and exactly
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from qdialect.float_format import FloatFormat
+from qdialect.memo import remember
 from qdialect.slot_map import IntArray, SlotMap
 
 FloatArray = NDArray[np.float64]
@@ -45,6 +46,14 @@ class StorageFormat:
         if self.signed:
             return (values << dropped) >> dropped
         return values & ((1 << self.width) - 1)
+
+
+@remember(lambda length, count: count)
+def _ends_of_blocks(length: int, count: int) -> IntArray:
+    """Where the blocks of an axis end, of which there are so many: read-only."""
+    ends = np.arange(1, count + 1, dtype=np.int64) * (length // count)
+    ends.flags.writeable = False
+    return ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +109,7 @@ class QuantizationParameters(SlotMap):
         for length, slots in zip(shape, scales.shape, strict=True):
             if slots < 1 or length % slots:
                 raise ValueError(f"{slots} blocks do not divide an axis of {length}")
-            ends.append(np.arange(1, slots + 1, dtype=np.int64) * (length // slots))
+            ends.append(_ends_of_blocks(length, slots))
         return cls(tuple(ends), scales, zero_points, expressed, storage)
 
     @property
@@ -111,7 +120,7 @@ class QuantizationParameters(SlotMap):
     @override
     def _with_slots(self, ends: tuple[IntArray, ...], arrays: Sequence[NDArray[Any]]) -> Self:
         scales, zero_points = arrays
-        return replace(self, ends=ends, scales=scales, zero_points=zero_points)
+        return type(self)(ends, scales, zero_points, self.expressed, self.storage)
 
     @cached_property
     def rounded_scales(self) -> FloatArray:

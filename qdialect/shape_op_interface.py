@@ -16,10 +16,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.elements import MAX_REPEATED_ELEMENTS, elements_of
+from qdialect.memo import remember
 from qdialect.movement import (
     DYNAMIC,
     Movement,
@@ -125,6 +126,7 @@ def shape_op(name: str) -> Callable[[ShapeOpModelT], ShapeOpModelT]:
     def register(model: ShapeOpModelT) -> ShapeOpModelT:
         _load_models(name)
         _SHAPE_OPS[name] = model
+        _role.cache_clear()
         return model
 
     return register
@@ -138,6 +140,7 @@ def register_constant(name: str, elements: str) -> None:
     the result. Its element type is that of the result, or the storage type of that.
     """
     _CONSTANTS[name] = elements
+    _role.cache_clear()
 
 
 def register_cast(name: str) -> None:
@@ -148,33 +151,44 @@ def register_cast(name: str) -> None:
     the result, and on their slots there.
     """
     _CASTS.add(name)
+    _role.cache_clear()
 
 
 def model_of(op: Operation) -> ShapeOpModel | None:
     """How to read `op`, if it is known to be a shape op."""
-    if isinstance(op, ShapeOpInterface):
-        return _own_movements
-    name = name_of(op)
-    _load_models(name)
-    return _SHAPE_OPS.get(name)
-
-
-def _own_movements(op: ShapeOpInterface, operands: Operands) -> Movements:
-    return op.movements
+    return _role(type(op), name_of(op)).model
 
 
 def is_cast(op: Operation) -> bool:
     """Whether `op` is known to be a cast."""
-    name = name_of(op)
-    _load_models(name)
-    return name in _CASTS and len(op.operands) == len(op.results) == 1
+    if not _role(type(op), name_of(op)).is_cast:
+        return False
+    return len(op.operands) == len(op.results) == 1
 
 
 def elements_attribute_of(op: Operation) -> str | None:
     """The name of the attribute that holds the elements of `op`, if it is a constant."""
-    name = name_of(op)
+    return _role(type(op), name_of(op)).elements
+
+
+class _Role(NamedTuple):
+    """What ops of one name are known as."""
+
+    model: ShapeOpModel | None
+    is_cast: bool
+    elements: str | None
+
+
+# Every op of a module is asked for, and few names are different.
+@lru_cache(maxsize=1024)
+def _role(cls: type[Operation], name: str) -> _Role:
     _load_models(name)
-    return _CONSTANTS.get(name)
+    model = _own_movements if issubclass(cls, ShapeOpInterface) else _SHAPE_OPS.get(name)
+    return _Role(model, name in _CASTS, _CONSTANTS.get(name))
+
+
+def _own_movements(op: ShapeOpInterface, operands: Operands) -> Movements:
+    return op.movements
 
 
 def _load_models(name: str) -> None:
@@ -194,7 +208,8 @@ def _load_dialect(dialect: str) -> None:
 
 def name_of(op: Operation) -> str:
     """The name of an op, also of an unregistered one."""
-    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
+    # Quicker than to ask for the class, which all ops are asked.
+    return op.name if op.name != UnregisteredOp.name else cast(UnregisteredOp, op).op_name.data
 
 
 def find_attribute(op: Operation, name: str) -> Attribute | None:
@@ -232,7 +247,7 @@ def integers_of(op: Operation, name: str) -> tuple[int, ...]:
     attribute = attribute_of(op, name)
     match attribute:
         case DenseArrayBase():
-            values = tuple(cast(DenseArrayBase[IntegerType], attribute).get_values())
+            values = integers_of_array(cast(DenseArrayBase[IntegerType], attribute))
         case DenseIntOrFPElementsAttr():
             elements = elements_of(attribute)
             values = tuple(integers_in(elements).reshape(-1).tolist())
@@ -244,6 +259,12 @@ def integers_of(op: Operation, name: str) -> tuple[int, ...]:
     if DYNAMIC in values:
         raise NotFoldable(Code.DYNAMIC_SHAPE, f"'{name}' is only known at run time")
     return values
+
+
+@remember(lambda attribute: len(attribute.data.data))
+def integers_of_array(attribute: DenseArrayBase[IntegerType]) -> tuple[int, ...]:
+    """The integers of an array attribute."""
+    return tuple(attribute.get_values())
 
 
 def integers_in(values: Values) -> NDArray[np.int64]:

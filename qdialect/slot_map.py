@@ -64,7 +64,7 @@ class SlotMap(ArrayFunctions):
     def _with_slots(self, ends: tuple[IntArray, ...], arrays: Sequence[NDArray[Any]]) -> Self:
         """A map of the same class with other runs and slots."""
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """The lengths of the axes."""
         return tuple(int(ends[-1]) for ends in self.ends)
@@ -212,11 +212,20 @@ class SlotMap(ArrayFunctions):
         return index
 
     def _means_same(self, other: Self) -> bool:
-        if 0 in self.shape:
+        if 0 in self.shape or self._is_same(other):
             return True
         mine, theirs = self.simplify(), other.simplify()
         return all(map(np.array_equal, mine.ends, theirs.ends)) and all(
             map(np.array_equal, mine._meaning, theirs._meaning)
+        )
+
+    def _is_same(self, other: Self) -> bool:
+        """Whether runs and slots are spelled with the same bits."""
+        return self is other or all(
+            mine.shape == theirs.shape and mine.tobytes() == theirs.tobytes()
+            for mine, theirs in zip(
+                (*self.ends, *self.slot_arrays), (*other.ends, *other.slot_arrays), strict=True
+            )
         )
 
     @cached_property

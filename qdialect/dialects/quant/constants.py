@@ -41,6 +41,7 @@ from qdialect.elements import (
     elements_of,
     integer_range,
 )
+from qdialect.memo import remember
 from qdialect.movement import Elements, Splat, Values
 from qdialect.text.dense import DenseLiteral, print_dense
 
@@ -49,6 +50,12 @@ def element_type_of(type: StoredType) -> IntegerType:
     """The type of the integers that a constant of `type` holds: `iN`, or `uiN`."""
     signedness = Signedness.SIGNLESS if type.is_signed else Signedness.UNSIGNED
     return IntegerType(type.storage_type.bitwidth, signedness)
+
+
+@remember(lambda type: type.element_type.scales.size + type.get_num_dims())
+def _held_type(type: QuantizedTensor) -> TensorType[IntegerType]:
+    """The type of the elements that a constant of `type` holds."""
+    return TensorType(element_type_of(type.element_type), type.get_shape())
 
 
 def verify_in_range(elements: Elements, type: StoredType) -> None:
@@ -118,7 +125,7 @@ class ConstantOp(IRDLOperation, HasFolderInterface):
         quantized, shape = type.element_type, type.get_shape()
         if DYNAMIC_INDEX in shape:
             raise VerifyException(f"'{self.name}' op result must have a static shape")
-        wanted = TensorType(element_type_of(quantized), shape)
+        wanted = _held_type(type)
         if self.value.type != wanted:
             raise VerifyException(
                 f"'{self.name}' op value must be of type '{wanted}', but is of type "

@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Sequence
 from dataclasses import fields
+from functools import cache
 from typing import Any, ClassVar, Self, cast
 
 from typing_extensions import override
@@ -49,7 +50,7 @@ from qdialect.movement import (
     Slice,
     Transpose,
 )
-from qdialect.shape_op_interface import Movements, ShapeOpInterface
+from qdialect.shape_op_interface import Movements, ShapeOpInterface, integers_of_array
 
 
 def infer_result_type(
@@ -77,7 +78,12 @@ def _to_property(value: Any) -> Attribute:
 def _from_property(attribute: Attribute) -> object:
     if isinstance(attribute, IntegerAttr):
         return attribute.value.data
-    return cast(DenseArrayBase[I64], attribute).get_values()
+    return integers_of_array(cast(DenseArrayBase[I64], attribute))
+
+
+@cache
+def _fields_of(movement: type[Movement]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(movement))
 
 
 class ShapeOp(
@@ -128,18 +134,16 @@ class ShapeOp(
     @staticmethod
     def _properties_of(movement: Movement) -> dict[str, Attribute]:
         return {
-            field.name: _to_property(getattr(movement, field.name))
-            for field in fields(movement)
-            if field.name != "shape"
+            name: _to_property(getattr(movement, name))
+            for name in _fields_of(type(movement))
+            if name != "shape"
         }
 
     def movement_to(self, shape: Shape) -> Movement:
         """The movement of this op to a result of `shape`."""
         values = {
-            field.name: shape
-            if field.name == "shape"
-            else _from_property(self.properties[field.name])
-            for field in fields(self.MOVEMENT)
+            name: shape if name == "shape" else _from_property(self.properties[name])
+            for name in _fields_of(self.MOVEMENT)
         }
         return self.MOVEMENT(**values)
 
@@ -164,7 +168,7 @@ class ShapeOp(
                     raise VerifyException(f"'{self.name}' op {end} #{number} {error}") from None
         *operands, result = types
         try:
-            verify_movement(self.movement_to, operands, result)
+            verify_movement(self.movement_to(result.get_shape()), operands, result)
         except VerifyException as error:
             raise VerifyException(f"'{self.name}' op {error}") from None
 

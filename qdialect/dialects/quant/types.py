@@ -12,7 +12,6 @@ import struct
 from abc import ABC
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -37,6 +36,7 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.dialects.quant.slots import Granularity, Slots, read_slot_list
 from qdialect.elements import integer_range
 from qdialect.float_format import FLOAT_FORMATS, FloatFormat
+from qdialect.memo import Memo, remember
 from qdialect.parameters import (
     FloatArray,
     IntArray,
@@ -431,7 +431,7 @@ class UniformQuantizedType(StoredType):
         # The same text recurs all over a module, and many slots take long to read.
         start, keyword = parser.pos, _keyword_position(cls, parser)
         text = _body_text(parser.lexer.input.content, start)
-        if (known := _KNOWN_TEXTS.get(text)) is not None:
+        if (known := _KNOWN_TEXTS.known.get(text)) is not None:
             parser._resume_from(start + len(text))  # pyright: ignore[reportPrivateUsage]
             return known
         with parser.in_angle_brackets():
@@ -443,7 +443,7 @@ class UniformQuantizedType(StoredType):
             parameters = cls.new((*storage, expressed, SlotsAttr(slots))).parameters
         is_all = text == parser.lexer.input.content[start : parser.pos].rstrip()
         if is_all and not slots.has_nan and _NOT_PLAIN.search(text) is None:
-            _KNOWN_TEXTS.add(text, parameters)
+            _KNOWN_TEXTS.add(text, parameters, len(text))
         return parameters
 
     @override
@@ -541,7 +541,7 @@ def uniform_tensor(type: Attribute) -> QuantizedTensor:
     raise VerifyException(f"must be ranked tensor of uniform quantized type, but got '{type}'")
 
 
-@lru_cache(maxsize=64)
+@remember(lambda type, shape: type.scales.size + len(shape))
 def _parameters_on(type: UniformQuantizedType, shape: tuple[int, ...]) -> QuantizationParameters:
     type.verify_fits(shape)
     scales, zero_points = type.scales, type.zero_points
@@ -571,27 +571,8 @@ def _scale_message(scale: float, expressed: FloatFormat) -> str:
 # wrong at its keyword.
 
 
-class _KnownTexts:
-    """What texts of types were read as; all are forgotten when they become too long."""
-
-    MAX_LENGTH = 1 << 25
-
-    def __init__(self) -> None:
-        self.parameters: dict[str, Sequence[Attribute]] = {}
-        self.length = 0
-
-    def get(self, text: str) -> Sequence[Attribute] | None:
-        return self.parameters.get(text)
-
-    def add(self, text: str, parameters: Sequence[Attribute]) -> None:
-        if self.length > self.MAX_LENGTH:
-            self.parameters.clear()
-            self.length = 0
-        self.parameters[text] = parameters
-        self.length += len(text)
-
-
-_KNOWN_TEXTS = _KnownTexts()
+_KNOWN_TEXTS = Memo[str, Sequence[Attribute]](max_weight=1 << 25)
+"""What texts of types were read as, by their length."""
 
 _MAX_WIDTH_DIGITS = 8
 _SIGNEDNESS = {

@@ -8,25 +8,23 @@ same scale and zero point.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.array_view import MAX_RANK
 from qdialect.dialects.quant.types import QuantizedTensor
+from qdialect.memo import remember
 from qdialect.movement import DYNAMIC, Movement, MovementError, Shape
 from qdialect.parameters import QuantizationParameters
 from qdialect.slot_map import TooManySlotsError
-
-MovementTo = Callable[[Shape], Movement]
-"""The movement of an op to a result of the given shape."""
 
 _UNBOUNDED = 1 << 40
 """The length of an axis that may be of any: what moves it does not depend on it."""
 
 
 def verify_movement(
-    movement_to: MovementTo,
+    movement: Movement,
     operands: Sequence[QuantizedTensor],
     result: QuantizedTensor,
 ) -> None:
@@ -35,13 +33,27 @@ def verify_movement(
 
     What dynamic dimensions leave undecided is accepted.
     """
+    _verify_movement(movement, tuple(operands), result)
+
+
+def _slots_in(
+    movement: Movement, operands: tuple[QuantizedTensor, ...], result: QuantizedTensor
+) -> int:
+    tensors = (*operands, result)
+    return movement.size + sum(1 + tensor.element_type.scales.size for tensor in tensors)
+
+
+@remember(_slots_in)
+def _verify_movement(
+    movement: Movement, operands: tuple[QuantizedTensor, ...], result: QuantizedTensor
+) -> None:
     shapes = [operand.get_shape() for operand in operands]
     declared = result.get_shape()
     for tensor in (*operands, result):
         if tensor.get_num_dims() > MAX_RANK:
             raise VerifyException(f"rank {tensor.get_num_dims()} is more than {MAX_RANK}")
     try:
-        moved = movement_to(declared).result_shape(*shapes)
+        moved = movement.to(declared).result_shape(*shapes)
     except MovementError as error:
         raise VerifyException(str(error)) from None
     if not _are_compatible(moved, declared):
@@ -61,11 +73,11 @@ def verify_movement(
             )
     for tensor in (*operands, result):
         tensor.element_type.verify_fits(tensor.get_shape())
-    _verify_slots(movement_to, operands, result)
+    _verify_slots(movement, operands, result)
 
 
 def _verify_slots(
-    movement_to: MovementTo,
+    movement: Movement,
     operands: Sequence[QuantizedTensor],
     result: QuantizedTensor,
 ) -> None:
@@ -78,7 +90,7 @@ def _verify_slots(
         if all(type.scales.size == 1 for type in types):
             _verify_single_slots(operands, result)
             return
-        shapes = _assume_lengths(movement_to, tensors)
+        shapes = _assume_lengths(movement, tensors)
     if shapes is None:
         return
     try:
@@ -86,7 +98,7 @@ def _verify_slots(
             tensor.element_type.parameters_on(shape)
             for tensor, shape in zip(tensors, shapes, strict=True)
         )
-        derived = movement_to(shapes[-1])(*parameters).simplify()
+        derived = movement.to(shapes[-1])(*parameters)
     except TooManySlotsError as error:
         raise VerifyException(
             f"result type cannot mean the moved scales and zero points: {error}"
@@ -104,7 +116,7 @@ def verify_same_slots(derived: QuantizationParameters, declared: QuantizationPar
     if index is not None:
         raise VerifyException(
             f"result element {list(index)} reads {_reading(declared, index)} in its "
-            f"type, but {_reading(derived, index)} in the type that the operands give it"
+            f"type, but {_reading(derived.simplify(), index)} in the type that the operands give it"
         )
 
 
@@ -141,7 +153,7 @@ def _shape_text(shape: Shape) -> str:
 
 
 def _assume_lengths(
-    movement_to: MovementTo, tensors: Sequence[QuantizedTensor]
+    movement: Movement, tensors: Sequence[QuantizedTensor]
 ) -> list[Shape] | None:
     """
     Static shapes that stand for all that tensors with dynamic dimensions may have.
@@ -151,13 +163,13 @@ def _assume_lengths(
     None if there is nothing to decide by. Raises VerifyException if there is no such shape.
     """
     shapes = [with_lengths_of_slots(tensor) for tensor in tensors]
-    if not _fit(movement_to, shapes):
+    if not _fit(movement, shapes):
         of_operands, of_result = map(_shape_text, shapes[:-1]), _shape_text(shapes[-1])
         raise VerifyException(
             f"the slots of its types tell shapes that do not fit: {', '.join(of_operands)} of "
             f"the operands, and {of_result} of the result"
         )
-    coupled = movement_to(shapes[-1]).coupled_axes
+    coupled = movement.to(shapes[-1]).coupled_axes
     if sum(shape[axis] == DYNAMIC for shape in shapes for axis in coupled(len(shape))) > 1:
         return None
     for number, shape in enumerate(shapes):
@@ -165,7 +177,7 @@ def _assume_lengths(
             if length == DYNAMIC:
                 for candidate in _candidate_lengths(shapes, number, axis):
                     assumed = _with_length(shapes, number, axis, candidate)
-                    if _fit(movement_to, assumed):
+                    if _fit(movement, assumed):
                         shapes = assumed
                         break
                 else:
@@ -207,10 +219,10 @@ def _with_length(shapes: Sequence[Shape], number: int, axis: int, length: int) -
     return changed
 
 
-def _fit(movement_to: MovementTo, shapes: Sequence[Shape]) -> bool:
+def _fit(movement: Movement, shapes: Sequence[Shape]) -> bool:
     *operands, result = shapes
     try:
-        moved = movement_to(result).result_shape(*operands)
+        moved = movement.to(result).result_shape(*operands)
     except MovementError:
         return False
     return _are_compatible(moved, result)
