@@ -13,6 +13,7 @@ import gc
 import math
 from collections.abc import Callable, Sequence
 from io import StringIO
+from itertools import pairwise
 from statistics import median
 from time import perf_counter
 
@@ -27,7 +28,7 @@ from qdialect.tools.registry import ToolContext
 
 STAGES = ("parse", "verify", "fold", "verify after", "print")
 
-PER_TENSOR = ("!quant.uniform<i8:f32, 0.5:3>",) * 2
+PER_TENSOR = ("!quant.uniform<i8:f32, 0.5:3>", "!quant.uniform<i8:f32, 0.5:3>")
 PER_AXIS = (
     "!quant.uniform<i8:f32:0, {0.5,0.25:3}>",
     "!quant.uniform<i8:f32:1, {0.5,0.25:3}>",
@@ -74,18 +75,12 @@ def pairs(types: Callable[[int], tuple[str, str]]) -> Callable[[int], str]:
 def own_per_axis(number: int) -> tuple[str, str]:
     """Per-axis types that no other pair has."""
     slots = f"{{0.5:{number % 128},0.{number + 1}1}}"
-    return tuple(f"!quant.uniform<i8:f32:{axis}, {slots}>" for axis in (0, 1))  # pyright: ignore[reportReturnType]
-
-
-def wide_per_axis(number: int) -> tuple[str, str]:
-    """Per-axis types of 4,096 scales."""
-    slots = ",".join(f"0.{i + 1}1" for i in range(4096))
-    return f"!quant.uniform<i8:f32:0, {{{slots}}}>", f"!quant.uniform<i8:f32:1, {{{slots}}}>"
+    return f"!quant.uniform<i8:f32:0, {slots}>", f"!quant.uniform<i8:f32:1, {slots}>"
 
 
 def many_scales(count: int) -> str:
     """Constants of one type of 4,096 scales, all elements equal, each with its transpose."""
-    before, after = wide_per_axis(0)
+    slots = ",".join(f"0.{i + 1}1" for i in range(4096))
     pairs = [
         [
             f"%w{i} = quant.constant dense<{i % 100}> : tensor<4096x2x!before>",
@@ -96,14 +91,21 @@ def many_scales(count: int) -> str:
     ]
     results = [(f"%t{i}", "tensor<2x4096x!after>") for i in range(count // 2)]
     body = function([op for pair in pairs for op in pair], results)
-    return f"!before = {before}\n!after = {after}\n{body}"
+    types = [
+        f"!{name} = !quant.uniform<i8:f32:{axis}, {{{slots}}}>"
+        for axis, name in enumerate(("before", "after"))
+    ]
+    return "\n".join([*types, body])
 
 
 def behind_casts(count: int) -> str:
     """Constants of arith, two casts, and a shape op of another dialect in turn."""
-    before, after = PER_AXIS
+    before, _ = PER_AXIS
     quantized, floats = f"tensor<2x4x{before}>", "tensor<2x4xf32>"
-    ops = ["%shape = tosa.const_shape {values = dense<[1, 8]> : tensor<2xindex>} : () -> !tosa.shape<2>"]
+    ops = [
+        "%shape = tosa.const_shape {values = dense<[1, 8]> : tensor<2xindex>} "
+        ": () -> !tosa.shape<2>"
+    ]
     results: list[tuple[str, str]] = []
     for i in range(count // 4):
         ops += [
@@ -112,8 +114,14 @@ def behind_casts(count: int) -> str:
             f"%f{i} = quant.dcast %q{i} : {quantized} to {floats}",
         ]
         moved, type = [
-            (f"tosa.transpose %f{i} {{perms = array<i32: 1, 0>}} : ({floats}) -> ", "tensor<4x2xf32>"),
-            (f"tensor.expand_shape %f{i} [[0], [1, 2]] output_shape [2, 2, 2] : {floats} into ", "tensor<2x2x2xf32>"),
+            (
+                f"tosa.transpose %f{i} {{perms = array<i32: 1, 0>}} : ({floats}) -> ",
+                "tensor<4x2xf32>",
+            ),
+            (
+                f"tensor.expand_shape %f{i} [[0], [1, 2]] output_shape [2, 2, 2] : {floats} into ",
+                "tensor<2x2x2xf32>",
+            ),
             (f"tosa.reshape %f{i}, %shape : ({floats}, !tosa.shape<2>) -> ", "tensor<1x8xf32>"),
         ][i % 3]
         ops.append(f"%t{i} = {moved}{type}")
@@ -126,51 +134,44 @@ def plain_integers(count: int) -> str:
     ops: list[str] = []
     for i in range(count // 2):
         ops += [
-            f'%w{i} = "tosa.const"() <{{values = {elements(i)} : tensor<2x4xi8>}}> : () -> tensor<2x4xi8>',
-            f"%t{i} = tosa.transpose %w{i} {{perms = array<i32: 1, 0>}} : (tensor<2x4xi8>) -> tensor<4x2xi8>",
+            f'%w{i} = "tosa.const"() <{{values = {elements(i)} : tensor<2x4xi8>}}> '
+            ": () -> tensor<2x4xi8>",
+            f"%t{i} = tosa.transpose %w{i} {{perms = array<i32: 1, 0>}} "
+            ": (tensor<2x4xi8>) -> tensor<4x2xi8>",
         ]
     return function(ops, [(f"%t{i}", "tensor<4x2xi8>") for i in range(count // 2)])
 
 
-def chain(start: str, is_argument: bool) -> Callable[[int], str]:
-    """Transposes, each of the one before it, and a slice that makes none undo another."""
-
-    def text(count: int) -> str:
-        lines = {0: ("[1, 0]", "4x2", PER_AXIS[1]), 1: ("[1, 0]", "2x4", PER_AXIS[0])}
-        ops = [] if is_argument else [f"%v0 = {start}"]
-        for i in range(count - len(ops)):
-            _, shape, type = lines[(i + 1) % 2]
-            permutation, to_shape, to_type = lines[i % 2]
-            ops.append(
-                f"%v{i + 1} = quant.transpose %v{i} permutation = {permutation} "
-                f": tensor<{shape}x{type}> to tensor<{to_shape}x{to_type}>"
-            )
-        last = len(ops) if is_argument else len(ops) - 1
-        _, shape, type = lines[(last + 1) % 2]
-        argument = f"%v0: tensor<2x4x{PER_AXIS[0]}>" if is_argument else ""
-        return function(ops, [(f"%v{last}", f"tensor<{shape}x{type}>")], argument)
-
-    return text
-
-
-def reverse_chain(count: int) -> str:
-    """Reverses of one constant and then transposes, in turn: nothing undoes the one before."""
-    before, after = (f"tensor<2x2x{type}>" for type in PER_TENSOR)
-    ops = [f"%v0 = quant.constant dense<[[1, 2], [3, 4]]> : {before}"]
+def undone(count: int) -> str:
+    """Transposes of a constant, each of which undoes the one before it."""
+    ends = [f"tensor<2x4x{PER_AXIS[0]}>", f"tensor<4x2x{PER_AXIS[1]}>"]
+    ops = [f"%v0 = quant.constant {elements(7)} : {ends[0]}"]
     for i in range(count - 1):
-        move = "quant.transpose {} permutation = [1, 0]" if i % 2 else "quant.reverse {} dims = [0]"
-        ops.append(f"%v{i + 1} = {move.format(f'%v{i}')} : {before} to {after}")
-    return function(ops, [(f"%v{count - 1}", after)])
+        before, after = ends[i % 2], ends[1 - i % 2]
+        move = f"quant.transpose %v{i} permutation = [1, 0]"
+        ops.append(f"%v{i + 1} = {move} : {before} to {after}")
+    return function(ops, [(f"%v{count - 1}", ends[(count - 1) % 2])])
 
 
-def of_arguments(count: int) -> str:
-    """Reverses and transposes of an argument, in turn."""
-    before, after = (f"tensor<2x2x{type}>" for type in PER_TENSOR)
-    ops: list[str] = []
-    for i in range(count):
-        move = "quant.transpose {} permutation = [1, 0]" if i % 2 else "quant.reverse {} dims = [0]"
-        ops.append(f"%v{i + 1} = {move.format(f'%v{i}')} : {before} to {after}")
-    return function(ops, [(f"%v{count}", after)], f"%v0: {before}")
+def reverses_and_transposes(count: int) -> list[str]:
+    """A chain from `%v0`: nothing undoes the one before."""
+    type = f"tensor<2x2x{PER_TENSOR[0]}>"
+    moves = ("quant.reverse {} dims = [0]", "quant.transpose {} permutation = [1, 0]")
+    return [f"%v{i + 1} = {moves[i % 2].format(f'%v{i}')} : {type} to {type}" for i in range(count)]
+
+
+def chain(count: int) -> str:
+    """A chain of shape ops on one constant."""
+    type = f"tensor<2x2x{PER_TENSOR[0]}>"
+    constant = f"%v0 = quant.constant dense<[[1, 2], [3, 4]]> : {type}"
+    ops = reverses_and_transposes(count - 1)
+    return function([constant, *ops], [(f"%v{count - 1}", type)])
+
+
+def of_argument(count: int) -> str:
+    """A chain of shape ops on an argument: there is nothing to fold."""
+    type = f"tensor<2x2x{PER_TENSOR[0]}>"
+    return function(reverses_and_transposes(count), [(f"%v{count}", type)], f"%v0: {type}")
 
 
 def arithmetic(count: int) -> str:
@@ -230,25 +231,29 @@ def nested_concats(count: int) -> str:
     return function(ops, [(f"%c{last}", f"tensor<{2 * last + 2}x4x{PER_TENSOR[0]}>")])
 
 
-CASES: dict[str, tuple[Callable[[int], str], ModulePass]] = {
-    name: (text, FoldQuantShapesPass())
-    for name, text in {
-        "per-tensor": pairs(lambda i: PER_TENSOR),
-        "per-axis": pairs(lambda i: PER_AXIS),
-        "sub-channel": pairs(lambda i: SUB_CHANNEL),
-        "own-types": pairs(own_per_axis),
-        "casts": behind_casts,
-        "undone": chain(f"quant.constant {elements(7)} : tensor<2x4x{PER_AXIS[0]}>", False),
-        "chain": reverse_chain,
-        "of-argument": of_arguments,
-        "arithmetic": arithmetic,
-        "equal-users": users(equal_user),
-        "other-users": users(other_user),
-        "wide-concat": wide_concat,
-        "nested-concats": nested_concats,
-        "many-scales": many_scales,
-    }.items()
-} | {"integers": (plain_integers, FoldConstantShapesPass())}
+TEXTS: dict[str, Callable[[int], str]] = {
+    "per-tensor": pairs(lambda i: PER_TENSOR),
+    "per-axis": pairs(lambda i: PER_AXIS),
+    "sub-channel": pairs(lambda i: SUB_CHANNEL),
+    "own-types": pairs(own_per_axis),
+    "casts": behind_casts,
+    "integers": plain_integers,
+    "undone": undone,
+    "chain": chain,
+    "of-argument": of_argument,
+    "arithmetic": arithmetic,
+    "equal-users": users(equal_user),
+    "other-users": users(other_user),
+    "wide-concat": wide_concat,
+    "nested-concats": nested_concats,
+    "many-scales": many_scales,
+}
+"""A module of so many ops."""
+
+
+def pass_for(name: str) -> ModulePass:
+    """The pass that folds the module of that name."""
+    return FoldConstantShapesPass() if name == "integers" else FoldQuantShapesPass()
 
 
 def stages(text: str, module_pass: ModulePass) -> list[float]:
@@ -266,7 +271,7 @@ def stages(text: str, module_pass: ModulePass) -> list[float]:
     times.append(perf_counter())
     MLIRPrinter(stream=StringIO()).print_op(module)
     times.append(perf_counter())
-    return [after - before for before, after in zip(times, times[1:], strict=False)]
+    return [after - before for before, after in pairwise(times)]
 
 
 def verify(module: ModuleOp) -> None:
@@ -280,11 +285,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 10000, 100000])
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("names", nargs="*", metavar="name", help=", ".join(CASES))
+    parser.add_argument("names", nargs="*", metavar="name", help=", ".join(TEXTS))
     options = parser.parse_args()
     print(f"{'us per op':15} {'ops':>7}", *(f"{stage:>13}" for stage in STAGES))
-    for name in options.names or CASES:
-        make_text, module_pass = CASES[name]
+    for name in options.names or TEXTS:
+        make_text, module_pass = TEXTS[name], pass_for(name)
         costs: list[list[float]] = []
         for size in options.sizes:
             text = make_text(size)

@@ -46,6 +46,8 @@ class ArrayView(ArrayFunctions):
     @property
     def shape(self) -> tuple[int, ...]:
         """The lengths of the axes."""
+        if self.groups == (1,) * self.factors.ndim:
+            return self.factors.shape
         return tuple(math.prod(lengths) for lengths in self._lengths)
 
     def array(self) -> NDArray[Any]:

@@ -10,6 +10,7 @@ bits: https://mlir.llvm.org/docs/Dialects/Builtin/#denseintorfpelementsattr.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -28,7 +29,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from qdialect.array_view import ArrayView
-from qdialect.memo import remember
 from qdialect.movement import Elements, Splat, Values, as_view
 
 DenseElementsAttr = DenseIntOrFPElementsAttr[AnyDenseElement]
@@ -41,7 +41,7 @@ class UnsupportedElementTypeError(ValueError):
     """xDSL cannot hold elements of this type."""
 
 
-@remember(lambda type: 0)
+@lru_cache(maxsize=1024)
 def element_dtype(type: Attribute) -> np.dtype[Any]:
     """
     The little-endian dtype in which xDSL holds an element of `type`.
@@ -104,7 +104,7 @@ def dense_elements(
     return DenseIntOrFPElementsAttr(_tensor_type(type, values.shape), BytesAttr(data))
 
 
-@remember(lambda type, shape: len(shape))
+@lru_cache(maxsize=1024)
 def _tensor_type(type: AnyDenseElement, shape: tuple[int, ...]) -> TensorType[AnyDenseElement]:
     return TensorType(type, shape)
 

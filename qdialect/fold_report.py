@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from xdsl.ir import Operation, SSAValue
 
@@ -25,9 +25,22 @@ class Outcome(StrEnum):
     REFUSED = "refused"
 
 
+class MadeOf(Protocol):
+    """The constants that the elements of a value come from."""
+
+    @property
+    def sources(self) -> tuple[Operation, ...]:
+        """Them, in the order of their elements."""
+        ...
+
+
 @dataclass(frozen=True)
 class FoldRecord:
-    """What became of one shape op. Ops and values may have been erased."""
+    """
+    What became of one shape op.
+
+    Ops and values may have been erased: then they have no operands and no elements.
+    """
 
     outcome: Outcome
     op: Operation
@@ -39,8 +52,8 @@ class FoldRecord:
     reason: str = ""
     """The same for humans."""
 
-    sources: tuple[SSAValue, ...] = ()
-    """The constants that elements of the folded value come from."""
+    made_of: MadeOf | None = None
+    """What the elements of the folded value come from."""
 
     constant: SSAValue | None = None
     """The constant that was written, for it and those after it in its chain."""
@@ -50,6 +63,15 @@ class FoldRecord:
 
     values: ValueSet | None = None
     """What a range that was recorded for the sources is for the result of the op."""
+
+    @property
+    def sources(self) -> tuple[SSAValue, ...]:
+        """
+        The constants that elements of the folded value come from.
+
+        They are put together each time: there may be more with each op of a chain.
+        """
+        return tuple(op.results[0] for op in self.made_of.sources) if self.made_of else ()
 
 
 @dataclass

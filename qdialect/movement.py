@@ -22,6 +22,7 @@ from typing_extensions import override
 
 from qdialect.array_functions import ArrayFunctions
 from qdialect.array_view import ArrayView
+from qdialect.joined import Joined
 from qdialect.parameters import QuantizationParameters
 
 DYNAMIC: Final = -(2**63)
@@ -49,10 +50,16 @@ class ValueSet(Enum):
     MORE = "padded"
     """There may be one that no operand has: what is padded with."""
 
-    def then(self, other: ValueSet) -> ValueSet:
-        """What this is after another movement, which makes `other` of what there is."""
-        order = list(ValueSet)
-        return order[max(order.index(self), order.index(other))]
+    def then(self, *others: ValueSet) -> ValueSet:
+        """What this is after other movements, which make `others` of what there is."""
+        reached = self
+        for other in others:
+            if other is not reached and _ORDER[other] > _ORDER[reached]:
+                reached = other
+        return reached
+
+
+_ORDER: Final = {value_set: at for at, value_set in enumerate(ValueSet)}
 
 
 class Movable(Protocol):
@@ -125,15 +132,19 @@ class Splat(ArrayFunctions):
 Elements = NDArray[Any] | Splat
 """The elements of a constant, as it holds them."""
 
-Values = Elements | ArrayView
+Values = Elements | ArrayView | Joined
 """Elements on the move."""
 
 
 def as_view(values: Values) -> ArrayView:
     """`values` as a view of an array: of one element where they are a splat."""
+    if isinstance(values, ArrayView):
+        return values
+    if isinstance(values, Joined):
+        return values.view()
     if isinstance(values, Splat):
         values = np.broadcast_to(np.asarray(values.value), values.shape)
-    return values if isinstance(values, ArrayView) else ArrayView.of(values)
+    return ArrayView.of(values)
 
 
 @dataclass(frozen=True)
@@ -185,6 +196,12 @@ class Movement(ABC):
         They are None if elements are what they stand for.
         """
         return self(*operands)
+
+    def move_values(
+        self, operands: Sequence[Values], parameters: QuantizationParameters | None
+    ) -> Values:
+        """As `move_views`, but what is copied anyway may be copied later."""
+        return self.move_views([as_view(values) for values in operands], parameters)
 
     def is_identity(self, *operands: Shape) -> bool:
         """Whether every element of operands of these shapes stays where it is."""
@@ -371,6 +388,12 @@ class Concat(Movement):
         self, operands: Sequence[Splat], parameters: QuantizationParameters | None
     ) -> bool:
         return _are_equal(operands)
+
+    def move_values(
+        self, operands: Sequence[Values], parameters: QuantizationParameters | None
+    ) -> Values:
+        parts = [part if isinstance(part, Joined) else as_view(part) for part in operands]
+        return Joined(parts, self.dim)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from qdialect.float_format import FloatFormat
-from qdialect.memo import remember
+from qdialect.memo import Memo
 from qdialect.slot_map import IntArray, SlotMap
 
 FloatArray = NDArray[np.float64]
@@ -48,12 +48,16 @@ class StorageFormat:
         return values & ((1 << self.width) - 1)
 
 
-@remember(lambda length, count: count)
+_KNOWN_ENDS = Memo[tuple[int, int], IntArray]()
+
+
 def _ends_of_blocks(length: int, count: int) -> IntArray:
     """Where the blocks of an axis end, of which there are so many: read-only."""
+    if (known := _KNOWN_ENDS.get((length, count))) is not None:
+        return known
     ends = np.arange(1, count + 1, dtype=np.int64) * (length // count)
     ends.flags.writeable = False
-    return ends
+    return _KNOWN_ENDS.add((length, count), ends, count)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,11 @@ def regroup(operand_shape: Sequence[int], result_shape: Sequence[int]) -> Regrou
 
     Both have the same product, which is not zero.
     """
+    return _regroup(tuple(operand_shape), tuple(result_shape))
+
+
+@lru_cache(maxsize=1024)
+def _regroup(operand_shape: tuple[int, ...], result_shape: tuple[int, ...]) -> Regrouping:
     operand, result = _Factors(operand_shape), _Factors(result_shape)
     groups: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
     while (length := operand.left()) > 1:

@@ -35,7 +35,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.elements import MAX_REPEATED_ELEMENTS, elements_of
-from qdialect.memo import remember
+from qdialect.memo import Memo
 from qdialect.movement import (
     DYNAMIC,
     Movement,
@@ -261,10 +261,15 @@ def integers_of(op: Operation, name: str) -> tuple[int, ...]:
     return values
 
 
-@remember(lambda attribute: len(attribute.data.data))
+_KNOWN_ARRAYS = Memo[DenseArrayBase[IntegerType], tuple[int, ...]]()
+
+
 def integers_of_array(attribute: DenseArrayBase[IntegerType]) -> tuple[int, ...]:
     """The integers of an array attribute."""
-    return tuple(attribute.get_values())
+    if (known := _KNOWN_ARRAYS.get(attribute)) is not None:
+        return known
+    values = tuple(attribute.get_values())
+    return _KNOWN_ARRAYS.add(attribute, values, len(values))
 
 
 def integers_in(values: Values) -> NDArray[np.int64]:

@@ -64,9 +64,13 @@ class SlotMap(ArrayFunctions):
     def _with_slots(self, ends: tuple[IntArray, ...], arrays: Sequence[NDArray[Any]]) -> Self:
         """A map of the same class with other runs and slots."""
 
-    @cached_property
+    @property
     def shape(self) -> tuple[int, ...]:
         """The lengths of the axes."""
+        return self._shape
+
+    @cached_property
+    def _shape(self) -> tuple[int, ...]:
         return tuple(int(ends[-1]) for ends in self.ends)
 
     @property

@@ -28,6 +28,7 @@ from qdialect.elements import (
 from qdialect.movement import Elements, Splat, Values
 from qdialect.resources import ResourceBlobs
 from qdialect.shape_folding.moved import Element, Layer, MovedConstant
+from qdialect.shape_folding.provenance import Provenance
 from qdialect.shape_op_interface import (
     Code,
     Movements,
@@ -79,7 +80,12 @@ class Constants:
         values = self.elements(op, name)
         if values.shape != type.get_shape():
             raise NotFoldable(Code.UNKNOWN_OP, "its elements do not have the shape of its type")
-        return MovedConstant(values, (Layer.of(type.element_type, values.shape),), (), (op,))
+        layers = (Layer.of(type.element_type, values.shape),)
+        return MovedConstant(values, values.shape, layers, (), Provenance.of(op))
+
+    def forget(self, op: Operation) -> None:
+        """Keep the elements of `op` no longer, which has been erased."""
+        self._read.pop(op, None)
 
     def elements(self, op: Operation, name: str) -> Elements:
         """The elements in an attribute of `op`. Raises NotFoldable."""
@@ -131,10 +137,11 @@ class Constants:
         The constant is of the kind of the first source, and has the names and attributes
         of all; where several have one, that of the first.
         """
-        source = like.sources[0]
+        sources = like.sources
+        source = sources[0]
         name = cast(str, elements_attribute_of(source))
         properties, attributes = dict(source.properties), dict(source.attributes)
-        for other in reversed(like.sources):
+        for other in reversed(sources):
             # Sources may be of different kinds, with their elements among the attributes.
             own = (name, elements_attribute_of(other), _NAME_OF_UNREGISTERED)
             attributes |= {key: a for key, a in other.attributes.items() if key not in own}
@@ -142,20 +149,22 @@ class Constants:
             if name in held:
                 held[name] = self._rewritten(held[name], like.values, source)
         constant = type(source).create(
-            result_types=[types[0]], properties=properties, attributes=attributes
+            result_types=[types[0]],
+            properties=properties,
+            attributes=attributes,
+            location=source.location,
         )
-        constant.location = source.location
-        names = (other.results[0].name_hint for other in like.sources)
+        names = (other.results[0].name_hint for other in sources)
         constant.results[0].name_hint = next(filter(None, names), None)
         ops = [constant]
         for cast_op, result_type in zip(like.casts, types[1:], strict=True):
             new = type(cast_op).create(
                 operands=[ops[-1].results[0]],
                 result_types=[result_type],
-                properties=dict(cast_op.properties),
-                attributes=dict(cast_op.attributes),
+                properties=cast_op.properties,
+                attributes=cast_op.attributes,
+                location=cast_op.location,
             )
-            new.location = cast_op.location
             new.results[0].name_hint = cast_op.results[0].name_hint
             ops.append(new)
         return ops

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, NoneAttr, TensorType, UnregisteredOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.transforms.dead_code_elimination import is_trivially_dead
 from xdsl.utils.exceptions import VerifyException
@@ -24,13 +24,14 @@ from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.dialects.quant.verification import verify_same_slots
 from qdialect.dialects.value_types import tensor_element_type
 from qdialect.fold_report import FoldRecord, FoldReport, Outcome
+from qdialect.memo import Memo
 from qdialect.movement import Movement, MovementError, Shape, ValueSet
 from qdialect.ordering import dependencies_first
 from qdialect.resources import ResourceBlobs
 from qdialect.shape_folding.constants import ConstantOperands, Constants
 from qdialect.shape_folding.moved import Element, Layer, MovedConstant, move
-from qdialect.shape_folding.origins import Origins
 from qdialect.shape_folding.policy import FoldPolicy, coarser, spell
+from qdialect.shape_folding.provenance import Part, Provenance
 from qdialect.shape_op_interface import (
     Code,
     Movements,
@@ -44,7 +45,6 @@ from qdialect.shape_op_interface import (
     shape_of,
     static_shape_of,
 )
-from qdialect.slot_map import TooManySlotsError
 
 _FINEST = {"stablehlo": Granularity.PER_AXIS}
 """The finest types of the dialects that have fewer than MLIR."""
@@ -78,7 +78,8 @@ def fold_shape_op(op: ShapeOp, sources: Sequence[Operation]) -> Operation | None
         return None
     if moved.nbytes - sum(operand.nbytes for operand in known) > FoldPolicy().max_growth:
         return None
-    (constant,) = constants.write(replace(moved, sources=tuple(sources)), [op.result.type])
+    named = replace(moved, provenance=Provenance(moved.provenance.value_set, sources))
+    (constant,) = constants.write(named, [op.result.type])
     hint = constant.results[0].name_hint
     constant.results[0].name_hint = hint or op.result.name_hint
     return constant
@@ -122,6 +123,24 @@ class _Plan:
     def written(self) -> Iterator[Operation]:
         """The ops that a constant takes the place of, users first."""
         return (op for op, state in self.states.items() if state is _State.WRITTEN)
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What is told of moved constants: nothing that holds their elements."""
+
+    report: FoldReport
+
+    ends: Mapping[Operation, Operation]
+    """For each op that is folded the one that a constant takes the place of."""
+
+    provenances: Mapping[Operation, Provenance]
+
+    casts: Mapping[Operation, int]
+    """How many casts there are on the way to each op that is folded, itself included."""
+
+    gone: Mapping[Operation, Operation]
+    """The constants that nothing uses any more, and which op was made of each."""
 
 
 class _Budget:
@@ -182,8 +201,8 @@ class ShapeFolder:
         """Values that others take the place of."""
         self._written: dict[Operation, list[Operation]] = {}
         """The constant, and the casts behind it, that take the place of an op."""
-        self._numbers: dict[Operation, int] = {}
-        self._numbered: list[Operation] = []
+        self._unused: dict[Operation, None] = {}
+        """What made operands of ops that are gone: perhaps for nothing else."""
 
     def fold(self, module: ModuleOp) -> FoldReport:
         """Fold what can be folded, and erase what that leaves unused."""
@@ -199,8 +218,9 @@ class ShapeFolder:
             self._order.append(op)
             self._visit(op)
         plan = self._affordable_plan()
+        told = self._telling(plan)
         self._write(plan)
-        report = self._tell(plan)
+        report = self._tell(plan, told)
         new_ops = self._simplify_left(plan)
         self._replace(plan)
         self._erase(plan, new_ops)
@@ -255,14 +275,21 @@ class ShapeFolder:
             raise NotFoldable(
                 Code.UNKNOWN_OP, f"its result has shape {list(shape)}, not {list(result.shape)}"
             )
+        layers = result.layers
         if declared is None:
-            result = _with_declared_type(result, op)
-        if len(constants) == 1 and constants[0].origins is None:
-            return result
-        sources, origins = self._move_origins(movements, constants)
-        # What is written is of the kind of the first source, and so is what is behind it.
-        first = next((c for c in constants if sources[0] in c.sources), constants[0])
-        return replace(result, sources=sources, origins=origins, casts=first.casts)
+            # What is below is read through casts, and what the op declares is above.
+            declared = _declared(layers[-1], tensor_element_type(op.results[0].type), shape)
+            layers = (*layers[:-1], declared)
+        first = constants[0]
+        if len(constants) == 1:
+            provenance = first.provenance.moved(movements.movements)
+        else:
+            parts = [Part(constant.provenance, constant.shape) for constant in constants]
+            provenance = Provenance.join(movements.movements, parts)
+            # What is written is of the kind of the first source, and so is what is behind it.
+            source = provenance.first_source
+            first = next((c for c in constants if c.provenance.first_source is source), first)
+        return MovedConstant(result.values, shape, layers, first.casts, provenance)
 
     def _known(self, value: SSAValue, user: Operation) -> MovedConstant:
         """What a value holds. Raises NotFoldable if that is not known."""
@@ -292,36 +319,6 @@ class ShapeFolder:
             raise NotFoldable(
                 Code.PADDING, "what is padded with is not one constant element"
             ) from None
-
-    def _move_origins(
-        self, movements: Movements, constants: Sequence[MovedConstant]
-    ) -> tuple[tuple[Operation, ...], Origins | None]:
-        """The sources of what is moved, and the origins of its elements."""
-        sources = tuple(dict.fromkeys(s for constant in constants for s in constant.sources))
-        operands: list[Origins] = []
-        for constant in constants:
-            if constant.origins is not None:
-                operands.append(constant.origins)
-            elif len(constant.sources) == 1:
-                (source,) = constant.sources
-                operands.append(Origins.of_one(constant.shape, self._number(source)))
-        if len(sources) == 1 or len(operands) < len(constants):
-            return sources, None
-        moved = operands
-        try:
-            for movement in movements.movements:
-                moved = [movement(*moved).simplify()]
-        except TooManySlotsError:
-            return sources, None
-        (origins,) = moved
-        left = dict.fromkeys(origins.numbers.ravel().tolist())
-        return tuple(self._numbered[number] for number in left), origins if len(left) > 1 else None
-
-    def _number(self, constant: Operation) -> int:
-        if constant not in self._numbers:
-            self._numbers[constant] = len(self._numbered)
-            self._numbered.append(constant)
-        return self._numbers[constant]
 
     def _final(self, value: SSAValue) -> SSAValue:
         while value in self._equal:
@@ -394,12 +391,11 @@ class ShapeFolder:
                 )
         types: list[Attribute] = []
         for layer in moved.layers:
-            type = layer.element_type
-            if layer.parameters is not None and not layer.is_spelled:
-                type = spell(layer.quantized, layer.parameters, finest)
+            tensor = _spelled(layer, moved.shape, finest)
+            type = tensor.element_type
             if isinstance(type, UniformQuantizedType):
                 self._policy.check_parameters(type, moved.shape, layer.slots_before)
-            types.append(TensorType(type, moved.shape))
+            types.append(tensor)
         types[-1] = result_type
         return types
 
@@ -439,15 +435,54 @@ class ShapeFolder:
     # Writing
 
     def _write(self, plan: _Plan) -> None:
-        """Write the constants, before anything that uses them is told so."""
-        for op in reversed(list(plan.written)):
-            ops = self._constants.write(self._moved[op], plan.types[op])
+        """
+        Write the constants, before anything that uses them is told so.
+
+        What only they were made of is let go of as soon as the last of them is written.
+        """
+        written = list(plan.written)
+        moved = [self._moved[op] for op in written]
+        self._moved.clear()
+        while moved:
+            op = written.pop()
+            ops = self._constants.write(moved.pop(), plan.types[op])
             for new in ops:
-                Rewriter.insert_op(new, InsertPoint.before(op))
+                cast(Block, op.parent).insert_op_before(new, op)
             last = ops[-1].results[0]
             last.name_hint = last.name_hint or op.results[0].name_hint
             self._written[op] = ops
             self._equal[op.results[0]] = last
+            self._let_go(op, plan)
+
+    def _let_go(self, op: Operation, plan: _Plan) -> None:
+        """Have an op that is gone use nothing, nor what is gone and only made its operands."""
+        pending = [op]
+        while pending:
+            for owner in self._take_operands(pending.pop()):
+                if any(result.first_use is not None for result in owner.results):
+                    continue
+                if plan.states.get(owner) is _State.GONE:
+                    pending.append(owner)
+                elif elements_attribute_of(owner) and owner.results[0] not in plan.needed:
+                    self._constants.forget(owner)
+                    self._erase_op(owner)
+
+    def _take_operands(self, op: Operation) -> Collection[Operation]:
+        """Have an op, and all in it, use nothing. Returns what made its operands."""
+        made: dict[Operation, None] = {}
+        for inner in op.walk():
+            made |= {o.owner: None for o in inner.operands if isinstance(o.owner, Operation)}
+            inner.operands = ()
+        self._unused |= made
+        return made
+
+    def _erase_op(self, op: Operation) -> None:
+        """Erase an op, which is told of, without its elements."""
+        self._take_operands(op)
+        Rewriter.erase_op(op)
+        if (name := elements_attribute_of(op)) is not None:
+            op.properties.pop(name, None)
+            op.attributes.pop(name, None)
 
     def _simplify_left(self, plan: _Plan) -> list[Operation]:
         """Join the shape ops of the quant dialect that are left: the new ones."""
@@ -471,30 +506,36 @@ class ShapeFolder:
                 user.operands = [self._final(operand) for operand in user.operands]
 
     def _erase(self, plan: _Plan, new_ops: Sequence[Operation]) -> None:
-        unused: dict[Operation, None] = {}
+        """Erase what is gone, what shape ops nothing uses, and then what made their operands."""
+        for op in self._order:
+            if not plan.is_left(op):
+                self._take_operands(op)
         for op in reversed([*self._order, *new_ops]):
             is_dead = not plan.is_left(op) or isinstance(op, ShapeOp)
             if is_dead and op.results[0].first_use is None:
-                used = (operand.owner for inner in op.walk() for operand in inner.operands)
-                unused |= dict.fromkeys(owner for owner in used if isinstance(owner, Operation))
-                unused.pop(op, None)
-                Rewriter.erase_op(op)
-        _erase_unused(unused)
+                self._unused.pop(op, None)
+                self._erase_op(op)
+        pending = list(self._unused)
+        while pending:
+            op = pending.pop()
+            is_unused = op.parent is not None and all(r.first_use is None for r in op.results)
+            is_pure = elements_attribute_of(op) is not None or model_of(op) is not None
+            if is_unused and (is_pure or is_trivially_dead(op)):
+                pending += [o.owner for o in op.operands if isinstance(o.owner, Operation)]
+                self._erase_op(op)
 
     # Telling
 
-    def _tell(self, plan: _Plan) -> FoldReport:
-        report = FoldReport()
-        ends = self._ends(plan)
+    def _tell(self, plan: _Plan, told: _Told) -> FoldReport:
+        report = told.report
         for op in self._order:
             if is_cast(op):
-                if op in ends:
-                    behind = len(self._moved[op].casts)
-                    written = self._written[ends[op]]
-                    report.vanished[op.results[0]] = written[behind].results[0]
+                if op in told.ends:
+                    written = self._written[told.ends[op]]
+                    report.vanished[op.results[0]] = written[told.casts[op]].results[0]
                 continue
-            if op in ends:
-                report.records.append(self._folded(op, ends[op]))
+            if op in told.ends:
+                report.records.append(self._folded(op, told))
             elif not plan.is_left(op):
                 report.records.append(self._dropped(op))
             elif (refusal := plan.refusals.get(op) or self._refusals.get(op)) is not None:
@@ -503,7 +544,8 @@ class ShapeFolder:
                         Outcome.REFUSED, op, name_of(op), code=refusal.code, reason=str(refusal)
                     )
                 )
-        self._count(plan, report)
+        for source, end in told.gone.items():
+            report.vanished[source.results[0]] = self._written[end][0].results[0]
         return report
 
     def _ends(self, plan: _Plan) -> dict[Operation, Operation]:
@@ -519,17 +561,17 @@ class ShapeFolder:
                     ends[op] = end
         return ends
 
-    def _folded(self, op: Operation, end: Operation) -> FoldRecord:
-        moved = self._moved[op]
-        value_set = moved.value_set
-        if value_set is ValueSet.UNION and len(moved.sources) == 1:
+    def _folded(self, op: Operation, told: _Told) -> FoldRecord:
+        provenance = told.provenances[op]
+        value_set = provenance.value_set
+        if value_set is ValueSet.UNION and provenance.has_one_source:
             value_set = ValueSet.PART
-        written = self._written[end]
+        written = self._written[told.ends[op]]
         return FoldRecord(
             Outcome.FOLDED,
             op,
             name_of(op),
-            sources=tuple(source.results[0] for source in moved.sources),
+            made_of=provenance,
             constant=written[0].results[0],
             stands=written[-1].results[0],
             values=value_set,
@@ -546,23 +588,30 @@ class ShapeFolder:
             values=ValueSet.SAME,
         )
 
-    def _count(self, plan: _Plan, report: FoldReport) -> None:
-        written = [self._moved[op] for op in self._written]
-        folded_to = {
-            source: self._written[op][0].results[0]
-            for op in reversed(self._written)
-            for source in self._moved[op].sources
-        }
+    def _telling(self, plan: _Plan) -> _Told:
+        """What there is to tell of moved constants, before they are let go of."""
+        report, ends = FoldReport(), self._ends(plan)
+        ends_of_sources = {source: op for op in plan.written for source in self._moved[op].sources}
+        written = [self._moved[op] for op in plan.written]
         report.constants = len(written)
         report.bytes_after = sum(moved.nbytes for moved in written)
-        for source, folded in folded_to.items():
-            report.bytes_before += self._nbytes(source)
+        gone: dict[Operation, Operation] = {}
+        for source, end in ends_of_sources.items():
+            nbytes = self._nbytes(source)
+            report.bytes_before += nbytes
             if plan.is_needed(source.results[0]):
-                report.bytes_after += self._nbytes(source)
+                report.bytes_after += nbytes
             else:
-                report.vanished[source.results[0]] = folded
-        gone = (op for op in self._order if not plan.is_left(op))
-        report.ops_removed = sum(not is_cast(op) for op in gone)
+                gone[source] = end
+        report.ops_removed = sum(not plan.is_left(op) and not is_cast(op) for op in self._order)
+        moved = {op: self._moved[op] for op in ends}
+        return _Told(
+            report,
+            ends,
+            {op: constant.provenance for op, constant in moved.items()},
+            {op: len(constant.casts) for op, constant in moved.items()},
+            gone,
+        )
 
 
 def _verified_type(op: Operation) -> Layer | None:
@@ -574,31 +623,44 @@ def _verified_type(op: Operation) -> Layer | None:
     )
 
 
-def _with_declared_type(moved: MovedConstant, op: Operation) -> MovedConstant:
+_KNOWN_DECLARED = Memo[tuple[Layer, Attribute, Shape], Layer]()
+
+
+def _declared(layer: Layer, declared: Attribute, shape: Shape) -> Layer:
     """
-    `moved`, of the type that `op` declares.
+    `layer`, as the type `declared` spells it.
 
     Raises NotFoldable if that type does not mean what the elements are read with.
     """
-    declared = tensor_element_type(op.results[0].type)
-    layer = moved.layers[-1]
-    _verify_meaning(layer, declared, moved.shape)
-    return moved.with_result_type(declared)
-
-
-def _verify_meaning(layer: Layer, declared: Attribute, shape: Shape) -> None:
-    """Raise NotFoldable if elements do not read in `declared` what they read in `layer`."""
+    key = layer, declared, shape
+    if (known := _KNOWN_DECLARED.get(key)) is not None:
+        return known
     read = Layer.of(declared, shape)
     if not layer.can_join(read):
         raise NotFoldable(
             Code.STALE_TYPE, f"its elements are of type '{layer.element_type}', not '{declared}'"
         )
-    if layer.parameters is None or read.parameters is None:
-        return
-    try:
-        verify_same_slots(layer.parameters, read.parameters)
-    except VerifyException as error:
-        raise NotFoldable(Code.STALE_TYPE, str(error)) from None
+    if layer.parameters is not None and read.parameters is not None:
+        try:
+            verify_same_slots(layer.parameters, read.parameters)
+        except VerifyException as error:
+            raise NotFoldable(Code.STALE_TYPE, str(error)) from None
+    spelled = replace(layer, element_type=declared, is_spelled=True)
+    return _KNOWN_DECLARED.add(key, spelled, layer.size + read.size)
+
+
+_KNOWN_SPELLED = Memo[tuple[Layer, Shape, Granularity], TensorType[Attribute]]()
+
+
+def _spelled(layer: Layer, shape: Shape, finest: Granularity) -> TensorType[Attribute]:
+    """The type of a tensor of `shape` that is read so. Raises NotFoldable."""
+    key = layer, shape, finest
+    if (known := _KNOWN_SPELLED.get(key)) is not None:
+        return known
+    type = layer.element_type
+    if layer.parameters is not None and not layer.is_spelled:
+        type = spell(layer.quantized, layer.parameters, finest)
+    return _KNOWN_SPELLED.add(key, TensorType(type, shape), layer.size)
 
 
 def _check_movement(movement: Movement, shape: Shape) -> None:
@@ -611,15 +673,3 @@ def _check_movement(movement: Movement, shape: Shape) -> None:
 
 def _has_encoding(type: Attribute) -> bool:
     return isinstance(type, TensorType) and not isinstance(type.encoding, NoneAttr)
-
-
-def _erase_unused(ops: dict[Operation, None]) -> None:
-    """Erase what is unused of `ops`, and of what makes their operands, if it has no effect."""
-    pending = list(ops)
-    while pending:
-        op = pending.pop()
-        is_unused = op.parent is not None and all(r.first_use is None for r in op.results)
-        is_pure = elements_attribute_of(op) is not None or model_of(op) is not None
-        if is_unused and (is_pure or is_trivially_dead(op)):
-            pending += [o.owner for o in op.operands if isinstance(o.owner, Operation)]
-            Rewriter.erase_op(op)

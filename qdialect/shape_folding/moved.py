@@ -17,8 +17,9 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.array_view import MAX_RANK
+from qdialect.array_view import MAX_RANK, ArrayView
 from qdialect.dialects.quant.types import UniformQuantizedType
+from qdialect.memo import Memo
 from qdialect.movement import (
     Movement,
     MovementError,
@@ -30,11 +31,10 @@ from qdialect.movement import (
     Splat,
     Stored,
     Values,
-    ValueSet,
     as_view,
 )
 from qdialect.parameters import QuantizationParameters
-from qdialect.shape_folding.origins import Origins
+from qdialect.shape_folding.provenance import Provenance
 from qdialect.shape_op_interface import Code, NotFoldable, name_of
 from qdialect.slot_map import TooManySlotsError
 
@@ -47,9 +47,13 @@ _STORAGE_CAST = "quant.scast"
 _DEQUANTIZING_CASTS = ("quant.dcast", "stablehlo.uniform_dequantize", "tosa.cast")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Layer:
-    """How elements are read at one place between casts."""
+    """
+    How elements are read at one place between casts.
+
+    Equal ones are mostly the same one, so that what they become can be remembered.
+    """
 
     element_type: Attribute
     """Where `parameters` have moved, only its storage and expressed type count."""
@@ -70,15 +74,24 @@ class Layer:
 
         Raises NotFoldable if no such tensor can have the type.
         """
-        if not isinstance(element_type, UniformQuantizedType):
-            return cls(element_type, None)
-        try:
-            parameters = element_type.parameters_on(shape)
-        except VerifyException as error:
-            raise NotFoldable(
-                Code.STALE_TYPE, f"its type does not fit its shape: {error}"
-            ) from None
-        return cls(element_type, parameters, element_type.scales.size)
+        if (known := _KNOWN_LAYERS.get((element_type, shape))) is not None:
+            return known
+        parameters, slots = None, 0
+        if isinstance(element_type, UniformQuantizedType):
+            slots = element_type.scales.size
+            try:
+                parameters = element_type.parameters_on(shape)
+            except VerifyException as error:
+                raise NotFoldable(
+                    Code.STALE_TYPE, f"its type does not fit its shape: {error}"
+                ) from None
+        layer = cls(element_type, parameters, slots)
+        return _KNOWN_LAYERS.add((element_type, shape), layer, slots)
+
+    @property
+    def size(self) -> int:
+        """How many slots it has."""
+        return 0 if self.parameters is None else self.parameters.size
 
     @property
     def quantized(self) -> UniformQuantizedType:
@@ -92,12 +105,18 @@ class Layer:
         return self.quantized.has_same_values_as(other.quantized)
 
 
-@dataclass(frozen=True)
+_KNOWN_LAYERS = Memo[tuple[Attribute, Shape], Layer]()
+
+
+@dataclass(frozen=True, eq=False)
 class MovedConstant:
     """What a value holds: a view of the elements of constants, and how they are read."""
 
     values: Values
     """As stored: integers, or the bits of what is not an integer."""
+
+    shape: Shape
+    """The shape of the value."""
 
     layers: tuple[Layer, ...]
     """How the constant is read, and then what each cast makes of it."""
@@ -105,24 +124,17 @@ class MovedConstant:
     casts: tuple[Operation, ...]
     """One less than layers: what is made again behind the constant."""
 
-    sources: tuple[Operation, ...]
-    """The constants that elements came from, in the order of their elements."""
-
-    origins: Origins | None = None
-    """Which from which, if there are several and it can be said in few words."""
-
-    value_set: ValueSet = ValueSet.SAME
-    """What has become of the set of values of the sources."""
+    provenance: Provenance
 
     @property
-    def shape(self) -> Shape:
-        """The shape of the value."""
-        return self.values.shape
+    def sources(self) -> tuple[Operation, ...]:
+        """The constants that elements came from, in the order of their elements."""
+        return self.provenance.sources
 
     @property
     def nbytes(self) -> int:
         """The memory that the elements take once they are written; a splat takes none."""
-        return _nbytes(self.values)
+        return _nbytes(self.values, self.shape)
 
     def through(self, cast_op: Operation) -> MovedConstant:
         """What a cast makes of this. Raises NotFoldable."""
@@ -130,12 +142,16 @@ class MovedConstant:
         if not isinstance(type, TensorType):
             raise NotFoldable(Code.UNKNOWN_OP, "it does not cast a ranked tensor")
         tensor = cast(TensorType[Attribute], type)
-        layer = Layer.of(tensor.element_type, self.shape)
-        return replace(self, layers=(*self.layers, layer), casts=(*self.casts, cast_op))
+        return MovedConstant(
+            self.values,
+            self.shape,
+            (*self.layers, Layer.of(tensor.element_type, self.shape)),
+            (*self.casts, cast_op),
+            self.provenance,
+        )
 
-    def with_result_type(self, element_type: Attribute) -> MovedConstant:
-        """The same value, of the type that it is known to have."""
-        layer = replace(self.layers[-1], element_type=element_type, is_spelled=True)
+    def with_last_layer(self, layer: Layer) -> MovedConstant:
+        """The same value, which is known to be read so."""
         return replace(self, layers=(*self.layers[:-1], layer))
 
     @property
@@ -195,7 +211,7 @@ def move(
         if math.prod(shape) > _MAX_ELEMENTS:
             raise MovementError(f"{math.prod(shape)} elements are too many")
         layers = tuple(
-            _move_layer(movement, layers, declared)
+            _move_layers(movement, layers, declared)
             for layers in zip(*(operand.layers for operand in operands), strict=True)
         )
     except MovementError as error:
@@ -207,16 +223,16 @@ def move(
     read: QuantizationParameters | None = None
     if isinstance(movement, Pad):
         movement, read = _with_padding(movement, first, layers, padding)
-    values = _move_values(movement, [o.values for o in operands], shape, read)
-    value_set = movement.values
-    for operand in operands:
-        value_set = operand.value_set.then(value_set)
-    return replace(first, values=values, layers=layers, value_set=value_set)
+    values = _move_values(movement, operands, shape, read)
+    return MovedConstant(values, shape, layers, first.casts, first.provenance)
 
 
 def _check_joinable(first: MovedConstant, other: MovedConstant) -> None:
     """Raise NotFoldable if one constant cannot hold the elements of both."""
-    same_casts = [name_of(cast) for cast in first.casts] == [name_of(cast) for cast in other.casts]
+    same_casts = len(first.casts) == len(other.casts) and all(
+        name_of(one) == name_of(another)
+        for one, another in zip(first.casts, other.casts, strict=True)
+    )
     if not same_casts or not all(map(Layer.can_join, first.layers, other.layers)):
         raise NotFoldable(
             Code.MIXED_CONSTANTS,
@@ -224,19 +240,25 @@ def _check_joinable(first: MovedConstant, other: MovedConstant) -> None:
         )
 
 
-def _move_layer(movement: Movement, layers: Sequence[Layer], declared: Layer | None) -> Layer:
+def _move_layers(movement: Movement, layers: Sequence[Layer], declared: Layer | None) -> Layer:
+    first, slots_before = layers[0], sum(layer.slots_before for layer in layers)
     if declared is not None:
-        return replace(declared, slots_before=sum(layer.slots_before for layer in layers))
-    parameters = [layer.parameters for layer in layers if layer.parameters is not None]
-    first = layers[0]
-    if not parameters:
+        if declared.slots_before == slots_before:
+            return declared
+        return replace(declared, slots_before=slots_before)
+    if first.parameters is None:
         return first
-    return Layer(
-        first.element_type,
-        movement(*parameters).simplify(),
-        sum(layer.slots_before for layer in layers),
-        is_spelled=False,
-    )
+    key = movement, tuple(layers)
+    if (known := _KNOWN_MOVED_LAYERS.get(key)) is not None:
+        return known
+    parameters = [cast(QuantizationParameters, layer.parameters) for layer in layers]
+    moved = movement(*parameters).simplify()
+    layer = Layer(first.element_type, moved, slots_before, is_spelled=False)
+    weight = movement.size + sum(1 + each.size for each in (*parameters, moved))
+    return _KNOWN_MOVED_LAYERS.add(key, layer, weight)
+
+
+_KNOWN_MOVED_LAYERS = Memo[tuple[Movement, tuple[Layer, ...]], Layer]()
 
 
 def _with_padding(
@@ -313,29 +335,27 @@ def _check_codes(
 
 def _move_values(
     movement: Movement,
-    operands: Sequence[Values],
+    operands: Sequence[MovedConstant],
     shape: Shape,
     parameters: QuantizationParameters | None,
 ) -> Values:
-    splats = [values for values in operands if isinstance(values, Splat)]
+    values = [operand.values for operand in operands]
+    splats = [splat for splat in values if isinstance(splat, Splat)]
     if len(splats) == len(operands) and movement.keeps_splats(splats, parameters):
         return movement(*splats)
-    itemsize = _dtype(operands[0]).itemsize
-    growth = math.prod(shape) * itemsize - sum(map(_nbytes, operands))
+    growth = math.prod(shape) * _dtype(values[0]).itemsize - sum(o.nbytes for o in operands)
     if growth > MAX_MOVED_GROWTH:
         raise NotFoldable(
             Code.GROWTH, f"it would take {growth} bytes more, and {MAX_MOVED_GROWTH} are allowed"
         )
-    return movement.move_views([as_view(values) for values in operands], parameters)
+    return movement.move_values(values, parameters)
 
 
 def _dtype(values: Values) -> np.dtype[Any]:
     if isinstance(values, Splat):
         return values.value.dtype
-    return (values if isinstance(values, np.ndarray) else values.factors).dtype
+    return (values.factors if isinstance(values, ArrayView) else values).dtype
 
 
-def _nbytes(values: Values) -> int:
-    if isinstance(values, Splat):
-        return 0
-    return math.prod(values.shape) * _dtype(values).itemsize
+def _nbytes(values: Values, shape: Shape) -> int:
+    return 0 if isinstance(values, Splat) else math.prod(shape) * _dtype(values).itemsize

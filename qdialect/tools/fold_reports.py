@@ -42,8 +42,9 @@ def remarks(report: FoldReport) -> Iterator[tuple[Operation, str]]:
 
 
 def _constant_text(record: FoldRecord) -> str:
-    names = [f"%{source.name_hint}" for source in record.sources if source.name_hint]
-    if len(record.sources) == 1:
+    sources = record.sources
+    names = [f"%{source.name_hint}" for source in sources if source.name_hint]
+    if len(sources) == 1:
         return f"constant {names[0]}" if names else "its constant"
     return f"one constant, of {', '.join(names)}" if names else "one constant"
 

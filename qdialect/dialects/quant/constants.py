@@ -41,7 +41,7 @@ from qdialect.elements import (
     elements_of,
     integer_range,
 )
-from qdialect.memo import remember
+from qdialect.memo import Memo
 from qdialect.movement import Elements, Splat, Values
 from qdialect.text.dense import DenseLiteral, print_dense
 
@@ -52,10 +52,15 @@ def element_type_of(type: StoredType) -> IntegerType:
     return IntegerType(type.storage_type.bitwidth, signedness)
 
 
-@remember(lambda type: type.element_type.scales.size + type.get_num_dims())
+_KNOWN_HELD_TYPES = Memo[QuantizedTensor, TensorType[IntegerType]]()
+
+
 def _held_type(type: QuantizedTensor) -> TensorType[IntegerType]:
     """The type of the elements that a constant of `type` holds."""
-    return TensorType(element_type_of(type.element_type), type.get_shape())
+    if (known := _KNOWN_HELD_TYPES.get(type)) is not None:
+        return known
+    held = TensorType(element_type_of(type.element_type), type.get_shape())
+    return _KNOWN_HELD_TYPES.add(type, held, type.element_type.scales.size)
 
 
 def verify_in_range(elements: Elements, type: StoredType) -> None:

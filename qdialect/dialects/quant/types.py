@@ -36,7 +36,7 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.dialects.quant.slots import Granularity, Slots, read_slot_list
 from qdialect.elements import integer_range
 from qdialect.float_format import FLOAT_FORMATS, FloatFormat
-from qdialect.memo import Memo, remember
+from qdialect.memo import Memo
 from qdialect.parameters import (
     FloatArray,
     IntArray,
@@ -431,7 +431,7 @@ class UniformQuantizedType(StoredType):
         # The same text recurs all over a module, and many slots take long to read.
         start, keyword = parser.pos, _keyword_position(cls, parser)
         text = _body_text(parser.lexer.input.content, start)
-        if (known := _KNOWN_TEXTS.known.get(text)) is not None:
+        if (known := _KNOWN_TEXTS.get(text)) is not None:
             parser._resume_from(start + len(text))  # pyright: ignore[reportPrivateUsage]
             return known
         with parser.in_angle_brackets():
@@ -541,8 +541,12 @@ def uniform_tensor(type: Attribute) -> QuantizedTensor:
     raise VerifyException(f"must be ranked tensor of uniform quantized type, but got '{type}'")
 
 
-@remember(lambda type, shape: type.scales.size + len(shape))
+_KNOWN_PARAMETERS = Memo[tuple[UniformQuantizedType, tuple[int, ...]], QuantizationParameters]()
+
+
 def _parameters_on(type: UniformQuantizedType, shape: tuple[int, ...]) -> QuantizationParameters:
+    if (known := _KNOWN_PARAMETERS.get((type, shape))) is not None:
+        return known
     type.verify_fits(shape)
     scales, zero_points = type.scales, type.zero_points
     if type.granularity is not Granularity.SUB_CHANNEL:
@@ -550,9 +554,10 @@ def _parameters_on(type: UniformQuantizedType, shape: tuple[int, ...]) -> Quanti
         for axis in type.quantized_dimensions:
             slots[axis] = len(scales)
         scales, zero_points = scales.reshape(slots), zero_points.reshape(slots)
-    return QuantizationParameters.from_blocks(
+    parameters = QuantizationParameters.from_blocks(
         shape, scales, zero_points, type.expressed_format, type.storage_format
     )
+    return _KNOWN_PARAMETERS.add((type, shape), parameters, parameters.size)
 
 
 def _illegal_scales(scales: FloatArray, expressed: FloatFormat) -> FloatArray:

@@ -14,7 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.array_view import MAX_RANK
 from qdialect.dialects.quant.types import QuantizedTensor
-from qdialect.memo import remember
+from qdialect.memo import Memo
 from qdialect.movement import DYNAMIC, Movement, MovementError, Shape
 from qdialect.parameters import QuantizationParameters
 from qdialect.slot_map import TooManySlotsError
@@ -33,19 +33,19 @@ def verify_movement(
 
     What dynamic dimensions leave undecided is accepted.
     """
-    _verify_movement(movement, tuple(operands), result)
-
-
-def _slots_in(
-    movement: Movement, operands: tuple[QuantizedTensor, ...], result: QuantizedTensor
-) -> int:
     tensors = (*operands, result)
-    return movement.size + sum(1 + tensor.element_type.scales.size for tensor in tensors)
+    if _KNOWN_TO_MEAN_IT.get((movement, tensors)) is None:
+        _verify_movement(movement, operands, result)
+        weight = movement.size + sum(1 + tensor.element_type.scales.size for tensor in tensors)
+        _KNOWN_TO_MEAN_IT.add((movement, tensors), True, weight)
 
 
-@remember(_slots_in)
+_KNOWN_TO_MEAN_IT = Memo[tuple[Movement, tuple[QuantizedTensor, ...]], bool]()
+"""Types of operands and a result that have been verified."""
+
+
 def _verify_movement(
-    movement: Movement, operands: tuple[QuantizedTensor, ...], result: QuantizedTensor
+    movement: Movement, operands: Sequence[QuantizedTensor], result: QuantizedTensor
 ) -> None:
     shapes = [operand.get_shape() for operand in operands]
     declared = result.get_shape()
@@ -152,9 +152,7 @@ def _shape_text(shape: Shape) -> str:
     return f"[{lengths}]"
 
 
-def _assume_lengths(
-    movement: Movement, tensors: Sequence[QuantizedTensor]
-) -> list[Shape] | None:
+def _assume_lengths(movement: Movement, tensors: Sequence[QuantizedTensor]) -> list[Shape] | None:
     """
     Static shapes that stand for all that tensors with dynamic dimensions may have.
 
