@@ -54,7 +54,7 @@ class ValueSet(Enum):
         """What this is after other movements, which make `others` of what there is."""
         reached = self
         for other in others:
-            if other is not reached and _ORDER[other] > _ORDER[reached]:
+            if other is not ValueSet.SAME and _ORDER[other] > _ORDER[reached]:
                 reached = other
         return reached
 

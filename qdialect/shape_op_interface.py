@@ -247,7 +247,7 @@ def integers_of(op: Operation, name: str) -> tuple[int, ...]:
     attribute = attribute_of(op, name)
     match attribute:
         case DenseArrayBase():
-            values = integers_of_array(cast(DenseArrayBase[IntegerType], attribute))
+            values = integers_of_array(cast("DenseArrayBase[IntegerType]", attribute))
         case DenseIntOrFPElementsAttr():
             elements = elements_of(attribute)
             values = tuple(integers_in(elements).reshape(-1).tolist())
@@ -287,7 +287,7 @@ def shape_of(value: SSAValue) -> Shape:
     """The shape of a ranked tensor. Raises NotFoldable if it is something else."""
     if not isinstance(value.type, TensorType):
         raise NotFoldable(Code.UNKNOWN_OP, "it does not move a ranked tensor")
-    return cast(TensorType[Attribute], value.type).get_shape()
+    return cast("TensorType[Attribute]", value.type).get_shape()
 
 
 def static_shape_of(value: SSAValue) -> Shape:

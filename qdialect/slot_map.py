@@ -11,7 +11,7 @@ depends on the number of runs and never on the number of elements.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Final, Self, SupportsIndex
@@ -35,7 +35,7 @@ class TooManySlotsError(ValueError):
     """An exact result exists, but has more slots than `MAX_SLOTS`."""
 
 
-class SlotMap(ArrayFunctions):
+class SlotMap(ArrayFunctions, ABC):
     """
     A function from the index of an element to a slot.
 

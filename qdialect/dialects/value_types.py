@@ -36,7 +36,7 @@ def verify_value_types(op: Operation, kinds: Sequence[ValueKind]) -> None:
 
 def shape_of(type: Attribute) -> Shape | None:
     """The shape of a tensor, None if it has no rank."""
-    return cast(TensorType[Attribute], type).get_shape() if isinstance(type, TensorType) else None
+    return cast("TensorType[Attribute]", type).get_shape() if isinstance(type, TensorType) else None
 
 
 def tensor_element_type(type: Attribute) -> Attribute:

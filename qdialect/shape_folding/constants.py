@@ -76,7 +76,7 @@ class Constants:
     def _moved(self, op: Operation, name: str) -> MovedConstant:
         if len(op.results) != 1 or not isinstance(op.results[0].type, TensorType):
             raise NotFoldable(Code.UNKNOWN_OP, "it is not a ranked tensor")
-        type = cast(TensorType[Attribute], op.results[0].type)
+        type = cast("TensorType[Attribute]", op.results[0].type)
         values = self.elements(op, name)
         if values.shape != type.get_shape():
             raise NotFoldable(Code.UNKNOWN_OP, "its elements do not have the shape of its type")

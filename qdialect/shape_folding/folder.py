@@ -192,6 +192,7 @@ class ShapeFolder:
         self._constants = Constants(ResourceBlobs.of(context))
         self._order: list[Operation] = []
         """Shape ops and casts, operands first."""
+        self._casts: set[Operation] = set()
         self._moved: dict[Operation, MovedConstant] = {}
         self._operands = _FoldedOperands(self._constants, self._moved)
         self._refusals: dict[Operation, NotFoldable] = {}
@@ -206,12 +207,18 @@ class ShapeFolder:
 
     def fold(self, module: ModuleOp) -> FoldReport:
         """Fold what can be folded, and erase what that leaves unused."""
-        known = (op for op in module.walk() if is_cast(op) or model_of(op) is not None)
-        ops = dict.fromkeys(known)
+        ops: dict[Operation, None] = {}
+        for op in module.walk():
+            if is_cast(op):
+                self._casts.add(op)
+            elif model_of(op) is None:
+                continue
+            ops[op] = None
 
         def makers_of_operands(op: Operation) -> Iterator[Operation]:
-            owners = (operand.owner for operand in op.operands)
-            return (o for o in owners if isinstance(o, Operation) and o in ops)
+            # A block is none of them.
+            owners = (cast(Operation, operand.owner) for operand in op.operands)
+            return (owner for owner in owners if owner in ops)
 
         # In a graph region, or where blocks are not in order, operands may come later.
         for op in dependencies_first(ops, makers_of_operands):
@@ -230,7 +237,7 @@ class ShapeFolder:
 
     def _visit(self, op: Operation) -> None:
         try:
-            if is_cast(op):
+            if op in self._casts:
                 self._moved[op] = self._known(op.operands[0], op).through(op)
                 return
             movements = self._operands.read(op, cast(ShapeOpModel, model_of(op)))
@@ -360,9 +367,11 @@ class ShapeFolder:
                 if result.first_use is not None and not plan.is_needed(result):
                     # What it moved is moved back.
                     plan.states[op] = _State.GONE
-            elif not plan.is_needed(result) and not (is_cast(op) and result.first_use is None):
+            elif not plan.is_needed(result) and not (
+                op in self._casts and result.first_use is None
+            ):
                 plan.states[op] = _State.GONE
-            elif not is_cast(op):
+            elif op not in self._casts:
                 try:
                     plan.types[op] = self._types(op)
                     if budget is not None and op not in affordable:
@@ -470,9 +479,11 @@ class ShapeFolder:
     def _take_operands(self, op: Operation) -> Collection[Operation]:
         """Have an op, and all in it, use nothing. Returns what made its operands."""
         made: dict[Operation, None] = {}
-        for inner in op.walk():
-            made |= {o.owner: None for o in inner.operands if isinstance(o.owner, Operation)}
-            inner.operands = ()
+        for inner in op.walk() if op.regions else (op,):
+            if inner.operands:
+                owners = (operand.owner for operand in inner.operands)
+                made |= {owner: None for owner in owners if isinstance(owner, Operation)}
+                inner.operands = ()
         self._unused |= made
         return made
 
@@ -529,7 +540,7 @@ class ShapeFolder:
     def _tell(self, plan: _Plan, told: _Told) -> FoldReport:
         report = told.report
         for op in self._order:
-            if is_cast(op):
+            if op in self._casts:
                 if op in told.ends:
                     written = self._written[told.ends[op]]
                     report.vanished[op.results[0]] = written[told.casts[op]].results[0]
@@ -603,7 +614,9 @@ class ShapeFolder:
                 report.bytes_after += nbytes
             else:
                 gone[source] = end
-        report.ops_removed = sum(not plan.is_left(op) and not is_cast(op) for op in self._order)
+        report.ops_removed = sum(
+            not plan.is_left(op) and op not in self._casts for op in self._order
+        )
         moved = {op: self._moved[op] for op in ends}
         return _Told(
             report,

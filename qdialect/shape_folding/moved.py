@@ -141,7 +141,7 @@ class MovedConstant:
         type = cast_op.results[0].type
         if not isinstance(type, TensorType):
             raise NotFoldable(Code.UNKNOWN_OP, "it does not cast a ranked tensor")
-        tensor = cast(TensorType[Attribute], type)
+        tensor = cast("TensorType[Attribute]", type)
         return MovedConstant(
             self.values,
             self.shape,

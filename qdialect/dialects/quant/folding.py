@@ -26,7 +26,7 @@ def simplified(op: ShapeOp, operands: Sequence[SSAValue]) -> ShapeOp | None:
         movement, inputs = op.movement, _inline_concats(op, operands)
     if list(inputs) == list(operands) or op.result in inputs:
         return None
-    new_op = cast(type[ShapeOp], type(op)).of_movement(movement, inputs, op.result.type)
+    new_op = cast("type[ShapeOp]", type(op)).of_movement(movement, inputs, op.result.type)
     new_op.attributes |= op.attributes
     new_op.location = op.location
     return new_op

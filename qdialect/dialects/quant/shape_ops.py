@@ -78,7 +78,7 @@ def _to_property(value: Any) -> Attribute:
 def _from_property(attribute: Attribute) -> object:
     if isinstance(attribute, IntegerAttr):
         return attribute.value.data
-    return integers_of_array(cast(DenseArrayBase[I64], attribute))
+    return integers_of_array(cast("DenseArrayBase[I64]", attribute))
 
 
 @cache

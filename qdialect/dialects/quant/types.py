@@ -220,6 +220,11 @@ class UniformQuantizedType(StoredType):
     expressed_type: AnyFloat
     slots: SlotsAttr
 
+    @override
+    def __hash__(self) -> int:
+        # Types are looked up all the time, and most of what differs is here.
+        return hash(self.slots.data)
+
     @classmethod
     def per_tensor(
         cls,
@@ -535,7 +540,7 @@ def uniform_tensor(type: Attribute) -> QuantizedTensor:
     Raises VerifyException otherwise.
     """
     if isinstance(type, TensorType):
-        tensor = cast(TensorType[Attribute], type)
+        tensor = cast("TensorType[Attribute]", type)
         if isinstance(tensor.element_type, UniformQuantizedType):
             return cast(QuantizedTensor, tensor)
     raise VerifyException(f"must be ranked tensor of uniform quantized type, but got '{type}'")
