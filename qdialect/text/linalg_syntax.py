@@ -26,7 +26,7 @@ def _parse(parser: Parser, op_type: type[Operation], numbers: str) -> Operation:
     attributes = parser.parse_optional_attr_dict()
     types = [operand.type for operand in operands]
     block = Block(arg_types=[getattr(type, "element_type", type) for type in types])
-    block.add_op(YieldOp(block.args[0]))
+    block.add_op(YieldOp.create(operands=block.args[:1]))
     return op_type.create(
         operands=operands,
         result_types=types[1:] if isinstance(types[1], TensorType) else [],

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import re
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
@@ -40,18 +41,17 @@ from xdsl.ir import (
 )
 from xdsl.parser import (
     ForwardDeclaredValue,
-    Parser,
-    ParserState,
     Position,
     UnresolvedOperand,
 )
 from xdsl.utils.exceptions import MultipleSpansParseError, ParseError, VerifyException
 from xdsl.utils.hints import isa
 from xdsl.utils.lexer import Input, Span
-from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
+from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from qdialect.dialects.builtin import Blob, BlobStorage
 from qdialect.errors import describe
+from qdialect.text.fast_parser import FastParser
 from qdialect.text.source import AbridgedInput, AbridgedSpan, abridge
 
 MAX_DIMENSION = 2**63 - 1
@@ -63,22 +63,23 @@ _BLOB = re.compile(r':\s*+"0x')
 _LATE_LOCATION = re.compile(r"^(#[\w$.-]+)\s*=\s*(?=loc\()", re.MULTILINE)
 
 
-class _Lexer(MLIRLexer):
-    # xDSL's own takes time exponential in the length of a string that is not closed.
-    _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
+@contextmanager
+def _paused_collection() -> Generator[None]:
+    """
+    No collection of garbage, of which reading makes none.
 
-
-def _first_state(text: Input) -> ParserState[MLIRTokenKind, str]:
-    """The state at the first token. Raises ParseError, and UnicodeDecodeError."""
+    Each would go through all operations that were read so far.
+    """
+    is_enabled = gc.isenabled()
+    gc.disable()
     try:
-        return ParserState(_Lexer(text))
-    except ParseError:
-        if not isinstance(text, AbridgedInput) or text.is_decoded:
-            raise
-    return ParserState(_Lexer(Input(text.whole_text, text.name)))
+        yield
+    finally:
+        if is_enabled:
+            gc.enable()
 
 
-class LocatingParser(Parser):
+class LocatingParser(FastParser):
     """
     xDSL's parser, for tools that have to say where in a file something is wrong.
 
@@ -116,12 +117,12 @@ class LocatingParser(Parser):
         if isinstance(input, bytes):
             input = abridge(input, name)
         text = input if isinstance(input, Input) else Input(input, name)
-        # What Parser.__init__ does, but for the lexer.
-        super(Parser, self).__init__(_first_state(text), ctx)
-        self.ssa_values = {}
-        self.blocks = {}
-        self.forward_block_references = defaultdict(list)
-        self.forward_ssa_references = {}
+        try:
+            super().__init__(ctx, text)
+        except ParseError:
+            if not isinstance(text, AbridgedInput) or text.is_decoded:
+                raise
+            super().__init__(ctx, Input(text.whole_text, text.name))
         self.locations = WeakKeyDictionary()
         self._first_seen = {}
         self._names = []
@@ -178,7 +179,8 @@ class LocatingParser(Parser):
     def _parse(self, allow_implicit_module: bool) -> ModuleOp:
         """Read what the lexer gives. Raises ParseError, and nothing else."""
         try:
-            return self._parse_whole_text(allow_implicit_module)
+            with _paused_collection():
+                return self._parse_whole_text(allow_implicit_module)
         except ParseError:
             raise
         except RecursionError:
@@ -233,6 +235,7 @@ class LocatingParser(Parser):
         """Read an operation, and remember where its name is."""
         depth = len(self._names)
         outer_arguments, self._unnamed_arguments = self._unnamed_arguments, []
+        self._is_unnamed_argument = False
         op = super().parse_operation()
         if op.name == "func.func":
             self._keep_argument_attributes(op)
@@ -250,9 +253,9 @@ class LocatingParser(Parser):
         return argument
 
     @override
-    def parse_optional_type(self) -> TypeAttribute | None:
+    def _parse_new_type(self) -> TypeAttribute | None:
         is_argument, self._is_unnamed_argument = self._is_unnamed_argument, False
-        type = super().parse_optional_type()
+        type = super()._parse_new_type()
         self._is_unnamed_argument = is_argument
         return type
 
@@ -271,10 +274,8 @@ class LocatingParser(Parser):
             )
 
     @override
-    def _parse_op_result_list(self) -> list[tuple[Span, int]]:
-        results = super()._parse_op_result_list()
-        self._names.append(self._current_token.span)
-        return results
+    def _enter_operation(self, name: Span) -> None:
+        self._names.append(name)
 
     @override
     def _get_op_by_name(self, name: str) -> type[Operation]:
@@ -425,8 +426,10 @@ class LocatingParser(Parser):
         known = self.attribute_aliases.get(alias)
         if known is not None and not self.lexer.input.content.endswith(alias, 0, self.pos):
             return known
-        if known is None and (location := self._location_defined_later(alias)) is not None:
-            return location
+        if known is None and not is_type:
+            location = self._location_defined_later(alias)
+            if location is not None:
+                return location
         return super()._parse_extended_type_or_attribute(attr_or_dialect_name, is_type)
 
     def _location_defined_later(self, alias: str) -> Attribute | None:

@@ -2,20 +2,78 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, cast
+from dataclasses import dataclass, field
+from typing import IO, Any, cast
 
 from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
-from xdsl.ir import Attribute, Dialect, Operation, SSAValue
+from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, ModuleOp
+from xdsl.ir import Attribute, Dialect, Operation, SSAValue, TypeAttribute
 from xdsl.printer import Printer
 
 from qdialect.dialects.builtin import Blob, BlobStorage
 
+LONG_TEXT = 1 << 16
+"""What is longer is written at once, and not kept."""
 
+
+class _Buffer(io.StringIO):
+    """Pieces of text on their way to a stream."""
+
+    def __init__(self, stream: IO[str] | None) -> None:
+        super().__init__()
+        self.stream = stream
+        self.pieces: list[str] = []
+        self.flushes = 0
+
+    @override
+    def write(self, s: str, /) -> int:
+        self.pieces.append(s)
+        if len(s) > LONG_TEXT:
+            self.flush()
+        return len(s)
+
+    @override
+    def flush(self) -> None:
+        self.flushes += 1
+        if self.pieces:
+            text = "".join(self.pieces)
+            self.pieces.clear()
+            print(text, end="", file=self.stream)
+
+
+class _Texts:
+    """
+    The text of attributes, each known by its identity.
+
+    To compare those that are not the same one takes as long as to print them.
+    """
+
+    MAX_LENGTH = 1 << 24
+    LENGTH_OF_NONE = 64
+
+    def __init__(self) -> None:
+        self._texts: dict[int, tuple[Attribute, str]] = {}
+        self._length = 0
+
+    def get(self, attribute: Attribute) -> str | None:
+        known = self._texts.get(id(attribute))
+        return None if known is None else known[1]
+
+    def add(self, attribute: Attribute, text: str) -> None:
+        if self._length > self.MAX_LENGTH:
+            self._texts.clear()
+            self._length = 0
+        # An attribute that is kept does not leave its identity to another.
+        self._texts[id(attribute)] = attribute, text
+        self._length += len(text) + self.LENGTH_OF_NONE
+
+
+@dataclass(eq=False, repr=False)
 class MLIRPrinter(Printer):
     """
     xDSL's printer, but for the elements of dense attributes.
@@ -24,12 +82,65 @@ class MLIRPrinter(Printer):
     the payload of a NaN and the sign of a zero. An operation is in generic form where the
     custom form of xDSL has no room for all of it. The attributes of an op
     are in the order of their names, as in MLIR: some ops have properties among them.
+
+    An operation is written to the stream when all of it is printed, or in large pieces.
     """
+
+    _buffer: _Buffer | None = field(default=None, init=False)
+    _texts: _Texts = field(default_factory=_Texts, init=False)
 
     @property
     def names(self) -> Mapping[SSAValue, str]:
         """The names that values were printed with, without the percent sign."""
         return self._ssa_values
+
+    # Text
+
+    @override
+    def print_string(self, text: str, *, indent: int | None = None) -> None:
+        buffer = self._buffer
+        if buffer is None or "\n" in text:
+            super().print_string(text, indent=indent)
+            return
+        self._current_column += len(text)
+        buffer.write(text)
+
+    @override
+    def _print_new_line(self, indent: int | None = None, print_message: bool = True) -> None:
+        buffer = self._buffer
+        if buffer is None or self._next_line_callback:
+            super()._print_new_line(indent, print_message)
+            return
+        spaces = (self._indent if indent is None else indent) * self.indent_num_spaces
+        buffer.pieces.append("\n" + " " * spaces)
+        self._current_line += 1
+        self._current_column = spaces
+
+    def print_ascii(self, text: memoryview) -> None:
+        """
+        Print a piece of a line, ASCII; a long one goes through to the file if there is one.
+
+        Raises OSError if that cannot be written.
+        """
+        if len(text) <= LONG_TEXT:
+            self.print_string(str(text, "ascii"))
+            return
+        self._current_column += len(text)
+        self.flush()
+        stream = self.stream if self._buffer is None else self._buffer.stream
+        stream = sys.stdout if stream is None else stream
+        if (file := getattr(stream, "buffer", None)) is None:
+            stream.write(str(text, "ascii"))
+        else:
+            stream.flush()
+            file.write(text)
+
+    def flush(self) -> None:
+        """Have the stream hold all that is printed. Raises OSError if the stream does."""
+        if self._buffer is not None:
+            self._buffer.flush()
+
+    # Operations
 
     def print_module(self, context: Context, module: ModuleOp) -> None:
         """
@@ -41,26 +152,37 @@ class MLIRPrinter(Printer):
         self.print_metadata(context.loaded_dialects)
         self.print_string("\n", indent=0)
 
-    def print_ascii(self, text: memoryview) -> None:
-        """
-        Print a piece of a line, ASCII, that is gone through to the file if there is one.
-
-        Raises OSError if that cannot be written.
-        """
-        stream = sys.stdout if self.stream is None else self.stream
-        self._current_column += len(text)
-        if (file := getattr(stream, "buffer", None)) is None:
-            stream.write(str(text, "ascii"))
-        else:
-            stream.flush()
-            file.write(text)
-
     @override
     def print_op(self, op: Operation) -> None:
+        buffer = self._buffer
+        if buffer is not None:
+            self._print_op(op)
+            if len(buffer.pieces) > LONG_TEXT:
+                buffer.flush()
+            return
+        self._buffer = buffer = _Buffer(self.stream)
+        self.stream = buffer
+        try:
+            self._print_op(op)
+        finally:
+            self.stream, self._buffer = buffer.stream, None
+            buffer.flush()
+
+    def _print_op(self, op: Operation) -> None:
         is_generic = self.print_generic_format
         self.print_generic_format |= _does_not_fit_custom_form(op)
         super().print_op(op)
         self.print_generic_format = is_generic
+
+    @override
+    def print_ssa_value(self, value: SSAValue) -> str:
+        name = self._ssa_values.get(value)
+        if name is None:
+            return super().print_ssa_value(value)
+        self.print_string("%" + name)
+        return name
+
+    # Attributes
 
     @override
     def print_op_attributes(
@@ -114,17 +236,39 @@ class MLIRPrinter(Printer):
 
     @override
     def print_attribute(self, attribute: Attribute) -> None:
-        if not isinstance(attribute, DenseIntOrFPElementsAttr):
+        # In a location, those in it have another text.
+        text = None if self.printing_location else self._texts.get(attribute)
+        if text is not None:
+            self.print_string(text)
+        elif isinstance(attribute, DenseIntOrFPElementsAttr):
+            self._print_dense(cast(DenseIntOrFPElementsAttr[Any], attribute))
+        elif self._buffer is not None and _is_often_repeated(attribute):
+            self._print_to_keep(attribute, self._buffer)
+        else:
             super().print_attribute(attribute)
+
+    def _print_to_keep(self, attribute: Attribute, buffer: _Buffer) -> None:
+        start, flushes = len(buffer.pieces), buffer.flushes
+        super().print_attribute(attribute)
+        if buffer.flushes != flushes or self.printing_location:
             return
-        dense = cast(DenseIntOrFPElementsAttr[Any], attribute)
-        type = dense.get_element_type()
+        text = "".join(buffer.pieces[start:])
+        # An indented line is not the same text elsewhere.
+        if "\n" not in text:
+            buffer.pieces[start:] = [text]
+            self._texts.add(attribute, text)
+
+    def _print_dense(self, dense: DenseIntOrFPElementsAttr[Any]) -> None:
         from qdialect.elements import elements_of
         from qdialect.text.dense import print_dense
 
-        print_dense(self, elements_of(dense), type)
+        print_dense(self, elements_of(dense), dense.get_element_type())
         self.print_string(" : ")
-        super().print_attribute(dense.get_type())
+        self.print_attribute(dense.get_type())
+
+
+def _is_often_repeated(attribute: Attribute) -> bool:
+    return isinstance(attribute, TypeAttribute | DenseArrayBase)
 
 
 def _find_resources(storage: OpAsmDialectInterface, keys: Collection[str]) -> dict[str, Blob | str]:

@@ -1,0 +1,394 @@
+"""xDSL's parser, with short cuts for what most of a text consists of."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import ClassVar, Final, cast
+
+from typing_extensions import TypeVar, override
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
+    ComplexType,
+    IndexType,
+    IntegerType,
+    RankedStructure,
+)
+from xdsl.ir import Attribute, AttributeInvT, Operation, Region, SSAValue, TypeAttribute
+from xdsl.irdl import base
+from xdsl.parser import Parser, ParserState, Position, UnresolvedOperand
+from xdsl.utils.lexer import Input, Span
+from xdsl.utils.mlir_lexer import MLIRToken, MLIRTokenKind, PunctuationSpelling
+
+from qdialect.text.lexer import FastLexer, PlainLexer, TextToken
+from qdialect.text.op_forms import OpForm, OpLine, depends_on_line_only, follower
+
+AttributeT = TypeVar("AttributeT", bound=Attribute)
+
+_MAX_DEPTH = 8
+"""Of the brackets of a type that is remembered. Its tensor, element and range are three."""
+
+# Bits may be those of a NaN, and a type with one is not equal to itself read again. They
+# may also be left out of an abridged text, and be others at each place.
+_BITS: Final = re.compile(r"\b0x")
+
+_NAMES_OF_VALUES: Final = frozenset(("unit", "true", "false", "loc"))
+
+_DENSE_TYPE: Final = base(RankedStructure[IntegerType | IndexType | AnyFloat | ComplexType])
+
+
+class _Scope(dict[str, tuple[SSAValue, ...]]):
+    """
+    The values that can be used, in the order of their definitions.
+
+    xDSL's parser copies all of them for each region, to have those again that are outside
+    of it. Here, the values of a region are taken away at its end.
+    """
+
+    @override
+    def copy(self) -> _Scope:
+        return self
+
+
+class FastParser(Parser):
+    """
+    A parser that reads any text as xDSL's does, and fails with the same errors.
+
+    The text of a type, or of an array, is parsed once, and what it stands for is used
+    again: within a text, no alias is defined twice.
+    """
+
+    lexer_type: ClassVar[type[PlainLexer]] = FastLexer
+    is_remembering: ClassVar[bool] = True
+    """Whether the text of a type is parsed only once."""
+
+    def __init__(self, ctx: Context, input: Input) -> None:
+        """Raises ParseError if the first token is malformed."""
+        # What Parser.__init__ does, but for the lexer.
+        super(Parser, self).__init__(ParserState(self.lexer_type(input)), ctx)
+        self.ssa_values = _Scope()
+        self.blocks = {}
+        self.forward_block_references = defaultdict(list)
+        self.forward_ssa_references = {}
+        self._known: dict[str, Attribute] = {}
+        self._forms: dict[str, OpForm] = {}
+        self._lines_seen: set[int] = set()
+        self._name_token = self._current_token
+        self._bound_results: list[tuple[Span, int]] = []
+        self._resolved: list[tuple[UnresolvedOperand, SSAValue]] = []
+
+    # Tokens
+
+    @property
+    @override
+    def _current_token(self) -> TextToken:
+        return cast(TextToken, self._parser_state.current_token)
+
+    @property
+    @override
+    def pos(self) -> Position:
+        return self._current_token.start
+
+    @override
+    def _consume_token(self, expected_kind: MLIRTokenKind | None = None) -> MLIRToken:
+        state = self._parser_state
+        token = state.current_token
+        assert expected_kind is None or token.kind is expected_kind
+        state.current_token = state.lexer.lex()
+        return token
+
+    @override
+    def _parse_optional_token(self, expected_kind: MLIRTokenKind) -> MLIRToken | None:
+        state = self._parser_state
+        token = state.current_token
+        if token.kind is not expected_kind:
+            return None
+        state.current_token = state.lexer.lex()
+        return token
+
+    @override
+    def parse_optional_characters(self, text: str) -> str | None:
+        state = self._parser_state
+        if state.current_token.text != text:
+            return None
+        state.current_token = state.lexer.lex()
+        return text
+
+    # No other token has the text of a punctuation.
+
+    @override
+    def parse_optional_punctuation(
+        self, punctuation: PunctuationSpelling
+    ) -> PunctuationSpelling | None:
+        state = self._parser_state
+        if state.current_token.text != punctuation:
+            return None
+        state.current_token = state.lexer.lex()
+        return punctuation
+
+    @override
+    def parse_punctuation(
+        self, punctuation: PunctuationSpelling, context_msg: str = ""
+    ) -> PunctuationSpelling:
+        state = self._parser_state
+        if state.current_token.text != punctuation:
+            self.raise_error(f"Expected '{punctuation}'" + context_msg)
+        state.current_token = state.lexer.lex()
+        return punctuation
+
+    # Operations
+
+    @override
+    def parse_operation(self) -> Operation:
+        line = OpLine.at(self._current_token) if self.is_remembering else None
+        if line is None:
+            return super().parse_operation()
+        key = line.key
+        form = self._forms.get(key)
+        if form is not None:
+            op = self._parse_known_operation(line, form)
+            if op is not None:
+                return op
+        self._resolved = []
+        op = super().parse_operation()
+        # A line that is met once only is not worth remembering.
+        if hash(key) in self._lines_seen:
+            self._remember_operation(line, key, op)
+        self._lines_seen.add(hash(key))
+        return op
+
+    def _parse_known_operation(self, line: OpLine, form: OpForm) -> Operation | None:
+        """The operation of a line, unless what follows may be a part of it."""
+        if form.dialect_stack != self._parser_state.dialect_stack:
+            return None
+        self._resume_from(line.end)
+        if follower(self._current_token) not in form.followers:
+            self._resume_from(line.start)
+            return None
+        input = self.lexer.input
+        op = form.op_type.create(
+            operands=[self._operand_of_line(line, *operand) for operand in form.operands],
+            result_types=form.result_types,
+            properties=form.properties,
+            attributes=form.attributes,
+            location=form.location,
+        )
+        first = 0
+        for index, size in enumerate(form.result_sizes):
+            self._register_ssa_definition(
+                line.names[index], op.results[first : first + size], line.span(index, input)
+            )
+            first += size
+        name = line.position_after(len(form.result_sizes)) + form.name_offset
+        self._enter_operation(Span(name, name + form.name_length, input))
+        return op
+
+    def _operand_of_line(self, line: OpLine, name: int, type: Attribute) -> SSAValue:
+        values = self.ssa_values.get(line.names[name])
+        if values and values[0].type == type:
+            return values[0]
+        operand = UnresolvedOperand(line.span(name, self.lexer.input), _index_of(line.names[name]))
+        return self.resolve_operand(operand, type)
+
+    def _remember_operation(self, line: OpLine, key: str, op: Operation) -> None:
+        """Keep what the line says, if it says all of `op`, which was read from it."""
+        name = self._name_token
+        input = self.lexer.input
+        names = range(len(line.names))
+        indices = {line.span(index, input): index for index in names}
+        results = [span for span, _ in self._bound_results]
+        operands = [operand for operand, _ in self._resolved]
+        if (
+            not depends_on_line_only(op, name)
+            or input.content[line.end : self.pos].strip()
+            or self.pos < line.end
+            or _BITS.search(key) is not None
+            or tuple(op.operands) != tuple(value for _, value in self._resolved)
+            or [indices.get(span) for span in results] != [*names[: len(results)]]
+            or sorted(indices.get(operand.span, -1) for operand in operands)
+            != [*names[len(results) :]]
+        ):
+            return
+        order = [indices[operand.span] for operand in operands]
+        if any(
+            _index_of(line.names[at]) != operand.index
+            for at, operand in zip(order, operands, strict=True)
+        ):
+            return
+        form = self._forms.get(key)
+        if form is None or form.dialect_stack != self._parser_state.dialect_stack:
+            form = self._forms[key] = OpForm(
+                op_type=type(op),
+                dialect_stack=[*self._parser_state.dialect_stack],
+                name_offset=name.start - line.position_after(len(results)),
+                name_length=name.end - name.start,
+                result_sizes=[size for _, size in self._bound_results],
+                operands=[(at, value.type) for at, value in zip(order, op.operands, strict=True)],
+                result_types=op.result_types,
+                properties=dict(op.properties),
+                attributes=dict(op.attributes),
+                location=op.location,
+            )
+        form.followers.add(follower(self._current_token))
+
+    def _enter_operation(self, name: Span) -> None:
+        """Called with the name of an operation, once its results are read."""
+
+    @override
+    def parse_optional_region(
+        self, arguments: Iterable[Parser.Argument] | None = None
+    ) -> Region | None:
+        outside = len(self.ssa_values)
+        region = super().parse_optional_region(arguments)
+        while len(self.ssa_values) > outside:
+            self.ssa_values.popitem()
+        return region
+
+    # Values
+
+    @override
+    def resolve_operand(
+        self, operand: UnresolvedOperand, type: AttributeInvT
+    ) -> SSAValue[AttributeInvT]:
+        value = super().resolve_operand(operand, type)
+        self._resolved.append((operand, value))
+        return value
+
+    @override
+    def _parse_op_result_list(self) -> list[tuple[Span, int]]:
+        self._bound_results = self._parse_bound_results()
+        self._name_token = self._current_token
+        self._enter_operation(self._current_token.span)
+        return self._bound_results
+
+    def _parse_bound_results(self) -> list[tuple[Span, int]]:
+        token = self._current_token
+        if token.kind is not MLIRTokenKind.PERCENT_IDENT:
+            return []
+        self._consume_token()
+        if self.parse_optional_punctuation("=") is not None:
+            return [(token.span, 1)]
+        self._resume_from(token.start)
+        return super()._parse_op_result_list()
+
+    @override
+    def parse_optional_unresolved_operand(self) -> UnresolvedOperand | None:
+        token = self._current_token
+        if token.kind is not MLIRTokenKind.PERCENT_IDENT:
+            return None
+        self._consume_token()
+        if self._current_token.kind is not MLIRTokenKind.HASH_IDENT:
+            return UnresolvedOperand(token.span, 0)
+        self._resume_from(token.start)
+        return super().parse_optional_unresolved_operand()
+
+    # Types and attributes
+
+    @override
+    def parse_optional_type(self) -> TypeAttribute | None:
+        token = self._current_token
+        content = token.input.content
+        if token.kind is MLIRTokenKind.BARE_IDENT:
+            text = token.text + _bracketed(content, token.end)
+        elif token.kind is not MLIRTokenKind.EXCLAMATION_IDENT:
+            return self._parse_new_type()
+        elif brackets := _bracketed(content, token.end):
+            text = token.text + brackets
+        else:
+            # Whether there are parameters is seen by the next token only.
+            return self._parse_new_type()
+        return self._parse_once(text, self._parse_new_type)
+
+    def _parse_new_type(self) -> TypeAttribute | None:
+        """Parse a type, if there is one."""
+        return super().parse_optional_type()
+
+    def _parse_once(self, text: str, parse: Callable[[], AttributeT | None]) -> AttributeT | None:
+        """What `text`, which is next, was read as before, or else what `parse` reads."""
+        start = self.pos
+        known = self._known.get(text)
+        if known is not None:
+            self._resume_from(start + len(text))
+            return cast(AttributeT, known)
+        attribute = parse()
+        if attribute is not None and self._is_all_that_was_read(text, start):
+            self._known[text] = attribute
+        return attribute
+
+    def _is_all_that_was_read(self, text: str, start: Position) -> bool:
+        """Whether `text` at `start` is what was read, and means the same when read again."""
+        end = start + len(text)
+        return (
+            self.is_remembering
+            and end <= self.pos
+            and not self.lexer.input.content[end : self.pos].strip()
+            and _BITS.search(text) is None
+        )
+
+    @override
+    def _parse_dense_literal_type(
+        self,
+    ) -> RankedStructure[IntegerType | IndexType | AnyFloat | ComplexType]:
+        # xDSL makes the constraint again each time, which takes longer than all the rest.
+        type = self.expect(self.parse_optional_type, "Dense attribute must be typed!")
+        if not _DENSE_TYPE.verifies(type):
+            self.raise_error(
+                "Expected memref, vector or tensor type of integer, index, float, or complex type"
+            )
+        if DYNAMIC_INDEX in type.get_shape():
+            self.raise_error("Dense literal attribute should have a static shape.")
+        return type
+
+    @override
+    def _parse_optional_builtin_attr(self) -> Attribute | None:
+        match self._current_token.kind:
+            case MLIRTokenKind.L_SQUARE:
+                return self._parse_optional_array_attr()
+            case MLIRTokenKind.INTEGER_LIT | MLIRTokenKind.FLOAT_LIT:
+                return self.parse_optional_builtin_int_or_float_attr()
+            case MLIRTokenKind.EXCLAMATION_IDENT | MLIRTokenKind.L_PAREN:
+                return self.parse_optional_type()
+            case MLIRTokenKind.BARE_IDENT:
+                return self._parse_attribute_of_name()
+            case _:
+                return super()._parse_optional_builtin_attr()
+
+    def _parse_attribute_of_name(self) -> Attribute | None:
+        token = self._current_token
+        match token.text:
+            case "dense":
+                return self._parse_optional_builtin_parametrized_attr()
+            case "array":
+                return self._parse_once(
+                    token.text + _bracketed(token.input.content, token.end),
+                    self._parse_optional_builtin_parametrized_attr,
+                )
+            case _:
+                pass
+        if token.text in _NAMES_OF_VALUES:
+            return super()._parse_optional_builtin_attr()
+        return self.parse_optional_type() or super()._parse_optional_builtin_attr()
+
+
+def _index_of(name: str) -> int:
+    """The number of a result among those of its name: 1 of `a#1`."""
+    return int(name.partition("#")[2] or 0)
+
+
+def _bracketed(content: str, start: Position) -> str:
+    """What is in brackets at `start`, with them, if all that looks like a bracket is one."""
+    if not content.startswith("<", start):
+        return ""
+    end = content.find(">", start) + 1
+    opened, closed = content.count("<", start, end), 1
+    while closed < opened <= _MAX_DEPTH:
+        next_end = content.find(">", end) + 1
+        opened += content.count("<", end, next_end)
+        closed += 1
+        if not next_end:
+            return ""
+        end = next_end
+    return content[start:end] if closed == opened else ""

@@ -1,0 +1,118 @@
+"""A lexer of MLIR text that finds a token with one regular expression."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from typing_extensions import override
+from xdsl.utils.lexer import Input, Span
+from xdsl.utils.mlir_lexer import (
+    KIND_BY_PUNCTUATION_SPELLING,
+    MLIRLexer,
+    MLIRToken,
+    MLIRTokenKind,
+)
+
+# What is spelled in ASCII, which is nearly all of any text. The prefixes of names are
+# told apart by their first character. Strings are short and have no escapes. All that
+# can be repeated is possessive, so that no comment is ever read as anything else.
+_TOKEN: Final = re.compile(
+    r"""
+    (?:\s++|//[^\n]*+)*+
+    (?:
+      (?P<punctuation>->|\{-\#|\#-\}|\.\.\.|[:,(){}\[\]<>=+/*?|-])
+     |(?P<bare>[A-Za-z_][A-Za-z0-9_$.]*+)
+     |(?P<name>[%!\#^](?:[0-9]++|[A-Za-z$._-][A-Za-z0-9$._-]*+)|@[A-Za-z_][A-Za-z0-9_$.]*+)
+     |(?P<integer>0x[0-9A-Fa-f]++|[0-9]++(?!\.))
+     |(?P<float>[0-9]++\.[0-9]*+(?:[eE][+-]?[0-9]++)?+)
+     |(?P<string>"[^"\\\n\v\f]{0,256}+")
+    )
+    """,
+    re.VERBOSE | re.ASCII,
+)
+
+_KINDS: Final = {
+    "bare": MLIRTokenKind.BARE_IDENT,
+    "integer": MLIRTokenKind.INTEGER_LIT,
+    "float": MLIRTokenKind.FLOAT_LIT,
+    "string": MLIRTokenKind.STRING_LIT,
+}
+
+_KINDS_BY_SPELLING: Final[dict[str, MLIRTokenKind]] = {**KIND_BY_PUNCTUATION_SPELLING}
+
+_KINDS_BY_PREFIX: Final = {
+    "%": MLIRTokenKind.PERCENT_IDENT,
+    "!": MLIRTokenKind.EXCLAMATION_IDENT,
+    "#": MLIRTokenKind.HASH_IDENT,
+    "^": MLIRTokenKind.CARET_IDENT,
+    "@": MLIRTokenKind.AT_IDENT,
+}
+
+
+class TextToken(MLIRToken):
+    """A token that knows its text, and makes its span when it is asked for one."""
+
+    __slots__ = ("_text", "end", "input", "start")
+
+    def __init__(
+        self, kind: MLIRTokenKind, text: str, start: int, end: int, input: Input[str]
+    ) -> None:
+        self.kind = kind
+        self._text = text
+        self.start = start
+        self.end = end
+        self.input = input
+
+    @property
+    @override
+    def text(self) -> str:
+        return self._text
+
+    def __getattr__(self, name: str) -> Span[str]:
+        if name != "span":
+            raise AttributeError(name)
+        self.span = Span(self.start, self.end, self.input)
+        return self.span
+
+
+class PlainLexer(MLIRLexer):
+    """xDSL's lexer, in linear time, with tokens that know their text."""
+
+    # xDSL's own takes time exponential in the length of a string that is not closed.
+    _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
+
+    @override
+    def lex(self) -> TextToken:
+        """The next token. Raises ParseError."""
+        token = super().lex()
+        span = token.span
+        return TextToken(token.kind, span.text, span.start, span.end, self.input)
+
+
+class FastLexer(PlainLexer):
+    """
+    A lexer that gives the same tokens and errors as PlainLexer.
+
+    It knows the common ones, and asks PlainLexer for any other.
+    """
+
+    @override
+    def lex(self) -> TextToken:
+        """The next token. Raises ParseError."""
+        input = self.input
+        match = _TOKEN.match(input.content, self.pos)
+        if match is None:
+            return super().lex()
+        group = match.lastgroup
+        assert group is not None
+        text = match[group]
+        end = self.pos = match.end()
+        match group:
+            case "punctuation":
+                kind = _KINDS_BY_SPELLING[text]
+            case "name":
+                kind = _KINDS_BY_PREFIX[text[0]]
+            case _:
+                kind = _KINDS[group]
+        return TextToken(kind, text, end - len(text), end, input)
