@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from qdialect.dialects.quant.types import QuantizedType
-from qdialect.fold_report import FoldReportListener
+from qdialect.fold_report_listener import FoldReportListener
 from qdialect.shape_folding.folder import fold_shapes
 from qdialect.shape_folding.moved import MovedConstant
 from qdialect.shape_folding.policy import DEFAULT_MAX_GROWTH, FoldPolicy

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Self, SupportsIndex
 
-import numpy as np
+from qdialect.lazy_numpy import np
 
 
 class ArrayFunctions:

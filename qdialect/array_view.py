@@ -6,15 +6,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Any, Final, SupportsIndex, cast
+from typing import TYPE_CHECKING, Any, Final, SupportsIndex, cast
 
-import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 
 from qdialect.array_functions import ArrayFunctions
 from qdialect.contiguous import contiguous, contiguous_bytes, write
+from qdialect.lazy_numpy import np
 from qdialect.regrouping import regroup
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 MAX_RANK: Final = 64
 """The most dimensions that an array may have in numpy."""

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     AnyDenseElement,
     AnyFloat,
@@ -29,7 +27,11 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from qdialect.array_view import ArrayView
+from qdialect.lazy_numpy import np
 from qdialect.movement import Elements, Splat, Values, as_view
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 DenseElementsAttr = DenseIntOrFPElementsAttr[AnyDenseElement]
 

@@ -19,9 +19,13 @@ from enum import Enum, auto
 from itertools import accumulate, repeat
 from operator import mul
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
+from qdialect.lazy_numpy import np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 
 _DOUBLE_PRECISION = sys.float_info.mant_dig
 _DOUBLE_FRACTION = _DOUBLE_PRECISION - 1
@@ -75,7 +79,7 @@ class FloatFormat:
 
     specials: Specials = Specials.INFINITIES_AND_NANS
 
-    dtype: type[np.float16 | np.float32] | None = None
+    dtype: str | None = None
     """The type of numpy that is this format, where that is a quicker way to round."""
 
     @property
@@ -320,9 +324,9 @@ FLOAT_FORMATS: Mapping[str, FloatFormat] = MappingProxyType(
     {
         float_format.name: float_format
         for float_format in (
-            FloatFormat("f16", 5, 11, -24, 65504.0, dtype=np.float16),
+            FloatFormat("f16", 5, 11, -24, 65504.0, dtype="float16"),
             FloatFormat("bf16", 8, 8, -133, float.fromhex("0x1.fep127")),
-            FloatFormat("f32", 8, 24, -149, float.fromhex("0x1.fffffep127"), dtype=np.float32),
+            FloatFormat("f32", 8, 24, -149, float.fromhex("0x1.fffffep127"), dtype="float32"),
             FloatFormat("f64", 11, 53, -1074, sys.float_info.max),
             FloatFormat("f80", 15, 64, -16445, math.inf),
             FloatFormat("f128", 15, 113, -16494, math.inf),

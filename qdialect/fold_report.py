@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -98,11 +97,3 @@ class FoldReport:
     def refused_by_code(self) -> Counter[Code]:
         """How many shape ops were left, by the reason."""
         return Counter(record.code for record in self.records if record.code is not None)
-
-
-class FoldReportListener(ABC):
-    """A context that wants to know what a pass has folded: its class derives from this."""
-
-    @abstractmethod
-    def take_fold_report(self, report: FoldReport) -> None:
-        """Take what a pass has to tell of one module."""

@@ -14,16 +14,28 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Final, Protocol, SupportsIndex, TypeVar, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Protocol,
+    SupportsIndex,
+    TypeAlias,
+    TypeVar,
+    Union,
+    cast,
+)
 
-import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 
 from qdialect.array_functions import ArrayFunctions
 from qdialect.array_view import ArrayView
 from qdialect.joined import Joined
+from qdialect.lazy_numpy import np
 from qdialect.parameters import QuantizationParameters
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 DYNAMIC: Final = -(2**63)
 """The length of an axis that is only known at run time, as in xDSL."""
@@ -129,10 +141,10 @@ class Splat(ArrayFunctions):
         return Splat(self.value, tuple(low + n + high for n, (low, high) in lengths))
 
 
-Elements = NDArray[Any] | Splat
+Elements: TypeAlias = Union["NDArray[Any]", Splat]
 """The elements of a constant, as it holds them."""
 
-Values = Elements | ArrayView | Joined
+Values: TypeAlias = Elements | ArrayView | Joined
 """Elements on the move."""
 
 

@@ -13,17 +13,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 
 from qdialect.float_format import FloatFormat
+from qdialect.lazy_numpy import np
 from qdialect.memo import Memo
 from qdialect.slot_map import IntArray, SlotMap
 
-FloatArray = NDArray[np.float64]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FloatArray: TypeAlias = "NDArray[np.float64]"
 
 
 class Slot(NamedTuple):

@@ -19,10 +19,8 @@ from enum import StrEnum
 from functools import cache, lru_cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, cast
 
-import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
@@ -35,6 +33,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.elements import MAX_REPEATED_ELEMENTS, elements_of
+from qdialect.lazy_numpy import np
 from qdialect.memo import Memo
 from qdialect.movement import (
     DYNAMIC,
@@ -46,6 +45,9 @@ from qdialect.movement import (
     ZeroPoint,
     as_view,
 )
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class Code(StrEnum):

@@ -14,16 +14,18 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, Final, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Final, Self, SupportsIndex, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 
 from qdialect.array_functions import ArrayFunctions
+from qdialect.lazy_numpy import np
 from qdialect.regrouping import regroup
 
-IntArray = NDArray[np.int64]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+IntArray: TypeAlias = "NDArray[np.int64]"
 
 MAX_SLOTS: Final = 1 << 25
 """The most slots that are ever written out: 512 MiB of scales and zero points."""

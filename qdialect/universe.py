@@ -1,7 +1,7 @@
 """
 What qdialect adds to xDSL, and the plug-in that makes it known to `xdsl-opt`.
 
-Importing this module imports neither the dialect nor the passes.
+Importing this module imports neither the dialect nor the passes, and little of xDSL.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from xdsl import dialects as xdsl_dialects
-from xdsl import transforms as xdsl_transforms
-from xdsl.ir import Dialect
-from xdsl.passes import ModulePass
-from xdsl.universe import Universe
-
 if TYPE_CHECKING:
+    from xdsl.ir import Dialect
+    from xdsl.passes import ModulePass
+    from xdsl.universe import Universe
     from xdsl.utils.target import Target
+
+    QDIALECT_UNIVERSE: Universe
+    """What the entry point of the plug-in names."""
 
 
 def get_all_dialects() -> dict[str, Callable[[], Dialect]]:
@@ -78,18 +78,30 @@ def get_all_targets() -> dict[str, Callable[[], type[Target]]]:
     return {"qdialect-mlir": get_mlir_text}
 
 
-# xDSL refuses to start if two plug-ins have a name in common, so what it may itself have
-# one day is left to it.
-QDIALECT_UNIVERSE = Universe(
-    all_dialects={
-        name: factory
-        for name, factory in get_all_dialects().items()
-        if name not in xdsl_dialects.get_all_dialects()
-    },
-    all_passes={
-        name: factory
-        for name, factory in get_all_passes().items()
-        if name not in xdsl_transforms.get_all_passes()
-    },
-    all_targets=dict(get_all_targets()),
-)
+def _make_universe() -> Universe:
+    from xdsl import dialects, transforms
+    from xdsl.universe import Universe
+
+    # xDSL refuses to start if two plug-ins have a name in common, so what it may itself
+    # have one day is left to it.
+    return Universe(
+        all_dialects={
+            name: factory
+            for name, factory in get_all_dialects().items()
+            if name not in dialects.get_all_dialects()
+        },
+        all_passes={
+            name: factory
+            for name, factory in get_all_passes().items()
+            if name not in transforms.get_all_passes()
+        },
+        all_targets=get_all_targets(),
+    )
+
+
+def __getattr__(name: str) -> object:
+    # Most runs of qdialect-opt have no use for it, nor for what it takes of xDSL.
+    if name == "QDIALECT_UNIVERSE":
+        universe = globals()[name] = _make_universe()
+        return universe
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

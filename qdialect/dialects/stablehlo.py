@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NoReturn, cast
 
-import numpy as np
 from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -64,6 +63,7 @@ from qdialect.dialects.value_types import (
     tensor_element_type,
     verify_value_types,
 )
+from qdialect.lazy_numpy import np
 from qdialect.movement import DYNAMIC, Shape
 
 # What operands and results may be

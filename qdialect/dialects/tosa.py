@@ -11,10 +11,8 @@ from __future__ import annotations
 import math
 from abc import ABC
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
-import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 from xdsl.dialects.builtin import (
     I32,
@@ -68,10 +66,14 @@ from qdialect.dialects.value_types import (
     tensor_element_type,
     verify_value_types,
 )
+from qdialect.lazy_numpy import np
 from qdialect.movement import (
     DYNAMIC,
     Shape,
 )
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _STORAGE_WIDTHS = (4, 8, 16, 32)
 _MAX_RANK = 2**31 - 1

@@ -6,10 +6,11 @@ https://mlir.llvm.org/docs/Dialects/TOSA/.
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
+
 from xdsl.ir import Operation
 
+from qdialect.lazy_numpy import np
 from qdialect.movement import (
     BroadcastInDim,
     Concat,
@@ -34,6 +35,9 @@ from qdialect.shape_op_interface import (
     shape_op,
     static_shape_of,
 )
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 register_constant("tosa.const", "values")
 register_constant("tosa.const_shape", "values")

@@ -5,7 +5,8 @@ The fold of shape ops into constants: one engine for all dialects.
 `policy` what may be done, `report` what is told afterwards.
 """
 
-from qdialect.fold_report import FoldReport, FoldReportListener
+from qdialect.fold_report import FoldReport
+from qdialect.fold_report_listener import FoldReportListener
 from qdialect.shape_folding.folder import fold_shapes
 from qdialect.shape_folding.policy import FoldPolicy
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
@@ -25,6 +23,7 @@ from qdialect.elements import (
     element_dtype,
     elements_of,
 )
+from qdialect.lazy_numpy import np
 from qdialect.movement import Elements, Splat, Values
 from qdialect.resources import ResourceBlobs
 from qdialect.shape_folding.moved import Element, Layer, MovedConstant
@@ -40,6 +39,9 @@ from qdialect.shape_op_interface import (
     is_cast,
     name_of,
 )
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _OWN_CONSTANT = "quant.constant"
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, NoneAttr, TensorType, UnregisteredOp
@@ -24,6 +22,7 @@ from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.dialects.quant.verification import verify_same_slots
 from qdialect.dialects.value_types import tensor_element_type
 from qdialect.fold_report import FoldRecord, FoldReport, Outcome
+from qdialect.lazy_numpy import np
 from qdialect.memo import Memo
 from qdialect.movement import Movement, MovementError, Shape, ValueSet
 from qdialect.ordering import dependencies_first
@@ -45,6 +44,9 @@ from qdialect.shape_op_interface import (
     shape_of,
     static_shape_of,
 )
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _FINEST = {"stablehlo": Granularity.PER_AXIS}
 """The finest types of the dialects that have fewer than MLIR."""

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
-import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.array_view import MAX_RANK, ArrayView
 from qdialect.dialects.quant.types import UniformQuantizedType
+from qdialect.lazy_numpy import np
 from qdialect.memo import Memo
 from qdialect.movement import (
     Movement,

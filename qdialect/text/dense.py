@@ -11,10 +11,8 @@ import math
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     AnyDenseElement,
     AnyFloat,
@@ -39,8 +37,12 @@ from qdialect.elements import (
     unpack_elements,
 )
 from qdialect.float_format import FLOAT_FORMATS, FloatFormat, Specials
+from qdialect.lazy_numpy import np
 from qdialect.movement import Elements, Splat
 from qdialect.text.source import AbridgedInput
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 MAX_LISTED_ELEMENTS = 100
 """More elements than this are written in hexadecimal, as MLIR does."""

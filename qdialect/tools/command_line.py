@@ -1,33 +1,35 @@
-"""The command line of `qdialect-opt`."""
+"""
+The command line of `qdialect-opt`.
+
+xDSL is imported when an option names a pass or a target, and for help.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import chain, starmap
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from xdsl.passes import ModulePass, get_pass_option_infos
-from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
-from xdsl.utils.exceptions import ArgSpecParseError
+from qdialect.tools.tool_error import TOOL, ToolError
 
-from qdialect.errors import describe
-from qdialect.tools.diagnostics import TOOL, ToolError
-from qdialect.tools.files import SPLIT_MARKER
-from qdialect.tools.registry import find_pass, get_all_passes, get_all_targets
+if TYPE_CHECKING:
+    from xdsl.passes import ModulePass
+    from xdsl.utils.arg_spec import ArgSpec
+
+SPLIT_MARKER = "// -----"
 
 USAGE = f"usage: {TOOL} [options] [input file, or - for standard input]"
 
 
-@dataclass
 class Options:
     """What the command line asks for."""
 
     input_file: str = "-"
     output_file: str = "-"
-    passes: list[ArgSpec] = field(default_factory=list[ArgSpec])
-    target: ArgSpec = field(default_factory=lambda: ArgSpec("mlir", {}))
+    target: ArgSpec | None = None
+    """None stands for MLIR as the options say."""
+
     pass_pipeline: str | None = None
     allow_unregistered_dialect: bool = False
     disable_verify: bool = False
@@ -45,6 +47,9 @@ class Options:
     debug: bool = False
     help: bool = False
     version: bool = False
+
+    def __init__(self) -> None:
+        self.passes: list[ArgSpec] = []
 
 
 _FLAGS = {
@@ -135,7 +140,7 @@ def _parse_option(argument: str, remaining: Iterator[str], options: Options) -> 
         if value not in _BOOLEANS:
             raise ToolError(f"for the {spelled} option: '{value}' is not true or false")
         setattr(options, name.replace("-", "_"), _BOOLEANS[value])
-    elif find_pass(name) is not None:
+    elif _is_pass(name):
         options.passes += _parse_passes(f"{name}{{{value.strip()}}}")
     else:
         _refuse_argument(spelled, name)
@@ -158,8 +163,16 @@ def _set_value(name: str, value: str, options: Options) -> None:
             options.pass_pipeline = value
 
 
+def _is_pass(name: str) -> bool:
+    from qdialect.tools.registry import find_pass
+
+    return find_pass(name) is not None
+
+
 def _refuse_argument(spelled: str, name: str) -> NoReturn:
     from difflib import get_close_matches
+
+    from qdialect.tools.registry import get_all_passes
 
     message = f"unknown command line argument '{spelled}'; try '{TOOL} --help'"
     known = [*_FLAGS, *_VALUES, *_SYNONYMS, *get_all_passes()]
@@ -187,13 +200,16 @@ def _parse_anchored_pipeline(text: str) -> list[ArgSpec]:
 def _parse_passes(text: str) -> list[ArgSpec]:
     specs = _parse_specs(text)
     for spec in specs:
-        if find_pass(spec.name) is None:
+        if not _is_pass(spec.name):
             raise ToolError(f"'{spec.name}' does not refer to a registered pass or pass pipeline")
     return specs
 
 
 def _parse_specs(text: str) -> list[ArgSpec]:
     """Names with options, in which blanks may be where xDSL does not allow them."""
+    from xdsl.utils.arg_spec import parse_pipeline
+    from xdsl.utils.exceptions import ArgSpecParseError
+
     tidy = re.sub(
         r'("(?:\\.|[^"\\])*")|\s*([,{}])\s*',
         lambda match: match[1] or match[2],
@@ -222,6 +238,8 @@ def version_text() -> str:
 
 def help_text() -> str:
     """What `--help` prints. All passes are imported for it."""
+    from qdialect.tools.registry import get_all_passes, get_all_targets
+
     dashes = {name: "-" if len(name) == 1 else "--" for name in (*_VALUES, *_FLAGS)}
     options = {dashes[name] + name: text for name, text in (_VALUES | _FLAGS).items()}
     synonyms = [f"--{name} for {dashes[same]}{same}" for name, same in _SYNONYMS.items()]
@@ -250,6 +268,10 @@ def _columns(lines: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 def _lines_of_pass(name: str, factory: Callable[[], type[ModulePass]]) -> Iterator[tuple[str, str]]:
     """The flag of a pass with the first line of its docstring, then its options."""
+    from xdsl.passes import get_pass_option_infos
+
+    from qdialect.errors import describe
+
     try:
         cls = factory()
     except Exception as error:

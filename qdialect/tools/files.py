@@ -9,20 +9,18 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from errno import EACCES
-from typing import Any, TextIO, cast
+from typing import Any, NamedTuple, TextIO, cast
 
 from xdsl.utils.lexer import Input, Span
 
 from qdialect.text.source import AbridgedInput, abridge, read_source
-from qdialect.tools.diagnostics import TOOL, DiagnosticHandler, ToolError, reason_of
+from qdialect.tools.command_line import SPLIT_MARKER
+from qdialect.tools.diagnostics import DiagnosticHandler
+from qdialect.tools.tool_error import TOOL, ToolError, reason_of
 
-SPLIT_MARKER = "// -----"
 
-
-@dataclass(frozen=True)
-class SourceText:
+class SourceText(NamedTuple):
     """A text to process: a file, or a part of one."""
 
     input: AbridgedInput

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from typing_extensions import TypeVar, override
 from xdsl.context import Context
 from xdsl.ir import Attribute, Dialect, Operation, TypeAttribute
-from xdsl.passes import ModulePass
-from xdsl.utils.arg_spec import ArgSpec, ArgSpecConvertible
 
 from qdialect.dialects.builtin import fresh_builtin
 from qdialect.errors import describe, first_line
-from qdialect.fold_report import FoldReport, FoldReportListener
-from qdialect.tools.diagnostics import TOOL, ToolError
+from qdialect.fold_report_listener import FoldReportListener
+from qdialect.tools.tool_error import TOOL, ToolError
 
 if TYPE_CHECKING:
+    from xdsl.passes import ModulePass
     from xdsl.universe import Universe
+    from xdsl.utils.arg_spec import ArgSpec, ArgSpecConvertible
     from xdsl.utils.target import Target
 
-ConvertibleT = TypeVar("ConvertibleT", bound=ArgSpecConvertible)
+    from qdialect.fold_report import FoldReport
+
+ConvertibleT = TypeVar("ConvertibleT", bound="ArgSpecConvertible")
 
 
 @cache
@@ -161,9 +162,9 @@ def make_pass(spec: ArgSpec) -> ModulePass:
     return _make("pass", find_pass(spec.name), spec)
 
 
-def make_target(spec: ArgSpec) -> Target | None:
+def make_target(spec: ArgSpec | None) -> Target | None:
     """None stands for MLIR as the options say. Raises ToolError."""
-    if spec == ArgSpec("mlir", {}):
+    if spec is None or (spec.name == "mlir" and not spec.parameters):
         return None
     return _make("target", get_all_targets().get(spec.name), spec)
 
@@ -174,6 +175,8 @@ def _make(
     spec: ArgSpec,
 ) -> ConvertibleT:
     """What a name with options asks for. Raises ToolError."""
+    from dataclasses import fields
+
     if factory is None:
         raise ToolError(f"there is no {kind} '{spec.name}'")
     try:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qdialect.tools.files import SPLIT_MARKER
+from qdialect.tools.command_line import SPLIT_MARKER
 from qdialect.tools.opt import main
 
 pytestmark = pytest.mark.skipif(

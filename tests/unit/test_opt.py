@@ -31,10 +31,10 @@ from xdsl.utils.lexer import Input, Span
 from qdialect.tools.diagnostics import (
     Diagnostic,
     DiagnosticPrinter,
-    DiagnosticVerifier,
     Severity,
     render,
 )
+from qdialect.tools.expected_diagnostics import DiagnosticVerifier
 from qdialect.tools.opt import EXIT_CLOSED_PIPE, main
 
 GOOD = "func.func private @good()\n"

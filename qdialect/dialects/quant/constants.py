@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-import numpy as np
 from typing_extensions import override
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.builtin import (
@@ -41,6 +40,7 @@ from qdialect.elements import (
     elements_of,
     integer_range,
 )
+from qdialect.lazy_numpy import np
 from qdialect.memo import Memo
 from qdialect.movement import Elements, Splat, Values
 from qdialect.text.dense import DenseLiteral, print_dense

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
-import numpy as np
-
 from qdialect.float_format import FLOAT_FORMATS, FloatFormat
+from qdialect.lazy_numpy import np
 from qdialect.parameters import FloatArray, IntArray, StorageFormat
 
 

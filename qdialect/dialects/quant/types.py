@@ -14,7 +14,6 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, cast
 
-import numpy as np
 from typing_extensions import override
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -36,6 +35,7 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.dialects.quant.slots import Granularity, Slots, read_slot_list
 from qdialect.elements import integer_range
 from qdialect.float_format import FLOAT_FORMATS, FloatFormat
+from qdialect.lazy_numpy import np
 from qdialect.memo import Memo
 from qdialect.parameters import (
     FloatArray,

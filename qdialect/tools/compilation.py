@@ -1,0 +1,303 @@
+"""From text to text: what `qdialect-opt` does with a file, once it knows what to do."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.utils.exceptions import DiagnosticException, ParseError
+from xdsl.utils.lexer import Span
+
+from qdialect.errors import OpErrors, describe
+from qdialect.text.parser import LocatingParser
+from qdialect.text.printer import MLIRPrinter
+from qdialect.tools.command_line import SPLIT_MARKER, Options
+from qdialect.tools.diagnostics import (
+    DiagnosticHandler,
+    DiagnosticPrinter,
+    Location,
+    place_in_file,
+    text_of_place,
+)
+from qdialect.tools.files import Output, SourceText, read_text
+from qdialect.tools.registry import ToolContext, make_pass, make_target
+from qdialect.tools.verifier import ModuleVerifier
+
+if TYPE_CHECKING:
+    from xdsl.passes import ModulePass
+    from xdsl.utils.target import Target
+
+    from qdialect.fold_report import FoldReport
+    from qdialect.tools.expected_diagnostics import DiagnosticVerifier
+    from qdialect.tools.fold_reports import FoldReportFile
+
+_RESULT = r"%[\w$.-]+(?=\s*=\s*$)"
+"""The result of an op, in what is before its name."""
+
+
+class Compilation:
+    """One text on its way from the parser to the printer."""
+
+    module: ModuleOp
+    locations: Mapping[Operation, Span]
+
+    def __init__(self, source: SourceText, options: Options, handler: DiagnosticHandler) -> None:
+        self.source = source
+        self.options = options
+        self.handler = handler
+        self.context = ToolContext(options.allow_unregistered_dialect)
+        self._reports_told = 0
+        self._printed_names: Mapping[SSAValue, str] = {}
+
+    def run(self, passes: Sequence[ModulePass]) -> bool:
+        """Parse, verify, and run the passes; false if there was an error."""
+        return (
+            self._parse()
+            and (self.options.disable_verify or self._verify())
+            and all(self._run_pass(module_pass) for module_pass in passes)
+        )
+
+    def write(self, target: Target | None, stream: TextIO) -> bool:
+        """
+        Print the module, as MLIR if no target is given; false if there was an error.
+
+        Raises OSError if the stream does.
+        """
+        try:
+            if target is None:
+                self._print(stream)
+            else:
+                text = io.StringIO()
+                target.emit(self.context, self.module, text)
+                stream.write(text.getvalue())
+        except OSError:
+            raise
+        except Exception as error:
+            name = "mlir" if target is None else target.name
+            return self._fail(f"target '{name}' failed: {describe(error)}")
+        return True
+
+    def _parse(self) -> bool:
+        try:
+            parser = LocatingParser(self.context, self.source.input)
+            self.module = parser.parse_module(not self.options.no_implicit_module)
+        except ParseError as error:
+            self.handler.parse_error(error, self.source.first_line)
+            return False
+        self.locations = parser.locations
+        return True
+
+    def _verify(self) -> bool:
+        return ModuleVerifier(self._locate, self.handler).verify(self.module)
+
+    def _run_pass(self, module_pass: ModulePass) -> bool:
+        name = module_pass.name
+        start = time.perf_counter()
+        try:
+            module_pass.apply(self.context, self.module)
+        except OpErrors as error:
+            for op, message in error.errors:
+                self.handler.error(message, self._locate(op))
+            return False
+        except DiagnosticException as error:
+            return self._fail(str(error))
+        except RecursionError:
+            return self._fail(f"pass '{name}' failed: nesting is too deep")
+        except Exception as error:
+            return self._fail(f"pass '{name}' failed: {describe(error)}")
+        if self.options.remarks:
+            self._remark()
+        if self.options.time_passes:
+            seconds = time.perf_counter() - start
+            sys.stderr.write(f"Pass {name} took {seconds:.6f} seconds\n")
+        if self.options.print_ir_after_all:
+            sys.stderr.write(f"// -----// IR Dump After {name} //----- //\n")
+            self._print(sys.stderr)
+            sys.stderr.write("\n\n")
+        if self.options.disable_verify or not self.options.verify_each:
+            return True
+        if not self._verify():
+            self.handler.note(f"after pass '{name}'", self.source.name)
+            return False
+        return True
+
+    def _remark(self) -> None:
+        """Tell what the passes have folded since the last time."""
+        from qdialect.tools.fold_reports import remarks
+
+        for report in self.context.fold_reports[self._reports_told :]:
+            for op, message in remarks(report):
+                self.handler.remark(message, self._locate(op))
+        self._reports_told = len(self.context.fold_reports)
+
+    def _fail(self, message: str) -> bool:
+        if self.options.debug:
+            import traceback
+
+            traceback.print_exc()
+        self.handler.error(message, self.source.name)
+        return False
+
+    def _print(self, stream: TextIO) -> None:
+        printer = MLIRPrinter(
+            stream=stream,
+            print_generic_format=self.options.print_op_generic,
+            print_debuginfo=self.options.print_debuginfo,
+        )
+        printer.print_module(self.context, self.module)
+        self._printed_names = printer.names
+
+    def report_folds(self, file: FoldReportFile) -> None:
+        """Add what the passes have folded, once the module is printed."""
+        for report in self.context.fold_reports:
+            file.add(report, self)
+
+    def before(self, value: SSAValue) -> str | None:
+        """The name of a value in the text that was read."""
+        op = value.owner
+        span = self.locations.get(op) if isinstance(op, Operation) else None
+        if span is not None:
+            line = span.input.content[span.input.get_start_of_line(span.start) : span.start]
+            if (named := re.search(_RESULT, line)) is not None:
+                return named[0]
+        return self.after(value)
+
+    def after(self, value: SSAValue) -> str | None:
+        """The name of a value in the text that was printed."""
+        if (printed := self._printed_names.get(value)) is not None:
+            return f"%{printed}"
+        return None if value.name_hint is None else f"%{value.name_hint}"
+
+    def place(self, op: Operation | Block) -> str:
+        """`file:line:column` of an op in the text that was read."""
+        return text_of_place(self._locate(op) if isinstance(op, Operation) else self.source.name)
+
+    def _locate(self, op: Operation) -> Location:
+        """
+        Where an operation was read.
+
+        For one that a pass made, that is where the nearest operation before it in its
+        block was read, or else after it, or else around it.
+        """
+        at: Operation | None = op
+        while at is not None:
+            for neighbour in _with_neighbours(at):
+                if span := self.locations.get(neighbour):
+                    return place_in_file(span, self.source.first_line)
+            at = at.parent_op()
+        return self.source.name
+
+
+def _with_neighbours(op: Operation) -> Iterator[Operation]:
+    before: Operation | None = op
+    while before is not None:
+        yield before
+        before = before.prev_op
+    after = op.next_op
+    while after is not None:
+        yield after
+        after = after.next_op
+
+
+def process(options: Options) -> bool:
+    """
+    Do what the command line asks for; false if there was an error, which is printed.
+
+    Raises ToolError for what is wrong outside the text, and OSError if standard output
+    cannot be written.
+    """
+    printer = DiagnosticPrinter(sys.stderr)
+    passes = [make_pass(spec) for spec in options.passes]
+    target = make_target(options.target)
+    source = read_text(options.input_file, printer)
+    if source is None:
+        return False
+    run = _Run(options, printer, passes, target)
+    with _kept_if_good(options.output_file) as output:
+        if options.fold_report is None:
+            output.is_good = run.process(source, output.stream)
+        else:
+            with _kept_if_good(options.fold_report) as report:
+                output.is_good = report.is_good = run.process(source, output.stream)
+                report.stream.write(run.report_text)
+    if options.fold_stats:
+        run.print_statistics()
+    return output.is_good
+
+
+@contextmanager
+def _kept_if_good(path: str) -> Generator[Output]:
+    """An output that is written if it is good at the end. Raises ToolError and OSError."""
+    output = Output(path)
+    try:
+        yield output
+    except BaseException:
+        output.is_good = False
+        raise
+    finally:
+        output.close(keep=output.is_good)
+
+
+class _Run:
+    """The modules of a file, one after another."""
+
+    def __init__(
+        self,
+        options: Options,
+        printer: DiagnosticHandler,
+        passes: Sequence[ModulePass],
+        target: Target | None,
+    ) -> None:
+        self.options = options
+        self.printer = printer
+        self.passes = passes
+        self.target = target
+        self.fold_reports: list[FoldReport] = []
+        self.report_file: FoldReportFile | None = None
+        if options.fold_report is not None:
+            from qdialect.tools.fold_reports import FoldReportFile
+
+            self.report_file = FoldReportFile()
+
+    def process(self, source: SourceText, stream: TextIO) -> bool:
+        """Print what the passes make of each module; false if there was an error."""
+        is_good = True
+        parts = source.split() if self.options.split_input_file else iter([source])
+        for number, part in enumerate(parts):
+            if number:
+                stream.write(f"{SPLIT_MARKER}\n")
+            is_good &= self._process_part(part, stream)
+        return is_good
+
+    def _process_part(self, part: SourceText, stream: TextIO) -> bool:
+        verifier = self._verifier(part) if self.options.verify_diagnostics else None
+        compilation = Compilation(part, self.options, verifier or self.printer)
+        has_run = compilation.run(self.passes) and compilation.write(self.target, stream)
+        if self.options.fold_stats:
+            self.fold_reports += compilation.context.fold_reports
+        if has_run and self.report_file is not None:
+            compilation.report_folds(self.report_file)
+        return has_run if verifier is None else verifier.finish()
+
+    def _verifier(self, part: SourceText) -> DiagnosticVerifier:
+        from qdialect.tools.expected_diagnostics import DiagnosticVerifier
+
+        return DiagnosticVerifier(part.input, part.first_line, self.printer)
+
+    @property
+    def report_text(self) -> str:
+        """The file of `--fold-report`."""
+        return "" if self.report_file is None else self.report_file.text
+
+    def print_statistics(self) -> None:
+        """Print the table of `--fold-stats`."""
+        from qdialect.tools.fold_reports import statistics
+
+        sys.stderr.write(statistics(self.fold_reports))
