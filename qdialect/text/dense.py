@@ -39,13 +39,11 @@ from qdialect.elements import (
 from qdialect.float_format import FLOAT_FORMATS, FloatFormat, Specials
 from qdialect.lazy_numpy import np
 from qdialect.movement import Elements, Splat
+from qdialect.text.plain_integers import MAX_LISTED_ELEMENTS
 from qdialect.text.source import AbridgedInput
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-MAX_LISTED_ELEMENTS = 100
-"""More elements than this are written in hexadecimal, as MLIR does."""
 
 _HEX_CHUNK = 1 << 18
 """How many elements, or pairs of bytes, are made into text at once: what caches hold."""

@@ -52,6 +52,7 @@ from xdsl.utils.mlir_lexer import MLIRTokenKind
 from qdialect.dialects.builtin import Blob, BlobStorage
 from qdialect.errors import describe
 from qdialect.text.fast_parser import FastParser
+from qdialect.text.plain_integers import bytes_of_plain_list, find_plain_list
 from qdialect.text.source import AbridgedInput, AbridgedSpan, abridge
 
 MAX_DIMENSION = 2**63 - 1
@@ -517,7 +518,15 @@ class LocatingParser(FastParser):
         single element, which prints as the same splat, and `len(attr)` is 1. Raises
         ParseError.
         """
-        # numpy, which most of the time of a small run would go into, may not be needed.
+        start = self.pos
+        if (plain := find_plain_list(self)) is not None:
+            self._resume_from(plain.end())
+            listed_type = type or self._parse_type_of_dense()
+            shape = listed_type.get_shape()
+            data = bytes_of_plain_list(plain[1], listed_type.element_type, shape)
+            if data is not None:
+                return DenseIntOrFPElementsAttr(listed_type, BytesAttr(data))
+            self._resume_from(start)
         from qdialect.elements import element_bytes
         from qdialect.text.dense import DenseLiteral
 

@@ -16,6 +16,7 @@ from xdsl.ir import Attribute, Dialect, Operation, SSAValue, TypeAttribute
 from xdsl.printer import Printer
 
 from qdialect.dialects.builtin import Blob, BlobStorage
+from qdialect.text.plain_integers import text_of_plain_list
 
 LONG_TEXT = 1 << 16
 """What is longer is written at once, and not kept."""
@@ -259,10 +260,13 @@ class MLIRPrinter(Printer):
             self._texts.add(attribute, text)
 
     def _print_dense(self, dense: DenseIntOrFPElementsAttr[Any]) -> None:
-        from qdialect.elements import elements_of
-        from qdialect.text.dense import print_dense
+        if (plain := text_of_plain_list(dense)) is not None:
+            self.print_string(f"dense<{plain}>")
+        else:
+            from qdialect.elements import elements_of
+            from qdialect.text.dense import print_dense
 
-        print_dense(self, elements_of(dense), dense.get_element_type())
+            print_dense(self, elements_of(dense), dense.get_element_type())
         self.print_string(" : ")
         self.print_attribute(dense.get_type())
 

@@ -1,0 +1,48 @@
+"""The quant dialect as a whole."""
+
+from xdsl.ir import Dialect
+
+from qdialect.dialects.quant.casts import (
+    DequantizeCastOp,
+    QuantizeCastOp,
+    StorageCastOp,
+)
+from qdialect.dialects.quant.constants import (
+    ConstantOp,
+)
+from qdialect.dialects.quant.shape_ops import (
+    BroadcastInDimOp,
+    ConcatOp,
+    PadOp,
+    ReshapeOp,
+    ReverseOp,
+    SliceOp,
+    TransposeOp,
+)
+from qdialect.dialects.quant.types import (
+    AnyQuantizedType,
+    CalibratedQuantizedType,
+    UniformQuantizedType,
+)
+
+Quant = Dialect(
+    "quant",
+    [
+        QuantizeCastOp,
+        DequantizeCastOp,
+        StorageCastOp,
+        ConstantOp,
+        TransposeOp,
+        ReshapeOp,
+        SliceOp,
+        ConcatOp,
+        BroadcastInDimOp,
+        ReverseOp,
+        PadOp,
+    ],
+    [
+        AnyQuantizedType,
+        UniformQuantizedType,
+        CalibratedQuantizedType,
+    ],
+)

@@ -1,0 +1,82 @@
+"""
+Short lists of integers in dense constants, read and written without arrays.
+
+Most constants of a small module are such lists, and importing numpy takes as long as all
+else that is done with it. `qdialect.text.dense` is for all others, and for whatever is wrong.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Any, TypeGuard
+
+from xdsl.dialects.builtin import (
+    AnyDenseElement,
+    DenseIntOrFPElementsAttr,
+    IndexType,
+    IntegerType,
+    Signedness,
+)
+from xdsl.parser import Parser
+
+MAX_LISTED_ELEMENTS = 100
+"""More elements than this are written in hexadecimal, as MLIR does."""
+
+_MAX_RANK = 8
+_LIST = r"<([-\[\], \t\r\n0-9]{1,2000})>"
+_NUMBER = "-?[0-9]+"
+
+
+def find_plain_list(parser: Parser) -> re.Match[str] | None:
+    """The text `<...>` that is next, if only integers and brackets are in it."""
+    return re.compile(_LIST).match(parser.lexer.input.content, parser.pos)
+
+
+def bytes_of_plain_list(text: str, type: AnyDenseElement, shape: Sequence[int]) -> bytes | None:
+    """
+    What a dense attribute of `shape` holds the elements in, which `text` lists.
+
+    None if that is for `qdialect.text.dense`: elements that are not integers of whole bytes,
+    or too many, or a text that is not right for them.
+    """
+    if not _is_plain(type, shape):
+        return None
+    count = math.prod(shape)
+    spelled = re.sub(r"\s", "", re.sub(_NUMBER, "0", text))
+    if spelled not in ("0", _nested(["0"] * count, shape, ",")):
+        return None
+    # An index has the range of a signed integer.
+    held = IntegerType(64, Signedness.SIGNED) if isinstance(type, IndexType) else type
+    numbers = [held.normalized_value(int(number)) for number in re.findall(_NUMBER, text)]
+    integers = [number for number in numbers if number is not None]
+    if len(integers) < len(numbers):
+        return None
+    return held.pack(integers if len(integers) == count else integers * count)
+
+
+def text_of_plain_list(dense: DenseIntOrFPElementsAttr[Any]) -> str | None:
+    """What is between `dense<` and `>`, None if that is for `qdialect.text.dense`."""
+    type, shape, data = dense.get_element_type(), dense.get_shape(), dense.data.data
+    count = math.prod(shape)
+    if not _is_plain(type, shape) or len(data) != count * type.compile_time_size:
+        return None
+    texts = [str(integer) for integer in type.unpack(data, count)]
+    return texts[0] if len(set(texts)) == 1 else _nested(texts, shape, ", ")
+
+
+def _is_plain(type: AnyDenseElement, shape: Sequence[int]) -> TypeGuard[IntegerType | IndexType]:
+    if len(shape) > _MAX_RANK or not 0 < math.prod(shape) <= MAX_LISTED_ELEMENTS:
+        return False
+    return isinstance(type, IndexType) or (
+        isinstance(type, IntegerType) and type.bitwidth in (8, 16, 32, 64)
+    )
+
+
+def _nested(texts: list[str], shape: Sequence[int], separator: str) -> str:
+    """The text of `texts`, in row-major order, as nested lists of `shape`."""
+    for length in reversed(shape):
+        starts = range(0, len(texts), length)
+        texts = [f"[{separator.join(texts[start : start + length])}]" for start in starts]
+    return texts[0]
