@@ -28,10 +28,11 @@ from xdsl.ir import Attribute
 
 from qdialect.array_view import ArrayView
 from qdialect.lazy_numpy import np
-from qdialect.movement import Elements, Splat, Values, as_view
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from qdialect.movement import Elements, Values
 
 DenseElementsAttr = DenseIntOrFPElementsAttr[AnyDenseElement]
 
@@ -85,6 +86,8 @@ def elements_of(attribute: DenseElementsAttr) -> Elements:
     A view of its bytes, or a splat where all elements are equal, bit for bit. Raises
     UnsupportedElementTypeError.
     """
+    from qdialect.movement import Splat
+
     type, data = attribute.get_element_type(), attribute.data.data
     shape = attribute.get_shape()
     dtype = element_dtype(type)
@@ -121,6 +124,8 @@ def element_bytes(values: Values, type: AnyDenseElement, *, repeat_splats: bool 
     the attribute is expected to give by the dialects that do not know splats. Raises
     UnsupportedElementTypeError, and TypeError for a wrong dtype.
     """
+    from qdialect.movement import Splat, as_view
+
     dtype = element_dtype(type)
     is_splat = isinstance(values, Splat)
     view = ArrayView.of(np.asarray(values.value)) if is_splat else as_view(values)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from typing_extensions import override
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     I32,
     AnyFloat,
     DenseArrayBase,
@@ -56,9 +57,8 @@ from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.dialects.quant.constants import element_type_of
 from qdialect.dialects.quant.slots import Granularity
-from qdialect.dialects.quant.types import StoredType, UniformQuantizedType
+from qdialect.dialects.quant.types import StoredType, UniformQuantizedType, element_type_of
 from qdialect.dialects.value_types import (
     ValueKind,
     is_static,
@@ -67,13 +67,11 @@ from qdialect.dialects.value_types import (
     verify_value_types,
 )
 from qdialect.lazy_numpy import np
-from qdialect.movement import (
-    DYNAMIC,
-    Shape,
-)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from qdialect.movement import Shape
 
 _STORAGE_WIDTHS = (4, 8, 16, 32)
 _MAX_RANK = 2**31 - 1
@@ -413,7 +411,7 @@ class TransposeOp(MovementOp):
             )
         for axis, (moved, declared) in enumerate(zip(self.perms.get_values(), output, strict=True)):
             length = input[moved]
-            if DYNAMIC not in (length, declared) and length != declared:
+            if DYNAMIC_INDEX not in (length, declared) and length != declared:
                 raise VerifyException(
                     f"expected output tensor dim {axis} to match input dim {moved} with value of "
                     f"{length}"
@@ -460,9 +458,9 @@ class ReshapeOp(MovementOp):
             raise VerifyException("new shape does not match result rank")
         lengths = cast(list[int], values.tolist())
         for new, declared in zip(lengths, output, strict=True):
-            if new not in (-1, DYNAMIC, declared) and declared != DYNAMIC:
+            if new not in (-1, DYNAMIC_INDEX, declared) and declared != DYNAMIC_INDEX:
                 raise VerifyException("new shape is inconsistent with result shape")
-            if new < -1 and new != DYNAMIC:
+            if new < -1 and new != DYNAMIC_INDEX:
                 raise VerifyException(f"new shape has invalid tensor dimension size {new}")
         input = shape_of(self.input1.type)
         if input is not None and is_static(input):
@@ -470,14 +468,16 @@ class ReshapeOp(MovementOp):
 
     def _inferred_shape(self, values: NDArray[np.int64] | None) -> list[int]:
         if values is None:
-            return [DYNAMIC] * _rank_of(self.shape)
-        lengths = [DYNAMIC if value == -1 else value for value in cast(list[int], values.tolist())]
-        known = math.prod(length for length in lengths if length != DYNAMIC)
+            return [DYNAMIC_INDEX] * _rank_of(self.shape)
+        lengths = [
+            DYNAMIC_INDEX if value == -1 else value for value in cast(list[int], values.tolist())
+        ]
+        known = math.prod(length for length in lengths if length != DYNAMIC_INDEX)
         input = shape_of(self.input1.type)
         if input is None or not is_static(input) or not known:
             return lengths
         left = math.prod(input) // known
-        return [left if length == DYNAMIC else length for length in lengths]
+        return [left if length == DYNAMIC_INDEX else length for length in lengths]
 
 
 def _verify_element_count(count: int, lengths: Sequence[int], output: Shape) -> None:
@@ -572,7 +572,7 @@ def _verify_padding(axis: int, low: int, high: int, length: int, declared: int) 
             f"invalid padding values at dimension {axis}: values must be non-negative or "
             f"-1 for dynamic padding, got [{low}, {high}]"
         )
-    if DYNAMIC not in (length, declared) and declared != length + low + high:
+    if DYNAMIC_INDEX not in (length, declared) and declared != length + low + high:
         raise VerifyException(
             f"mismatch in output shape at dimension {axis}: expected {length} + {low} + "
             f"{high} = {length + low + high}, but got {declared}"
@@ -667,17 +667,17 @@ class GatherOp(TosaOp):
     @override
     def _verify_meaning(self) -> None:
         _verify_same_element_type(self.values, self.output)
-        batches, _, channels = shape_of(self.values.type) or (DYNAMIC,) * 3
-        index_batches, positions = shape_of(self.indices.type) or (DYNAMIC,) * 2
+        batches, _, channels = shape_of(self.values.type) or (DYNAMIC_INDEX,) * 3
+        index_batches, positions = shape_of(self.indices.type) or (DYNAMIC_INDEX,) * 2
         _verify_length("indices", 0, batches, index_batches)
-        batches = index_batches if batches == DYNAMIC else batches
-        output = shape_of(self.output.type) or (DYNAMIC,) * 3
+        batches = index_batches if batches == DYNAMIC_INDEX else batches
+        output = shape_of(self.output.type) or (DYNAMIC_INDEX,) * 3
         for axis, length in enumerate((batches, positions, channels)):
             _verify_length("output", axis, length, output[axis])
 
 
 def _verify_length(end: str, axis: int, length: int, declared: int) -> None:
-    if DYNAMIC not in (length, declared) and length != declared:
+    if DYNAMIC_INDEX not in (length, declared) and length != declared:
         raise VerifyException(
             f"requires {end} dimension {axis} to have size {length}, got {declared}"
         )
@@ -709,7 +709,7 @@ class CastOp(TosaOp, HasFolderInterface):
         if input is None or output is None:
             return
         if len(input) != len(output) or any(
-            length != declared and DYNAMIC not in (length, declared)
+            length != declared and DYNAMIC_INDEX not in (length, declared)
             for length, declared in zip(input, output, strict=True)
         ):
             raise VerifyException("requires the same shape for all operands and results")

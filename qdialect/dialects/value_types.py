@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from xdsl.dialects.builtin import TensorType, UnrankedTensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, UnrankedTensorType
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.movement import DYNAMIC, Shape
+if TYPE_CHECKING:
+    from qdialect.movement import Shape
 
 
 @dataclass(frozen=True)
@@ -52,4 +53,4 @@ def element_type_or_self(type: Attribute) -> Attribute:
 
 def is_static(shape: Shape | None) -> bool:
     """Whether all lengths are known."""
-    return shape is not None and DYNAMIC not in shape
+    return shape is not None and DYNAMIC_INDEX not in shape

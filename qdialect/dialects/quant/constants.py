@@ -11,8 +11,6 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
-    IntegerType,
-    Signedness,
     TensorType,
 )
 from xdsl.interfaces import HasFolderInterface
@@ -32,6 +30,7 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.dialects.quant.types import (
     QuantizedTensor,
     StoredType,
+    element_type_of,
     uniform_tensor,
 )
 from qdialect.elements import (
@@ -44,13 +43,6 @@ from qdialect.lazy_numpy import np
 from qdialect.memo import Memo
 from qdialect.movement import Elements, Splat, Values
 from qdialect.text.dense import DenseLiteral, print_dense
-
-
-def element_type_of(type: StoredType) -> IntegerType:
-    """The type of the integers that a constant of `type` holds: `iN`, or `uiN`."""
-    signedness = Signedness.SIGNLESS if type.is_signed else Signedness.UNSIGNED
-    return IntegerType(type.storage_type.bitwidth, signedness)
-
 
 _KNOWN_HELD_TYPES = Memo[QuantizedTensor, TensorType[IntegerType]]()
 

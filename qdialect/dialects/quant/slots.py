@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -227,6 +226,8 @@ def read_slot_list(text: str) -> tuple[FloatArray, IntArray] | None:
     """
     if _SLOT_LIST.fullmatch(text.translate(_NO_NESTING)) is None:
         return None
+    import json
+
     zero_text, has_zero_points = "0", ":" in text
     scale_text = re.sub(r"\s*:\s*-?[0-9]+", "", text) if has_zero_points else text
     try:

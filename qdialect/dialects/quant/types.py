@@ -144,6 +144,12 @@ class StoredType(QuantizedType, ABC):
             raise VerifyException(f"illegal storage min and storage max: ({low}:{high})")
 
 
+def element_type_of(type: StoredType) -> IntegerType:
+    """The type of the integers that a constant of `type` holds: `iN`, or `uiN`."""
+    signedness = Signedness.SIGNLESS if type.is_signed else Signedness.UNSIGNED
+    return IntegerType(type.storage_type.bitwidth, signedness)
+
+
 @irdl_attr_definition
 class AnyQuantizedType(StoredType):
     """
