@@ -7,6 +7,7 @@ Importing this module imports neither the dialect nor the passes, and little of 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def get_all_targets() -> dict[str, Callable[[], type[Target]]]:
     return {"qdialect-mlir": get_mlir_text}
 
 
+@cache
 def _make_universe() -> Universe:
     from xdsl import dialects, transforms
     from xdsl.universe import Universe
@@ -102,6 +104,5 @@ def _make_universe() -> Universe:
 def __getattr__(name: str) -> object:
     # Most runs of qdialect-opt have no use for it, nor for what it takes of xDSL.
     if name == "QDIALECT_UNIVERSE":
-        universe = globals()[name] = _make_universe()
-        return universe
+        return _make_universe()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
