@@ -16,10 +16,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import product
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from qdialect.lazy_numpy import np
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
 
 SMALL_SIZE: Final = 1 << 16
 """Up to so many elements, numpy's own copy finds all that it reads in the cache."""
@@ -49,13 +51,13 @@ _COSTLY_BYTES = 4
 _RUN_BYTES = 64
 """Shorter runs of neighbours are moved as one item."""
 
-_WORDS: dict[int, DTypeLike] = {
+_WORDS: dict[int, str] = {
     **{size: f"u{size}" for size in (1, 2, 4, 8)},
     # Copied and not computed with, so that all bits stay.
-    16: np.complex128,
+    16: "c16",
 }
 
-_Pair = tuple[NDArray[Any], NDArray[Any]]
+_Pair: TypeAlias = "tuple[NDArray[Any], NDArray[Any]]"
 
 
 def contiguous(array: NDArray[Any]) -> NDArray[Any]:
@@ -244,7 +246,7 @@ def _box_shape(shape: Sequence[int], axis: int, itemsize: int) -> list[int]:
     return blocks
 
 
-_BoxWriter = Callable[[NDArray[Any], NDArray[Any]], None]
+_BoxWriter: TypeAlias = "Callable[[NDArray[Any], NDArray[Any]], None]"
 
 
 def _box_writer(

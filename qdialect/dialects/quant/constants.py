@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
+    IntegerType,
     TensorType,
 )
 from xdsl.interfaces import HasFolderInterface
