@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from qdialect.array_view import ArrayView
+from qdialect.lazy_numpy import np
 
 
 class Joined:

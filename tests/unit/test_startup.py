@@ -1,12 +1,14 @@
 """What a small run does not import, and how the process of the tool ends."""
 
 import gc
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import qdialect
 from qdialect.tools.opt import main
 
 NEVER_NEEDED = {
@@ -98,6 +100,16 @@ def test_a_small_module_needs_little(text: str, needs_numpy: bool, tmp_path: Pat
     assert not {name for name in imported if name.startswith(("qdialect.", "xdsl."))} & (
         NEVER_NEEDED.keys()
     )
+
+
+def test_no_module_imports_numpy_before_it_is_used():
+    names = [module.name for module in pkgutil.walk_packages(qdialect.__path__, "qdialect.")]
+    assert {"qdialect.movement", "qdialect.passes.fold_quant_shapes"} <= {*names}
+    imports = "".join(
+        f"import {name}\nassert 'numpy' not in sys.modules, '{name}'\n" for name in names
+    )
+    tool = run_python(f"import sys\n{imports}")
+    assert tool.returncode == 0, tool.stderr
 
 
 def test_folding_needs_numpy_only_for_constants(tmp_path: Path):
