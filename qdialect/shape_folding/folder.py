@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
@@ -204,6 +205,8 @@ class ShapeFolder:
         """Values that others take the place of."""
         self._written: dict[Operation, list[Operation]] = {}
         """The constant, and the casts behind it, that take the place of an op."""
+        self._readers = Counter[Operation]()
+        """How often what is gone uses the results of each op."""
         self._unused: dict[Operation, None] = {}
         """What made operands of ops that are gone: perhaps for nothing else."""
 
@@ -454,6 +457,8 @@ class ShapeFolder:
         written = list(plan.written)
         moved = [self._moved[op] for op in written]
         self._moved.clear()
+        gone = (op for op in self._order if not plan.is_left(op))
+        self._readers.update(maker for op in gone for maker in _makers_of_operands(op))
         while moved:
             op = written.pop()
             ops = self._constants.write(moved.pop(), plan.types[op])
@@ -466,26 +471,31 @@ class ShapeFolder:
             self._let_go(op, plan)
 
     def _let_go(self, op: Operation, plan: _Plan) -> None:
-        """Have an op that is gone use nothing, nor what is gone and only made its operands."""
+        """Have an op that is written use nothing, once all that is made of it is written too."""
         pending = [op]
         while pending:
-            for owner in self._take_operands(pending.pop()):
-                if any(result.first_use is not None for result in owner.results):
+            op = pending.pop()
+            if self._readers[op]:
+                continue
+            for maker in self._take_operands(op):
+                if maker in self._written:
+                    pending.append(maker)
+                elif any(result.first_use is not None for result in maker.results):
                     continue
-                if plan.states.get(owner) is _State.GONE:
-                    pending.append(owner)
-                elif elements_attribute_of(owner) and owner.results[0] not in plan.needed:
-                    self._constants.forget(owner)
-                    self._erase_op(owner)
+                elif plan.states.get(maker) is _State.GONE:
+                    pending.append(maker)
+                elif elements_attribute_of(maker) and maker.results[0] not in plan.needed:
+                    self._constants.forget(maker)
+                    self._erase_op(maker)
 
     def _take_operands(self, op: Operation) -> Collection[Operation]:
         """Have an op, and all in it, use nothing. Returns what made its operands."""
-        made: dict[Operation, None] = {}
-        for inner in op.walk() if op.regions else (op,):
-            if inner.operands:
-                owners = (operand.owner for operand in inner.operands)
-                made |= {owner: None for owner in owners if isinstance(owner, Operation)}
+        makers = list(_makers_of_operands(op))
+        if makers:
+            for inner in op.walk():
                 inner.operands = ()
+            self._readers.subtract(makers)
+        made = dict.fromkeys(makers)
         self._unused |= made
         return made
 
@@ -627,6 +637,14 @@ class ShapeFolder:
             {op: len(constant.casts) for op, constant in moved.items()},
             gone,
         )
+
+
+def _makers_of_operands(op: Operation) -> Iterator[Operation]:
+    """What made the operands of an op and of all in it, as often as it made one."""
+    for inner in op.walk() if op.regions else (op,):
+        for operand in inner.operands:
+            if isinstance(operand.owner, Operation):
+                yield operand.owner
 
 
 def _verified_type(op: Operation) -> Layer | None:

@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, ModuleOp
 from xdsl.ir import Attribute, Operation
 
 from qdialect import joined
+from qdialect.dialects.quant.constants import ConstantOp
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
 from qdialect.shape_folding.constants import Constants
 from qdialect.shape_folding.moved import MovedConstant
@@ -133,20 +134,41 @@ def test_constants_are_let_go_of_one_after_another(monkeypatch: pytest.MonkeyPat
     assert hints == [["a"], ["b"], ["b"], ["c"]]
 
 
-def test_constant_is_held_as_long_as_something_reads_it(monkeypatch: pytest.MonkeyPatch):
-    text = MANY_CONSTANTS.replace("%1 = quant.reverse %b", "%1 = quant.reverse %a")
-    module, context = parse(text)
-    (a, _, _) = elements_held(module)
+CHAINS = f"""
+func.func @f() -> (tensor<4x2x{TYPE}>, tensor<4x2x{TYPE}>, tensor<4x2x{TYPE}>) {{
+  %a = quant.constant dense<[[1, 2, 3, 4], [5, 6, 7, 8]]> : tensor<2x4x{TYPE}>
+  %0 = quant.transpose %a permutation = [1, 0] : tensor<2x4x{TYPE}> to tensor<4x2x{TYPE}>
+  %1 = quant.reverse %0 dims = [0] : tensor<4x2x{TYPE}> to tensor<4x2x{TYPE}>
+  %2 = quant.transpose %a permutation = [1, 0] : tensor<2x4x{TYPE}> to tensor<4x2x{TYPE}>
+  %3 = quant.slice %2 [0, 0] [4, 2] [1, 1] : tensor<4x2x{TYPE}> to tensor<4x2x{TYPE}>
+  %4 = quant.reverse %1 dims = [1] : tensor<4x2x{TYPE}> to tensor<4x2x{TYPE}>
+  return RESULTS : tensor<4x2x{TYPE}>, tensor<4x2x{TYPE}>, tensor<4x2x{TYPE}>
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("results", "writes"),
+    [("%0, %1, %4", 3), ("%1, %3, %3", 2), ("%4, %4, %2", 2), ("%4, %4, %4", 1)],
+)
+def test_constant_is_held_as_long_as_something_reads_it(
+    results: str, writes: int, monkeypatch: pytest.MonkeyPatch
+):
+    module, context = parse(CHAINS.replace("RESULTS", results))
+    (elements,) = elements_held(module)
     alive: list[bool] = []
     write = Constants.write
 
     def watch(self: Constants, like: MovedConstant, types: Sequence[Attribute]) -> list[Operation]:
-        alive.append(a() is not None)
+        alive.append(elements() is not None)
         return write(self, like, types)
 
     monkeypatch.setattr(Constants, "write", watch)
     FoldQuantShapesPass().apply(context, module)
-    assert alive == [True, True, False]
+    module.verify()
+    assert alive == [True] * writes
+    assert elements() is None
+    assert all(isinstance(value.owner, ConstantOp) for value in returned(module))
 
 
 @pytest.mark.parametrize("axis", [0, 1])
@@ -173,8 +195,7 @@ def test_what_is_joined_step_by_step_is_copied_once(axis: int, monkeypatch: pyte
     FoldQuantShapesPass().apply(context, module)
     assert copied == [3 * count]
     (value,) = returned(module)
-    assert isinstance(value.owner, Operation)
-    assert value.owner.name == "quant.constant"
+    assert isinstance(value.owner, ConstantOp)
     (report,) = context.fold_reports
     assert [len(record.sources) for record in report.records] == list(range(2, count + 1))
 
@@ -192,8 +213,7 @@ def test_what_is_joined_to_itself_again_and_again():
     module, context = parse(f"func.func @f() -> {result} {{\n{body}\n}}")
     assert calls(lambda: FoldQuantShapesPass().apply(context, module)) < 20_000
     (value,) = returned(module)
-    assert isinstance(value.owner, Operation)
-    assert value.owner.name == "quant.constant"
+    assert isinstance(value.owner, ConstantOp)
 
 
 def test_context_without_the_tool_costs_the_same():
