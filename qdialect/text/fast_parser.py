@@ -186,11 +186,11 @@ class FastParser(Parser):
         self._enter_operation(Span(name, name + form.name_length, input))
         return op
 
-    def _operand_of_line(self, line: OpLine, name: int, type: Attribute) -> SSAValue:
-        values = self.ssa_values.get(line.names[name])
-        if values and values[0].type == type:
-            return values[0]
-        operand = UnresolvedOperand(line.span(name, self.lexer.input), _index_of(line.names[name]))
+    def _operand_of_line(self, line: OpLine, name: int, index: int, type: Attribute) -> SSAValue:
+        values = self.ssa_values.get(line.names[name], ())
+        if index < len(values) and values[index].type == type:
+            return values[index]
+        operand = UnresolvedOperand(line.span(name, self.lexer.input), index)
         return self.resolve_operand(operand, type)
 
     def _remember_operation(self, line: OpLine, key: str, op: Operation) -> None:
@@ -212,12 +212,6 @@ class FastParser(Parser):
             != [*names[len(results) :]]
         ):
             return
-        order = [indices[operand.span] for operand in operands]
-        if any(
-            _index_of(line.names[at]) != operand.index
-            for at, operand in zip(order, operands, strict=True)
-        ):
-            return
         form = self._forms.get(key)
         if form is None or form.dialect_stack != self._parser_state.dialect_stack:
             form = self._forms[key] = OpForm(
@@ -226,7 +220,10 @@ class FastParser(Parser):
                 name_offset=name.start - line.position_after(len(results)),
                 name_length=name.end - name.start,
                 result_sizes=[size for _, size in self._bound_results],
-                operands=[(at, value.type) for at, value in zip(order, op.operands, strict=True)],
+                operands=[
+                    (indices[operand.span], operand.index, value.type)
+                    for operand, value in self._resolved
+                ],
                 result_types=op.result_types,
                 properties=dict(op.properties),
                 attributes=dict(op.attributes),
@@ -371,11 +368,6 @@ class FastParser(Parser):
         if token.text in _NAMES_OF_VALUES:
             return super()._parse_optional_builtin_attr()
         return self.parse_optional_type() or super()._parse_optional_builtin_attr()
-
-
-def _index_of(name: str) -> int:
-    """The number of a result among those of its name: 1 of `a#1`."""
-    return int(name.partition("#")[2] or 0)
 
 
 def _bracketed(content: str, start: Position) -> str:

@@ -19,7 +19,7 @@ from qdialect.text.lexer import TextToken
 MAX_LINE_LENGTH = 2000
 """Longer lines are mostly numbers, and finding the names in them takes long."""
 
-_VALUE: Final = re.compile(r"%((?:[0-9]+|[A-Za-z$._-][A-Za-z0-9$._-]*)(?:#[0-9]+)?)")
+_VALUE: Final = re.compile(r"%([0-9]+|[A-Za-z$._-][A-Za-z0-9$._-]*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,9 @@ class OpLine:
         return self.start + sum(map(len, self.pieces[: 2 * names])) + names
 
     def span(self, name: int, input: Input[str]) -> Span[str]:
-        """A name with its percent sign, and without the number of a result."""
-        text = self.names[name].partition("#")[0]
+        """Where a name is, with its percent sign."""
         start = self.position_after(name) + len(self.pieces[2 * name])
-        return Span(start, start + 1 + len(text), input)
+        return Span(start, self.position_after(name + 1), input)
 
     @classmethod
     def at(cls, token: TextToken) -> OpLine | None:
@@ -70,8 +69,8 @@ class OpForm:
 
     name_length: int
     result_sizes: Sequence[int]
-    operands: Sequence[tuple[int, Attribute]]
-    """Which name of the line each operand has, and its type."""
+    operands: Sequence[tuple[int, int, Attribute]]
+    """Which name of the line each operand has, which of its values it is, and its type."""
 
     result_types: Sequence[Attribute]
     properties: Mapping[str, Attribute]

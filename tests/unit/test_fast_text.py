@@ -137,6 +137,11 @@ TRAPS = {
         "test.op"(%0) : (i8) -> ()
         "test.op"(%0#2) : (i8) -> ()
     """,
+    "number of a result": """
+        %0 = "test.op"() : () -> i8
+        %1 = "test.op"() : () -> i8
+        %2#0 = "test.op"() : () -> i8
+    """,
     "several results": """
         %0:2 = "test.op"() : () -> (i8, i8)
         %1:2 = "test.op"() : () -> (i8, i8)
