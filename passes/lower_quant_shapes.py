@@ -14,7 +14,6 @@ from xdsl.dialects.builtin import (
     DenseResourceAttr,
     IntegerType,
     ModuleOp,
-    Signedness,
 )
 from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
@@ -28,12 +27,14 @@ from qdialect.dialects.quant.storage_ops import (
     StorageBuilder,
     storage_tensor,
     unknown_length,
+    unreadable_storage,
 )
 from qdialect.dialects.quant.types import uniform_tensor
 from qdialect.elements import signless_elements
 from qdialect.errors import OpErrors
 from qdialect.movement import DYNAMIC
 from qdialect.ordering import dependencies_first
+from qdialect.replacements import Replacements
 
 ExtensionOp: TypeAlias = ConstantOp | ShapeOp
 
@@ -52,7 +53,7 @@ class QuantShapesLowering:
         """The storage integers of quantized values."""
         self.casts: dict[StorageCastOp, None] = {}
         """Casts that a chain begins with, or that used what it ends with."""
-        self.replaced: dict[SSAValue, SSAValue] = {}
+        self.replacements = Replacements()
 
     def lower(self, module: ModuleOp) -> None:
         """Lower what is not upstream's. Raises OpErrors, and then changes nothing."""
@@ -64,7 +65,7 @@ class QuantShapesLowering:
             self._lower(op)
         for op in self.lowered:
             self._cast_back(op)
-        self._replace_uses()
+        self.replacements.apply()
         self._erase()
 
     def _lower(self, op: ExtensionOp) -> None:
@@ -116,7 +117,7 @@ class QuantShapesLowering:
 
     def _cast_back(self, op: ExtensionOp) -> None:
         """Replace the result of `op` where ops that are left use it."""
-        result, storage = op.result, self._final(self.storage[op.result])
+        result, storage = op.result, self.replacements.final(self.storage[op.result])
         is_used = False
         for use in result.uses:
             user = use.operation
@@ -127,32 +128,21 @@ class QuantShapesLowering:
                 and user.result is not storage
             ):
                 self.casts[user] = None
-                self.replaced[user.result] = storage
+                self.replacements.add(user.result, storage)
             else:
                 is_used |= user not in self.lowered
         if is_used:
-            self.replaced[result] = self._quantized(op, storage)
+            self.replacements.add(result, self._quantized(op, storage))
 
     def _quantized(self, op: ExtensionOp, storage: SSAValue) -> SSAValue:
         """The result of `op`, which `storage` holds."""
         type, first = op.result.type, storage.owner
         if isinstance(first, StorageCastOp) and first.input.type == type:
-            value = self._final(first.input)
+            value = self.replacements.final(first.input)
             if value is not op.result:
                 return value
         builder = StorageBuilder(InsertPoint.before(op), op.location)
         return builder.insert(StorageCastOp(storage, type)).result
-
-    def _replace_uses(self) -> None:
-        # All operands of an op at once: one by one, each would copy the others.
-        users = dict.fromkeys(use.operation for value in self.replaced for use in value.uses)
-        for user in users:
-            user.operands = [self._final(operand) for operand in user.operands]
-
-    def _final(self, value: SSAValue) -> SSAValue:
-        while value in self.replaced:
-            value = self.replaced[value]
-        return value
 
     def _erase(self) -> None:
         for op in self.lowered:
@@ -178,11 +168,8 @@ def _signless(op: ConstantOp) -> DenseIntOrFPElementsAttr[IntegerType] | DenseRe
 
 def _check(op: ExtensionOp) -> None:
     """Raise OpErrors if `op` cannot be lowered."""
-    stored = uniform_tensor(op.result.type).element_type.storage_type
-    if stored.signedness.data is not Signedness.SIGNLESS:
-        raise OpErrors.of(
-            op, f"cannot be lowered: it stores '{stored}', but quant.scast reads signless integers"
-        )
+    if reason := unreadable_storage(uniform_tensor(op.result.type).element_type):
+        raise OpErrors.of(op, f"cannot be lowered: {reason}")
     if isinstance(op, ConstantOp):
         return
     movement = op.movement

@@ -184,6 +184,23 @@ class FloatFormat:
             bits = (((upper << 1) | leading) << fraction_bits) | fraction
         return bits
 
+    def round_to_bits(self, values: NDArray[np.float64]) -> NDArray[np.uint64]:
+        """
+        The bits of the number of the format that is nearest to each of `values`.
+
+        `values` is float64 of any shape, and the result uint64 of that shape; for formats
+        of up to 64 bits. See `round`.
+        """
+        rounded = np.require(self.round(values), requirements="C").reshape(-1)
+        if self.dtype is not None:
+            narrow = rounded.astype(self.dtype)
+            return narrow.view(f"u{narrow.itemsize}").astype(np.uint64).reshape(values.shape)
+        # As integers, 0.0 and -0.0 are two.
+        distinct, places = np.unique(rounded.view(np.int64), return_inverse=True)
+        numbers = distinct.view(np.float64).tolist()
+        bits = np.array([self.to_bits(number) for number in numbers], dtype=np.uint64)
+        return bits[places].reshape(values.shape)
+
     def from_bits(self, bits: int) -> float:
         """
         The number whose bit pattern is `bits`; NaN loses its sign and payload.

@@ -49,10 +49,25 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
         return InlinePass
 
+    def get_lower_quant_ops() -> type[ModulePass]:
+        from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
+
+        return LowerQuantOpsPass
+
     def get_lower_quant_shapes() -> type[ModulePass]:
         from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
 
         return LowerQuantShapesPass
+
+    def get_normalize_quant_types() -> type[ModulePass]:
+        from qdialect.passes.normalize_quant_types import NormalizeQuantTypesPass
+
+        return NormalizeQuantTypesPass
+
+    def get_strip_func_quant_types() -> type[ModulePass]:
+        from qdialect.passes.strip_func_quant_types import StripFuncQuantTypesPass
+
+        return StripFuncQuantTypesPass
 
     def get_verify_quant_shapes() -> type[ModulePass]:
         from qdialect.passes.verify_quant_shapes import VerifyQuantShapesPass
@@ -63,7 +78,10 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         "fold-constant-shapes": get_fold_constant_shapes,
         "fold-quant-shapes": get_fold_quant_shapes,
         "inline": get_inline,
+        "lower-quant-ops": get_lower_quant_ops,
         "lower-quant-shapes": get_lower_quant_shapes,
+        "normalize-quant-types": get_normalize_quant_types,
+        "strip-func-quant-types": get_strip_func_quant_types,
         "verify-quant-shapes": get_verify_quant_shapes,
     }
 

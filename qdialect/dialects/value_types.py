@@ -24,13 +24,14 @@ class ValueKind:
 
 def verify_value_types(op: Operation, kinds: Sequence[ValueKind]) -> None:
     """
-    Verify the types of the operands and of the one result, in this order.
+    Verify the types of the operands and of the results, in this order.
 
     Raises VerifyException, without the name of the op.
     """
     ends = [f"operand #{number}" for number in range(len(op.operands))]
+    ends += [f"result #{number}" for number in range(len(op.results))]
     values = (*op.operands, *op.results)
-    for end, value, kind in zip((*ends, "result #0"), values, kinds, strict=True):
+    for end, value, kind in zip(ends, values, kinds, strict=True):
         if not kind.accepts(value.type):
             raise VerifyException(f"{end} must be {kind.description}, but got '{value.type}'")
 
@@ -45,10 +46,22 @@ def tensor_element_type(type: Attribute) -> Attribute:
     return cast("TensorType[Attribute] | UnrankedTensorType[Attribute]", type).element_type
 
 
+def is_tensor(type: Attribute) -> bool:
+    """Whether this is a tensor, with or without a rank."""
+    return isinstance(type, TensorType | UnrankedTensorType)
+
+
 def element_type_or_self(type: Attribute) -> Attribute:
     """What a tensor is made of; a scalar is made of itself."""
-    is_tensor = isinstance(type, TensorType | UnrankedTensorType)
-    return tensor_element_type(cast(Attribute, type)) if is_tensor else type
+    return tensor_element_type(type) if is_tensor(type) else type
+
+
+def with_element_type(type: Attribute, element: Attribute) -> Attribute:
+    """A tensor as `type`, with its encoding, but of `element`; of a scalar, that is all."""
+    if isinstance(type, TensorType):
+        tensor = cast(TensorType[Attribute], type)
+        return TensorType(element, tensor.shape, tensor.encoding)
+    return UnrankedTensorType(element) if isinstance(type, UnrankedTensorType) else element
 
 
 def is_static(shape: Shape | None) -> bool:

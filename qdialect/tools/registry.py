@@ -55,8 +55,11 @@ def _dialects() -> dict[str, Callable[[], Dialect]]:
     from qdialect import universe
 
     return {
+        "shape": _shape,
         **dialects.get_all_dialects(),
         **universe.get_all_dialects(),
+        "arith": _arith_on_tensors,
+        "tensor": _tensor_without_rank,
         "tosa": _tosa_with_additions,
     }
 
@@ -140,6 +143,39 @@ class ToolContext(Context, FoldReportListener):
                     factory = partial(_stablehlo_with_additions, factory)
                 self.register_dialect(dialect, factory)
                 return
+
+
+def _shape() -> Dialect:
+    from qdialect.dialects.shape import Shape
+
+    return Shape
+
+
+def _arith_on_tensors() -> Dialect:
+    from xdsl.dialects.arith import Arith
+
+    from qdialect.dialects import arith
+
+    return _with_ops(Arith, arith.OPS)
+
+
+def _tensor_without_rank() -> Dialect:
+    from xdsl.dialects.tensor import Tensor
+
+    from qdialect.dialects.tensor import ReshapeOp
+
+    return _with_ops(Tensor, [ReshapeOp])
+
+
+def _with_ops(dialect: Dialect, ops: Sequence[type[Operation]]) -> Dialect:
+    """`dialect`, with `ops` in the place of those that have the same names."""
+    operations = {op.name: op for op in (*dialect.operations, *ops)}
+    return Dialect(
+        dialect.name,
+        list(operations.values()),
+        list(dialect.attributes),
+        list(dialect._interfaces),  # pyright: ignore[reportPrivateUsage]
+    )
 
 
 def _tosa_with_additions() -> Dialect:

@@ -20,16 +20,17 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     LocationAttr,
+    Signedness,
     TensorType,
     i64,
 )
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp, TransposeOp, YieldOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from qdialect.dialects.quant.types import QuantizedTensor
+from qdialect.dialects.quant.types import QuantizedTensor, StoredType
 from qdialect.dialects.quant.verification import with_lengths_of_slots
 from qdialect.elements import dense_elements
 from qdialect.movement import (
@@ -58,6 +59,14 @@ def storage_tensor(type: QuantizedTensor) -> StorageTensor:
     """The type of the storage integers of a tensor, which are signless."""
     width = type.element_type.storage_type.bitwidth
     return TensorType(IntegerType(width), type.get_shape())
+
+
+def unreadable_storage(type: StoredType) -> str | None:
+    """Why `quant.scast` cannot read storage integers of `type`, if that is so."""
+    stored = type.storage_type
+    if stored.signedness.data is Signedness.SIGNLESS:
+        return None
+    return f"it stores '{stored}', but quant.scast reads signless integers"
 
 
 def _type_of(value: SSAValue) -> StorageTensor:
@@ -126,7 +135,7 @@ class StorageBuilder:
 
     # Tensors
 
-    def empty(self, lengths: Sequence[Length], element: IntegerType) -> SSAValue:
+    def empty(self, lengths: Sequence[Length], element: Attribute) -> SSAValue:
         """A tensor of `lengths` that is written later."""
         dynamic = [length for length in lengths if isinstance(length, SSAValue)]
         type = TensorType(element, _shape_of(lengths))
@@ -179,10 +188,10 @@ class StorageBuilder:
         A tensor of the type of `init`, made by `linalg.generic`.
 
         `maps` say which element of each input is read at each position, and `element`
-        makes one of them.
+        makes one of them, in a builder of its own.
         """
         type = _type_of(init)
-        block = Block(arg_types=[type.element_type] * (len(inputs) + 1))
+        block = Block(arg_types=[_type_of(value).element_type for value in (*inputs, init)])
         inner = StorageBuilder(InsertPoint.at_end(block), self._location)
         inner.insert(YieldOp(element(inner, block.args)))
         rank = type.get_num_dims()
@@ -468,7 +477,7 @@ def _pad_with_slots(
         builder.empty(padded, element),
         slots,
         [
-            AffineExpr.constant(0) if count == 1 else _block_at(axis, block)
+            AffineExpr.constant(0) if count == 1 else block_at(axis, block)
             for axis, (block, count) in enumerate(blocks)
         ],
     )
@@ -483,7 +492,8 @@ def _pad_with_slots(
     return builder.insert(op).result
 
 
-def _block_at(axis: int, block: int) -> AffineExpr:
+def block_at(axis: int, block: int) -> AffineExpr:
+    """The block of `axis` that a position is in."""
     position = AffineExpr.dimension(axis)
     return position if block == 1 else position // block
 
