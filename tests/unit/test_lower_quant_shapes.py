@@ -7,9 +7,6 @@ What is right is computed here by numpy; what the lowered module holds, by `mlir
 from __future__ import annotations
 
 import math
-import re
-import shutil
-import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
@@ -20,6 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from mlir_tools import needs_mlir_opt, needs_mlir_runner, run, run_main
 from numpy.typing import NDArray
 from random_tensors import F32, cut, expanded, numpy_moves, parameters, shapes, unary_movements
 from xdsl.context import Context
@@ -89,36 +87,8 @@ STORAGES = [
     StorageFormat(width, signed) for width in (1, 3, 4, 8, 16, 24, 32) for signed in (True, False)
 ]
 
-RUNNER = shutil.which("mlir-runner-22")
-RUNNER_LIBRARIES = [
-    library
-    for name in ("mlir_runner_utils", "mlir_c_runner_utils")
-    for library in sorted(
-        (Path(RUNNER).resolve().parents[1] / "lib").glob(f"lib{name}.so*") if RUNNER else []
-    )[:1]
-]
-
 # An example is a module of several functions, which a tool reads at once.
 LARGE_EXAMPLES = [HealthCheck.too_slow, HealthCheck.data_too_large]
-
-needs_mlir_opt = pytest.mark.skipif(
-    shutil.which("mlir-opt-22") is None, reason="mlir-opt-22 is not on PATH"
-)
-needs_mlir_runner = pytest.mark.skipif(
-    shutil.which("mlir-opt-22") is None or len(RUNNER_LIBRARIES) != 2,
-    reason="mlir-opt-22, or mlir-runner-22 and its libraries, are not installed",
-)
-
-TO_LLVM = [
-    "--convert-elementwise-to-linalg",
-    "--one-shot-bufferize=bufferize-function-boundaries",
-    "--convert-linalg-to-loops",
-    "--expand-strided-metadata",
-    "--lower-affine",
-    "--convert-scf-to-cf",
-    "--convert-to-llvm",
-    "--reconcile-unrealized-casts",
-]
 
 
 def context() -> Context:
@@ -145,12 +115,6 @@ def lower(module: ModuleOp) -> ModuleOp:
 
 def parse(text: str) -> ModuleOp:
     return Parser(context(), text).parse_module()
-
-
-def run(command: Sequence[str], text: str) -> str:
-    done = subprocess.run(command, input=text, capture_output=True, text=True)
-    assert done.returncode == 0, f"{done.stderr}\n{text}"
-    return done.stdout
 
 
 @dataclass
@@ -233,28 +197,6 @@ def quantized_tensor(moved: QuantizationParameters) -> QuantizedTensor:
 def random_integers(shape: Shape, storage: StorageFormat, seed: int) -> NDArray[np.int64]:
     values = np.random.default_rng(seed).integers(0, 1 << 32, shape, dtype=np.int64)
     return cut(values, storage)
-
-
-def run_main(text: str, calls: Sequence[str]) -> list[tuple[Shape, list[str]]]:
-    """Shape and numbers of what `calls`, the body of a main function, print."""
-    declarations = [
-        f"func.func private @printMemref{name}(tensor<*x{type}>)"
-        for name, type in (("I64", "i64"), ("F32", "f32"))
-    ]
-    main = ["func.func @main() {", *calls, "return", "}"]
-    lines = [text.rstrip().removesuffix("}"), *declarations, *main, "}"]
-    llvm = run(["mlir-opt-22", *TO_LLVM], "\n".join(lines))
-    libraries = [f"--shared-libs={library}" for library in RUNNER_LIBRARIES]
-    printed = run(["mlir-runner-22", "--entry-point-result=void", *libraries], llvm)
-    results: list[tuple[Shape, list[str]]] = []
-    for part in printed.split("Unranked Memref")[1:]:
-        header, _, data = part.partition("data =")
-        sizes = re.search(r"sizes = \[(.*?)\]", header)
-        assert sizes is not None, part
-        shape = tuple(map(int, re.findall(r"\d+", sizes[1])))
-        # Of an axis without positions, one is printed all the same.
-        results.append((shape, [] if 0 in shape else re.findall(r"[-+.\de]+", data)))
-    return results
 
 
 def evaluate(functions: Sequence[FuncOp]) -> list[tuple[Shape, list[int]]]:

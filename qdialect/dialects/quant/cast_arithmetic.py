@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -343,6 +344,10 @@ def _holds(format: FloatFormat, bounds: tuple[int, int]) -> bool:
     return bool((format.round(numbers) == numbers).all())
 
 
+# Many casts have the same type, and many slots take long to write.
+
+
+@lru_cache(maxsize=64)
 def _scales(type: UniformQuantizedType) -> DenseElementsAttr:
     """The scales, rounded to the expressed type."""
     dtype = element_dtype(type.expressed_type)
@@ -356,6 +361,7 @@ def _as_bits(values: FloatArray, format: FloatFormat, dtype: np.dtype[Any]) -> N
     return np.ascontiguousarray(words[:, : dtype.itemsize]).view(dtype).reshape(values.shape)
 
 
+@lru_cache(maxsize=64)
 def _zero_points(type: UniformQuantizedType) -> DenseElementsAttr:
     """The zero points, cut to the storage, as signless integers."""
     cut = StorageFormat(type.storage_type.bitwidth, signed=True).wrap(type.zero_points)
