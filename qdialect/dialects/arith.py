@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from types import UnionType
 from typing import ClassVar, cast
 
-import numpy as np
 from typing_extensions import override
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
@@ -35,6 +34,7 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.dialects.value_types import element_type_or_self, shape_of
 from qdialect.elements import integer_range
 from qdialect.float_format import FLOAT_FORMATS
+from qdialect.lazy_numpy import np
 
 
 class ConversionOp(IRDLOperation, HasFolderInterface, ABC):

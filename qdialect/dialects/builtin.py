@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import binascii
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from typing_extensions import override
@@ -85,14 +85,14 @@ class BlobStorage(OpAsmDialectInterface):
         blob = self._blobs.get(key)
         return super().lookup(key) if blob is None else blob.text
 
-    def resources(self, keys: Collection[str]) -> dict[str, Blob | str]:
+    def resources(self, keys: Iterable[str]) -> dict[str, Blob | str]:
         """
-        What those of `keys` stand for that stand for something, in the order of declaration.
+        What those of `keys` stand for that stand for something, in their order.
 
         Malformed blobs are texts.
         """
-        found = ((key, self.find(key) or self.lookup(key)) for key in self._blob_storage)
-        return {key: resource for key, resource in found if resource and key in keys}
+        found = ((key, self.find(key) or self.lookup(key)) for key in keys)
+        return {key: resource for key, resource in found if resource}
 
     @override
     def build_resources(self, keys: Iterable[str]) -> dict[str, str]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import Any, TypeGuard
+from functools import lru_cache
+from typing import Any, TypeGuard, cast
 
 from xdsl.dialects.builtin import (
     AnyDenseElement,
@@ -34,6 +35,18 @@ def find_plain_list(parser: Parser) -> re.Match[str] | None:
     return re.compile(_LIST).match(parser.lexer.input.content, parser.pos)
 
 
+def parse_optional_plain_list(parser: Parser) -> re.Match[str] | None:
+    """Parse `dense<...>`, if that is what is next, and only integers and brackets are in it."""
+    start = parser.pos
+    if parser.parse_optional_keyword("dense") is None:
+        return None
+    if (found := find_plain_list(parser)) is None:
+        parser._resume_from(start)  # pyright: ignore[reportPrivateUsage]
+    else:
+        parser._resume_from(found.end())  # pyright: ignore[reportPrivateUsage]
+    return found
+
+
 def bytes_of_plain_list(text: str, type: AnyDenseElement, shape: Sequence[int]) -> bytes | None:
     """
     What a dense attribute of `shape` holds the elements in, which `text` lists.
@@ -43,17 +56,23 @@ def bytes_of_plain_list(text: str, type: AnyDenseElement, shape: Sequence[int]) 
     """
     if not _is_plain(type, shape):
         return None
-    count = math.prod(shape)
-    spelled = re.sub(r"\s", "", re.sub(_NUMBER, "0", text))
-    if spelled not in ("0", _nested(["0"] * count, shape, ",")):
+    spelled = "".join(re.sub(_NUMBER, "0", text).split())
+    if spelled not in ("0", _spelled_like(tuple(shape))):
         return None
     # An index has the range of a signed integer.
     held = IntegerType(64, Signedness.SIGNED) if isinstance(type, IndexType) else type
-    numbers = [held.normalized_value(int(number)) for number in re.findall(_NUMBER, text)]
-    integers = [number for number in numbers if number is not None]
-    if len(integers) < len(numbers):
+    numbers = [int(number) for number in re.findall(_NUMBER, text)]
+    normalized = [held.normalized_value(number) for number in (min(numbers), max(numbers))]
+    if None in normalized:
         return None
-    return held.pack(integers if len(integers) == count else integers * count)
+    if normalized != [min(numbers), max(numbers)]:
+        numbers = [cast(int, held.normalized_value(number)) for number in numbers]
+    return held.pack(numbers if spelled != "0" else numbers * math.prod(shape))
+
+
+@lru_cache(maxsize=256)
+def _spelled_like(shape: tuple[int, ...]) -> str:
+    return _nested(["0"] * math.prod(shape), shape, ",")
 
 
 def text_of_plain_list(dense: DenseIntOrFPElementsAttr[Any]) -> str | None:

@@ -276,9 +276,9 @@ def _is_often_repeated(attribute: Attribute) -> bool:
 
 
 def _find_resources(storage: OpAsmDialectInterface, keys: Collection[str]) -> dict[str, Blob | str]:
-    """What those keys stand for that stand for something."""
+    """What those keys stand for that stand for something, sorted as in xDSL."""
     if isinstance(storage, BlobStorage):
-        return storage.resources(keys)
+        return storage.resources(sorted(keys))
     return dict(storage.build_resources(sorted(keys)))
 
 

@@ -11,10 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 from xdsl.dialects import arith, math, tensor
 from xdsl.dialects.builtin import (
@@ -48,8 +46,12 @@ from qdialect.dialects.tensor import ReshapeOp
 from qdialect.dialects.value_types import element_type_or_self, with_element_type
 from qdialect.elements import DenseElementsAttr, dense_elements, element_dtype, integer_range
 from qdialect.float_format import FloatFormat
+from qdialect.lazy_numpy import np
 from qdialect.movement import DYNAMIC
 from qdialect.parameters import FloatArray, StorageFormat
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 ArithmeticCast: TypeAlias = QuantizeCastOp | DequantizeCastOp
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import cast
 
@@ -9,9 +10,11 @@ from typing_extensions import override
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    BytesAttr,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
     IntegerType,
+    Signedness,
     TensorType,
 )
 from xdsl.interfaces import HasFolderInterface
@@ -23,7 +26,7 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.parser import Parser
+from xdsl.parser import Parser, Position
 from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
@@ -44,6 +47,11 @@ from qdialect.lazy_numpy import np
 from qdialect.memo import Memo
 from qdialect.movement import Elements, Splat, Values
 from qdialect.text.dense import DenseLiteral, print_dense
+from qdialect.text.plain_integers import (
+    bytes_of_plain_list,
+    parse_optional_plain_list,
+    text_of_plain_list,
+)
 
 _KNOWN_HELD_TYPES = Memo[QuantizedTensor, TensorType[IntegerType]]()
 
@@ -58,9 +66,9 @@ def _held_type(type: QuantizedTensor) -> TensorType[IntegerType]:
 
 def verify_in_range(elements: Elements, type: StoredType) -> None:
     """Raise VerifyException if there is one that `type` does not allow to store."""
-    low, high = type.storage_type_min, type.storage_type_max
-    if (low, high) == integer_range(type.storage_type.bitwidth, type.is_signed):
+    if _allows_all(type):
         return
+    low, high = type.storage_type_min, type.storage_type_max
     values = np.asarray(elements.value) if isinstance(elements, Splat) else elements
     if type.is_signed != np.issubdtype(values.dtype, np.signedinteger):
         # Signless integers of another dialect, which say nothing of the sign.
@@ -70,6 +78,12 @@ def verify_in_range(elements: Elements, type: StoredType) -> None:
     index = np.unravel_index(int(np.argmax((values < low) | (values > high))), values.shape)
     which = "every element" if isinstance(elements, Splat) else f"element {list(map(int, index))}"
     raise VerifyException(f"{which} is {values[index]}, outside the storage range [{low}, {high}]")
+
+
+def _allows_all(type: StoredType) -> bool:
+    """Whether there is no integer of the storage type that may not be stored."""
+    allowed = type.storage_type_min, type.storage_type_max
+    return allowed == integer_range(type.storage_type.bitwidth, type.is_signed)
 
 
 @irdl_op_definition
@@ -130,7 +144,7 @@ class ConstantOp(IRDLOperation, HasFolderInterface):
                 f"'{self.value.type}'"
             )
         quantized.verify_fits(shape)
-        if isinstance(self.value, DenseResourceAttr):
+        if isinstance(self.value, DenseResourceAttr) or _allows_all(quantized):
             return
         try:
             verify_in_range(self.values, quantized)
@@ -141,7 +155,12 @@ class ConstantOp(IRDLOperation, HasFolderInterface):
     @override
     def parse(cls, parser: Parser) -> ConstantOp:
         attributes = parser.parse_optional_attr_dict()
-        held = _parse_optional_resource(parser) or DenseLiteral.parse(parser)
+        start = parser.pos
+        held = (
+            parse_optional_plain_list(parser)
+            or _parse_optional_resource(parser)
+            or DenseLiteral.parse(parser)
+        )
         attributes |= parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         position = parser.pos
@@ -151,15 +170,8 @@ class ConstantOp(IRDLOperation, HasFolderInterface):
             parser.raise_error(f"result {error}", position)
         if DYNAMIC_INDEX in type.get_shape():
             parser.raise_error("a constant must have a static shape", position)
-        element_type = element_type_of(type.element_type)
-        value = (
-            DenseResourceAttr.from_params(held, TensorType(element_type, type.get_shape()))
-            if isinstance(held, str)
-            else held.to_values(parser, element_type, type.get_shape())
-        )
-        op = cls(value, type)
-        op.attributes |= attributes
-        return op
+        value = _value_of(held, type, parser, start)
+        return cls.create(result_types=[type], properties={"value": value}, attributes=attributes)
 
     @override
     def print(self, printer: Printer) -> None:
@@ -167,6 +179,8 @@ class ConstantOp(IRDLOperation, HasFolderInterface):
         printer.print_string(" ")
         if isinstance(self.value, DenseResourceAttr):
             self.value.print_without_type(printer)
+        elif (plain := text_of_plain_list(self.value)) is not None:
+            printer.print_string(f"dense<{plain}>")
         else:
             print_dense(printer, self.values, element_type_of(type.element_type))
         if self.attributes:
@@ -174,6 +188,30 @@ class ConstantOp(IRDLOperation, HasFolderInterface):
             printer.print_attr_dict(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(type)
+
+
+def _value_of(
+    held: re.Match[str] | str | DenseLiteral, type: QuantizedTensor, parser: Parser, start: Position
+) -> DenseElementsAttr | DenseResourceAttr:
+    """
+    The attribute of a constant of `type`, of what was read at `start`.
+
+    Raises ParseError if it does not fit.
+    """
+    held_type, storage = _held_type(type), element_type_of(type.element_type)
+    if isinstance(held, str):
+        return DenseResourceAttr.from_params(held, held_type)
+    if isinstance(held, re.Match):
+        sign = Signedness.SIGNED if type.element_type.is_signed else Signedness.UNSIGNED
+        listed = IntegerType(storage.bitwidth, sign)
+        data = bytes_of_plain_list(held[1], listed, type.get_shape())
+        if data is not None:
+            return DenseIntOrFPElementsAttr(held_type, BytesAttr(data))
+        end = parser.pos
+        parser._resume_from(start)  # pyright: ignore[reportPrivateUsage]
+        held = DenseLiteral.parse(parser)
+        parser._resume_from(end)  # pyright: ignore[reportPrivateUsage]
+    return dense_elements(held.to_values(parser, storage, type.get_shape()), storage)
 
 
 def _parse_optional_resource(parser: Parser) -> str | None:

@@ -8,8 +8,8 @@
 // CHECK-NEXT: {{"?}}stablehlo.constant{{.*}}dense_resource<weights> : tensor<2xi8>
 // CHECK-NEXT: %elided = arith.constant dense_resource<__elided__> : tensor<1024xi8>
 // CHECK:      builtin: {
-// CHECK-NEXT:   weights: "0x1000000001FF",
-// CHECK-NEXT:   scale: "0x040000000000C07F"
+// CHECK-NEXT:   scale: "0x040000000000C07F",
+// CHECK-NEXT:   weights: "0x1000000001FF"
 // CHECK-NEXT: }
 // CHECK-NOT:  unused
 %i = arith.constant dense_resource<weights> : tensor<2xi8>
