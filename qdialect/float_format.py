@@ -285,6 +285,11 @@ class FloatFormat:
             return f"{sign}{digits[: first + 1]}.{digits[first + 1 :]}"
         return f"{sign}0.{'0' * (-first - 1)}{digits}"
 
+    def text_of_bits(self, bits: int) -> str:
+        """A bit pattern as MLIR writes it: a number, or all its bits if it is not finite."""
+        number = self.from_bits(bits)
+        return self.to_text(number) if math.isfinite(number) else f"0x{bits:X}"
+
     def _reads_as(self, number: int, exponent: int, value: float) -> bool:
         """Whether `value` is the format's nearest to `number * 10**exponent`."""
         significand, place = self._split(value)

@@ -39,7 +39,7 @@ from qdialect.elements import (
 from qdialect.float_format import FLOAT_FORMATS, FloatFormat, Specials
 from qdialect.lazy_numpy import np
 from qdialect.movement import Elements, Splat
-from qdialect.text.plain_integers import MAX_LISTED_ELEMENTS
+from qdialect.text.plain_lists import MAX_LISTED_ELEMENTS
 from qdialect.text.source import AbridgedInput
 
 if TYPE_CHECKING:
@@ -440,10 +440,5 @@ def _element_text(value: Any, type: AnyDenseElement) -> str:
         case IntegerType() | IndexType():
             return str(int(value))
         case _:
-            return _float_text(int.from_bytes(value.tobytes(), "little"), FLOAT_FORMATS[type.name])
-
-
-def _float_text(bits: int, float_format: FloatFormat) -> str:
-    number = float_format.from_bits(bits)
-    # The text of a NaN is all its bits.
-    return float_format.to_text(number) if math.isfinite(number) else f"0x{bits:X}"
+            bits = int.from_bytes(value.tobytes(), "little")
+            return FLOAT_FORMATS[type.name].text_of_bits(bits)

@@ -52,7 +52,7 @@ from xdsl.utils.mlir_lexer import MLIRTokenKind
 from qdialect.dialects.builtin import Blob, BlobStorage
 from qdialect.errors import describe
 from qdialect.text.fast_parser import FastParser
-from qdialect.text.plain_integers import bytes_of_plain_list, find_plain_list
+from qdialect.text.plain_lists import bytes_of_plain_list, find_plain_list
 from qdialect.text.source import AbridgedInput, AbridgedSpan, abridge
 
 MAX_DIMENSION = 2**63 - 1

@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, Dialect, Operation, SSAValue, TypeAttribute
 from xdsl.printer import Printer
 
 from qdialect.dialects.builtin import Blob, BlobStorage
-from qdialect.text.plain_integers import text_of_plain_list
+from qdialect.text.plain_lists import text_of_plain_list
 
 LONG_TEXT = 1 << 16
 """What is longer is written at once, and not kept."""

@@ -47,7 +47,7 @@ from qdialect.lazy_numpy import np
 from qdialect.memo import Memo
 from qdialect.movement import Elements, Splat, Values
 from qdialect.text.dense import DenseLiteral, print_dense
-from qdialect.text.plain_integers import (
+from qdialect.text.plain_lists import (
     bytes_of_plain_list,
     parse_optional_plain_list,
     text_of_plain_list,

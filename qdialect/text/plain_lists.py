@@ -1,5 +1,5 @@
 """
-Short lists of integers in dense constants, read and written without arrays.
+Short lists of numbers in dense constants, read and written without arrays.
 
 Most constants of a small module are such lists, and importing numpy takes as long as all
 else that is done with it. `qdialect.text.dense` is for all others, and for whatever is wrong.
@@ -11,27 +11,32 @@ import math
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, TypeGuard, cast
+from typing import Any, TypeAlias, TypeGuard, cast
 
 from xdsl.dialects.builtin import (
     AnyDenseElement,
     DenseIntOrFPElementsAttr,
+    Float32Type,
+    Float64Type,
     IndexType,
     IntegerType,
     Signedness,
 )
 from xdsl.parser import Parser
 
+from qdialect.float_format import FLOAT_FORMATS
+
 MAX_LISTED_ELEMENTS = 100
 """More elements than this are written in hexadecimal, as MLIR does."""
 
 _MAX_RANK = 8
-_LIST = r"<([-\[\], \t\r\n0-9]{1,2000})>"
-_NUMBER = "-?[0-9]+"
+_LIST = r"<([-+\[\], \t\r\n0-9.eE]{1,2000})>"
+_INTEGER = "-?[0-9]+"
+_FLOAT = r"-?[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?"
 
 
 def find_plain_list(parser: Parser) -> re.Match[str] | None:
-    """The text `<...>` that is next, if only integers and brackets are in it."""
+    """The text `<...>` that is next, if only decimal numbers and brackets are in it."""
     return re.compile(_LIST).match(parser.lexer.input.content, parser.pos)
 
 
@@ -51,23 +56,39 @@ def bytes_of_plain_list(text: str, type: AnyDenseElement, shape: Sequence[int]) 
     """
     What a dense attribute of `shape` holds the elements in, which `text` lists.
 
-    None if that is for `qdialect.text.dense`: elements that are not integers of whole bytes,
-    or too many, or a text that is not right for them.
+    None if that is for `qdialect.text.dense`: other elements than f32, f64 and integers of
+    whole bytes, or too many, or a text that is not right for them.
     """
     if not _is_plain(type, shape):
         return None
-    spelled = "".join(re.sub(_NUMBER, "0", text).split())
-    if spelled not in ("0", _spelled_like(tuple(shape))):
+    number = _FLOAT if isinstance(type, Float32Type | Float64Type) else _INTEGER
+    spelled = "".join(re.sub(number, "0", text).split())
+    found: list[str] = re.findall(number, text)
+    if spelled not in ("0", _spelled_like(tuple(shape))) or len(found) != spelled.count("0"):
         return None
+    repeated = math.prod(shape) // len(found)
+    if isinstance(type, Float32Type | Float64Type):
+        return _pack_floats([float(text) for text in found] * repeated, type)
+    return _pack_integers([int(text) for text in found] * repeated, type)
+
+
+def _pack_floats(numbers: list[float], type: Float32Type | Float64Type) -> bytes | None:
+    try:
+        return type.pack(numbers)
+    except OverflowError:
+        return None
+
+
+def _pack_integers(numbers: list[int], type: IntegerType | IndexType) -> bytes | None:
     # An index has the range of a signed integer.
     held = IntegerType(64, Signedness.SIGNED) if isinstance(type, IndexType) else type
-    numbers = [int(number) for number in re.findall(_NUMBER, text)]
-    normalized = [held.normalized_value(number) for number in (min(numbers), max(numbers))]
+    bounds = [min(numbers), max(numbers)]
+    normalized = [held.normalized_value(bound) for bound in bounds]
     if None in normalized:
         return None
-    if normalized != [min(numbers), max(numbers)]:
+    if normalized != bounds:
         numbers = [cast(int, held.normalized_value(number)) for number in numbers]
-    return held.pack(numbers if spelled != "0" else numbers * math.prod(shape))
+    return held.pack(numbers)
 
 
 @lru_cache(maxsize=256)
@@ -81,16 +102,25 @@ def text_of_plain_list(dense: DenseIntOrFPElementsAttr[Any]) -> str | None:
     count = math.prod(shape)
     if not _is_plain(type, shape) or len(data) != count * type.compile_time_size:
         return None
-    texts = [str(integer) for integer in type.unpack(data, count)]
+    if isinstance(type, Float32Type | Float64Type):
+        format, size = FLOAT_FORMATS[type.name], type.compile_time_size
+        starts = range(0, len(data), size)
+        bits = (int.from_bytes(data[start : start + size], "little") for start in starts)
+        texts = list(map(format.text_of_bits, bits))
+    else:
+        texts = [str(integer) for integer in type.unpack(data, count)]
     return texts[0] if len(set(texts)) == 1 else _nested(texts, shape, ", ")
 
 
-def _is_plain(type: AnyDenseElement, shape: Sequence[int]) -> TypeGuard[IntegerType | IndexType]:
+_PlainType: TypeAlias = IntegerType | IndexType | Float32Type | Float64Type
+
+
+def _is_plain(type: AnyDenseElement, shape: Sequence[int]) -> TypeGuard[_PlainType]:
     if len(shape) > _MAX_RANK or not 0 < math.prod(shape) <= MAX_LISTED_ELEMENTS:
         return False
-    return isinstance(type, IndexType) or (
-        isinstance(type, IntegerType) and type.bitwidth in (8, 16, 32, 64)
-    )
+    if isinstance(type, IntegerType):
+        return type.bitwidth in (8, 16, 32, 64)
+    return isinstance(type, IndexType | Float32Type | Float64Type)
 
 
 def _nested(texts: list[str], shape: Sequence[int], separator: str) -> str:
