@@ -48,7 +48,12 @@ from qdialect.elements import DenseElementsAttr, dense_elements, element_dtype, 
 from qdialect.float_format import FloatFormat
 from qdialect.lazy_numpy import np
 from qdialect.movement import DYNAMIC
-from qdialect.parameters import FloatArray, StorageFormat
+from qdialect.parameters import StorageFormat
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qdialect.parameters import FloatArray
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
