@@ -32,8 +32,6 @@ from xdsl.traits import ConstantLike
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.dialects.value_types import element_type_or_self, shape_of
-from qdialect.elements import integer_range
-from qdialect.float_format import FLOAT_FORMATS
 from qdialect.lazy_numpy import np
 
 
@@ -74,6 +72,8 @@ class ConversionOp(IRDLOperation, HasFolderInterface, ABC):
 
     def _integer(self, value: float, type: IntegerType) -> IntegerAttr | None:
         """`value` without what is behind its point, if `type` has it."""
+        from qdialect.elements import integer_range
+
         least, greatest = integer_range(type.bitwidth, self.IS_SIGNED)
         if not least - 1 < value < greatest + 1:
             return None
@@ -83,6 +83,8 @@ class ConversionOp(IRDLOperation, HasFolderInterface, ABC):
         """The float of `type` that is nearest to `value`, if xDSL has constants of it."""
         if isinstance(type, Float80Type | Float128Type):
             return None
+        from qdialect.float_format import FLOAT_FORMATS
+
         integer, width = value.value.data, value.type.bitwidth
         if self.IS_SIGNED:
             integer = (integer + (1 << (width - 1))) % (1 << width) - (1 << (width - 1))
