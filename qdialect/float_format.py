@@ -16,10 +16,11 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import cached_property
 from itertools import accumulate, repeat
 from operator import mul
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from qdialect.lazy_numpy import np
 
@@ -35,6 +36,13 @@ _QUIET_NAN = 0x7FF8 << 48
 _SHORT_DIGITS = 6
 _MAX_PADDING = 3
 """The most zeros that the long form writes to fill up a number that has no exponent."""
+
+_CONTAINERS: Final = (
+    ("f2", 5, 11),
+    ("f4", 8, 24),
+    ("f8", 11, 53),
+)
+"""The formats that numpy has, their bits of exponent and their precision."""
 
 # No double has more binary places than the smallest.
 _POWERS_OF_FIVE = tuple(accumulate(repeat(5, 1074), mul, initial=1))
@@ -234,6 +242,71 @@ class FloatFormat:
             case _:
                 number = math.ldexp(float(fraction), self.last_place)
         return -number if negative else number
+
+    def decode(self, bits: NDArray[np.unsignedinteger[Any]]) -> NDArray[np.float64]:
+        """
+        The numbers whose bit patterns are `bits`, of any shape and unsigned dtype: float64.
+
+        NaN keeps its sign and payload where the format is a shorter f16, f32 or f64, and is
+        without them in the others. Raises ValueError for f80 and f128.
+        """
+        prefix = self._prefix
+        if prefix is None:
+            return self._table[bits]
+        container, missing = prefix
+        whole = bits.astype(f"u{container.itemsize}") << missing
+        with np.errstate(invalid="ignore"):
+            return whole.view(container).astype(np.float64)
+
+    def encode(self, values: NDArray[np.float64]) -> NDArray[np.uint64]:
+        """
+        The bit patterns of `values`, of any shape: uint64.
+
+        They must be numbers of the format: `round` comes first. Every NaN becomes the quiet
+        one without a sign and a payload. Raises ValueError for f80 and f128.
+        """
+        prefix = self._prefix
+        if prefix is None:
+            magnitudes = np.searchsorted(self._magnitudes, np.abs(values)).astype(np.uint64)
+            bits = magnitudes + np.signbit(values) * np.uint64(len(self._table) // 2)
+        else:
+            container, missing = prefix
+            with np.errstate(invalid="ignore"):
+                whole = values.astype(container)
+            bits = (whole.view(f"u{container.itemsize}") >> missing).astype(np.uint64)
+        is_nan = np.isnan(values)
+        if is_nan.any():
+            bits = np.where(is_nan, np.uint64(self.to_bits(math.nan)), bits)
+        return np.asarray(bits)
+
+    @cached_property
+    def _prefix(self) -> tuple[np.dtype[Any], int] | None:
+        """
+        The format of numpy that this one is the upper bits of, and how many are missing.
+
+        None for the others, which have at most eight bits. Raises ValueError for f80, f128.
+        """
+        if self.precision > _DOUBLE_PRECISION:
+            raise ValueError(f"not every number of {self.name} is a double")
+        if self.specials is Specials.INFINITIES_AND_NANS:
+            for container, exponent_bits, precision in _CONTAINERS:
+                if self.exponent_bits == exponent_bits:
+                    return np.dtype(container), precision - self.precision
+        return None
+
+    @cached_property
+    def _table(self) -> NDArray[np.float64]:
+        """The number of every bit pattern, of a format of few bits."""
+        has_sign = self.specials is not Specials.ONE_NAN_NO_ZERO
+        count = 1 << (self.exponent_bits + self.precision - 1 + has_sign)
+        return np.array([self.from_bits(bits) for bits in range(count)])
+
+    @cached_property
+    def _magnitudes(self) -> NDArray[np.float64]:
+        """The numbers without a sign, in the order of their bit patterns, which is theirs."""
+        has_sign = self.specials is not Specials.ONE_NAN_NO_ZERO
+        numbers = self._table[: len(self._table) // 2] if has_sign else self._table
+        return numbers[~np.isnan(numbers)]
 
     def _payload(self, nan: float) -> int:
         """The fraction bits of `nan`. A double is not converted: it stays signaling."""

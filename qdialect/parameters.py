@@ -181,3 +181,19 @@ class QuantizationParameters(SlotMap):
             stored = self.storage.wrap(codes.astype(np.int64)).astype(np.float64)
             difference = of(of(stored) - of(zero_points.astype(np.float64)))
             return of(difference * scales)
+
+    def store(self, numbers: FloatArray, minimum: int, maximum: int) -> IntArray:
+        """
+        What numbers are stored as: `round(number / scale + zero_point)`, int64, clamped.
+
+        `numbers` are of the expressed type, float64, and broadcast to the tensor's shape.
+        Division and addition are rounded to the expressed type, and the sum to the nearest
+        integer, of two the even one. What is below `minimum` or above `maximum`, infinities
+        too, becomes that; NaN becomes `minimum`. Exact for expressed types of up to 64 bits.
+        """
+        scales, zero_points = self.expand()
+        of = self.expressed.round
+        with np.errstate(all="ignore"):
+            shifted = of(of(numbers / scales) + of(zero_points.astype(np.float64)))
+        bounded = np.clip(np.rint(shifted), minimum, maximum)
+        return np.where(np.isnan(bounded), minimum, bounded).astype(np.int64)

@@ -95,7 +95,7 @@ class Compilation:
         return True
 
     def _verify(self) -> bool:
-        return ModuleVerifier(self._locate, self.handler).verify(self.module)
+        return ModuleVerifier(self.locate, self.handler).verify(self.module)
 
     def _run_pass(self, module_pass: ModulePass) -> bool:
         name = module_pass.name
@@ -104,7 +104,7 @@ class Compilation:
             module_pass.apply(self.context, self.module)
         except OpErrors as error:
             for op, message in error.errors:
-                self.handler.error(message, self._locate(op))
+                self.handler.error(message, self.locate(op))
             return False
         except DiagnosticException as error:
             return self._fail(str(error))
@@ -134,7 +134,7 @@ class Compilation:
 
         for report in self.context.fold_reports[self._reports_told :]:
             for op, message in remarks(report):
-                self.handler.remark(message, self._locate(op))
+                self.handler.remark(message, self.locate(op))
         self._reports_told = len(self.context.fold_reports)
 
     def _fail(self, message: str) -> bool:
@@ -177,9 +177,9 @@ class Compilation:
 
     def place(self, op: Operation | Block) -> str:
         """`file:line:column` of an op in the text that was read."""
-        return text_of_place(self._locate(op) if isinstance(op, Operation) else self.source.name)
+        return text_of_place(self.locate(op) if isinstance(op, Operation) else self.source.name)
 
-    def _locate(self, op: Operation) -> Location:
+    def locate(self, op: Operation) -> Location:
         """
         Where an operation was read.
 

@@ -102,7 +102,7 @@ class Output:
 
     def _open(self) -> TextIO:
         if self._path in ("-", "/dev/stdout"):
-            return _standard_output()
+            return standard_output()
         # Links there lead to whatever a stream of the process is redirected to.
         if os.path.abspath(self._path).startswith("/dev/"):
             return _open(self._path)
@@ -136,7 +136,8 @@ def _open(file: str | int) -> TextIO:
     return open(file, "w", encoding="utf-8", newline="\n")
 
 
-def _standard_output() -> TextIO:
+def standard_output() -> TextIO:
+    """Standard output, for text of MLIR. Raises ToolError if it is closed."""
     if _is_closed(sys.stdout):
         raise ToolError("standard output is closed")
     stdout = cast(TextIO, sys.stdout)

@@ -35,7 +35,8 @@ from qdialect.tools.diagnostics import (
     render,
 )
 from qdialect.tools.expected_diagnostics import DiagnosticVerifier
-from qdialect.tools.opt import EXIT_CLOSED_PIPE, main
+from qdialect.tools.opt import main
+from qdialect.tools.process import EXIT_CLOSED_PIPE
 
 GOOD = "func.func private @good()\n"
 BAD = "func.func private @bad(%a)\n"

@@ -1,0 +1,244 @@
+"""
+The ops of arith and math that have one exact result, element by element.
+
+https://mlir.llvm.org/docs/Dialects/ArithOps/. Floats are computed in double and rounded
+once, which is exact for formats of up to half its precision, and for double itself. What
+MLIR leaves undefined is an error. No NaN that is computed has a sign or a payload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import InterpretationError
+
+from qdialect.dialects.value_types import element_type_or_self
+from qdialect.elements import integer_range
+from qdialect.interpreters.functions import Run, with_runs
+from qdialect.interpreters.values import (
+    TypedArray,
+    at_all_positions,
+    held_type,
+    operands_of,
+    reinterpreted,
+    unsigned,
+    width_of,
+)
+
+_Numbers = NDArray[Any]
+_Function = Callable[..., Any]
+
+
+def _run(read: Callable[[TypedArray], _Numbers], function: _Function) -> Run:
+    """The numbers that a function makes of what is read of the operands."""
+
+    def run(_: Any, interpreter: Interpreter, op: Operation, args: PythonValues) -> PythonValues:
+        with np.errstate(all="ignore"):
+            numbers = np.asarray(function(*map(read, operands_of(op, args))))
+        declared = at_all_positions(op.results[0].type, numbers.shape)
+        return (TypedArray.of_numbers(numbers, declared),)
+
+    return run
+
+
+def _on_numbers(function: _Function) -> Run:
+    """On floats, and on integers with their sign."""
+    return _run(lambda value: value.numbers, function)
+
+
+def _on_bits(function: _Function) -> Run:
+    """On integers without a sign."""
+    return _run(unsigned, function)
+
+
+def _require(is_defined: _Numbers, otherwise: str) -> None:
+    if not np.all(is_defined):
+        raise InterpretationError(f"the result is undefined: {otherwise}")
+
+
+def _dividing(function: _Function) -> _Function:
+    def divide(dividend: _Numbers, divisor: _Numbers) -> _Numbers:
+        _require(divisor != 0, "division by zero")
+        return function(dividend, divisor)
+
+    return divide
+
+
+def _toward_zero(dividend: _Numbers, divisor: _Numbers) -> _Numbers:
+    return (dividend - np.fmod(dividend, divisor)) // divisor
+
+
+def _upward(dividend: _Numbers, divisor: _Numbers) -> _Numbers:
+    quotient = dividend // divisor
+    return quotient + (quotient * divisor != dividend)
+
+
+def _run_shift(read: Callable[[TypedArray], _Numbers], function: _Function) -> Run:
+    def run(_: Any, interpreter: Interpreter, op: Operation, args: PythonValues) -> PythonValues:
+        shifted, by = operands_of(op, args)
+        counts = unsigned(by)
+        _require(counts < width_of(held_type(by.element_type)), "a shift by the width or more")
+        numbers = read(shifted)
+        moved = function(numbers, counts.astype(numbers.dtype))
+        declared = at_all_positions(op.results[0].type, moved.shape)
+        return (TypedArray.of_numbers(moved, declared),)
+
+    return run
+
+
+def _larger(one: _Numbers, other: _Numbers) -> _Numbers:
+    """The larger of two, zeros by their signs; NaN if one is."""
+    return np.where(one == other, np.where(np.signbit(one), other, one), np.maximum(one, other))
+
+
+def _smaller(one: _Numbers, other: _Numbers) -> _Numbers:
+    return -_larger(-one, -other)
+
+
+def _of_numbers(function: _Function) -> _Function:
+    """`function` of two numbers; if one is NaN, the other one."""
+
+    def of(one: _Numbers, other: _Numbers) -> _Numbers:
+        return np.where(np.isnan(one), other, np.where(np.isnan(other), one, function(one, other)))
+
+    return of
+
+
+def _run_truncate(is_signed: bool) -> Run:
+    """Floats to integers: what is behind the point is cut off."""
+
+    def run(_: Any, interpreter: Interpreter, op: Operation, args: PythonValues) -> PythonValues:
+        (value,) = operands_of(op, args)
+        numbers = np.trunc(value.numbers)
+        width = width_of(held_type(element_type_or_self(op.results[0].type)))
+        least, greatest = integer_range(width, is_signed)
+        # The greatest of 64 bits is no double, but the next one is.
+        fits = (numbers >= least) & (numbers < float(greatest + 1))
+        _require(fits, "a float is outside the range of the integers")
+        integers = numbers.astype(np.int64 if is_signed else np.uint64)
+        declared = at_all_positions(op.results[0].type, integers.shape)
+        return (TypedArray.of_numbers(integers, declared),)
+
+    return run
+
+
+def _run_bitcast(
+    _: Any, interpreter: Interpreter, op: Operation, args: PythonValues
+) -> PythonValues:
+    (value,) = operands_of(op, args)
+    return (reinterpreted(value, at_all_positions(op.results[0].type, value.shape)),)
+
+
+_SIGNED = (np.less, np.less_equal, np.greater, np.greater_equal)
+_INTEGER_PREDICATES = (np.equal, np.not_equal, *_SIGNED, *_SIGNED)
+_FIRST_UNSIGNED = 6
+_FLOAT_PREDICATES = (
+    np.equal,
+    np.greater,
+    np.greater_equal,
+    np.less,
+    np.less_equal,
+    np.not_equal,
+)
+
+
+def _run_compare_integers(
+    functions: Any, interpreter: Interpreter, op: arith.CmpiOp, args: PythonValues
+) -> PythonValues:
+    predicate = cast("IntegerAttr[Any]", op.predicate).value.data
+    on = _on_bits if predicate >= _FIRST_UNSIGNED else _on_numbers
+    return on(_INTEGER_PREDICATES[predicate])(functions, interpreter, op, args)
+
+
+def _run_compare_floats(
+    functions: Any, interpreter: Interpreter, op: arith.CmpfOp, args: PythonValues
+) -> PythonValues:
+    predicate = cast("IntegerAttr[Any]", op.predicate).value.data
+
+    def compare(one: _Numbers, other: _Numbers) -> _Numbers:
+        unordered = np.isnan(one) | np.isnan(other)
+        never = np.zeros_like(unordered)
+        ordered = [of(one, other) & ~unordered for of in _FLOAT_PREDICATES]
+        or_unordered = [of | unordered for of in ordered]
+        return [never, *ordered, ~unordered, *or_unordered, unordered, ~never][predicate]
+
+    return _on_numbers(compare)(functions, interpreter, op, args)
+
+
+def _run_select(
+    _: Any, interpreter: Interpreter, op: arith.SelectOp, args: PythonValues
+) -> PythonValues:
+    condition, one, other = operands_of(op, args)
+    chosen = np.where(condition.numbers != 0, one.elements, other.elements)
+    return (TypedArray.of(chosen, at_all_positions(op.results[0].type, chosen.shape)),)
+
+
+def _same(numbers: _Numbers) -> _Numbers:
+    return numbers
+
+
+def _numbers(value: TypedArray) -> _Numbers:
+    return value.numbers
+
+
+_RUNS: dict[type[Operation], Run] = {
+    arith.AddfOp: _on_numbers(np.add),
+    arith.SubfOp: _on_numbers(np.subtract),
+    arith.MulfOp: _on_numbers(np.multiply),
+    arith.DivfOp: _on_numbers(np.divide),
+    arith.NegfOp: _on_numbers(np.negative),
+    arith.MaximumfOp: _on_numbers(_larger),
+    arith.MinimumfOp: _on_numbers(_smaller),
+    arith.MaxnumfOp: _on_numbers(_of_numbers(_larger)),
+    arith.MinnumfOp: _on_numbers(_of_numbers(_smaller)),
+    math.AbsFOp: _on_numbers(np.abs),
+    math.CeilOp: _on_numbers(np.ceil),
+    math.FloorOp: _on_numbers(np.floor),
+    math.RoundEvenOp: _on_numbers(np.rint),
+    arith.AddiOp: _on_bits(np.add),
+    arith.SubiOp: _on_bits(np.subtract),
+    arith.MuliOp: _on_bits(np.multiply),
+    arith.AndIOp: _on_bits(np.bitwise_and),
+    arith.OrIOp: _on_bits(np.bitwise_or),
+    arith.XOrIOp: _on_bits(np.bitwise_xor),
+    arith.DivUIOp: _on_bits(_dividing(np.floor_divide)),
+    arith.CeilDivUIOp: _on_bits(_dividing(_upward)),
+    arith.RemUIOp: _on_bits(_dividing(np.fmod)),
+    arith.DivSIOp: _on_numbers(_dividing(_toward_zero)),
+    arith.FloorDivSIOp: _on_numbers(_dividing(np.floor_divide)),
+    arith.CeilDivSIOp: _on_numbers(_dividing(_upward)),
+    arith.RemSIOp: _on_numbers(_dividing(np.fmod)),
+    arith.MaxSIOp: _on_numbers(np.maximum),
+    arith.MinSIOp: _on_numbers(np.minimum),
+    arith.MaxUIOp: _on_bits(np.maximum),
+    arith.MinUIOp: _on_bits(np.minimum),
+    arith.ShLIOp: _run_shift(unsigned, np.left_shift),
+    arith.ShRUIOp: _run_shift(unsigned, np.right_shift),
+    arith.ShRSIOp: _run_shift(_numbers, np.right_shift),
+    arith.CmpiOp: _run_compare_integers,
+    arith.CmpfOp: _run_compare_floats,
+    arith.SelectOp: _run_select,
+    arith.BitcastOp: _run_bitcast,
+    arith.IndexCastOp: _on_numbers(_same),
+    arith.SIToFPOp: _on_numbers(_same),
+    arith.UIToFPOp: _on_bits(_same),
+    arith.FPToSIOp: _run_truncate(is_signed=True),
+    arith.FPToUIOp: _run_truncate(is_signed=False),
+    arith.ExtFOp: _on_numbers(_same),
+    arith.TruncFOp: _on_numbers(_same),
+    arith.ExtSIOp: _on_numbers(_same),
+    arith.ExtUIOp: _on_bits(_same),
+    arith.TruncIOp: _on_bits(_same),
+}
+
+
+@with_runs(_RUNS)
+class ArithFunctions(InterpreterFunctions):
+    """The ops above, on values that are `TypedArray`s. They raise InterpretationError."""

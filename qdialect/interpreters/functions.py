@@ -1,0 +1,27 @@
+"""Implementations of ops for xDSL's interpreter, many from one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
+from xdsl.ir import Operation
+
+Run = Callable[[Any, Interpreter, Any, PythonValues], PythonValues]
+"""A method of functions: makes the results of an op of its operands."""
+
+FunctionsT = TypeVar("FunctionsT", bound=InterpreterFunctions)
+
+
+def with_runs(
+    runs: Mapping[type[Operation], Run],
+) -> Callable[[type[FunctionsT]], type[FunctionsT]]:
+    """Register a class of functions, whose methods are also those in a table."""
+
+    def register(functions: type[FunctionsT]) -> type[FunctionsT]:
+        for op, run in runs.items():
+            setattr(functions, f"run_{op.name.replace('.', '_')}", impl(op)(run))
+        return register_impls(functions)
+
+    return register

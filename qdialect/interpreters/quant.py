@@ -1,0 +1,43 @@
+"""
+The ops of the quant dialect, as functions of xDSL's interpreter.
+
+What they mean is in docs/semantics.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues
+from xdsl.utils.exceptions import InterpretationError
+
+from qdialect.dialects.quant import CastOp, ConstantOp, Quant, ShapeOp
+from qdialect.interpreters.functions import with_runs
+from qdialect.interpreters.movements import run_known_op
+from qdialect.resources import ResourceBlobs
+
+
+def _run(
+    functions: QuantFunctions,
+    interpreter: Interpreter,
+    op: CastOp | ConstantOp | ShapeOp,
+    args: PythonValues,
+) -> PythonValues:
+    result = run_known_op(interpreter, op, args, functions.resources)
+    if result is None:
+        raise InterpretationError(f"'{op.name}' is not known")
+    return (result,)
+
+
+@with_runs(dict.fromkeys(Quant.operations, _run))
+@dataclass
+class QuantFunctions(InterpreterFunctions):
+    """
+    Every op of the dialect, on values that are `TypedArray`s.
+
+    They raise InterpretationError, NotFoldable, MovementError and VerifyException, with the
+    reason and without a place.
+    """
+
+    resources: ResourceBlobs = field(default=ResourceBlobs(None))
+    """Where constants have the elements that are not in their attributes."""

@@ -1,0 +1,182 @@
+"""
+`qdialect-run`: run a function of a module, and print what it returns.
+
+It has the flags of xDSL's `xdsl-run` where both do the same. It is none of its subclasses:
+that one reads, verifies and fails with the module in its errors, and without a place.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from typing import NoReturn
+
+from typing_extensions import override
+from xdsl.context import Context
+from xdsl.utils.exceptions import InterpretationError, ParseError, VerifyException
+from xdsl.utils.mlir_lexer import MLIRTokenKind
+
+from qdialect.dialects.quant.constants import verify_in_range
+from qdialect.dialects.quant.types import StoredType
+from qdialect.dialects.value_types import element_type_or_self, shape_of
+from qdialect.errors import describe
+from qdialect.interpreters.interpreter import (
+    OpInterpretationError,
+    find_function,
+    run_function,
+)
+from qdialect.interpreters.random_values import random_arguments
+from qdialect.interpreters.values import TypedArray, held_type
+from qdialect.movement import DYNAMIC, as_view
+from qdialect.text.dense import DenseLiteral
+from qdialect.text.parser import LocatingParser
+from qdialect.tools.command_line import Options
+from qdialect.tools.diagnostics import DiagnosticHandler, DiagnosticPrinter, ToolError
+from qdialect.tools.files import SourceText, read_source, standard_output
+from qdialect.tools.opt import Compilation
+from qdialect.tools.process import run_tool
+
+TOOL = "qdialect-run"
+"""The name that the tool's own errors begin with."""
+
+
+class _CommandLine(ArgumentParser):
+    def __init__(self) -> None:
+        super().__init__(TOOL, description="Run a function, and print what it returns.")
+        self.add_argument("input_file", nargs="?", default="-", help="- for standard input")
+        self.add_argument(
+            "--symbol", "--entry", default="main", metavar="NAME", help="the function (main)"
+        )
+        arguments = self.add_mutually_exclusive_group()
+        arguments.add_argument(
+            "--args",
+            default="",
+            metavar="VALUES",
+            help="its arguments, separated by commas: 'dense<[1, 2]> : tensor<2xi8>, 1.5 : f32'",
+        )
+        arguments.add_argument("--args-file", metavar="FILE", help="a file of the same")
+        arguments.add_argument(
+            "--random-inputs", type=int, metavar="SEED", help="make arguments, by that seed"
+        )
+        self.add_argument("--verbose", action="store_true", help="print the arguments too")
+        self.add_argument(
+            "--allow-unregistered-dialect",
+            action="store_true",
+            help="accept unknown operations, in generic form",
+        )
+
+    @override
+    def error(self, message: str) -> NoReturn:
+        raise ToolError(message)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """
+    Run the tool with these arguments, or those of the process.
+
+    Returns the exit status: 0, or 1 if there was an error, which is on standard error.
+    """
+    return run_tool(TOOL, _run, argv)
+
+
+def _run(arguments: Sequence[str]) -> bool:
+    options = _CommandLine().parse_args(arguments)
+    printer = DiagnosticPrinter(sys.stderr)
+    source = read_source(options.input_file, printer)
+    if source is None:
+        return False
+    unregistered = options.allow_unregistered_dialect
+    compilation = Compilation(source, Options(allow_unregistered_dialect=unregistered), printer)
+    if not compilation.run(()):
+        return False
+    module, context, symbol = compilation.module, compilation.context, options.symbol
+    try:
+        values = _arguments(options, compilation, printer)
+        if values is None:
+            return False
+        results = run_function(module, symbol, values, context)
+    except OpInterpretationError as error:
+        printer.error(str(error), compilation.locate(error.op))
+        return False
+    except InterpretationError as error:
+        printer.error(str(error), source.name)
+        return False
+    stream = standard_output()
+    if options.verbose:
+        for number, value in enumerate(values):
+            stream.write(f"// argument #{number}: {value}\n")
+    for result in results:
+        stream.write(f"{result}\n")
+    stream.flush()
+    return True
+
+
+def _arguments(
+    options: Namespace, compilation: Compilation, handler: DiagnosticHandler
+) -> Sequence[TypedArray] | None:
+    """The arguments; None if their text has an error, which is told."""
+    if options.random_inputs is not None:
+        function = find_function(compilation.module, options.symbol)
+        return random_arguments(function.function_type, options.random_inputs)
+    source = SourceText("<args>", options.args)
+    if options.args_file is not None:
+        source = read_source(options.args_file, handler)
+    if source is None:
+        return None
+    try:
+        return parse_values(source.text, source.name, compilation.context)
+    except ParseError as error:
+        handler.parse_error(error)
+        return None
+
+
+def parse_values(text: str, name: str, context: Context) -> list[TypedArray]:
+    """
+    Values, separated by commas, as qdialect-run prints them.
+
+    Raises ParseError, with places in a text of that name.
+    """
+    parser = _ValueParser(context, text, name)
+    try:
+        return parser.parse_values()
+    except ParseError:
+        raise
+    except Exception as error:
+        parser.raise_error(f"cannot read this: {describe(error)}")
+
+
+class _ValueParser(LocatingParser):
+    def parse_values(self) -> list[TypedArray]:
+        values: list[TypedArray] = []
+        while self._current_token.kind is not MLIRTokenKind.EOF:
+            if values:
+                self.parse_punctuation(",")
+            values.append(self.parse_value())
+        return values
+
+    def parse_value(self) -> TypedArray:
+        position = self.pos
+        if self.parse_optional_keyword("dense") is not None:
+            literal = DenseLiteral.parse_after_keyword(self, position)
+        else:
+            number = self.parse_optional_boolean()
+            if number is None:
+                number = self.expect(self.parse_optional_number, "expected a value")
+            literal = DenseLiteral(position, [number], [position], 1, None)
+        self.parse_punctuation(":")
+        type_position = self.pos
+        type = self.parse_type()
+        shape = shape_of(type) or ()
+        if DYNAMIC in shape:
+            self.raise_error("a value must have a static shape", type_position)
+        element_type = element_type_or_self(type)
+        is_stored = isinstance(element_type, StoredType)
+        try:
+            held = held_type(element_type)
+            elements = literal.to_values(self, held, shape, is_storage=is_stored)
+            if isinstance(element_type, StoredType):
+                verify_in_range(elements, element_type)
+            return TypedArray.of(as_view(elements).array(), type)
+        except (InterpretationError, VerifyException) as error:
+            self.raise_error(str(error), type_position)
