@@ -172,7 +172,8 @@ def run_shape_op(
         if isinstance(movement, Pad) and not isinstance(movement.padding, Stored):
             parameters = Chain.of(movements)(*(operand.parameters for operand in moved))
         views = [ArrayView.of(array) for array in arrays]
-        arrays = [movement.move_views(views, parameters).array()]
+        # Of an array without axes, numpy's indexing makes a scalar.
+        arrays = [np.asarray(movement.move_views(views, parameters).array())]
     result = TypedArray.of(arrays[0], declared)
     if isinstance(op, ShapeOp) and known is not op:
         # What the verifier could not decide.

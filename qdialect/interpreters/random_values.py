@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.ir import Attribute
-from xdsl.utils.exceptions import InterpretationError
+from xdsl.utils.exceptions import InterpretationError, VerifyException
 
 from qdialect.dialects.quant.types import StoredType, UniformQuantizedType
 from qdialect.dialects.quant.verification import with_lengths_of_slots
@@ -53,11 +53,13 @@ def random_arguments(types: FunctionType, seed: int) -> tuple[TypedArray, ...]:
 def _random_value(random: np.random.Generator, type: Attribute, length: int) -> TypedArray:
     shape = _shape(type, length)
     element_type = element_type_or_self(type)
-    candidates = _candidates(random, element_type, math.prod(shape))
-    # Each once before one is there twice.
-    order = random.permutation(len(candidates))
-    chosen = np.resize(candidates[order], math.prod(shape))
-    random.shuffle(chosen)
+    count = math.prod(shape)
+    edges, others = _candidates(random, element_type, count)
+    if count < len(edges):
+        candidates = random.permutation(np.concatenate((edges, others)))
+    else:
+        candidates = np.concatenate((edges, np.resize(others, count - len(edges))))
+    chosen = random.permutation(np.resize(candidates, count))
     return TypedArray.of(elements_of_numbers(chosen.reshape(shape), element_type), type)
 
 
@@ -67,16 +69,22 @@ def _shape(type: Attribute, length: int) -> Shape:
     tensor = cast("TensorType[Any]", type)
     shape = tensor.get_shape()
     if isinstance(tensor.element_type, UniformQuantizedType):
+        try:
+            tensor.element_type.verify_fits(shape)
+        except VerifyException as error:
+            raise InterpretationError(str(error)) from None
         shape = with_lengths_of_slots(tensor)
     return tuple(length if known == DYNAMIC else known for known in shape)
 
 
-def _candidates(random: np.random.Generator, type: Attribute, count: int) -> NDArray[Any]:
-    """The numbers that elements are chosen from."""
+def _candidates(
+    random: np.random.Generator, type: Attribute, count: int
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The numbers that are there if there is room, and others."""
     held = held_type(type)
     match held:
         case IndexType():
-            return np.arange(_MAX_INDEX)
+            return np.arange(_MAX_INDEX), np.arange(_MAX_INDEX)
         case IntegerType():
             least, greatest = integer_range(
                 held.bitwidth, is_signed=held.signedness.data is not Signedness.UNSIGNED
@@ -90,18 +98,23 @@ def _candidates(random: np.random.Generator, type: Attribute, count: int) -> NDA
             raise InterpretationError(f"there are no random values of type '{held}'")
 
 
-def _integers(random: np.random.Generator, least: int, greatest: int, count: int) -> NDArray[Any]:
+def _integers(
+    random: np.random.Generator, least: int, greatest: int, count: int
+) -> tuple[NDArray[Any], NDArray[Any]]:
     dtype = np.int64 if least < 0 else np.uint64
     if greatest - least < _MAX_LISTED:
-        return np.arange(least, greatest + 1, dtype=np.int64)
+        listed = np.arange(least, greatest + 1)
+        return listed, random.permutation(listed)
     edges = np.array([least, least + 1, 0, 1, greatest - 1, greatest], dtype=dtype)
     others = random.integers(least, greatest, max(count, 1), dtype=dtype, endpoint=True)
-    return np.concatenate((edges, others))
+    return edges, others
 
 
-def _floats(random: np.random.Generator, known: FloatFormat, count: int) -> NDArray[np.float64]:
+def _floats(
+    random: np.random.Generator, known: FloatFormat, count: int
+) -> tuple[NDArray[Any], NDArray[Any]]:
     halves = np.arange(0.5, 8.0)[:, np.newaxis] * 2.0 ** np.arange(-3, 4)
-    edges = np.array([0.0, known.smallest, known.largest, math.inf])
-    sizes = 2.0 ** random.uniform(-8, 8, max(count, 1))
-    positive = np.concatenate((edges, halves.reshape(-1), sizes))
-    return np.concatenate((positive, -positive, [math.nan]))
+    edges = np.array([0.0, known.smallest, known.largest, math.inf, *halves.reshape(-1)])
+    others = 2.0 ** random.uniform(-8, 8, max(count, 1))
+    signs = random.choice([-1.0, 1.0], others.shape)
+    return np.concatenate((edges, -edges, [math.nan])), signs * others

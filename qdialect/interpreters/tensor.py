@@ -123,9 +123,7 @@ class TensorFunctions(InterpreterFunctions):
         return (TypedArray.of(element, at_all_positions(op.results[0].type, element.shape)),)
 
     @impl(FillOp)
-    def run_fill(
-        self, interpreter: Interpreter, op: FillOp, args: PythonValues
-    ) -> PythonValues:
+    def run_fill(self, interpreter: Interpreter, op: FillOp, args: PythonValues) -> PythonValues:
         (element, *_, destination) = operands_of(op, args)
         return tuple(
             TypedArray.of(np.broadcast_to(element.elements, destination.shape), result.type)
@@ -168,9 +166,7 @@ class TensorFunctions(InterpreterFunctions):
         return tuple(results)
 
     @impl(IndexOp)
-    def run_index(
-        self, interpreter: Interpreter, op: IndexOp, args: PythonValues
-    ) -> PythonValues:
+    def run_index(self, interpreter: Interpreter, op: IndexOp, args: PythonValues) -> PythonValues:
         axis = cast("IntegerAttr[Any]", op.dim).value.data
         indices = self._positions[-1][axis]
         return (TypedArray.of(indices, at_all_positions(op.results[0].type, indices.shape)),)
