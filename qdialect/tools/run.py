@@ -19,7 +19,7 @@ from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from qdialect.dialects.quant.constants import verify_in_range
 from qdialect.dialects.quant.types import StoredType
-from qdialect.dialects.value_types import element_type_or_self, shape_of
+from qdialect.dialects.value_types import element_type_or_self, is_static, shape_of
 from qdialect.errors import describe
 from qdialect.interpreters.interpreter import (
     OpInterpretationError,
@@ -28,7 +28,7 @@ from qdialect.interpreters.interpreter import (
 )
 from qdialect.interpreters.random_values import random_arguments
 from qdialect.interpreters.values import TypedArray, held_type
-from qdialect.movement import DYNAMIC, as_view
+from qdialect.movement import as_view
 from qdialect.text.dense import DenseLiteral
 from qdialect.text.parser import LocatingParser
 from qdialect.tools.command_line import Options
@@ -157,7 +157,8 @@ class _ValueParser(LocatingParser):
 
     def parse_value(self) -> TypedArray:
         position = self.pos
-        if self.parse_optional_keyword("dense") is not None:
+        is_tensor = self.parse_optional_keyword("dense") is not None
+        if is_tensor:
             literal = DenseLiteral.parse_after_keyword(self, position)
         else:
             number = self.parse_optional_boolean()
@@ -167,14 +168,16 @@ class _ValueParser(LocatingParser):
         self.parse_punctuation(":")
         type_position = self.pos
         type = self.parse_type()
-        shape = shape_of(type) or ()
-        if DYNAMIC in shape:
-            self.raise_error("a value must have a static shape", type_position)
+        shape = shape_of(type)
+        if is_tensor and not is_static(shape):
+            self.raise_error("a tensor must have a static shape", type_position)
+        if not is_tensor and element_type_or_self(type) is not type:
+            self.raise_error("a number is no tensor", type_position)
         element_type = element_type_or_self(type)
         is_stored = isinstance(element_type, StoredType)
         try:
             held = held_type(element_type)
-            elements = literal.to_values(self, held, shape, is_storage=is_stored)
+            elements = literal.to_values(self, held, shape or (), is_storage=is_stored)
             if isinstance(element_type, StoredType):
                 verify_in_range(elements, element_type)
             return TypedArray.of(as_view(elements).array(), type)

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator, Sequence
-from contextlib import chdir, redirect_stderr, redirect_stdout
+from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,6 +24,7 @@ from typing import Any
 import pytest
 
 from qdialect.tools.opt import main
+from qdialect.tools.run import main as run_main
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -83,6 +84,14 @@ def opt(*arguments: str) -> str:
     with redirect_stdout(out), redirect_stderr(err):
         status = main(arguments)
     assert status == 0, err.getvalue()
+    return out.getvalue()
+
+
+def run_help() -> str:
+    """What qdialect-run prints of its options."""
+    out = io.StringIO()
+    with redirect_stdout(out), suppress(SystemExit):
+        run_main(["--help"])
     return out.getvalue()
 
 
@@ -268,12 +277,12 @@ def test_links(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_options(page: Path) -> None:
-    """An option in the text is one of qdialect-opt."""
-    known = re.findall(r"--?[\w-]+", opt("--help"))
+    """An option in the text is one of the tools."""
+    known = re.findall(r"--?[\w-]+", opt("--help") + run_help())
     for span in SPAN.findall(prose_of(page)):
         if span.startswith("-") and span not in OPTIONS_OF_OTHERS:
             option = re.split(r"[ =]", span)[0]
-            assert option in known, f"{page.name}: qdialect-opt has no {span}"
+            assert option in known, f"{page.name}: no tool has {span}"
 
 
 def test_every_page_is_in_the_table_of_contents() -> None:

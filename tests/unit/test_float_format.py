@@ -312,6 +312,32 @@ def test_from_bits(type: AnyFloat):
         assert math.isnan(number) or math.copysign(1.0, number) == math.copysign(1.0, wanted)
 
 
+@pytest.mark.parametrize("type", XDSL_TYPES, ids=str)
+def test_decode_and_encode(type: AnyFloat):
+    """Arrays of bit patterns, as one by one; a NaN is encoded without sign and payload."""
+    known, width = FLOAT_FORMATS[type.name], type.bitwidth
+    step = max(1, (1 << width) // 3001)
+    patterns = range(0, 1 << width, step)
+    bits = np.array(patterns, dtype=np.uint64).reshape(1, -1)
+    numbers = known.decode(bits)
+    expected = [known.from_bits(pattern) for pattern in patterns]
+    assert numbers.shape == bits.shape
+    for found, number in zip(numbers.reshape(-1).tolist(), expected, strict=True):
+        assert math.isnan(number) if math.isnan(found) else is_same(found, number)
+    encoded = known.encode(numbers).reshape(-1).tolist()
+    for pattern, number, found in zip(patterns, expected, encoded, strict=True):
+        assert found == (known.to_bits(math.nan) if math.isnan(number) else pattern)
+    assert known.encode(known.round(np.array(2.0))).item() == known.to_bits(2.0)
+
+
+@pytest.mark.parametrize("name", ["f80", "f128"])
+def test_decode_and_encode_of_wide_formats(name: str):
+    with pytest.raises(ValueError, match=f"not every number of {name} is a double"):
+        FLOAT_FORMATS[name].decode(np.zeros(1, dtype=np.uint64))
+    with pytest.raises(ValueError, match=f"not every number of {name} is a double"):
+        FLOAT_FORMATS[name].encode(np.zeros(1))
+
+
 @pytest.mark.parametrize("name", ["f4E2M1FN", "f8E8M0FNU", "f16", "tf32"])
 def test_from_bits_of_too_many_bits(name: str):
     width = next(type.bitwidth for type in XDSL_TYPES if type.name == name)

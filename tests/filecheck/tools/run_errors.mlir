@@ -1,4 +1,4 @@
-// RUN: not qdialect-run %s --symbol nothing 2>&1 | filecheck %s --check-prefix=SYMBOL
+// RUN: not qdialect-run %s --symbol nothing --allow-unregistered-dialect 2>&1 | filecheck %s --check-prefix=SYMBOL
 // RUN: not qdialect-run %s --symbol unknown --allow-unregistered-dialect 2>&1 | filecheck %s --check-prefix=UNKNOWN
 // RUN: not qdialect-run %s --symbol unknown 2>&1 | filecheck %s --check-prefix=UNREGISTERED
 // RUN: not qdialect-run %s --allow-unregistered-dialect --symbol taken 2>&1 | filecheck %s --check-prefix=COUNT
@@ -6,15 +6,16 @@
 // RUN: not qdialect-run %s --allow-unregistered-dialect --symbol taken --args 'dense<9> : tensor<2x!quant.uniform<i8<0:7>:f32, 0.5>>' 2>&1 | filecheck %s --check-prefix=STORED
 // RUN: not qdialect-run %s --allow-unregistered-dialect --symbol taken --args '1 : i8 2' 2>&1 | filecheck %s --check-prefix=COMMA
 // RUN: not qdialect-run %s --allow-unregistered-dialect --symbol taken --args '1 : tensor<*xi8>' 2>&1 | filecheck %s --check-prefix=UNRANKED
+// RUN: not qdialect-run %s --allow-unregistered-dialect --symbol taken --args 'dense<1> : tensor<?xi8>' 2>&1 | filecheck %s --check-prefix=DYNAMIC
 // RUN: not qdialect-run %s --args 1 --random-inputs=1 2>&1 | filecheck %s --check-prefix=BOTH
 // RUN: not qdialect-run %s.nothing 2>&1 | filecheck %s --check-prefix=MISSING
 // RUN: not qdialect-run %s --args-file %s.nothing --allow-unregistered-dialect 2>&1 | filecheck %s --check-prefix=MISSING
 
-// SYMBOL: run_errors.mlir:[[#@LINE+10]]:1: error: there is no function 'nothing'
-// UNKNOWN: run_errors.mlir:[[#@LINE+12]]:3: error: 'other.op' op cannot be run: nothing says what it does
+// SYMBOL: run_errors.mlir: error: there is no function 'nothing'
+// UNKNOWN: run_errors.mlir:27:3: error: 'other.op' op cannot be run: nothing says what it does
 // UNKNOWN-NEXT: "other.op"() : () -> ()
-// UNREGISTERED: error: {{.*}}other.op
-// COUNT: error: 'func.func' op 'taken' takes 1 arguments, and 0 are given
+// UNREGISTERED: run_errors.mlir:27:13: error: operation being parsed with an unregistered dialect
+// COUNT: run_errors.mlir:25:1: error: 'func.func' op 'taken' takes 1 arguments, and 0 are given
 // RANGE: <args>:1:1: error: integer constant out of range for type
 // STORED: <args>:1:12: error: every element is 9, outside the storage range [0, 7]
 // COMMA: <args>:1:8: error: Expected ','
@@ -26,4 +27,5 @@ func.func @unknown() {
   "other.op"() : () -> ()
   return
 }
-// UNRANKED: <args>:1:5: error: a value must have a static shape
+// UNRANKED: <args>:1:5: error: a number is no tensor
+// DYNAMIC: <args>:1:12: error: a tensor must have a static shape
