@@ -31,9 +31,10 @@ from qdialect.interpreters.values import TypedArray, held_type
 from qdialect.movement import as_view
 from qdialect.text.dense import DenseLiteral
 from qdialect.text.parser import LocatingParser
+from qdialect.text.source import AbridgedInput
 from qdialect.tools.command_line import Options
 from qdialect.tools.diagnostics import DiagnosticHandler, DiagnosticPrinter, ToolError
-from qdialect.tools.files import SourceText, read_source, standard_output
+from qdialect.tools.files import read_text, standard_output
 from qdialect.tools.opt import Compilation
 from qdialect.tools.process import run_tool
 
@@ -83,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str]) -> bool:
     options = _CommandLine().parse_args(arguments)
     printer = DiagnosticPrinter(sys.stderr)
-    source = read_source(options.input_file, printer)
+    source = read_text(options.input_file, printer)
     if source is None:
         return False
     unregistered = options.allow_unregistered_dialect
@@ -119,23 +120,24 @@ def _arguments(
     if options.random_inputs is not None:
         function = find_function(compilation.module, options.symbol)
         return random_arguments(function.function_type, options.random_inputs)
-    source = SourceText("<args>", options.args)
+    text: str | AbridgedInput = options.args
     if options.args_file is not None:
-        source = read_source(options.args_file, handler)
-    if source is None:
-        return None
+        source = read_text(options.args_file, handler)
+        if source is None:
+            return None
+        text = source.input
     try:
-        return parse_values(source.text, source.name, compilation.context)
+        return parse_values(text, "<args>", compilation.context)
     except ParseError as error:
         handler.parse_error(error)
         return None
 
 
-def parse_values(text: str, name: str, context: Context) -> list[TypedArray]:
+def parse_values(text: str | AbridgedInput, name: str, context: Context) -> list[TypedArray]:
     """
     Values, separated by commas, as qdialect-run prints them.
 
-    Raises ParseError, with places in a text of that name.
+    `name` is what errors call the text, unless it knows its own. Raises ParseError.
     """
     parser = _ValueParser(context, text, name)
     try:
