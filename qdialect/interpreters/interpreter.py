@@ -20,15 +20,16 @@ from xdsl.interpreters.func import FuncFunctions
 from xdsl.interpreters.scf import ScfFunctions
 from xdsl.ir import Operation
 from xdsl.traits import SymbolTable
-from xdsl.utils.exceptions import InterpretationError
+from xdsl.utils.exceptions import InterpretationError, VerifyException
 
 from qdialect.errors import describe
 from qdialect.interpreters.arith import ArithFunctions
 from qdialect.interpreters.movements import run_known_op
 from qdialect.interpreters.tensor import TensorFunctions
 from qdialect.interpreters.values import TypedArray, value_of
+from qdialect.movement import MovementError
 from qdialect.resources import ResourceBlobs
-from qdialect.shape_op_interface import name_of
+from qdialect.shape_op_interface import NotFoldable, name_of
 
 
 class OpInterpretationError(InterpretationError):
@@ -78,7 +79,7 @@ class ModuleInterpreter(Interpreter):
             result = self._result_of(op, inputs)
         except OpInterpretationError:
             raise
-        except InterpretationError as error:
+        except (InterpretationError, MovementError, NotFoldable, VerifyException) as error:
             raise OpInterpretationError(op, f"cannot be run: {error}") from error
         except RecursionError:
             raise OpInterpretationError(op, "cannot be run: calls are too deep") from None

@@ -28,7 +28,7 @@ from xdsl.utils.exceptions import InterpretationError
 from qdialect.array_view import MAX_RANK, ArrayView
 from qdialect.dialects.quant.shape_ops import ShapeOp
 from qdialect.dialects.quant.types import StoredType, UniformQuantizedType, uniform_tensor
-from qdialect.dialects.quant.verification import verify_movement
+from qdialect.dialects.quant.verification import verify_movement, with_lengths_of_slots
 from qdialect.dialects.value_types import element_type_or_self, shape_of
 from qdialect.elements import element_dtype, in_width
 from qdialect.interpreters.values import (
@@ -178,7 +178,7 @@ def run_shape_op(
     if isinstance(op, ShapeOp) and known is not op:
         # What the verifier could not decide.
         types = [uniform_tensor(value.type) for value in (*operands, result)]
-        verify_movement(op.movement_to, types[:-1], types[-1])
+        verify_movement(op.movement_to(result.shape), types[:-1], types[-1])
     return result
 
 
@@ -296,7 +296,9 @@ def _at_run_time(op: Operation, operands: Sequence[TypedArray]) -> Generator[Ope
         return
     lists = _filled_lists(op, operands)
     result, shape_in = op.result_types[0], _RESULT_SHAPES.get(name_of(op))
-    if shape_in is not None:
+    if isinstance(op, ShapeOp):
+        result = _with_shape(result, with_lengths_of_slots(uniform_tensor(result)))
+    elif shape_in is not None:
         result = _with_shape(result, shape_in(lists, operands))
     arrays = {name: DenseArrayBase.from_list(i64, values) for name, values in lists.items()}
     known = type(op).create(

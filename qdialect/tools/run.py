@@ -33,10 +33,11 @@ from qdialect.text.dense import DenseLiteral
 from qdialect.text.parser import LocatingParser
 from qdialect.text.source import AbridgedInput
 from qdialect.tools.command_line import Options
-from qdialect.tools.diagnostics import DiagnosticHandler, DiagnosticPrinter, ToolError
+from qdialect.tools.compilation import Compilation
+from qdialect.tools.diagnostics import DiagnosticHandler, DiagnosticPrinter
 from qdialect.tools.files import read_text, standard_output
-from qdialect.tools.opt import Compilation
 from qdialect.tools.process import run_tool
+from qdialect.tools.tool_error import ToolError
 
 TOOL = "qdialect-run"
 """The name that the tool's own errors begin with."""
@@ -87,8 +88,9 @@ def _run(arguments: Sequence[str]) -> bool:
     source = read_text(options.input_file, printer)
     if source is None:
         return False
-    unregistered = options.allow_unregistered_dialect
-    compilation = Compilation(source, Options(allow_unregistered_dialect=unregistered), printer)
+    reading = Options()
+    reading.allow_unregistered_dialect = options.allow_unregistered_dialect
+    compilation = Compilation(source, reading, printer)
     if not compilation.run(()):
         return False
     module, context, symbol = compilation.module, compilation.context, options.symbol
