@@ -53,7 +53,7 @@ class ModuleInterpreter(Interpreter):
     def __init__(self, module: ModuleOp, resources: ResourceBlobs) -> None:
         super().__init__(module)
         self._resources = resources
-        self._functions: dict[type[Operation], tuple[InterpreterFunctions, Any]] = {}
+        self._functions: dict[str, tuple[InterpreterFunctions, Any]] = {}
         for functions in (
             FuncFunctions(),
             ScfFunctions(),
@@ -69,7 +69,8 @@ class ModuleInterpreter(Interpreter):
     ) -> None:
         super().register_implementations(impls, override=override)
         for op, run in impls._impls():  # pyright: ignore[reportPrivateUsage]
-            self._functions[op] = impls, run
+            # There may be several classes of one name: ours, and those that xDSL has.
+            self._functions[op.name] = impls, run
 
     @override
     def _run_op(self, op: Operation, inputs: PythonValues) -> OpImplResult:
@@ -90,7 +91,7 @@ class ModuleInterpreter(Interpreter):
         return result
 
     def _result_of(self, op: Operation, inputs: PythonValues) -> OpImplResult:
-        if (found := self._functions.get(type(op))) is not None:
+        if (found := self._functions.get(name_of(op))) is not None:
             functions, run = found
             return cast(OpImplResult, run(functions, self, op, inputs))
         known = run_known_op(self, op, inputs, self._resources)

@@ -48,6 +48,7 @@ from qdialect.interpreters import (
 )
 from qdialect.interpreters.values import held_type
 from qdialect.parameters import QuantizationParameters, StorageFormat
+from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
 from qdialect.text.parser import LocatingParser
 from qdialect.tools.registry import ToolContext
 from qdialect.tools.run import parse_values
@@ -204,6 +205,28 @@ def test_casts_of_types_that_numpy_lacks(expressed: AnyFloat):
         for code, number in zip(codes.tolist(), numbers.numbers.tolist(), strict=True):
             step = exact.round(exact.round(Fraction(code)) - exact.round(Fraction(zero)))
             assert Fraction(number) == exact.round(step * Fraction(scale))
+
+
+@settings(max_examples=50)
+@given(st.data(), st.sampled_from(NATIVE))
+def test_casts_are_what_they_are_lowered_to(
+    data: st.DataObject, types: tuple[AnyFloat, type[np.floating[Any]]]
+):
+    """To arithmetic that rounds as they do, of every float: infinities and NaN are among them."""
+    expressed, _ = types
+    shape = data.draw(shapes(max_rank=3))
+    moved = replace(data.draw(slots(shape)), expressed=FLOAT_FORMATS[expressed.name])
+    storage = Storage.of(IntegerType(moved.storage.width), signed=moved.storage.signed)
+    type = UniformQuantizedType.per_tensor(storage, expressed, 1.0).with_parameters(moved)
+    module, seed = casts(type, shape), data.draw(st.integers(0, 2**32 - 1))
+    lowered = module.clone()
+    LowerQuantOpsPass(rounding="nearest-even").apply(Context(), lowered)
+    for name in ("q", "d"):
+        values = random_arguments(function_of(module, name).function_type, seed)
+        (result,) = run_function(module, name, values)
+        (same,) = run_function(lowered, name, values)
+        assert result.type == same.type
+        assert result.elements.tobytes() == same.elements.tobytes()
 
 
 def test_what_is_too_large_and_what_is_no_number():
