@@ -102,8 +102,13 @@ def test_a_small_module_needs_little(text: str, needs_numpy: bool, tmp_path: Pat
     )
 
 
+ON_ARRAYS = ("qdialect.interpreters", "qdialect.tools.run")
+
+
 def test_no_module_imports_numpy_before_it_is_used():
-    names = [module.name for module in pkgutil.walk_packages(qdialect.__path__, "qdialect.")]
+    modules = pkgutil.walk_packages(qdialect.__path__, "qdialect.")
+    # What runs modules, on arrays, has no use without them.
+    names = [m.name for m in modules if not m.name.startswith(ON_ARRAYS)]
     assert {"qdialect.movement", "qdialect.passes.fold_quant_shapes"} <= {*names}
     imports = "".join(
         f"import {name}\nassert 'numpy' not in sys.modules, '{name}'\n" for name in names
