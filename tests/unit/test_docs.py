@@ -45,7 +45,13 @@ TOOLS_OF_OTHERS = {"iree-opt", "mlir-opt-22"}
 
 DEFAULT_PASS = "--fold-quant-shapes"
 
-OPTIONS_OF_OTHERS = {"--import-mode=importlib"}
+OPTIONS_OF_OTHERS = {
+    "--import-mode=importlib",
+    "--mib",
+    "--ops",
+    "--runs",
+    "--tosa-layerwise-constant-fold",
+}
 
 
 @dataclass(frozen=True)
