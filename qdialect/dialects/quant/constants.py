@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import cast
 
 from typing_extensions import override
@@ -190,6 +191,12 @@ class ConstantOp(IRDLOperation, HasFolderInterface):
         printer.print_attribute(type)
 
 
+@lru_cache(maxsize=64)
+def _listed_type(width: int, is_signed: bool) -> IntegerType:
+    """The type of the integers that text lists: a negative one is not also a large one."""
+    return IntegerType(width, Signedness.SIGNED if is_signed else Signedness.UNSIGNED)
+
+
 def _value_of(
     held: re.Match[str] | str | DenseLiteral, type: QuantizedTensor, parser: Parser, start: Position
 ) -> DenseElementsAttr | DenseResourceAttr:
@@ -198,12 +205,12 @@ def _value_of(
 
     Raises ParseError if it does not fit.
     """
-    held_type, storage = _held_type(type), element_type_of(type.element_type)
+    held_type = _held_type(type)
+    storage = held_type.element_type
     if isinstance(held, str):
         return DenseResourceAttr.from_params(held, held_type)
     if isinstance(held, re.Match):
-        sign = Signedness.SIGNED if type.element_type.is_signed else Signedness.UNSIGNED
-        listed = IntegerType(storage.bitwidth, sign)
+        listed = _listed_type(storage.bitwidth, type.element_type.is_signed)
         data = bytes_of_plain_list(held[1], listed, type.get_shape())
         if data is not None:
             return DenseIntOrFPElementsAttr(held_type, BytesAttr(data))
