@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, starmap
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeAlias
 
 from qdialect.tools.tool_error import TOOL, ToolError
 
@@ -20,6 +20,16 @@ if TYPE_CHECKING:
 SPLIT_MARKER = "// -----"
 
 USAGE = f"usage: {TOOL} [options] [input file, or - for standard input]"
+
+
+class NestedSpec(NamedTuple):
+    """Passes for the ops of one name, each alone."""
+
+    anchor: str
+    passes: tuple[PassSpec, ...]
+
+
+PassSpec: TypeAlias = "ArgSpec | NestedSpec"
 
 
 class Options:
@@ -49,7 +59,7 @@ class Options:
     version: bool = False
 
     def __init__(self) -> None:
-        self.passes: list[ArgSpec] = []
+        self.passes: list[PassSpec] = []
 
 
 _FLAGS = {
@@ -181,20 +191,42 @@ def _refuse_argument(spelled: str, name: str) -> NoReturn:
     raise ToolError(message)
 
 
-def _parse_anchored_pipeline(text: str) -> list[ArgSpec]:
+def _parse_anchored_pipeline(text: str) -> list[PassSpec]:
     anchored = re.fullmatch(r"\s*builtin\.module\s*\((.*)\)\s*", text, re.DOTALL)
     if anchored is None:
         raise ToolError(
             "expected pass pipeline to be wrapped with the anchor operation type, e.g. "
             "'builtin.module(...)'"
         )
-    without_options = re.sub(r"\{[^{}]*\}", "", anchored[1])
-    if nested := re.search(r"([\w.]+)\s*\(", without_options):
-        raise ToolError(
-            f"a pass pipeline cannot be nested under '{nested[1]}': passes run on the "
-            "whole module, so name them in builtin.module(...)"
-        )
-    return _parse_passes(anchored[1])
+    return _parse_pipeline(anchored[1])
+
+
+_NESTED = re.compile(r"\s*([\w.]+)\s*\((.*)\)\s*", re.DOTALL)
+
+
+def _parse_pipeline(text: str) -> list[PassSpec]:
+    """Passes, and pipelines for the ops of one name: `func.func(a,b)`."""
+    specs: list[PassSpec] = []
+    for item in _split_items(text):
+        if (nested := _NESTED.fullmatch(item)) is not None:
+            specs.append(NestedSpec(nested[1], tuple(_parse_pipeline(nested[2]))))
+        else:
+            specs += _parse_passes(item)
+    return specs
+
+
+def _split_items(text: str) -> Iterator[str]:
+    """What commas separate that are not in brackets or quotes."""
+    start = depth = 0
+    for token in re.finditer(r'"(?:\\.|[^"\\])*"|[(){},]', text):
+        if token[0] in ("(", "{"):
+            depth += 1
+        elif token[0] in (")", "}"):
+            depth -= 1
+        elif token[0] == "," and not depth:
+            yield text[start : token.start()]
+            start = token.end()
+    yield text[start:]
 
 
 def _parse_passes(text: str) -> list[ArgSpec]:

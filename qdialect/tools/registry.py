@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, Dialect, Operation, TypeAttribute
 from qdialect.dialects.builtin import fresh_builtin
 from qdialect.errors import describe, first_line
 from qdialect.fold_report_listener import FoldReportListener
+from qdialect.tools.command_line import NestedSpec
 from qdialect.tools.tool_error import TOOL, ToolError
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from xdsl.utils.target import Target
 
     from qdialect.fold_report import FoldReport
+    from qdialect.tools.command_line import PassSpec
 
 ConvertibleT = TypeVar("ConvertibleT", bound="ArgSpecConvertible")
 
@@ -193,8 +195,12 @@ def _stablehlo_with_additions(stablehlo: Callable[[], Dialect]) -> Dialect:
     return with_additions(stablehlo())
 
 
-def make_pass(spec: ArgSpec) -> ModulePass:
-    """The pass of that name, with its options. Raises ToolError."""
+def make_pass(spec: PassSpec) -> ModulePass:
+    """The pass of that name, with its options, or a pipeline of them. Raises ToolError."""
+    if isinstance(spec, NestedSpec):
+        from qdialect.tools.nested_pipeline import NestedPipeline
+
+        return NestedPipeline(spec.anchor, tuple(map(make_pass, spec.passes)))
     return _make("pass", find_pass(spec.name), spec)
 
 

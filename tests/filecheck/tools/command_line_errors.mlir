@@ -5,7 +5,7 @@
 // RUN: not qdialect-opt --fold-quant-shapes=max-growth=x %s 2>&1 | filecheck %s --check-prefix=VALUE
 // RUN: not qdialect-opt -p 'cse{' %s 2>&1 | filecheck %s --check-prefix=PIPELINE
 // RUN: not qdialect-opt --pass-pipeline=cse %s 2>&1 | filecheck %s --check-prefix=ANCHOR
-// RUN: not qdialect-opt --pass-pipeline='builtin.module(func.func(cse))' %s 2>&1 | filecheck %s --check-prefix=NESTED
+// RUN: not qdialect-opt --pass-pipeline='builtin.module(func.func(nothing))' %s 2>&1 | filecheck %s --check-prefix=NESTED
 // RUN: not qdialect-opt --pass-pipeline='builtin.module(cse)' --cse %s 2>&1 | filecheck %s --check-prefix=BOTH
 // RUN: not qdialect-opt --verify-each=perhaps %s 2>&1 | filecheck %s --check-prefix=BOOLEAN
 // RUN: not qdialect-opt %s -o 2>&1 | filecheck %s --check-prefix=ABSENT
@@ -21,7 +21,7 @@
 // VALUE: qdialect-opt: error: pass 'fold-quant-shapes': Incompatible types: given ('x',), expected <class 'int'>
 // PIPELINE: qdialect-opt: error: cannot read 'cse{': Expected argument name here
 // ANCHOR: qdialect-opt: error: expected pass pipeline to be wrapped with the anchor operation type, e.g. 'builtin.module(...)'
-// NESTED: qdialect-opt: error: a pass pipeline cannot be nested under 'func.func': passes run on the whole module, so name them in builtin.module(...)
+// NESTED: qdialect-opt: error: 'nothing' does not refer to a registered pass or pass pipeline
 // BOTH: qdialect-opt: error: '-pass-pipeline' option can't be used with individual pass options
 // BOOLEAN: qdialect-opt: error: for the --verify-each option: 'perhaps' is not true or false
 // ABSENT: qdialect-opt: error: for the -o option: requires a value!
