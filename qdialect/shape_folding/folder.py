@@ -23,6 +23,7 @@ from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.dialects.quant.verification import verify_same_slots
 from qdialect.dialects.value_types import tensor_element_type
 from qdialect.fold_report import FoldRecord, FoldReport, Outcome
+from qdialect.garbage import paused_collection
 from qdialect.lazy_numpy import np
 from qdialect.memo import Memo
 from qdialect.movement import Movement, MovementError, Shape, ValueSet
@@ -65,7 +66,8 @@ def fold_shapes(
     What is not understood, or not allowed by `policy`, is left as it is, and told in the
     report. `may_fold` chooses among constants, and what casts make of them.
     """
-    return ShapeFolder(context, policy, may_fold).fold(module)
+    with paused_collection():
+        return ShapeFolder(context, policy, may_fold).fold(module)
 
 
 def fold_shape_op(op: ShapeOp, sources: Sequence[Operation]) -> Operation | None:
@@ -257,8 +259,9 @@ class ShapeFolder:
             return False
         result, operand = op.results[0], self._final(movements.operands[0])
         for movement in movements.movements:
-            _check_movement(movement, shape_of(operand))
-            if operand.type == result.type and movement.is_identity(shape_of(operand)):
+            shape = shape_of(operand)
+            _check_movement(movement, shape)
+            if operand.type == result.type and movement.is_identity(shape):
                 # What is before it need not be known, or be one movement with it.
                 break
             first = self._composed.get(cast(Operation, operand.owner))

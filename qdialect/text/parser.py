@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import re
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
@@ -51,6 +49,7 @@ from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from qdialect.dialects.builtin import Blob, BlobStorage
 from qdialect.errors import describe
+from qdialect.garbage import paused_collection
 from qdialect.text.fast_parser import FastParser
 from qdialect.text.plain_lists import bytes_of_plain_list, find_plain_list
 from qdialect.text.source import AbridgedInput, AbridgedSpan, abridge
@@ -62,22 +61,6 @@ _DENSE = "dense"
 
 _BLOB = re.compile(r':\s*+"0x')
 _LATE_LOCATION = re.compile(r"^(#[\w$.-]+)\s*=\s*(?=loc\()", re.MULTILINE)
-
-
-@contextmanager
-def _paused_collection() -> Generator[None]:
-    """
-    No collection of garbage, of which reading makes none.
-
-    Each would go through all operations that were read so far.
-    """
-    is_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if is_enabled:
-            gc.enable()
 
 
 class LocatingParser(FastParser):
@@ -180,7 +163,7 @@ class LocatingParser(FastParser):
     def _parse(self, allow_implicit_module: bool) -> ModuleOp:
         """Read what the lexer gives. Raises ParseError, and nothing else."""
         try:
-            with _paused_collection():
+            with paused_collection():
                 return self._parse_whole_text(allow_implicit_module)
         except ParseError:
             raise

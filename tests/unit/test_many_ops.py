@@ -225,3 +225,15 @@ def test_context_without_the_tool_costs_the_same():
     plain = Context()
     without = calls(lambda: FoldQuantShapesPass().apply(plain, module))
     assert without <= 1.02 * with_tool
+
+
+@pytest.mark.parametrize("is_on", [False, True])
+def test_garbage_is_collected_as_before(is_on: bool):
+    module, context = parse(MANY_CONSTANTS)
+    was_on = gc.isenabled()
+    try:
+        (gc.enable if is_on else gc.disable)()
+        FoldQuantShapesPass().apply(context, module)
+        assert gc.isenabled() == is_on
+    finally:
+        (gc.enable if was_on else gc.disable)()
