@@ -73,7 +73,8 @@ class FastParser(Parser):
         self.blocks = {}
         self.forward_block_references = defaultdict(list)
         self.forward_ssa_references = {}
-        self._known: dict[str, Attribute] = {}
+        self._known_types: dict[str, TypeAttribute] = {}
+        self._known_arrays: dict[str, Attribute] = {}
         self._forms: dict[str, OpForm] = {}
         self._lines_seen: set[int] = set()
         self._name_token = self._current_token
@@ -297,22 +298,24 @@ class FastParser(Parser):
         else:
             # Whether there are parameters is seen by the next token only.
             return self._parse_new_type()
-        return self._parse_once(text, self._parse_new_type)
+        return self._parse_once(text, self._known_types, self._parse_new_type)
 
     def _parse_new_type(self) -> TypeAttribute | None:
         """Parse a type, if there is one."""
         return super().parse_optional_type()
 
-    def _parse_once(self, text: str, parse: Callable[[], AttributeT | None]) -> AttributeT | None:
-        """What `text`, which is next, was read as before, or else what `parse` reads."""
+    def _parse_once(
+        self, text: str, known: dict[str, AttributeT], parse: Callable[[], AttributeT | None]
+    ) -> AttributeT | None:
+        """What `text`, which is next, is known to be, or else what `parse` reads."""
         start = self.pos
-        known = self._known.get(text)
-        if known is not None:
+        attribute = known.get(text)
+        if attribute is not None:
             self._resume_from(start + len(text))
-            return cast(AttributeT, known)
+            return attribute
         attribute = parse()
         if attribute is not None and self._is_all_that_was_read(text, start):
-            self._known[text] = attribute
+            known[text] = attribute
         return attribute
 
     def _is_all_that_was_read(self, text: str, start: Position) -> bool:
@@ -361,6 +364,7 @@ class FastParser(Parser):
             case "array":
                 return self._parse_once(
                     token.text + _bracketed(token.input.content, token.end),
+                    self._known_arrays,
                     self._parse_optional_builtin_parametrized_attr,
                 )
             case _:

@@ -212,6 +212,14 @@ TRAPS = {
         "test.op"() {t = tuple<i8, (i8) -> i8>} : () -> ()
         "test.op"() {t = tuple<i8, (i8) -> i16>} : () -> ()
     """,
+    "array for a type": """
+        "test.op"() {a = array<i64: 1>} : () -> ()
+        "test.op"() {a = (array<i64: 1>) -> i8} : () -> ()
+    """,
+    "type for an array": """
+        "test.op"() {a = array} : () -> i8
+        "test.op"() {a = i8} : () -> array<i8>
+    """,
     "comment in a type": """
         "test.op"() {t = tuple<i8, // >
           i8>} : () -> ()
