@@ -9,9 +9,9 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from qdialect.certificates.certified_fold import Certificate, fold_with_certificate
 from qdialect.dialects.quant.types import QuantizedType
 from qdialect.fold_report_listener import FoldReportListener
-from qdialect.shape_folding.folder import fold_shapes
 from qdialect.shape_folding.moved import MovedConstant
 from qdialect.shape_folding.policy import DEFAULT_MAX_GROWTH, FoldPolicy
 
@@ -34,17 +34,25 @@ class FoldConstantShapesPass(ModulePass):
     max_growth: int = DEFAULT_MAX_GROWTH
     """How many bytes of elements the folds may add to the module."""
 
+    verify: str = Certificate.NONE.value
+    """Which certificate each fold must have: the value of a `Certificate`."""
+
     def __post_init__(self) -> None:
         """Raise ValueError if an option has a value that means nothing."""
-        _ = self.policy
+        _ = self.policy, self.certificate
 
     @property
     def policy(self) -> FoldPolicy:
         """The options, as the engine takes them. Raises ValueError."""
         return FoldPolicy(max_growth=self.max_growth)
 
+    @property
+    def certificate(self) -> Certificate:
+        """What is shown of each fold. Raises ValueError."""
+        return Certificate.named(self.verify)
+
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        report = fold_shapes(op, ctx, self.policy, _is_plain)
+        report = fold_with_certificate(op, ctx, self.policy, self.certificate, _is_plain)
         if isinstance(ctx, FoldReportListener):
             ctx.take_fold_report(report)

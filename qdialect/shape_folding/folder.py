@@ -31,6 +31,7 @@ from qdialect.ordering import dependencies_first
 from qdialect.resources import ResourceBlobs
 from qdialect.shape_folding.constants import ConstantOperands, Constants
 from qdialect.shape_folding.moved import Element, Layer, MovedConstant, move
+from qdialect.shape_folding.observer import FoldObserver
 from qdialect.shape_folding.policy import FoldPolicy, coarser, spell
 from qdialect.shape_folding.provenance import Part, Provenance
 from qdialect.shape_op_interface import (
@@ -59,15 +60,17 @@ def fold_shapes(
     context: Context,
     policy: FoldPolicy,
     may_fold: Callable[[MovedConstant], bool] = lambda constant: True,
+    observer: FoldObserver | None = None,
 ) -> FoldReport:
     """
     Fold the shape ops of a module, of all dialects, into the constants that they move.
 
     What is not understood, or not allowed by `policy`, is left as it is, and told in the
-    report. `may_fold` chooses among constants, and what casts make of them.
+    report. `may_fold` chooses among constants, and what casts make of them. `observer` is
+    told of each constant that is written, as soon as it is.
     """
     with paused_collection():
-        return ShapeFolder(context, policy, may_fold).fold(module)
+        return ShapeFolder(context, policy, may_fold, observer).fold(module)
 
 
 def fold_shape_op(op: ShapeOp, sources: Sequence[Operation]) -> Operation | None:
@@ -190,8 +193,13 @@ class ShapeFolder:
     """
 
     def __init__(
-        self, context: Context, policy: FoldPolicy, may_fold: Callable[[MovedConstant], bool]
+        self,
+        context: Context,
+        policy: FoldPolicy,
+        may_fold: Callable[[MovedConstant], bool],
+        observer: FoldObserver | None = None,
     ) -> None:
+        self._observer = observer
         self._policy = policy
         self._may_fold = may_fold
         self._constants = Constants(ResourceBlobs.of(context))
@@ -471,6 +479,8 @@ class ShapeFolder:
             last.name_hint = last.name_hint or op.results[0].name_hint
             self._written[op] = ops
             self._equal[op.results[0]] = last
+            if self._observer is not None:
+                self._observer.constant_written(op, ops)
             self._let_go(op, plan)
 
     def _let_go(self, op: Operation, plan: _Plan) -> None:

@@ -1,0 +1,59 @@
+"""
+Certificates of folds: each constant that is written is compared with what it was made of.
+
+Both are read again, element by element, by the value graph, which knows nothing of how the
+fold comes to its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from typing_extensions import override
+from xdsl.context import Context
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.certificates.comparison import Difference, first_difference
+from qdialect.certificates.index_maps import NotCertifiableError
+from qdialect.certificates.value_graph import GraphReader
+from qdialect.resources import ResourceBlobs
+from qdialect.shape_folding.observer import FoldObserver
+from qdialect.shape_op_interface import name_of
+
+
+class FoldCertifier(FoldObserver):
+    """Compares what folds have written with what it was made of."""
+
+    def __init__(self, context: Context, *, with_data: bool) -> None:
+        self.errors: list[tuple[Operation, str]] = []
+        """Of each fold that is wrong the op that was folded, and what is wrong."""
+        self._resources = ResourceBlobs.of(context)
+        self._with_data = with_data
+        self._replaced: dict[SSAValue, SSAValue] = {}
+
+    @override
+    def constant_written(self, op: Operation, written: Sequence[Operation]) -> None:
+        old, new = op.results[0], written[-1].results[0]
+        try:
+            reason = self._wrong(old, new)
+        except NotCertifiableError as error:
+            reason = f"is folded, but nothing shows that this is right: {error}"
+        if reason is not None:
+            self.errors.append((op, f"'{name_of(op)}' op {reason}"))
+        self._replaced[old] = new
+
+    def _wrong(self, old: SSAValue, new: SSAValue) -> str | None:
+        if old.type != new.type:
+            types = new.type, old.type
+            return f"is folded wrongly: the result is of type '{types[0]}', not '{types[1]}'"
+        before = GraphReader(self._resources, self._replaced).read(old)
+        after = GraphReader(self._resources).read(new)
+        difference = first_difference(before, after, with_data=self._with_data)
+        return None if difference is None else f"is folded wrongly: {_told(difference)}"
+
+
+def _told(difference: Difference) -> str:
+    index, before, after = difference
+    if index is None:
+        return f"{after}, not {before}"
+    return f"element {list(index)} of the result {after}, but {before}"
