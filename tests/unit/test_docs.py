@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -23,6 +23,7 @@ from typing import Any
 
 import pytest
 
+from qdialect.tools.check import main as check_main
 from qdialect.tools.opt import main
 from qdialect.tools.run import main as run_main
 
@@ -93,11 +94,11 @@ def opt(*arguments: str) -> str:
     return out.getvalue()
 
 
-def run_help() -> str:
-    """What qdialect-run prints of its options."""
+def help_of(tool: Callable[[Sequence[str]], int]) -> str:
+    """What qdialect-run or qdialect-check prints of its options."""
     out = io.StringIO()
     with redirect_stdout(out), suppress(SystemExit):
-        run_main(["--help"])
+        tool(["--help"])
     return out.getvalue()
 
 
@@ -284,7 +285,7 @@ def test_links(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_options(page: Path) -> None:
     """An option in the text is one of the tools."""
-    known = re.findall(r"--?[\w-]+", opt("--help") + run_help())
+    known = re.findall(r"--?[\w-]+", opt("--help") + help_of(run_main) + help_of(check_main))
     for span in SPAN.findall(prose_of(page)):
         if span.startswith("-") and span not in OPTIONS_OF_OTHERS:
             option = re.split(r"[ =]", span)[0]

@@ -102,7 +102,12 @@ def test_a_small_module_needs_little(text: str, needs_numpy: bool, tmp_path: Pat
     )
 
 
-ON_ARRAYS = ("qdialect.interpreters", "qdialect.tools.run")
+ON_ARRAYS = (
+    "qdialect.certificates.module_comparison",
+    "qdialect.interpreters",
+    "qdialect.tools.check",
+    "qdialect.tools.run",
+)
 
 
 def test_no_module_imports_numpy_before_it_is_used():
