@@ -11,7 +11,7 @@ import heapq
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import count, pairwise
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from xdsl.dialects.builtin import (
@@ -350,9 +350,9 @@ class _Request:
 
     positions: Positions
 
-    def part(self, chosen: NDArray[np.bool_], positions: Positions) -> _Request:
-        """Those that are chosen, at `positions` elsewhere."""
-        where = np.flatnonzero(chosen) if self.where is None else self.where[chosen]
+    def part(self, chosen: Positions, positions: Positions) -> _Request:
+        """Those of the chosen numbers, at `positions` elsewhere."""
+        where = chosen if self.where is None else self.where[chosen]
         return _Request(self.depth, where, positions[chosen])
 
 
@@ -445,14 +445,18 @@ class _Pull:
             lower = _Request(request.depth, request.where, found.positions)
             if operand.size == 0 and len(found.positions):
                 self._leave_unread(request)
-                lower = request.part(np.zeros(len(found.positions), np.bool_), found.positions)
+                lower = request.part(np.zeros(0, dtype=np.int64), found.positions)
             self._ask(operand, lower)
             return
-        numbers = np.unique(found.operands).tolist()
-        # What nothing is taken of has types, too: where all are empty, one tells how it is read.
-        for number in numbers or [0]:
-            chosen = found.operands == number
-            self._ask(node.operands[number], request.part(chosen, found.positions))
+        order = np.argsort(found.operands, kind="stable")
+        numbers = found.operands[order]
+        starts = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
+        if not starts:
+            # Where nothing is taken, one operand tells how it would be read.
+            self._ask(node.operands[0], request.part(order, found.positions))
+        for start, end in pairwise([*starts, len(order)]):
+            chosen = order[start:end]
+            self._ask(node.operands[numbers[start]], request.part(chosen, found.positions))
 
     def _pad(self, node: MovedNode, request: _Request, is_new: NDArray[np.bool_]) -> None:
         if not is_new.any():
