@@ -25,6 +25,7 @@ from qdialect.dialects.quant.shape_ops import ShapeOp
 from qdialect.dialects.quant.storage_ops import (
     STORAGE_OPS,
     StorageBuilder,
+    move_elements,
     storage_tensor,
     unknown_length,
     unreadable_storage,
@@ -32,7 +33,6 @@ from qdialect.dialects.quant.storage_ops import (
 from qdialect.dialects.quant.types import uniform_tensor
 from qdialect.elements import signless_elements
 from qdialect.errors import OpErrors
-from qdialect.movement import DYNAMIC
 from qdialect.ordering import dependencies_first
 from qdialect.replacements import Replacements
 
@@ -82,16 +82,8 @@ class QuantShapesLowering:
         self.lowered[op] = None
 
     def _move(self, op: ShapeOp, builder: StorageBuilder) -> SSAValue:
-        result, movement = uniform_tensor(op.result.type), op.movement
-        shape = result.get_shape()
         operands = [self._storage_of(operand) for operand in op.operands]
-        if 0 in shape and DYNAMIC not in shape:
-            return builder.empty(shape, storage_tensor(result).element_type)
-        if movement.is_identity(*(uniform_tensor(v.type).get_shape() for v in op.operands)):
-            moved = operands[0]
-        else:
-            moved = STORAGE_OPS[type(movement)](builder, movement, operands, result)
-        return builder.cast(moved, shape)
+        return move_elements(builder, op.movement, operands, uniform_tensor(op.result.type))
 
     def _storage_of(self, value: SSAValue) -> SSAValue:
         if value not in self.storage:

@@ -21,6 +21,12 @@ class Outcome(StrEnum):
     FOLDED = "folded"
     DROPPED = "dropped"
     """It moved nothing, or what the op before it moved back, or nothing uses its result."""
+    SUNK = "sunk"
+    """It is now below casts."""
+    JOINED = "joined"
+    """It joins what was cast, and is cast itself."""
+    ELIDED = "elided"
+    """It is a cast, and what it was made of is used instead."""
     REFUSED = "refused"
 
 
@@ -49,7 +55,7 @@ class FoldRecord:
     """Why it was refused."""
 
     reason: str = ""
-    """The same for humans."""
+    """The same for humans, or why else it became of it what it did."""
 
     made_of: MadeOf | None = None
     """What the elements of the folded value come from."""
@@ -78,6 +84,9 @@ class FoldReport:
     """Everything that a pass tells."""
 
     records: list[FoldRecord] = field(default_factory=list[FoldRecord])
+
+    verb: str = "folded"
+    """What ops that were refused are not."""
 
     vanished: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """The constants and casts that are gone, and what now stands for each."""

@@ -175,6 +175,17 @@ class Movement(ABC):
         Lengths may be DYNAMIC. Raises MovementError if there is no such movement.
         """
 
+    def undo(self, moved: MovableT, operand: Shape) -> MovableT:
+        """
+        What this moves to `moved`: an operand of that static shape, of several none.
+
+        Where positions are dropped, the operand is taken to be the same all along their axis,
+        so that nothing is made up. What is moved may then be something else: see
+        `pulled_back`. No length may be zero.
+        """
+        first = moved[(slice(1),) * len(moved.shape)]
+        return _broadcast(cast(MovableT, first.reshape((1,) * len(operand))), operand)
+
     def to(self, shape: Shape) -> Movement:
         """This movement to a result of `shape`, if that is part of it."""
         return self
@@ -243,6 +254,9 @@ class Transpose(Movement):
             )
         return tuple(operand[axis] for axis in self.permutation)
 
+    def undo(self, moved: MovableT, operand: Shape) -> MovableT:
+        return moved.transpose(_inverse(self.permutation))
+
     def is_identity(self, *operands: Shape) -> bool:
         (operand,) = operands
         return self.permutation == tuple(range(len(operand)))
@@ -273,6 +287,9 @@ class Reshape(Movement):
                 f"{math.prod(operand)} elements cannot be reshaped to {math.prod(self.shape)}"
             )
         return self.shape
+
+    def undo(self, moved: MovableT, operand: Shape) -> MovableT:
+        return moved.reshape(operand)
 
     def to(self, shape: Shape) -> Movement:
         return replace(self, shape=shape)
@@ -334,6 +351,11 @@ class Slice(Movement):
                 )
         return self.sizes
 
+    def undo(self, moved: MovableT, operand: Shape) -> MovableT:
+        kept = zip(self.sizes, operand, strict=True)
+        first = moved[tuple(slice(None) if size == n else slice(1) for size, n in kept)]
+        return _broadcast(cast(MovableT, first), operand)
+
     @property
     def values(self) -> ValueSet:
         return ValueSet.PART
@@ -385,6 +407,9 @@ class Concat(Movement):
             else:
                 result.append(known.pop() if known else DYNAMIC)
         return tuple(result)
+
+    def undo(self, moved: MovableT, operand: Shape) -> MovableT:
+        return moved
 
     @property
     def values(self) -> ValueSet:
@@ -447,6 +472,18 @@ class BroadcastInDim(Movement):
                 )
         return self.shape
 
+    def undo(self, moved: MovableT, operand: Shape) -> MovableT:
+        lengths = dict(zip(self.dims, operand, strict=True))
+        single = moved[
+            tuple(
+                slice(None) if lengths.get(axis) == n else slice(1)
+                for axis, n in enumerate(self.shape)
+            )
+        ]
+        order = sorted(range(len(self.dims)), key=self.dims.__getitem__)
+        aligned = single.reshape(tuple(operand[axis] for axis in order))
+        return cast(MovableT, aligned.transpose(_inverse(order)))
+
     def to(self, shape: Shape) -> Movement:
         return replace(self, shape=shape)
 
@@ -489,6 +526,9 @@ class Reverse(Movement):
         if len(set(self.dims)) != len(self.dims) or not set(self.dims) <= set(range(len(operand))):
             raise MovementError(f"dims {list(self.dims)} are not different axes of {len(operand)}")
         return operand
+
+    def undo(self, moved: MovableT, operand: Shape) -> MovableT:
+        return self(moved)
 
     def is_identity(self, *operands: Shape) -> bool:
         (operand,) = operands
@@ -615,6 +655,9 @@ class Pad(Movement):
             for low, length, high, gap in zip(self.low, operand, self.high, self.gaps, strict=True)
         )
 
+    def undo(self, moved: MovableT, operand: Shape) -> MovableT:
+        return cast(MovableT, moved[tuple(self._inside(moved.shape))])
+
     @property
     def values(self) -> ValueSet:
         return ValueSet.MORE
@@ -735,6 +778,12 @@ class Take(Movement):
                 raise MovementError(f"index {index} is not in axis {self.axis} of length {length}")
         return (*operand[: self.axis], len(self.indices), *operand[self.axis + 1 :])
 
+    def undo(self, moved: MovableT, operand: Shape) -> MovableT:
+        taken, first = np.unique(np.array(self.indices, dtype=np.int64), return_index=True)
+        if len(taken) < operand[self.axis]:
+            first = np.zeros(operand[self.axis], dtype=np.int64)
+        return cast(MovableT, moved.take(first, axis=self.axis))
+
     @property
     def values(self) -> ValueSet:
         return ValueSet.PART
@@ -830,6 +879,14 @@ class Chain(Movement):
             shape = movement.result_shape(shape)
         return shape
 
+    def undo(self, moved: MovableT, operand: Shape) -> MovableT:
+        movements, shapes = (self.first, *self.others), [operand]
+        for movement in movements[:-1]:
+            shapes.append(movement.result_shape(shapes[-1]))
+        for movement, shape in zip(reversed(movements), reversed(shapes), strict=True):
+            moved = movement.undo(moved, shape)
+        return moved
+
     @property
     def size(self) -> int:
         return sum(movement.size for movement in (self.first, *self.others))
@@ -839,6 +896,29 @@ class Chain(Movement):
 
     def coupled_axes(self, rank: int) -> Sequence[int]:
         return range(rank)
+
+
+def pulled_back(
+    movement: Movement, moved: QuantizationParameters, operand: Shape
+) -> QuantizationParameters | None:
+    """
+    The `p` of an operand of static shape `operand` such that `p . f` is `moved`.
+
+    None if there is none, or it would have to say what elements read that are dropped; none
+    is looked for where there are no elements. Raises TooManySlotsError.
+    """
+    if 0 in (*operand, *moved.shape):
+        return None
+    found = movement.undo(moved, operand)
+    return found if movement(found).first_difference(moved) is None else None
+
+
+def _inverse(permutation: Sequence[int]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(permutation)), key=permutation.__getitem__))
+
+
+def _broadcast(moved: MovableT, shape: Shape) -> MovableT:
+    return cast(MovableT, np.broadcast_to(moved, shape))  # pyright: ignore[reportCallIssue, reportArgumentType]
 
 
 def _repeated(operand: Movable, axis: int, gap: int) -> Any:

@@ -1,8 +1,14 @@
-"""Values that others take the place of, all at once."""
+"""Values that others take the place of, all at once, and ops that are then gone."""
 
 from __future__ import annotations
 
-from xdsl.ir import SSAValue
+from collections.abc import Collection
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import Rewriter
+from xdsl.transforms.dead_code_elimination import is_trivially_dead
+
+from qdialect.shape_op_interface import elements_attribute_of
 
 
 class Replacements:
@@ -35,3 +41,22 @@ class Replacements:
         users = dict.fromkeys(use.operation for value in self._by for use in value.uses)
         for user in users:
             user.operands = [self.final(operand) for operand in user.operands]
+
+
+def erase_with_unused(gone: Collection[Operation]) -> None:
+    """Erase ops, which may use each other, and what then has no users and no effects."""
+    unused: dict[Operation, None] = {}
+    for op in gone:
+        owners = (operand.owner for operand in op.operands)
+        unused |= {owner: None for owner in owners if isinstance(owner, Operation)}
+        op.operands = ()
+    for op in gone:
+        unused.pop(op, None)
+        Rewriter.erase_op(op)
+    pending = list(unused)
+    while pending:
+        op = pending.pop()
+        is_unused = op.parent is not None and all(r.first_use is None for r in op.results)
+        if is_unused and (elements_attribute_of(op) is not None or is_trivially_dead(op)):
+            pending += [o.owner for o in op.operands if isinstance(o.owner, Operation)]
+            Rewriter.erase_op(op)

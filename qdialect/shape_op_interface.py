@@ -51,7 +51,11 @@ if TYPE_CHECKING:
 
 
 class Code(StrEnum):
-    """Why something is not folded, in one word. They are stable: tools may match them."""
+    """
+    Why something is not folded, sunk or elided, in one word.
+
+    They are stable: tools may match them.
+    """
 
     NOT_CONSTANT = "not-constant"
     DYNAMIC_SHAPE = "dynamic-shape"
@@ -64,6 +68,10 @@ class Code(StrEnum):
     PADDING = "padding"
     MIXED_CONSTANTS = "mixed-constants"
     ILLEGAL_TYPE = "illegal-type"
+    NOT_INVERTIBLE = "not-invertible"
+    USES = "uses"
+    CASTS = "casts"
+    NUMERICS = "numerics"
 
 
 class NotFoldable(Exception):

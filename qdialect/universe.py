@@ -34,6 +34,11 @@ def get_all_dialects() -> dict[str, Callable[[], Dialect]]:
 def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
     """The passes by name, each made when it is called for."""
 
+    def get_elide_round_trips() -> type[ModulePass]:
+        from qdialect.passes.elide_round_trips import ElideRoundTripsPass
+
+        return ElideRoundTripsPass
+
     def get_fold_constant_shapes() -> type[ModulePass]:
         from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
 
@@ -64,6 +69,11 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
         return NormalizeQuantTypesPass
 
+    def get_sink_quant_shapes() -> type[ModulePass]:
+        from qdialect.passes.sink_quant_shapes import SinkQuantShapesPass
+
+        return SinkQuantShapesPass
+
     def get_strip_func_quant_types() -> type[ModulePass]:
         from qdialect.passes.strip_func_quant_types import StripFuncQuantTypesPass
 
@@ -75,12 +85,14 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         return VerifyQuantShapesPass
 
     return {
+        "elide-round-trips": get_elide_round_trips,
         "fold-constant-shapes": get_fold_constant_shapes,
         "fold-quant-shapes": get_fold_quant_shapes,
         "inline": get_inline,
         "lower-quant-ops": get_lower_quant_ops,
         "lower-quant-shapes": get_lower_quant_shapes,
         "normalize-quant-types": get_normalize_quant_types,
+        "sink-quant-shapes": get_sink_quant_shapes,
         "strip-func-quant-types": get_strip_func_quant_types,
         "verify-quant-shapes": get_verify_quant_shapes,
     }

@@ -38,7 +38,9 @@ def remarks(report: FoldReport) -> Iterator[tuple[Operation, str]]:
                 reason = "its result is not used" if record.stands is None else "nothing is moved"
                 yield record.op, f"dropped '{record.op_name}': {reason}"
             case Outcome.REFUSED:
-                yield record.op, f"not folded: {record.reason} [{record.code}]"
+                yield record.op, f"not {report.verb}: {record.reason} [{record.code}]"
+            case Outcome.SUNK | Outcome.JOINED | Outcome.ELIDED:
+                yield record.op, f"{record.outcome} '{record.op_name}': {record.reason}"
 
 
 def _constant_text(record: FoldRecord) -> str:

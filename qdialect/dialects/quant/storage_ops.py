@@ -1,8 +1,8 @@
 """
 What moves storage integers: each movement as ops of MLIR's `tensor` and `linalg` dialects.
 
-`STORAGE_OPS` says which. Their results may know lengths that the declared shape does not,
-or the other way round.
+`STORAGE_OPS` says which. All but padding do the same to floats. Their results may know
+lengths that the declared shape does not, or the other way round.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     AffineMapAttr,
     ArrayAttr,
     DenseArrayBase,
+    FloatAttr,
     IndexType,
     IntegerAttr,
     IntegerType,
@@ -177,6 +178,22 @@ class StorageBuilder:
         )
         return self.insert(op).result
 
+    def pad(self, movement: Pad, value: SSAValue, element: IntegerAttr | FloatAttr) -> SSAValue:
+        """`value` with `element` at all new positions."""
+        type = _type_of(value)
+        block = Block(arg_types=[IndexType()] * type.get_num_dims())
+        block.add_op(tensor.YieldOp(self.insert(arith.ConstantOp(element)).result))
+        op = tensor.PadOp(
+            value,
+            [],
+            [],
+            Region(block),
+            movement.low,
+            movement.high,
+            TensorType(type.element_type, movement.result_shape(type.get_shape())),
+        )
+        return self.insert(op).result
+
     def generic(
         self,
         init: SSAValue,
@@ -245,7 +262,7 @@ def _transpose(
     builder: StorageBuilder,
     movement: Transpose,
     operands: Sequence[SSAValue],
-    result: QuantizedTensor,
+    result: TensorType[Any],
 ) -> SSAValue:
     (operand,) = operands
     lengths = builder.lengths(operand)
@@ -260,7 +277,7 @@ def _slice(
     builder: StorageBuilder,
     movement: Slice,
     operands: Sequence[SSAValue],
-    result: QuantizedTensor,
+    result: TensorType[Any],
 ) -> SSAValue:
     op = tensor.ExtractSliceOp.from_static_parameters(
         operands[0], movement.offsets, movement.sizes, movement.strides
@@ -272,7 +289,7 @@ def _concat(
     builder: StorageBuilder,
     movement: Concat,
     operands: Sequence[SSAValue],
-    result: QuantizedTensor,
+    result: TensorType[Any],
 ) -> SSAValue:
     types = [_type_of(operand) for operand in operands]
     shape = movement.result_shape(*(type.get_shape() for type in types))
@@ -284,7 +301,7 @@ def _reverse(
     builder: StorageBuilder,
     movement: Reverse,
     operands: Sequence[SSAValue],
-    result: QuantizedTensor,
+    result: TensorType[Any],
 ) -> SSAValue:
     (operand,) = operands
     lengths = builder.lengths(operand)
@@ -305,7 +322,7 @@ def _broadcast_in_dim(
     builder: StorageBuilder,
     movement: BroadcastInDim,
     operands: Sequence[SSAValue],
-    result: QuantizedTensor,
+    result: TensorType[Any],
 ) -> SSAValue:
     (operand,) = operands
     lengths: list[Length] = list(movement.shape)
@@ -342,7 +359,7 @@ def _reshape(
     builder: StorageBuilder,
     movement: Reshape,
     operands: Sequence[SSAValue],
-    result: QuantizedTensor,
+    result: TensorType[Any],
 ) -> SSAValue:
     (operand,) = operands
     lengths = [
@@ -418,7 +435,7 @@ def _pad(
     builder: StorageBuilder,
     movement: Pad,
     operands: Sequence[SSAValue],
-    result: QuantizedTensor,
+    result: TensorType[Any],
 ) -> SSAValue:
     (operand,) = operands
     type = _type_of(operand)
@@ -432,19 +449,7 @@ def _pad(
     if len(zero_points) > 1:
         return _pad_with_slots(builder, movement, operand, parameters)
     zero_point = IntegerAttr(next(iter(zero_points), 0), type.element_type)
-    block = Block(arg_types=[IndexType()] * type.get_num_dims())
-    block.add_op(tensor.YieldOp(builder.insert(arith.ConstantOp(zero_point)).result))
-    shape = movement.result_shape(type.get_shape())
-    op = tensor.PadOp(
-        operand,
-        [],
-        [],
-        Region(block),
-        movement.low,
-        movement.high,
-        TensorType(type.element_type, shape),
-    )
-    return builder.insert(op).result
+    return builder.pad(movement, operand, zero_point)
 
 
 def _assumed_shape(movement: Pad, result: QuantizedTensor) -> Shape:
@@ -499,7 +504,7 @@ def block_at(axis: int, block: int) -> AffineExpr:
 
 
 StorageOps: TypeAlias = Callable[
-    [StorageBuilder, Any, Sequence[SSAValue], QuantizedTensor], SSAValue
+    [StorageBuilder, Any, Sequence[SSAValue], TensorType[Any]], SSAValue
 ]
 """
 Builds what a movement does to the storage integers of its operands.
@@ -518,6 +523,28 @@ STORAGE_OPS: Final[dict[type[Movement], StorageOps]] = {
     Pad: _pad,
 }
 """One entry for each movement; that of another shape op may be added."""
+
+
+def move_elements(
+    builder: StorageBuilder,
+    movement: Movement,
+    operands: Sequence[SSAValue],
+    result: TensorType[Any],
+) -> SSAValue:
+    """
+    What `movement` makes of `operands`, of the shape of `result`.
+
+    The elements may be of any type that is not quantized. They are storage integers for a
+    `Pad`, whose `result` is of the quantized type.
+    """
+    shape = result.get_shape()
+    if 0 in shape and DYNAMIC not in shape:
+        return builder.empty(shape, _type_of(operands[0]).element_type)
+    if movement.is_identity(*(_type_of(operand).get_shape() for operand in operands)):
+        moved = operands[0]
+    else:
+        moved = STORAGE_OPS[type(movement)](builder, movement, operands, result)
+    return builder.cast(moved, shape)
 
 
 def unknown_length(movement: Movement, operands: Sequence[Shape]) -> str | None:
