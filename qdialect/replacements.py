@@ -47,11 +47,12 @@ def erase_with_unused(gone: Collection[Operation]) -> None:
     """Erase ops, which may use each other, and what then has no users and no effects."""
     unused: dict[Operation, None] = {}
     for op in gone:
-        owners = (operand.owner for operand in op.operands)
-        unused |= {owner: None for owner in owners if isinstance(owner, Operation)}
-        op.operands = ()
+        within = tuple(op.walk())
+        for inner in within:
+            owners = (operand.owner for operand in inner.operands)
+            unused |= {owner: None for owner in owners if isinstance(owner, Operation)}
+            inner.operands = ()
     for op in gone:
-        unused.pop(op, None)
         Rewriter.erase_op(op)
     pending = list(unused)
     while pending:

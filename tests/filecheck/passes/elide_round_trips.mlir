@@ -1,4 +1,5 @@
 // RUN: qdialect-opt %s --elide-round-trips --remarks --verify-diagnostics --split-input-file | filecheck %s
+// RUN: xdsl-opt %s -p elide-round-trips --split-input-file | filecheck %s
 // RUN: qdialect-opt %s --elide-round-trips=changing=true --split-input-file | filecheck %s --check-prefix=CHANGING
 
 !a = !quant.uniform<i8:f32:0, {0.1,0.25:3}>
@@ -13,15 +14,15 @@ func.func @identity(%q: tensor<2x!a>) -> tensor<2x!a> {
 
 // -----
 
-// The zero point is not a number of f16, and 2049 is stored for 2048.
+// Not all these integers are numbers of f16.
 !z = !quant.uniform<i16:f16, 1.0:2049>
 // CHECK-LABEL: @rounded
 // CHANGING-LABEL: @rounded
 // CHANGING-NEXT:    func.return %q
 func.func @rounded(%q: tensor<2x!z>) -> tensor<2x!z> {
   %0 = quant.dcast %q : tensor<2x!z> to tensor<2xf16>
-  // expected-remark @below {{not elided: 'quant.qcast' of 'quant.dcast' would change numerics:}}
   // CHECK: quant.qcast
+  // expected-remark @below {{not elided: 'quant.qcast' of 'quant.dcast' would change numerics: -32767 becomes -32768 with scale 1.000000e+00, zero point 2049 [numerics]}}
   %1 = quant.qcast %0 : tensor<2xf16> to tensor<2x!z>
   return %1 : tensor<2x!z>
 }
@@ -31,20 +32,20 @@ func.func @rounded(%q: tensor<2x!z>) -> tensor<2x!z> {
 // An argument may hold -128, which is stored as -127. What is quantized does not.
 !n = !quant.uniform<i8<-127:127>:f32, 0.5>
 // CHECK-LABEL: @range
-// CHECK-NEXT:    quant.dcast %q
-// CHECK-NEXT:    quant.qcast
-// CHECK-NEXT:    quant.qcast %x
-// CHECK-NEXT:    quant.reverse
+// CHECK-NEXT:    %{{.*}} = quant.dcast %q
+// CHECK-NEXT:    %{{.*}} = quant.qcast
+// CHECK-NEXT:    %{{.*}} = quant.qcast %x
+// CHECK-NEXT:    %{{.*}} = quant.reverse
 // CHECK-NEXT:    func.return
 // CHANGING-LABEL: @range
 func.func @range(%q: tensor<2x!n>, %x: tensor<2xf32>) -> (tensor<2x!n>, tensor<2x!n>) {
   %0 = quant.dcast %q : tensor<2x!n> to tensor<2xf32>
-  // expected-remark @below {{would change numerics: -128 becomes -127 with scale 5.000000e-01, zero point 0 [numerics]}}
+  // expected-remark @below {{not elided: 'quant.qcast' of 'quant.dcast' would change numerics: -128 becomes -127 with scale 5.000000e-01, zero point 0 [numerics]}}
   %1 = quant.qcast %0 : tensor<2xf32> to tensor<2x!n>
   %2 = quant.qcast %x : tensor<2xf32> to tensor<2x!n>
   %3 = quant.reverse %2 dims = [0] : tensor<2x!n> to tensor<2x!n>
   %4 = quant.dcast %3 : tensor<2x!n> to tensor<2xf32>
-  // expected-remark @below {{is the identity for every integer}}
+  // expected-remark @below {{elided 'quant.qcast': 'quant.qcast' of 'quant.dcast' is the identity for every integer}}
   %5 = quant.qcast %4 : tensor<2xf32> to tensor<2x!n>
   return %1, %5 : tensor<2x!n>, tensor<2x!n>
 }
@@ -53,8 +54,8 @@ func.func @range(%q: tensor<2x!n>, %x: tensor<2xf32>) -> (tensor<2x!n>, tensor<2
 
 !p = !quant.uniform<i8:f32, 0.5>
 // CHECK-LABEL: @floats
-// CHECK-NEXT:    quant.qcast
-// CHECK-NEXT:    quant.dcast
+// CHECK-NEXT:    %{{.*}} = quant.qcast
+// CHECK-NEXT:    %{{.*}} = quant.dcast
 // CHANGING-LABEL: @floats
 // CHANGING-NEXT:    func.return %x
 func.func @floats(%x: tensor<2xf32>) -> tensor<2xf32> {
@@ -70,18 +71,18 @@ func.func @floats(%x: tensor<2xf32>) -> tensor<2xf32> {
 !p = !quant.uniform<i8:f32, 0.5>
 !r = !quant.uniform<i8:f32, 0.25>
 // CHECK-LABEL: @row
-// CHECK-NEXT:    %4 = quant.dcast %q
-// CHECK-NEXT:    quant.qcast %4
+// CHECK-NEXT:    %{{.*}} = quant.dcast %q
+// CHECK-NEXT:    %{{.*}} = quant.qcast
 // CHECK-NEXT:    func.return
 // CHANGING-LABEL: @row
-// CHANGING-NEXT:    %4 = quant.dcast %q
-// CHANGING-NEXT:    quant.qcast %4
+// CHANGING-NEXT:    %{{.*}} = quant.dcast %q
+// CHANGING-NEXT:    %{{.*}} = quant.qcast
 func.func @row(%q: tensor<2x!p>) -> tensor<2x!r> {
   %0 = quant.dcast %q : tensor<2x!p> to tensor<2xf32>
-  // expected-remark @below {{is the identity}}
+  // expected-remark @below {{elided 'quant.qcast': 'quant.qcast' of 'quant.dcast' is the identity for every integer}}
   %1 = quant.qcast %0 : tensor<2xf32> to tensor<2x!p>
   %2 = quant.dcast %1 : tensor<2x!p> to tensor<2xf32>
-  // expected-remark @below {{is the identity}}
+  // expected-remark @below {{elided 'quant.qcast': 'quant.qcast' of 'quant.dcast' is the identity for every integer}}
   %3 = quant.qcast %2 : tensor<2xf32> to tensor<2x!p>
   %4 = quant.dcast %3 : tensor<2x!p> to tensor<2xf32>
   %5 = quant.qcast %4 : tensor<2xf32> to tensor<2x!r>
@@ -95,8 +96,8 @@ func.func @row(%q: tensor<2x!p>) -> tensor<2x!r> {
 // CHECK-LABEL: @wide
 func.func @wide(%q: tensor<2x!w>) -> tensor<2x!w> {
   %0 = quant.dcast %q : tensor<2x!w> to tensor<2xf32>
-  // expected-remark @below {{perhaps, since integers of more than 16 bits are not tried one by one [numerics]}}
   // CHECK: quant.qcast
+  // expected-remark @below {{not elided: 'quant.qcast' of 'quant.dcast' would change numerics: perhaps, since integers of more than 16 bits are not tried one by one [numerics]}}
   %1 = quant.qcast %0 : tensor<2xf32> to tensor<2x!w>
   return %1 : tensor<2x!w>
 }

@@ -1,4 +1,5 @@
 // RUN: qdialect-opt %s --sink-quant-shapes | filecheck %s
+// RUN: xdsl-opt %s -p sink-quant-shapes | filecheck %s
 
 !p = !quant.uniform<i8:f32, 0.5:3>
 !q = !quant.uniform<i8:f32, 0.25>
@@ -6,8 +7,8 @@
 
 // Equal casts become one behind the concat, whose type has the scales of both.
 // CHECK-LABEL: @dcast
-// CHECK-NEXT:    quant.concat dim(0) %x, %y {{.*}} -> tensor<4x6x!quant.uniform<i8:f32:{0:2}, {{{{}}{5.000000e-01:3}, {2.500000e-01}}>>
-// CHECK-NEXT:    quant.dcast
+// CHECK-NEXT:    %{{.*}} = quant.concat dim(0) %x, %y {{.*}} -> tensor<4x6x!quant.uniform<i8:f32:{0:2}, {{[{]}}{5.000000e-01:3}, {2.500000e-01}}>>
+// CHECK-NEXT:    %{{.*}} = quant.dcast
 // CHECK-NEXT:    func.return
 func.func @dcast(%x: tensor<2x6x!p>, %y: tensor<2x6x!q>) -> tensor<4x6xf32> {
   %0 = quant.dcast %x : tensor<2x6x!p> to tensor<2x6xf32>
@@ -17,8 +18,8 @@ func.func @dcast(%x: tensor<2x6x!p>, %y: tensor<2x6x!q>) -> tensor<4x6xf32> {
 }
 
 // CHECK-LABEL: @qcast
-// CHECK-NEXT:    tensor.concat dim(0) %x, %y : (tensor<2x6xf32>, tensor<2x6xf32>) -> tensor<4x6xf32>
-// CHECK-NEXT:    quant.qcast
+// CHECK-NEXT:    %{{.*}} = tensor.concat dim(0) %x, %y : (tensor<2x6xf32>, tensor<2x6xf32>) -> tensor<4x6xf32>
+// CHECK-NEXT:    %{{.*}} = quant.qcast
 // CHECK-NEXT:    func.return
 func.func @qcast(%x: tensor<2x6xf32>, %y: tensor<2x6xf32>) -> tensor<4x6x!both> {
   %0 = quant.qcast %x : tensor<2x6xf32> to tensor<2x6x!p>
@@ -29,10 +30,10 @@ func.func @qcast(%x: tensor<2x6xf32>, %y: tensor<2x6xf32>) -> tensor<4x6x!both> 
 
 // All the way up, and through another concat.
 // CHECK-LABEL: @several
-// CHECK-NEXT:    tensor.concat dim(0) %x, %y : (tensor<2xi8>, tensor<2xi8>) -> tensor<4xi8>
-// CHECK-NEXT:    tensor.concat dim(0) %{{.*}}, %z : (tensor<4xi8>, tensor<2xi8>) -> tensor<6xi8>
-// CHECK-NEXT:    quant.scast
-// CHECK-NEXT:    quant.dcast
+// CHECK-NEXT:    %{{.*}} = tensor.concat dim(0) %x, %y : (tensor<2xi8>, tensor<2xi8>) -> tensor<4xi8>
+// CHECK-NEXT:    %{{.*}} = tensor.concat dim(0) %{{.*}}, %z : (tensor<4xi8>, tensor<2xi8>) -> tensor<6xi8>
+// CHECK-NEXT:    %{{.*}} = quant.scast
+// CHECK-NEXT:    %{{.*}} = quant.dcast
 // CHECK-NEXT:    func.return
 func.func @several(%x: tensor<2xi8>, %y: tensor<2xi8>, %z: tensor<2xi8>) -> tensor<6xf32> {
   %0 = quant.scast %x : tensor<2xi8> to tensor<2x!p>
@@ -48,7 +49,7 @@ func.func @several(%x: tensor<2xi8>, %y: tensor<2xi8>, %z: tensor<2xi8>) -> tens
 
 // A cast that is used elsewhere stays, and then there would be more of them.
 // CHECK-LABEL: @used_elsewhere
-// CHECK:         tensor.concat dim(0) %0, %1 : (tensor<2x6xf32>
+// CHECK:         tensor.concat dim(0) %{{.*}}, %{{.*}} : (tensor<2x6xf32>
 func.func @used_elsewhere(%x: tensor<2x6x!p>, %y: tensor<2x6x!p>) -> (tensor<2x6xf32>, tensor<4x6xf32>) {
   %0 = quant.dcast %x : tensor<2x6x!p> to tensor<2x6xf32>
   %1 = quant.dcast %y : tensor<2x6x!p> to tensor<2x6xf32>

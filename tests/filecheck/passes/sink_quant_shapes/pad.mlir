@@ -6,7 +6,7 @@
 // Zero becomes the zero point, whichever it is.
 // CHECK-LABEL: @zero
 // CHECK:         quant.qcast %x : tensor<2x6xf32>
-// CHECK-NEXT:    quant.pad %{{.*}} low = [0, 1] high = [0, 0]
+// CHECK-NEXT:    %{{.*}} = quant.pad %{{.*}} low = [0, 1] high = [0, 0]
 // CHECK-NEXT:    func.return
 func.func @zero(%x: tensor<2x6xf32>) -> tensor<2x7x!rows> {
   %z = arith.constant 0.0 : f32
@@ -20,7 +20,7 @@ func.func @zero(%x: tensor<2x6xf32>) -> tensor<2x7x!rows> {
 
 // CHECK-LABEL: @stored_zero_point
 // CHECK:         quant.scast %x : tensor<6xi8>
-// CHECK-NEXT:    quant.pad %{{.*}} low = [1] high = [0]
+// CHECK-NEXT:    %{{.*}} = quant.pad %{{.*}} low = [1] high = [0]
 func.func @stored_zero_point(%x: tensor<6xi8>) -> tensor<7x!p> {
   %z = arith.constant 3 : i8
   %0 = tensor.pad %x low[1] high[0] {
@@ -32,9 +32,9 @@ func.func @stored_zero_point(%x: tensor<6xi8>) -> tensor<7x!p> {
 }
 
 // CHECK-LABEL: @read
-// CHECK-NEXT:    %1 = quant.dcast %x
+// CHECK-NEXT:    %{{.*}} = quant.dcast %x
 // CHECK-NEXT:    [[ZERO:%.*]] = arith.constant 0.000000e+00 : f32
-// CHECK-NEXT:    tensor.pad %1 low[1] high[0] {
+// CHECK-NEXT:    %{{.*}} = tensor.pad %{{.*}} low[1] high[0] {
 // CHECK:           tensor.yield [[ZERO]] : f32
 func.func @read(%x: tensor<6x!p>) -> tensor<7xf32> {
   %0 = quant.pad %x low = [1] high = [0] : tensor<6x!p> to tensor<7x!p>

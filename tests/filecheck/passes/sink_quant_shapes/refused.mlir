@@ -76,24 +76,11 @@ func.func @padding(%x: tensor<6xf32>) -> tensor<7x!p> {
 
 // -----
 
-!a = !quant.uniform<i8:f32:0, {0.5,-0.25:3}>
-// Real zero is -0.0 under a negative scale.
-// CHECK-LABEL: @negative_scale
-func.func @negative_scale(%x: tensor<2x2x!a>) -> tensor<2x3xf32> {
-  // expected-remark @below {{not sunk: it pads with what 'quant.dcast' does not make one element of [padding]}}
-  %0 = quant.pad %x low = [0, 1] high = [0, 0] : tensor<2x2x!a> to tensor<2x3x!a>
-  // CHECK: quant.dcast %0
-  %1 = quant.dcast %0 : tensor<2x3x!a> to tensor<2x3xf32>
-  return %1 : tensor<2x3xf32>
-}
-
-// -----
-
 // The type says what elements are read with; it is not what the op makes of its operand's.
 !a = !quant.uniform<i8:f32:0, {0.5,0.25:3}>
 // CHECK-LABEL: @stale_type
 func.func @stale_type(%x: tensor<2x2x!a>) -> tensor<2x2xf32> {
-  // expected-remark @below {{reads slot [0] (scale 5.000000e-01, zero point 0) in its type}}
+  // expected-remark @below {{not sunk: result element [0, 1] reads slot [0, 0] (scale 5.000000e-01, zero point 0) in its type, but slot [0, 1] (scale 2.500000e-01, zero point 3) in the type that the operands give it [stale-type]}}
   %0 = tosa.transpose %x {perms = array<i32: 1, 0>} : (tensor<2x2x!a>) -> tensor<2x2x!a>
   // CHECK: quant.dcast %0
   %1 = quant.dcast %0 : tensor<2x2x!a> to tensor<2x2xf32>
