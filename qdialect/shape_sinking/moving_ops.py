@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final, TypeAlias, cast
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, NoneAttr, TensorType
@@ -71,6 +72,8 @@ class MovingOp:
     """Those after each movement."""
     padding: Scalar | None
     """What it pads with, if its elements are not quantized."""
+    _accepted: dict[Attribute, bool] = field(default_factory=dict[Attribute, bool])
+    """Which element types have been found to be accepted by the op itself, and which not."""
 
     @classmethod
     def read(cls, op: Operation, model: ShapeOpModel, known: ConstantOperands) -> MovingOp:
@@ -97,22 +100,17 @@ class MovingOp:
             _verify_types(movements, operands, result)
         return moving
 
-    @property
+    @cached_property
     def operand_shapes(self) -> tuple[Shape, ...]:
         """The shapes of what it moves."""
         return tuple(_tensor(operand).get_shape() for operand in self.operands)
-
-    @property
-    def result(self) -> SSAValue:
-        """What it makes."""
-        return self.op.results[0]
 
     @property
     def element(self) -> Attribute:
         """The element type of what it moves first."""
         return _tensor(self.operands[0]).element_type
 
-    @property
+    @cached_property
     def is_static(self) -> bool:
         """Whether all lengths are known."""
         return all(DYNAMIC not in shape for shape in (*self.operand_shapes, *self.shapes))
@@ -162,19 +160,29 @@ class MovingOp:
 
     def _can_be_copied(self, elements: Sequence[Attribute], padding: Scalar | None) -> bool:
         """Whether the op itself accepts these element types, of its operands and its result."""
-        op, own = self.op, [_tensor(value).element_type for value in (*self.operands, self.result)]
-        if isinstance(op, ShapeOp):
+        if isinstance(self.op, ShapeOp):
             return False
-        if list(elements) == own:
+        if list(elements) == self._own_elements:
             return _is_same(padding, self.padding)
-        if op.regions or self.padding is not None or len(set(elements)) > 1:
+        if self.op.regions or self.padding is not None or len(set(elements)) > 1:
             return False
-        others = (operand for operand in op.operands if operand not in self.operands)
-        if any(element_type_or_self(other.type) == own[0] for other in others):
+        if (accepted := self._accepted.get(elements[0])) is None:
+            accepted = self._accepted[elements[0]] = self._accepts(elements[0])
+        return accepted
+
+    @cached_property
+    def _own_elements(self) -> list[Attribute]:
+        return [_tensor(value).element_type for value in (*self.operands, self.op.results[0])]
+
+    def _accepts(self, element: Attribute) -> bool:
+        """Whether the op can be of elements of one other type."""
+        own = self._own_elements[0]
+        others = (operand for operand in self.op.operands if operand not in self.operands)
+        if any(element_type_or_self(other.type) == own for other in others):
             # It would have to be of the other type, such as what a result is written to.
             return False
-        types = [TensorType(elements[0], shape) for shape in self.operand_shapes]
-        copy = self._copy(Block(arg_types=types).args, elements[-1])
+        types = [TensorType(element, shape) for shape in self.operand_shapes]
+        copy = self._copy(Block(arg_types=types).args, element)
         try:
             copy.verify_()
         except VerifyException:
