@@ -456,7 +456,7 @@ class _Pull:
             self._ask(node.operands[0], request.part(order, found.positions))
         for start, end in pairwise([*starts, len(order)]):
             chosen = order[start:end]
-            self._ask(node.operands[numbers[start]], request.part(chosen, found.positions))
+            self._ask(node.operands[int(numbers[start])], request.part(chosen, found.positions))
 
     def _pad(self, node: MovedNode, request: _Request, is_new: NDArray[np.bool_]) -> None:
         if not is_new.any():
