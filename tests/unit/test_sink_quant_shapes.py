@@ -11,7 +11,7 @@ from io import StringIO
 import numpy as np
 import pytest
 import random_modules
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from random_modules import OPS, Function, Layer, Node, Op, Storage, tensor
 from random_tensors import F32, I8, own_movements, parameters, shapes, unary_movements
@@ -327,6 +327,9 @@ def test_what_can_sink_does(data: st.DataObject, cast: str, seed: int):
     """Every movement below `dcast`; below `qcast` what tells the scales of its operand."""
     before = data.draw(parameters(data.draw(shapes(max_rank=4))))
     movement = data.draw(own_movements(before.shape))
+    if cast == "quant.qcast":
+        # On floats, `tensor` and `linalg` have no single op for these.
+        assume(before.shape and not isinstance(movement, Reverse))
     module, context = moved_and_cast(movement, before, cast), ToolContext()
     values_before = values(module, context, seed)
     report = sink(module, context)
