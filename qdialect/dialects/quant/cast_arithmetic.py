@@ -55,9 +55,6 @@ if TYPE_CHECKING:
 
     from qdialect.parameters import FloatArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 ArithmeticCast: TypeAlias = QuantizeCastOp | DequantizeCastOp
 
 Spread: TypeAlias = Callable[[SSAValue], SSAValue]
