@@ -149,7 +149,7 @@ class CastOp(IRDLOperation, HasFolderInterface, ABC):
 @irdl_op_definition
 class QuantizeCastOp(CastOp):
     """
-    Quantize floats: `stored = round(x / scale) + zero_point`, within the storage range.
+    Quantize floats: `stored = round(x / scale + zero_point)`, within the storage range.
 
     https://mlir.llvm.org/docs/Dialects/QuantDialect/#quantqcast-quantquantizecastop.
     """
