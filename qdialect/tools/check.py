@@ -73,7 +73,8 @@ def _run(arguments: Sequence[str]) -> bool:
         is_same = False
     if is_same:
         stream = standard_output()
-        stream.write(f"the same: {len(sides[0].functions)} functions\n")
+        count = len(sides[0].functions)
+        stream.write(f"the same: {count} function{'' if count == 1 else 's'}\n")
         stream.flush()
     return is_same
 
