@@ -420,7 +420,7 @@ def test_options_of_passes(
         "-p=test-pass test-pass",
         "--pass-pipeline=",
         "--pass-pipeline=builtin.module(test-pass",
-        "--pass-pipeline=builtin.module(builtin.module(test-pass))",
+        "--pass-pipeline=builtin.module(builtin.module(nothing))",
         "-t=mlir{x=1}",
         "-t=",
         "-t=mlir,mlir",
