@@ -127,6 +127,13 @@ class AbridgedSpan(Span):
         location = super().get_location()
         return location._replace(col=location.col + omitted_before(self))
 
+    @override
+    def print_with_context(self, msg: str | None = None) -> str:
+        """The place, and the line without what was left out, with a mark below the span."""
+        abridged = Span(self.start, self.end, self.input, self.line_offset)
+        context = abridged.print_with_context(msg).partition("\n")[2]
+        return f"{self.get_location()}\n{context}"
+
 
 def omitted_before(span: Span) -> int:
     """How many characters of its line are before a span that its input does not have."""
