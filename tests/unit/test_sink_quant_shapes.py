@@ -37,6 +37,9 @@ from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
 from qdialect.tools.registry import ToolContext
 
+# The dialect of StableHLO, where it is installed, refuses slots that move with their elements.
+pytestmark = pytest.mark.usefixtures("without_plugins")
+
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
 FOR_MLIR = [("tensor",), ("tensor", "linalg"), ("quant",), ("tensor", "linalg", "quant")]
