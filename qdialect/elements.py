@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, cast
 from xdsl.dialects.builtin import (
     AnyDenseElement,
     AnyFloat,
-    BytesAttr,
     ComplexType,
     DenseIntOrFPElementsAttr,
     IndexType,
@@ -27,6 +26,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from qdialect.array_view import ArrayView
+from qdialect.dense_attributes import dense_of_bytes
 from qdialect.lazy_numpy import np
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def dense_elements(
     Raises UnsupportedElementTypeError, and TypeError for a wrong dtype.
     """
     data = element_bytes(values, type, repeat_splats=repeat_splats)
-    return DenseIntOrFPElementsAttr(_tensor_type(type, values.shape), BytesAttr(data))
+    return dense_of_bytes(_tensor_type(type, values.shape), data)
 
 
 @lru_cache(maxsize=1024)
@@ -161,13 +161,13 @@ def signless_elements(
     Shares the bytes of `attribute`, but where unsigned elements do not fill them, and where
     a splat is one element: see `element_bytes`.
     """
-    type, shape, data = attribute.get_element_type(), attribute.get_shape(), attribute.data
+    type, shape, data = attribute.get_element_type(), attribute.get_shape(), attribute.data.data
     signless = IntegerType(type.bitwidth)
     size = element_dtype(signless).itemsize
-    if type.bitwidth < 8 * size or len(data.data) < size * math.prod(shape):
-        same_bytes = DenseIntOrFPElementsAttr(TensorType(signless, shape), data)
-        data = BytesAttr(element_bytes(elements_of(same_bytes), signless, repeat_splats=True))
-    return DenseIntOrFPElementsAttr(TensorType(signless, shape), data)
+    if type.bitwidth < 8 * size or len(data) < size * math.prod(shape):
+        same_bytes = dense_of_bytes(_tensor_type(signless, shape), data)
+        data = element_bytes(elements_of(same_bytes), signless, repeat_splats=True)
+    return dense_of_bytes(_tensor_type(signless, shape), data)
 
 
 def repeats(data: bytes | memoryview, size: int) -> bool:

@@ -164,6 +164,28 @@ def register_cast(name: str) -> None:
     _role.cache_clear()
 
 
+class Role(NamedTuple):
+    """What ops of one name are known as."""
+
+    model: ShapeOpModel | None
+    """How to read a shape op."""
+
+    is_cast: bool
+    elements: str | None
+    """The name of the attribute with the elements of a constant."""
+
+
+def role_of(op: Operation) -> Role:
+    """What `op` is known as."""
+    role = _role(type(op), name_of(op))
+    if role.is_cast and not len(op.operands) == len(op.results) == 1:
+        return _NO_ROLE
+    return role
+
+
+_NO_ROLE = Role(None, False, None)
+
+
 def model_of(op: Operation) -> ShapeOpModel | None:
     """How to read `op`, if it is known to be a shape op."""
     return _role(type(op), name_of(op)).model
@@ -171,9 +193,7 @@ def model_of(op: Operation) -> ShapeOpModel | None:
 
 def is_cast(op: Operation) -> bool:
     """Whether `op` is known to be a cast."""
-    if not _role(type(op), name_of(op)).is_cast:
-        return False
-    return len(op.operands) == len(op.results) == 1
+    return role_of(op).is_cast
 
 
 def elements_attribute_of(op: Operation) -> str | None:
@@ -181,20 +201,12 @@ def elements_attribute_of(op: Operation) -> str | None:
     return _role(type(op), name_of(op)).elements
 
 
-class _Role(NamedTuple):
-    """What ops of one name are known as."""
-
-    model: ShapeOpModel | None
-    is_cast: bool
-    elements: str | None
-
-
 # Every op of a module is asked for, and few names are different.
 @lru_cache(maxsize=1024)
-def _role(cls: type[Operation], name: str) -> _Role:
+def _role(cls: type[Operation], name: str) -> Role:
     _load_models(name)
     model = _own_movements if issubclass(cls, ShapeOpInterface) else _SHAPE_OPS.get(name)
-    return _Role(model, name in _CASTS, _CONSTANTS.get(name))
+    return Role(model, name in _CASTS, _CONSTANTS.get(name))
 
 
 def _own_movements(op: ShapeOpInterface, operands: Operands) -> Movements:

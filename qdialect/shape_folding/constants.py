@@ -62,23 +62,25 @@ class Constants:
 
         Raises NotFoldable if it is one whose elements are not known here.
         """
-        name = elements_attribute_of(op)
-        if name is None:
-            return None
-        if op not in self._read:
+        found = self._read.get(op)
+        if found is None:
+            name = elements_attribute_of(op)
+            if name is None:
+                return None
             try:
-                self._read[op] = self._moved(op, name)
+                found = self._moved(op, name)
             except NotFoldable as error:
-                self._read[op] = error
-        found = self._read[op]
+                found = error
+            self._read[op] = found
         if isinstance(found, NotFoldable):
             raise found
         return found
 
     def _moved(self, op: Operation, name: str) -> MovedConstant:
-        if len(op.results) != 1 or not isinstance(op.results[0].type, TensorType):
+        types = op.result_types
+        if len(types) != 1 or not isinstance(types[0], TensorType):
             raise NotFoldable(Code.UNKNOWN_OP, "it is not a ranked tensor")
-        type = cast("TensorType[Attribute]", op.results[0].type)
+        type = cast("TensorType[Attribute]", types[0])
         values = self.elements(op, name)
         if values.shape != type.get_shape():
             raise NotFoldable(Code.UNKNOWN_OP, "its elements do not have the shape of its type")

@@ -41,9 +41,8 @@ from qdialect.shape_op_interface import (
     ShapeOpModel,
     elements_attribute_of,
     integers_in,
-    is_cast,
-    model_of,
     name_of,
+    role_of,
     shape_of,
     static_shape_of,
 )
@@ -53,6 +52,10 @@ if TYPE_CHECKING:
 
 _FINEST = {"stablehlo": Granularity.PER_AXIS}
 """The finest types of the dialects that have fewer than MLIR."""
+
+
+_LARGE_BYTES = 1 << 24
+"""From so many on, it is worth the time to have no more in memory than is needed: 16 MiB."""
 
 
 def fold_shapes(
@@ -224,9 +227,10 @@ class ShapeFolder:
         """Fold what can be folded, and erase what that leaves unused."""
         ops: dict[Operation, None] = {}
         for op in module.walk():
-            if is_cast(op):
+            role = role_of(op)
+            if role.is_cast:
                 self._casts.add(op)
-            elif model_of(op) is None:
+            elif role.model is None:
                 continue
             ops[op] = None
 
@@ -241,7 +245,7 @@ class ShapeFolder:
             self._visit(op)
         plan = self._affordable_plan()
         told = self._telling(plan)
-        self._write(plan)
+        self._write(plan, is_large=told.report.bytes_before >= _LARGE_BYTES)
         report = self._tell(plan, told)
         new_ops = self._simplify_left(plan)
         self._replace(plan)
@@ -255,7 +259,7 @@ class ShapeFolder:
             if op in self._casts:
                 self._moved[op] = self._known(op.operands[0], op).through(op)
                 return
-            movements = self._operands.read(op, cast(ShapeOpModel, model_of(op)))
+            movements = self._operands.read(op, cast(ShapeOpModel, role_of(op).model))
             if not self._is_unmoved(op, movements):
                 self._moved[op] = self._move(op, movements)
         except NotFoldable as error:
@@ -459,17 +463,19 @@ class ShapeFolder:
 
     # Writing
 
-    def _write(self, plan: _Plan) -> None:
+    def _write(self, plan: _Plan, *, is_large: bool) -> None:
         """
         Write the constants, before anything that uses them is told so.
 
-        What only they were made of is let go of as soon as the last of them is written.
+        What only they were made of is let go of as soon as the last of them is written, if
+        all that `is_large`.
         """
         written = list(plan.written)
         moved = [self._moved[op] for op in written]
         self._moved.clear()
-        gone = (op for op in self._order if not plan.is_left(op))
-        self._readers.update(maker for op in gone for maker in _makers_of_operands(op))
+        if is_large:
+            gone = (op for op in self._order if not plan.is_left(op))
+            self._readers.update(maker for op in gone for maker in _makers_of_operands(op))
         while moved:
             op = written.pop()
             ops = self._constants.write(moved.pop(), plan.types[op])
@@ -481,7 +487,8 @@ class ShapeFolder:
             self._equal[op.results[0]] = last
             if self._observer is not None:
                 self._observer.constant_written(op, ops)
-            self._let_go(op, plan)
+            if is_large:
+                self._let_go(op, plan)
 
     def _let_go(self, op: Operation, plan: _Plan) -> None:
         """Have an op that is written use nothing, once all that is made of it is written too."""
@@ -504,10 +511,12 @@ class ShapeFolder:
     def _take_operands(self, op: Operation) -> Collection[Operation]:
         """Have an op, and all in it, use nothing. Returns what made its operands."""
         makers = list(_makers_of_operands(op))
-        if makers:
-            for inner in op.walk():
-                inner.operands = ()
-            self._readers.subtract(makers)
+        if not makers:
+            return ()
+        for inner in op.walk() if op.regions else (op,):
+            inner.operands = ()
+        for maker in makers:
+            self._readers[maker] -= 1
         made = dict.fromkeys(makers)
         self._unused |= made
         return made
@@ -555,7 +564,8 @@ class ShapeFolder:
         while pending:
             op = pending.pop()
             is_unused = op.parent is not None and all(r.first_use is None for r in op.results)
-            is_pure = elements_attribute_of(op) is not None or model_of(op) is not None
+            role = role_of(op)
+            is_pure = role.elements is not None or role.model is not None
             if is_unused and (is_pure or is_trivially_dead(op)):
                 pending += [o.owner for o in op.operands if isinstance(o.owner, Operation)]
                 self._erase_op(op)

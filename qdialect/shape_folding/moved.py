@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final, cast
 
 from xdsl.dialects.builtin import TensorType
@@ -108,7 +109,7 @@ class Layer:
 _KNOWN_LAYERS = Memo[tuple[Attribute, Shape], Layer]()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class MovedConstant:
     """What a value holds: a view of the elements of constants, and how they are read."""
 
@@ -131,7 +132,7 @@ class MovedConstant:
         """The constants that elements came from, in the order of their elements."""
         return self.provenance.sources
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """The memory that the elements take once they are written; a splat takes none."""
         return _nbytes(self.values, self.shape)

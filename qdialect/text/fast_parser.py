@@ -24,7 +24,13 @@ from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRToken, MLIRTokenKind, PunctuationSpelling
 
 from qdialect.text.lexer import FastLexer, PlainLexer, TextToken
-from qdialect.text.op_forms import OpForm, OpLine, depends_on_line_only, follower
+from qdialect.text.op_forms import (
+    ListedElements,
+    OpForm,
+    OpLine,
+    depends_on_line_only,
+    follower,
+)
 
 AttributeT = TypeVar("AttributeT", bound=Attribute)
 
@@ -64,6 +70,8 @@ class FastParser(Parser):
     lexer_type: ClassVar[type[PlainLexer]] = FastLexer
     is_remembering: ClassVar[bool] = True
     """Whether the text of a type is parsed only once."""
+    leaves_elements_out: ClassVar[bool] = False
+    """Whether lines that differ in elements are the same: elements mean what they do in MLIR."""
 
     def __init__(self, ctx: Context, input: Input) -> None:
         """Raises ParseError if the first token is malformed."""
@@ -144,7 +152,7 @@ class FastParser(Parser):
 
     @override
     def parse_operation(self) -> Operation:
-        line = OpLine.at(self._current_token) if self.is_remembering else None
+        line = self._line() if self.is_remembering else None
         if line is None:
             return super().parse_operation()
         key = line.key
@@ -161,9 +169,24 @@ class FastParser(Parser):
         self._lines_seen.add(hash(key))
         return op
 
+    def _line(self) -> OpLine | None:
+        """The line that is next."""
+        return OpLine.at(self._current_token, leave_elements_out=self.leaves_elements_out)
+
     def _parse_known_operation(self, line: OpLine, form: OpForm) -> Operation | None:
         """The operation of a line, unless what follows may be a part of it."""
         if form.dialect_stack != self._parser_state.dialect_stack:
+            return None
+        properties, attributes = form.properties, form.attributes
+        if form.elements is not None:
+            dense = None if line.elements is None else form.elements.read(line.elements)
+            if dense is None:
+                return None
+            if form.elements.is_property:
+                properties = {**properties, form.elements.name: dense}
+            else:
+                attributes = {**attributes, form.elements.name: dense}
+        elif line.elements is not None:
             return None
         self._resume_from(line.end)
         if follower(self._current_token) not in form.followers:
@@ -173,8 +196,8 @@ class FastParser(Parser):
         op = form.op_type.create(
             operands=[self._operand_of_line(line, *operand) for operand in form.operands],
             result_types=form.result_types,
-            properties=form.properties,
-            attributes=form.attributes,
+            properties=properties,
+            attributes=attributes,
             location=form.location,
         )
         first = 0
@@ -202,8 +225,11 @@ class FastParser(Parser):
         indices = {line.span(index, input): index for index in names}
         results = [span for span, _ in self._bound_results]
         operands = [operand for operand, _ in self._resolved]
+        elements = None if line.elements is None else ListedElements.of(op, line.elements)
         if (
             not depends_on_line_only(op, name)
+            # An alias may stand for elements, too.
+            or (line.elements is not None and (elements is None or "#" in key))
             or input.content[line.end : self.pos].strip()
             or self.pos < line.end
             or _BITS.search(key) is not None
@@ -229,6 +255,7 @@ class FastParser(Parser):
                 properties=dict(op.properties),
                 attributes=dict(op.attributes),
                 location=op.location,
+                elements=elements,
             )
         form.followers.add(follower(self._current_token))
 

@@ -1,25 +1,37 @@
-"""What the line of an operation says, whatever the names of its values are."""
+"""What the line of an operation says, whatever the names of its values and its elements are."""
 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, cast
 
-from xdsl.dialects.builtin import LocationAttr
+from xdsl.dialects.builtin import (
+    AnyDenseElement,
+    DenseIntOrFPElementsAttr,
+    LocationAttr,
+    RankedStructure,
+)
 from xdsl.ir import Attribute, Operation
 from xdsl.irdl import IRDLOperation
 from xdsl.parser import Position
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
+from qdialect.dense_attributes import dense_of_bytes
 from qdialect.text.lexer import TextToken
+from qdialect.text.plain_lists import bytes_of_plain_list
 
 MAX_LINE_LENGTH = 2000
 """Longer lines are mostly numbers, and finding the names in them takes long."""
 
 _VALUE: Final = re.compile(r"%([0-9]+|[A-Za-z$._-][A-Za-z0-9$._-]*)")
+
+_OPENING: Final = "dense<"
+_LEFT_OUT: Final = "\v"
+"""What the key of a line has in place of the elements of a constant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +42,9 @@ class OpLine:
     end: Position
     pieces: Sequence[str]
     """What is between names, and the names without the percent sign, in turns."""
+
+    elements: str | None
+    """What is between `dense<` and `>`, if no name is after it; `pieces` have it no more."""
 
     @property
     def key(self) -> str:
@@ -51,16 +66,68 @@ class OpLine:
         return Span(start, self.position_after(name + 1), input)
 
     @classmethod
-    def at(cls, token: TextToken) -> OpLine | None:
+    def at(cls, token: TextToken, *, leave_elements_out: bool) -> OpLine | None:
         """The line that starts with `token`, if it ends, and is short."""
         content, start = token.input.content, token.start
         end = content.find("\n", start, start + MAX_LINE_LENGTH)
-        return None if end < 0 else cls(start, end, _VALUE.split(content[start:end]))
+        if end < 0:
+            return None
+        line, elements = content[start:end], None
+        if leave_elements_out:
+            before, opening, dense = line.partition(_OPENING)
+            listed, closing, after = dense.partition(">")
+            if closing and "%" not in dense and _OPENING not in after:
+                line, elements = before + opening + _LEFT_OUT + closing + after, listed
+        return cls(start, end, _VALUE.split(line), elements)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedElements:
+    """How the elements in a line are read, and where an operation keeps them."""
+
+    is_property: bool
+    name: str
+    type: RankedStructure[AnyDenseElement]
+    """Of the attribute."""
+
+    listed_type: AnyDenseElement
+    """Of what is listed, which may have a sign where the attribute has none."""
+
+    def read(self, listed: str) -> DenseIntOrFPElementsAttr[Any] | None:
+        """The attribute; None if it takes more than a short list to say what is listed."""
+        data = bytes_of_plain_list(listed, self.listed_type, self.type.get_shape())
+        return None if data is None else dense_of_bytes(self.type, data)
+
+    @classmethod
+    def of(cls, op: Operation, listed: str) -> ListedElements | None:
+        """Those of an operation that holds what is listed at one place, and no other."""
+        held = [
+            (is_property, name, cast(DenseIntOrFPElementsAttr[AnyDenseElement], attribute))
+            for is_property, attributes in ((True, op.properties), (False, op.attributes))
+            for name, attribute in attributes.items()
+            if isinstance(attribute, DenseIntOrFPElementsAttr)
+        ]
+        if len(held) != 1:
+            return None
+        ((is_property, name, attribute),) = held
+        type = attribute.type
+        listed_type = op.listed_type if isinstance(op, ListsElements) else type.element_type
+        elements = cls(is_property, name, type, listed_type)
+        return elements if elements.read(listed) == attribute else None
+
+
+class ListsElements(ABC):
+    """For the classes of operations whose own parser reads nothing but their line."""
+
+    @property
+    @abstractmethod
+    def listed_type(self) -> AnyDenseElement:
+        """The type of the numbers that their text lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpForm:
-    """What a line says of an operation, which differs in its operands only."""
+    """What a line says of an operation, which differs in its operands and elements only."""
 
     op_type: type[Operation]
     dialect_stack: Sequence[str]
@@ -76,6 +143,7 @@ class OpForm:
     properties: Mapping[str, Attribute]
     attributes: Mapping[str, Attribute]
     location: LocationAttr
+    elements: ListedElements | None
     followers: set[str] = field(default_factory=set[str])
     """What may be behind the line without being read as a part of the operation."""
 
@@ -90,6 +158,8 @@ def depends_on_line_only(op: Operation, name: TextToken) -> bool:
     if op.regions or op.successors:
         return False
     if name.kind is MLIRTokenKind.STRING_LIT:
+        return True
+    if isinstance(op, ListsElements):
         return True
     if not isinstance(op, IRDLOperation):
         return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 from weakref import WeakKeyDictionary
 
 from typing_extensions import override
@@ -14,7 +14,6 @@ from xdsl.dialects.builtin import (
     AnyDenseElement,
     AnyFloat,
     ArrayAttr,
-    BytesAttr,
     ComplexType,
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
@@ -47,6 +46,7 @@ from xdsl.utils.hints import isa
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
+from qdialect.dense_attributes import dense_of_bytes
 from qdialect.dialects.builtin import Blob, BlobStorage
 from qdialect.errors import describe
 from qdialect.garbage import paused_collection
@@ -77,6 +77,8 @@ class LocatingParser(FastParser):
 
     https://mlir.llvm.org/docs/LangRef/ is what it reads.
     """
+
+    leaves_elements_out: ClassVar = True
 
     locations: WeakKeyDictionary[Operation, Span]
     """The name of each operation in the text: `quant.qcast` or `"quant.qcast"`."""
@@ -508,7 +510,7 @@ class LocatingParser(FastParser):
             shape = listed_type.get_shape()
             data = bytes_of_plain_list(plain[1], listed_type.element_type, shape)
             if data is not None:
-                return DenseIntOrFPElementsAttr(listed_type, BytesAttr(data))
+                return dense_of_bytes(listed_type, data)
             self._resume_from(start)
         from qdialect.elements import element_bytes
         from qdialect.text.dense import DenseLiteral
@@ -519,7 +521,7 @@ class LocatingParser(FastParser):
         type = type or self._parse_type_of_dense()
         values = literal.to_values(self, type.element_type, type.get_shape(), is_storage=False)
         data = element_bytes(values, type.element_type, repeat_splats=True)
-        return DenseIntOrFPElementsAttr(type, BytesAttr(data))
+        return dense_of_bytes(type, data)
 
     def _parse_type_of_dense(self) -> RankedStructure[AnyDenseElement]:
         self.parse_punctuation(":", " in dense attribute")

@@ -31,8 +31,9 @@ MAX_LISTED_ELEMENTS = 100
 
 _MAX_RANK = 8
 _LIST = r"<([-+\[\], \t\r\n0-9.eE]{1,2000})>"
-_INTEGER = "-?[0-9]+"
-_FLOAT = r"-?[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?"
+_NO_SPACES = str.maketrans("", "", " \t\r\n")
+_INTEGER = re.compile("-?[0-9]+")
+_FLOAT = re.compile(r"-?[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?")
 
 
 def find_plain_list(parser: Parser) -> re.Match[str] | None:
@@ -61,15 +62,25 @@ def bytes_of_plain_list(text: str, type: AnyDenseElement, shape: Sequence[int]) 
     """
     if not _is_plain(type, shape):
         return None
-    number = _FLOAT if isinstance(type, Float32Type | Float64Type) else _INTEGER
-    spelled = "".join(re.sub(number, "0", text).split())
-    found: list[str] = re.findall(number, text)
-    if spelled not in ("0", _spelled_like(tuple(shape))) or len(found) != spelled.count("0"):
+    is_float = isinstance(type, Float32Type | Float64Type)
+    number = _FLOAT if is_float else _INTEGER
+    found: list[str] = number.findall(text)
+    if not found or len(found) != _listed_count(number.sub("0", text), tuple(shape)):
         return None
     repeated = math.prod(shape) // len(found)
     if isinstance(type, Float32Type | Float64Type):
-        return _pack_floats([float(text) for text in found] * repeated, type)
-    return _pack_integers([int(text) for text in found] * repeated, type)
+        return _pack_floats([*map(float, found)] * repeated, type)
+    return _pack_integers([*map(int, found)] * repeated, type)
+
+
+@lru_cache(maxsize=1024)
+def _listed_count(spelled: str, shape: tuple[int, ...]) -> int:
+    """How many numbers a text lists that has 0 for each: none if it is not of that shape."""
+    compact = spelled.translate(_NO_SPACES)
+    if compact == "0":
+        return 1
+    count = math.prod(shape)
+    return count if compact == _nested(["0"] * count, shape, ",") else 0
 
 
 def _pack_floats(numbers: list[float], type: Float32Type | Float64Type) -> bytes | None:
@@ -79,21 +90,29 @@ def _pack_floats(numbers: list[float], type: Float32Type | Float64Type) -> bytes
         return None
 
 
+@lru_cache(maxsize=256)
+def _range(type: IntegerType | IndexType) -> tuple[int, int]:
+    """The first integer that is stored as it is, and the first after these that is not."""
+    if isinstance(type, IndexType):
+        return IntegerType(64, Signedness.SIGNED).value_range()
+    if type.signedness.data is Signedness.UNSIGNED:
+        return type.value_range()
+    return IntegerType(type.bitwidth, Signedness.SIGNED).value_range()
+
+
 def _pack_integers(numbers: list[int], type: IntegerType | IndexType) -> bytes | None:
+    bounds = [min(numbers), max(numbers)]
+    least, end = _range(type)
+    if least <= bounds[0] and bounds[1] < end:
+        return type.pack(numbers)
     # An index has the range of a signed integer.
     held = IntegerType(64, Signedness.SIGNED) if isinstance(type, IndexType) else type
-    bounds = [min(numbers), max(numbers)]
     normalized = [held.normalized_value(bound) for bound in bounds]
     if None in normalized:
         return None
     if normalized != bounds:
         numbers = [cast(int, held.normalized_value(number)) for number in numbers]
     return held.pack(numbers)
-
-
-@lru_cache(maxsize=256)
-def _spelled_like(shape: tuple[int, ...]) -> str:
-    return _nested(["0"] * math.prod(shape), shape, ",")
 
 
 def text_of_plain_list(dense: DenseIntOrFPElementsAttr[Any]) -> str | None:

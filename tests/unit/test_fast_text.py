@@ -252,6 +252,71 @@ TRAPS = {
         "test.op"() : () -> tensor <2xi8>
         "test.op"() : () -> tensor
     """,
+    "elements": """
+        %0 = arith.constant dense<[1, 2]> : tensor<2xi8>
+        %1 = arith.constant dense<[3, -4]> : tensor<2xi8>
+        %2 = arith.constant dense<[ 255,\t0]> : tensor<2xi8>
+        %3 = arith.constant dense<-5> : tensor<2xi8>
+        %4 = arith.constant dense<[-5, -5]> : tensor<2xi8>
+        %5 = arith.constant dense<"0x0102"> : tensor<2xi8>
+        %6 = arith.constant dense<[0x10, true]> : tensor<2xi8>
+        %7 = arith.constant dense<[1, - 2]> : tensor<2xi8> // dense<1>
+        %8 = arith.constant dense<[1, 3]> : tensor<2xi8> // dense<1>
+        %9 = arith.constant dense<[1, 3]> : tensor<2xi8> loc("dense<1>":1:1)
+        %10 = arith.constant dense<[256, 3]> : tensor<2xi8>
+        %11 = arith.constant dense<[1, 2, 3]> : tensor<2xi8>
+        %12 = arith.constant dense<[1 2]> : tensor<2xi8>
+        %13 = arith.constant dense<[[1], [2]]> : tensor<2xi8>
+        %14 = arith.constant dense<[1.0, 2]> : tensor<2xi8>
+        %15 = arith.constant dense<[%0, 2]> : tensor<2xi8>
+        %16 = arith.constant dense<> : tensor<2xi8>
+        %17 = arith.constant dense<[1, // 5
+          2]> : tensor<2xi8>
+    """,
+    "elements of floats": """
+        %0 = arith.constant dense<[1.0, 2.5]> : tensor<2xf32>
+        %1 = arith.constant dense<[1.0, 2.5]> : tensor<2xf32>
+        %2 = arith.constant dense<[0.0, 2.5e3]> : tensor<2xf32>
+        %3 = arith.constant dense<[0.1, -1.0E-3]> : tensor<2xf32>
+        %10 = arith.constant dense<[0.0, -0.0]> : tensor<2xf32>
+        %11 = arith.constant dense<-0.0> : tensor<2xf32>
+        %4 = arith.constant dense<1.5> : tensor<2xf32>
+        %5 = arith.constant dense<[1, 2.5]> : tensor<2xf32>
+    """,
+    "elements of constants": """
+        %0 = quant.constant dense<[1, 2]> : tensor<2x!quant.uniform<u8:f32, 0.5>>
+        %1 = quant.constant dense<[3, 255]> : tensor<2x!quant.uniform<u8:f32, 0.5>>
+        %2 = quant.constant dense<[3, 4]> {a} : tensor<2x!quant.uniform<u8:f32, 0.5>>
+        %3 = quant.constant dense<[4, 3]> {a} : tensor<2x!quant.uniform<u8:f32, 0.5>>
+        %4 = quant.constant {a} dense<[4, 3]> : tensor<2x!quant.uniform<u8:f32, 0.5>>
+        %5 = quant.constant {a} dense<7> : tensor<2x!quant.uniform<u8:f32, 0.5>>
+        %6 = quant.constant dense<[3, -1]> : tensor<2x!quant.uniform<u8:f32, 0.5>>
+        %7 = quant.constant dense<[3, -1]> : tensor<2x!quant.uniform<i8:f32, 0.5>>
+        %8 = quant.constant dense<[3, -128]> : tensor<2x!quant.uniform<i8:f32, 0.5>>
+        %9 = quant.constant dense<[3, 255]> : tensor<2x!quant.uniform<i8:f32, 0.5>>
+    """,
+    "elements at several places": """
+        #d = dense<[1, 2]> : tensor<2xi8>
+        "test.op"() {a = #d, b = [dense<[1, 2]> : tensor<2xi8>]} : () -> ()
+        "test.op"() {a = #d, b = [dense<[1, 2]> : tensor<2xi8>]} : () -> ()
+        "test.op"() {a = #d, b = [dense<[3, 4]> : tensor<2xi8>]} : () -> ()
+        "test.op"() {b = [dense<[1, 2]> : tensor<2xi8>]} : () -> ()
+        "test.op"() {b = [dense<[1, 2]> : tensor<2xi8>]} : () -> ()
+        "test.op"() {b = [dense<[3, 4]> : tensor<2xi8>]} : () -> ()
+        "test.op"() {a = dense<1> : tensor<2xi8>, b = dense<2> : tensor<2xi8>} : () -> ()
+        "test.op"() {a = dense<1> : tensor<2xi8>, b = dense<2> : tensor<2xi8>} : () -> ()
+        "test.op"() {a = dense<1> : tensor<2xi8>, b = dense<3> : tensor<2xi8>} : () -> ()
+        "test.op"() {s = "dense<1>", a = #d} : () -> ()
+        "test.op"() {s = "dense<1>", a = #d} : () -> ()
+        "test.op"() {s = "dense<3>", a = #d} : () -> ()
+        "test.op"() <{p = dense<1> : tensor<2xi8>}> {b = i8, c} : () -> ()
+        "test.op"() <{p = dense<1> : tensor<2xi8>}> {b = i8, c} : () -> ()
+        "test.op"() <{p = dense<3> : tensor<2xi8>}> {b = i8, c} : () -> ()
+        "test.op"() <{p = dense<3> : tensor<2xi8>, b = i8}> {c} : () -> ()
+        "test.op"() <{p = dense<4> : tensor<2xi8>, b = i8}> {c} : () -> ()
+        "test.op"() <{p = dense<5> : tensor<2xi8>, b = i8}> {c} : () -> ()
+        "test.op"() {c, a = sparse<1, 2> : tensor<2xi8>} : () -> ()
+    """,
     "zeros of both signs": """
         "test.op"() : () -> (tensor<1xf32, 0.0 : f32>, tensor<1xf32, -0.0 : f32>)
     """,
@@ -323,6 +388,21 @@ def _repeat_line(text: str, source: random.Random) -> str:
     return "\n".join(lines)
 
 
+def _change_elements(text: str, source: random.Random) -> str:
+    """Other numbers, or as many as before, in a list of elements."""
+    listed = [*re.finditer(r"dense<[^>\n]*>", text)]
+    if not listed:
+        return text
+    at = source.choice(listed)
+    numbers = ("0", "-1", "255", "1.5", "-0.0", "0x1", "true", source.choice(PIECES))
+    changed = re.sub(
+        r"[\w.-]+",
+        lambda old: source.choice((*numbers, *[old[0]] * 8)),
+        at[0].removeprefix("dense"),
+    )
+    return f"{text[: at.start()]}dense{changed}{text[at.end() :]}"
+
+
 def _change_line_end(text: str, source: random.Random) -> str:
     lines = text.split("\n")
     lines[source.randrange(len(lines))] += source.choice(PIECES)
@@ -339,6 +419,8 @@ CHANGES = (
     _repeat_line,
     _repeat_line,
     _repeat_line,
+    _change_elements,
+    _change_elements,
     _change_line_end,
 )
 

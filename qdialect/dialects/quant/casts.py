@@ -38,6 +38,7 @@ from qdialect.dialects.quant.types import (
     StoredType,
     UniformQuantizedType,
 )
+from qdialect.dialects.quant.verified_ops import types_and_properties, verified_once_for
 from qdialect.dialects.value_types import element_type_or_self
 
 _FLOATS = "floating-point"
@@ -146,6 +147,7 @@ class CastOp(IRDLOperation, HasFolderInterface, ABC):
         return None
 
 
+@verified_once_for(types_and_properties)
 @irdl_op_definition
 class QuantizeCastOp(CastOp):
     """
@@ -160,6 +162,7 @@ class QuantizeCastOp(CastOp):
     INVERSE: ClassVar = "quant.dcast"
 
 
+@verified_once_for(types_and_properties)
 @irdl_op_definition
 class DequantizeCastOp(CastOp):
     """
@@ -174,6 +177,7 @@ class DequantizeCastOp(CastOp):
     INVERSE: ClassVar = "quant.qcast"
 
 
+@verified_once_for(types_and_properties)
 @irdl_op_definition
 class StorageCastOp(CastOp):
     """

@@ -11,7 +11,6 @@ from typing_extensions import override
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    BytesAttr,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
     IntegerType,
@@ -32,12 +31,15 @@ from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect.dense_attributes import dense_of_bytes
 from qdialect.dialects.quant.types import (
     QuantizedTensor,
     StoredType,
     element_type_of,
     uniform_tensor,
 )
+from qdialect.dialects.quant.verified_ops import verified_once_for
+from qdialect.dialects.value_types import element_type_or_self
 from qdialect.elements import (
     DenseElementsAttr,
     dense_elements,
@@ -48,6 +50,7 @@ from qdialect.lazy_numpy import np
 from qdialect.memo import Memo
 from qdialect.movement import Elements, Splat, Values
 from qdialect.text.dense import DenseLiteral, print_dense
+from qdialect.text.op_forms import ListsElements
 from qdialect.text.plain_lists import (
     bytes_of_plain_list,
     parse_optional_plain_list,
@@ -87,8 +90,20 @@ def _allows_all(type: StoredType) -> bool:
     return allowed == integer_range(type.storage_type.bitwidth, type.is_signed)
 
 
+def _types(op: IRDLOperation) -> Sequence[Attribute] | None:
+    """What the verifier of a constant looks at, unless it looks at the elements."""
+    value, types = op.properties.get("value"), op.result_types
+    if not isinstance(value, DenseIntOrFPElementsAttr) or len(types) != 1:
+        return None
+    element_type = element_type_or_self(types[0])
+    if not isinstance(element_type, StoredType) or not _allows_all(element_type):
+        return None
+    return types[0], cast(DenseElementsAttr, value).type
+
+
+@verified_once_for(_types)
 @irdl_op_definition
-class ConstantOp(IRDLOperation, HasFolderInterface):
+class ConstantOp(IRDLOperation, HasFolderInterface, ListsElements):
     """
     A tensor of quantized values, given by its storage integers.
 
@@ -113,6 +128,11 @@ class ConstantOp(IRDLOperation, HasFolderInterface):
         if not isinstance(value, DenseIntOrFPElementsAttr | DenseResourceAttr):
             value = dense_elements(value, element_type_of(result_type.element_type))
         super().__init__(result_types=[result_type], properties={"value": value})
+
+    @property
+    @override
+    def listed_type(self) -> IntegerType:
+        return _listed_type(cast(QuantizedTensor, self.result.type))
 
     @property
     def values(self) -> Elements:
@@ -191,9 +211,14 @@ class ConstantOp(IRDLOperation, HasFolderInterface):
         printer.print_attribute(type)
 
 
-@lru_cache(maxsize=64)
-def _listed_type(width: int, is_signed: bool) -> IntegerType:
+def _listed_type(type: QuantizedTensor) -> IntegerType:
     """The type of the integers that text lists: a negative one is not also a large one."""
+    storage = type.element_type.storage_type
+    return _integers_of_sign(storage.bitwidth, type.element_type.is_signed)
+
+
+@lru_cache(maxsize=64)
+def _integers_of_sign(width: int, is_signed: bool) -> IntegerType:
     return IntegerType(width, Signedness.SIGNED if is_signed else Signedness.UNSIGNED)
 
 
@@ -210,10 +235,9 @@ def _value_of(
     if isinstance(held, str):
         return DenseResourceAttr.from_params(held, held_type)
     if isinstance(held, re.Match):
-        listed = _listed_type(storage.bitwidth, type.element_type.is_signed)
-        data = bytes_of_plain_list(held[1], listed, type.get_shape())
+        data = bytes_of_plain_list(held[1], _listed_type(type), type.get_shape())
         if data is not None:
-            return DenseIntOrFPElementsAttr(held_type, BytesAttr(data))
+            return dense_of_bytes(held_type, data)
         end = parser.pos
         parser._resume_from(start)  # pyright: ignore[reportPrivateUsage]
         held = DenseLiteral.parse(parser)

@@ -39,6 +39,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.dialects.quant.types import QuantizedTensor, uniform_tensor
 from qdialect.dialects.quant.verification import verify_movement
+from qdialect.dialects.quant.verified_ops import types_and_properties, verified_once_for
+from qdialect.memo import Memo
 from qdialect.movement import (
     BroadcastInDim,
     Concat,
@@ -86,6 +88,15 @@ def _fields_of(movement: type[Movement]) -> tuple[str, ...]:
     return tuple(field.name for field in fields(movement))
 
 
+@cache
+def _properties_of(movement: type[Movement]) -> tuple[str, ...]:
+    return tuple(name for name in _fields_of(movement) if name != "shape")
+
+
+# What is the same is mostly one object. The memo keeps it, so that no other has its id.
+_KNOWN_MOVEMENTS = Memo[tuple[object, ...], tuple[Movement, Sequence[Attribute]]]()
+
+
 class ShapeOp(
     IRDLOperation,
     HasFolderInterface,
@@ -117,7 +128,7 @@ class ShapeOp(
         super().__init__(
             operands=[operands] if is_variadic else operands,
             result_types=[result_type or infer_result_type(movement, operands)],
-            properties=self._properties_of(movement),
+            properties=self._spelled(movement),
         )
 
     @classmethod
@@ -128,24 +139,24 @@ class ShapeOp(
         return cls.create(
             operands=operands,
             result_types=[result_type],
-            properties=cls._properties_of(movement),
+            properties=cls._spelled(movement),
         )
 
     @staticmethod
-    def _properties_of(movement: Movement) -> dict[str, Attribute]:
-        return {
-            name: _to_property(getattr(movement, name))
-            for name in _fields_of(type(movement))
-            if name != "shape"
-        }
+    def _spelled(movement: Movement) -> dict[str, Attribute]:
+        names = _properties_of(type(movement))
+        return {name: _to_property(getattr(movement, name)) for name in names}
 
     def movement_to(self, shape: Shape) -> Movement:
         """The movement of this op to a result of `shape`."""
-        values = {
-            name: shape if name == "shape" else _from_property(self.properties[name])
-            for name in _fields_of(self.MOVEMENT)
-        }
-        return self.MOVEMENT(**values)
+        held = [self.properties[name] for name in _properties_of(self.MOVEMENT)]
+        key = (self.MOVEMENT, shape, *map(id, held))
+        if (known := _KNOWN_MOVEMENTS.get(key)) is not None:
+            return known[0]
+        fields = zip(_properties_of(self.MOVEMENT), map(_from_property, held), strict=True)
+        values: dict[str, Any] = {"shape": shape, **dict(fields)}
+        movement = self.MOVEMENT(**{name: values[name] for name in _fields_of(self.MOVEMENT)})
+        return _KNOWN_MOVEMENTS.add(key, (movement, held), movement.size)[0]
 
     @property
     def movement(self) -> Movement:
@@ -208,6 +219,7 @@ class UnaryShapeOp(ShapeOp, ABC):
     input = operand_def()
 
 
+@verified_once_for(types_and_properties)
 @irdl_op_definition
 class TransposeOp(UnaryShapeOp):
     """
@@ -235,6 +247,7 @@ class TransposeOp(UnaryShapeOp):
         self._init(Transpose(tuple(permutation)), [input], result_type)
 
 
+@verified_once_for(types_and_properties)
 @irdl_op_definition
 class ReshapeOp(UnaryShapeOp):
     """
@@ -258,6 +271,7 @@ class ReshapeOp(UnaryShapeOp):
         self._init(Reshape(tuple(shape)), [input], result_type)
 
 
+@verified_once_for(types_and_properties)
 @irdl_op_definition
 class SliceOp(UnaryShapeOp):
     """
@@ -290,6 +304,7 @@ class SliceOp(UnaryShapeOp):
         self._init(movement, [input], result_type)
 
 
+@verified_once_for(types_and_properties)
 @irdl_op_definition
 class ConcatOp(ShapeOp):
     """
@@ -316,6 +331,7 @@ class ConcatOp(ShapeOp):
         self._init(Concat(dim), inputs, result_type, is_variadic=True)
 
 
+@verified_once_for(types_and_properties)
 @irdl_op_definition
 class BroadcastInDimOp(UnaryShapeOp):
     """
@@ -344,6 +360,7 @@ class BroadcastInDimOp(UnaryShapeOp):
         self._init(BroadcastInDim(tuple(dims), tuple(shape)), [input], result_type)
 
 
+@verified_once_for(types_and_properties)
 @irdl_op_definition
 class ReverseOp(UnaryShapeOp):
     """
@@ -369,6 +386,7 @@ class ReverseOp(UnaryShapeOp):
         self._init(Reverse(tuple(dims)), [input], result_type)
 
 
+@verified_once_for(types_and_properties)
 @irdl_op_definition
 class PadOp(UnaryShapeOp):
     """
