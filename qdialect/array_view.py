@@ -48,7 +48,7 @@ class ArrayView(ArrayFunctions):
     @property
     def shape(self) -> tuple[int, ...]:
         """The lengths of the axes."""
-        if self.groups == (1,) * self.factors.ndim:
+        if self._is_plain:
             return self.factors.shape
         return tuple(math.prod(lengths) for lengths in self._lengths)
 
@@ -73,6 +73,8 @@ class ArrayView(ArrayFunctions):
 
     def transpose(self, axes: Sequence[int], /) -> ArrayView:
         """Axis `i` of the result is axis `axes[i]`."""
+        if self._is_plain:
+            return ArrayView(self.factors.transpose(axes), self.groups)
         dimensions = self._dimensions
         return ArrayView(
             self.factors.transpose([d for axis in axes for d in dimensions[axis]]),
@@ -139,6 +141,11 @@ class ArrayView(ArrayFunctions):
     @override
     def _pad(self, pad_width: Sequence[tuple[int, int]], mode: str = "constant") -> ArrayView:
         return ArrayView.of(np.pad(self.array(), pad_width, cast(Any, mode)))
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether each axis is one dimension."""
+        return self.groups == (1,) * self.factors.ndim
 
     @property
     def _dimensions(self) -> list[range]:

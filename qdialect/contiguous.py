@@ -74,7 +74,8 @@ def contiguous_bytes(array: NDArray[Any], dtype: DTypeLike | None = None) -> byt
     Raises as `write`.
     """
     dtype = array.dtype if dtype is None else np.dtype(dtype)
-    if (array.dtype == dtype and array.flags.c_contiguous) or not array.size:
+    is_plain = array.size <= SMALL_SIZE or array.flags.c_contiguous
+    if (is_plain and array.dtype == dtype and not dtype.hasobject) or not array.size:
         return array.tobytes()
     # CPython neither clears these bytes, which are new, nor copies them for `getvalue`.
     buffer = io.BytesIO(bytes(array.size * dtype.itemsize))

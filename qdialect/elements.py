@@ -88,8 +88,7 @@ def elements_of(attribute: DenseElementsAttr) -> Elements:
     """
     from qdialect.movement import Splat
 
-    type, data = attribute.get_element_type(), attribute.data.data
-    shape = attribute.get_shape()
+    type, shape, data = attribute.type.element_type, attribute.type.get_shape(), attribute.data.data
     dtype = element_dtype(type)
     if data and (len(data) == dtype.itemsize or repeats(data, dtype.itemsize)):
         first = np.frombuffer(data, dtype=dtype, count=1)

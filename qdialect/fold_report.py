@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from xdsl.ir import Operation, SSAValue
 
@@ -39,8 +39,7 @@ class MadeOf(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class FoldRecord:
+class FoldRecord(NamedTuple):
     """
     What became of one shape op.
 

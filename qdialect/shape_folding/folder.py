@@ -672,11 +672,10 @@ def _makers_of_operands(op: Operation) -> Iterator[Operation]:
 
 def _verified_type(op: Operation) -> Layer | None:
     """What the result of an op reads, if its verifier has seen to it that it is so."""
-    return (
-        Layer.of(tensor_element_type(op.results[0].type), shape_of(op.results[0]))
-        if isinstance(op, ShapeOp)
-        else None
-    )
+    if not isinstance(op, ShapeOp):
+        return None
+    result = op.results[0]
+    return Layer.of(tensor_element_type(result.type), shape_of(result))
 
 
 _KNOWN_DECLARED = Memo[tuple[Layer, Attribute, Shape], Layer]()

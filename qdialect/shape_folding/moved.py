@@ -204,17 +204,15 @@ def move(
     Raises NotFoldable if the operands cannot be joined, there is no such movement, or the
     elements take more than `MAX_MOVED_GROWTH` bytes more than those of the operands.
     """
-    first = operands[0]
-    for other in operands[1:]:
+    first, *others = operands
+    for other in others:
         _check_joinable(first, other)
     try:
-        shape = movement.result_shape(*(operand.shape for operand in operands))
+        shape = movement.result_shape(*[operand.shape for operand in operands])
         if math.prod(shape) > _MAX_ELEMENTS:
             raise MovementError(f"{math.prod(shape)} elements are too many")
-        layers = tuple(
-            _move_layers(movement, layers, declared)
-            for layers in zip(*(operand.layers for operand in operands), strict=True)
-        )
+        all_layers = zip(*[operand.layers for operand in operands], strict=True)
+        layers = tuple([_move_layers(movement, layers, declared) for layers in all_layers])
     except MovementError as error:
         raise NotFoldable(Code.UNKNOWN_OP, str(error)) from None
     except TooManySlotsError as error:
@@ -242,7 +240,7 @@ def _check_joinable(first: MovedConstant, other: MovedConstant) -> None:
 
 
 def _move_layers(movement: Movement, layers: Sequence[Layer], declared: Layer | None) -> Layer:
-    first, slots_before = layers[0], sum(layer.slots_before for layer in layers)
+    first, slots_before = layers[0], sum([layer.slots_before for layer in layers])
     if declared is not None:
         if declared.slots_before == slots_before:
             return declared
@@ -344,7 +342,8 @@ def _move_values(
     splats = [splat for splat in values if isinstance(splat, Splat)]
     if len(splats) == len(operands) and movement.keeps_splats(splats, parameters):
         return movement(*splats)
-    growth = math.prod(shape) * _dtype(values[0]).itemsize - sum(o.nbytes for o in operands)
+    size = math.prod(shape) * _dtype(values[0]).itemsize
+    growth = size - sum([operand.nbytes for operand in operands])
     if growth > MAX_MOVED_GROWTH:
         raise NotFoldable(
             Code.GROWTH, f"it would take {growth} bytes more, and {MAX_MOVED_GROWTH} are allowed"

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from inspect import getclosurevars
+from itertools import chain
 from typing import cast
 
 from xdsl.dialects.builtin import TensorType, UnregisteredOp
 from xdsl.ir import Attribute, Block, ErasedSSAValue, Operation
-from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator
+from xdsl.irdl import IRDLOperation
+from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, OpTrait
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.errors import describe
 from qdialect.tools.diagnostics import DiagnosticHandler, Location
+from qdialect.verifier_interface import VerifiedByAttributes
 
 
 class ModuleVerifier:
@@ -25,6 +30,8 @@ class ModuleVerifier:
     def __init__(self, locate: Callable[[Operation], Location], handler: DiagnosticHandler) -> None:
         self._locate = locate
         self._handler = handler
+        self._valid: set[_Key] = set()
+        """Those of ops that are well formed: a module does not change while it is verified."""
 
     def verify(self, op: Operation) -> bool:
         """Whether an operation and all in it are well formed."""
@@ -34,8 +41,12 @@ class ModuleVerifier:
                     return False
         try:
             _verify_place(op)
-            op.verify_()
-            _verify_element_types(op)
+            key = _key(op)
+            if key is None or key not in self._valid:
+                op.verify_()
+                _verify_element_types(op)
+            if key is not None:
+                self._valid.add(key)
         except VerifyException as error:
             return self._refuse(op, str(error))
         except Exception as error:
@@ -59,6 +70,43 @@ class ModuleVerifier:
         return False
 
 
+_Key = tuple[object, ...]
+
+
+def _key(op: Operation) -> _Key | None:
+    """
+    What no two ops have in common that their verifier can tell apart.
+
+    None if it may look at more than attributes, which are told apart by their identity.
+    """
+    if op.regions or op.successor_uses:
+        return None
+    if isinstance(op, VerifiedByAttributes):
+        attributes = op.verified_attributes()
+    elif _is_verified_by_constraints(type(op)):
+        held = op.properties, op.attributes
+        attributes = (*op.operand_types, *op.result_types, *chain(*(x.values() for x in held)))
+    else:
+        return None
+    if attributes is None:
+        return None
+    names = (*op.properties, None, *op.attributes)
+    return (type(op), len(op.operands), len(op.results), *names, *map(id, attributes))
+
+
+@cache
+def _is_verified_by_constraints(cls: type[Operation]) -> bool:
+    """Whether the verifier of a class does nothing but to check what IRDL says of attributes."""
+    if not issubclass(cls, IRDLOperation):
+        return False
+    # The verifier that xDSL makes of a definition calls that of the class, if it has one.
+    own_verifier = getclosurevars(cls.verify_).nonlocals.get("custom_verify")
+    traits = cls.get_irdl_definition().traits
+    return own_verifier is Operation.verify_ and all(
+        type(trait).verify is OpTrait.verify for trait in traits
+    )
+
+
 def _needs_terminator(block: Block) -> bool:
     """Whether a block must end in a terminator, be it empty or not."""
     region, parent = block.parent, block.parent_op()
@@ -77,6 +125,8 @@ def _verify_place(op: Operation) -> None:
     """Raise VerifyException for what an operation may not use, or where it may not be."""
     if any(isinstance(operand, ErasedSSAValue) for operand in op.operands):
         raise VerifyException(f"'{_name(op)}' op uses a value that was erased")
+    if op.next_op is not None and not op.successor_uses:
+        return
     block = op.parent_block()
     is_last = block is not None and block.last_op is op
     if op.successors:

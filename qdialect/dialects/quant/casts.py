@@ -21,7 +21,6 @@ from xdsl.dialects.builtin import (
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     result_def,
@@ -38,8 +37,8 @@ from qdialect.dialects.quant.types import (
     StoredType,
     UniformQuantizedType,
 )
-from qdialect.dialects.quant.verified_ops import types_and_properties, verified_once_for
 from qdialect.dialects.value_types import element_type_or_self
+from qdialect.verifier_interface import VerifiedByAttributes
 
 _FLOATS = "floating-point"
 _QUANTIZED = "quantized type"
@@ -79,7 +78,7 @@ def _verify_fits(quantized: QuantizedType, container: Attribute) -> None:
         raise VerifyException("tensor containing the sub-channel quantized type must be ranked")
 
 
-class CastOp(IRDLOperation, HasFolderInterface, ABC):
+class CastOp(VerifiedByAttributes, HasFolderInterface, ABC):
     """Base of the casts: scalar to scalar, or tensor to tensor of the same shape."""
 
     INPUT_KIND: ClassVar[str]
@@ -147,7 +146,6 @@ class CastOp(IRDLOperation, HasFolderInterface, ABC):
         return None
 
 
-@verified_once_for(types_and_properties)
 @irdl_op_definition
 class QuantizeCastOp(CastOp):
     """
@@ -162,7 +160,6 @@ class QuantizeCastOp(CastOp):
     INVERSE: ClassVar = "quant.dcast"
 
 
-@verified_once_for(types_and_properties)
 @irdl_op_definition
 class DequantizeCastOp(CastOp):
     """
@@ -177,7 +174,6 @@ class DequantizeCastOp(CastOp):
     INVERSE: ClassVar = "quant.qcast"
 
 
-@verified_once_for(types_and_properties)
 @irdl_op_definition
 class StorageCastOp(CastOp):
     """

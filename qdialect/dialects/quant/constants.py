@@ -20,7 +20,6 @@ from xdsl.dialects.builtin import (
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     prop_def,
     result_def,
@@ -38,7 +37,6 @@ from qdialect.dialects.quant.types import (
     element_type_of,
     uniform_tensor,
 )
-from qdialect.dialects.quant.verified_ops import verified_once_for
 from qdialect.dialects.value_types import element_type_or_self
 from qdialect.elements import (
     DenseElementsAttr,
@@ -56,6 +54,7 @@ from qdialect.text.plain_lists import (
     parse_optional_plain_list,
     text_of_plain_list,
 )
+from qdialect.verifier_interface import VerifiedByAttributes
 
 _KNOWN_HELD_TYPES = Memo[QuantizedTensor, TensorType[IntegerType]]()
 
@@ -90,20 +89,8 @@ def _allows_all(type: StoredType) -> bool:
     return allowed == integer_range(type.storage_type.bitwidth, type.is_signed)
 
 
-def _types(op: IRDLOperation) -> Sequence[Attribute] | None:
-    """What the verifier of a constant looks at, unless it looks at the elements."""
-    value, types = op.properties.get("value"), op.result_types
-    if not isinstance(value, DenseIntOrFPElementsAttr) or len(types) != 1:
-        return None
-    element_type = element_type_or_self(types[0])
-    if not isinstance(element_type, StoredType) or not _allows_all(element_type):
-        return None
-    return types[0], cast(DenseElementsAttr, value).type
-
-
-@verified_once_for(_types)
 @irdl_op_definition
-class ConstantOp(IRDLOperation, HasFolderInterface, ListsElements):
+class ConstantOp(VerifiedByAttributes, HasFolderInterface, ListsElements):
     """
     A tensor of quantized values, given by its storage integers.
 
@@ -171,6 +158,18 @@ class ConstantOp(IRDLOperation, HasFolderInterface, ListsElements):
             verify_in_range(self.values, quantized)
         except VerifyException as error:
             raise VerifyException(f"'{self.name}' op {error}") from None
+
+    @override
+    def verified_attributes(self) -> Sequence[Attribute] | None:
+        value, types = self.properties.get("value"), self.result_types
+        if len(types) != 1 or not isinstance(value, DenseIntOrFPElementsAttr):
+            return None
+        element_type = element_type_or_self(types[0])
+        if not isinstance(element_type, StoredType) or not _allows_all(element_type):
+            return None
+        # The type of the elements alone: any can be stored.
+        others = (held for name, held in self.properties.items() if name != "value")
+        return types[0], cast(DenseElementsAttr, value).type, *others
 
     @classmethod
     @override

@@ -25,7 +25,6 @@ from xdsl.dialects.builtin import (
 from xdsl.interfaces import HasCanonicalizationPatternsInterface, HasFolderInterface
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     prop_def,
@@ -39,7 +38,6 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.dialects.quant.types import QuantizedTensor, uniform_tensor
 from qdialect.dialects.quant.verification import verify_movement
-from qdialect.dialects.quant.verified_ops import types_and_properties, verified_once_for
 from qdialect.memo import Memo
 from qdialect.movement import (
     BroadcastInDim,
@@ -53,6 +51,7 @@ from qdialect.movement import (
     Transpose,
 )
 from qdialect.shape_op_interface import Movements, ShapeOpInterface, integers_of_array
+from qdialect.verifier_interface import VerifiedByAttributes
 
 
 def infer_result_type(
@@ -98,7 +97,7 @@ _KNOWN_MOVEMENTS = Memo[tuple[object, ...], tuple[Movement, Sequence[Attribute]]
 
 
 class ShapeOp(
-    IRDLOperation,
+    VerifiedByAttributes,
     HasFolderInterface,
     HasCanonicalizationPatternsInterface,
     ShapeOpInterface,
@@ -219,7 +218,6 @@ class UnaryShapeOp(ShapeOp, ABC):
     input = operand_def()
 
 
-@verified_once_for(types_and_properties)
 @irdl_op_definition
 class TransposeOp(UnaryShapeOp):
     """
@@ -247,7 +245,6 @@ class TransposeOp(UnaryShapeOp):
         self._init(Transpose(tuple(permutation)), [input], result_type)
 
 
-@verified_once_for(types_and_properties)
 @irdl_op_definition
 class ReshapeOp(UnaryShapeOp):
     """
@@ -271,7 +268,6 @@ class ReshapeOp(UnaryShapeOp):
         self._init(Reshape(tuple(shape)), [input], result_type)
 
 
-@verified_once_for(types_and_properties)
 @irdl_op_definition
 class SliceOp(UnaryShapeOp):
     """
@@ -304,7 +300,6 @@ class SliceOp(UnaryShapeOp):
         self._init(movement, [input], result_type)
 
 
-@verified_once_for(types_and_properties)
 @irdl_op_definition
 class ConcatOp(ShapeOp):
     """
@@ -331,7 +326,6 @@ class ConcatOp(ShapeOp):
         self._init(Concat(dim), inputs, result_type, is_variadic=True)
 
 
-@verified_once_for(types_and_properties)
 @irdl_op_definition
 class BroadcastInDimOp(UnaryShapeOp):
     """
@@ -360,7 +354,6 @@ class BroadcastInDimOp(UnaryShapeOp):
         self._init(BroadcastInDim(tuple(dims), tuple(shape)), [input], result_type)
 
 
-@verified_once_for(types_and_properties)
 @irdl_op_definition
 class ReverseOp(UnaryShapeOp):
     """
@@ -386,7 +379,6 @@ class ReverseOp(UnaryShapeOp):
         self._init(Reverse(tuple(dims)), [input], result_type)
 
 
-@verified_once_for(types_and_properties)
 @irdl_op_definition
 class PadOp(UnaryShapeOp):
     """
