@@ -14,8 +14,10 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import product
+from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from qdialect.lazy_numpy import np
@@ -108,13 +110,31 @@ def write(source: NDArray[Any], target: NDArray[Any]) -> None:
     if threads == 1 or target.nbytes < THREADED_BYTES:
         _write_boxes(source, target)
         return
-    # It takes time to import, which small modules need not.
-    from concurrent.futures import ThreadPoolExecutor
+    _write_in_threads(list(_chunks(source, target)), threads)
 
-    with ThreadPoolExecutor(threads) as pool:
-        chunks = [pool.submit(_write_boxes, *chunk) for chunk in _chunks(source, target)]
-        for chunk in chunks:
-            chunk.result()
+
+def _write_in_threads(chunks: list[_Pair], threads: int) -> None:
+    """Write chunks, each of which is taken by one of the threads: this, and new ones."""
+    errors: list[BaseException] = []
+
+    def write_chunks() -> None:
+        # To take the last of a list is a single step for other threads.
+        with suppress(IndexError):
+            while not errors:
+                source, target = chunks.pop()
+                try:
+                    _write_boxes(source, target)
+                except BaseException as error:
+                    errors.append(error)
+
+    helpers = [Thread(target=write_chunks) for _ in range(threads - 1)]
+    for helper in helpers:
+        helper.start()
+    write_chunks()
+    for helper in helpers:
+        helper.join()
+    if errors:
+        raise errors[0]
 
 
 def _processors() -> int:

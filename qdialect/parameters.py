@@ -35,8 +35,7 @@ class Slot(NamedTuple):
     zero_point: int
 
 
-@dataclass(frozen=True)
-class StorageFormat:
+class StorageFormat(NamedTuple):
     """The integers that a zero point lives among: `width` bits, signed or not."""
 
     width: int

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Regrouping:
+class Regrouping(NamedTuple):
     """
     A reshape as splits, rearrangements and merges of axes.
 

@@ -8,7 +8,6 @@ https://mlir.llvm.org/docs/LangRef/#dialect-resources.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import cast
 
 from xdsl.context import Context
@@ -37,7 +36,6 @@ from qdialect.elements import (
 from qdialect.movement import Elements, Splat, Values
 
 
-@dataclass(frozen=True)
 class ResourceBlobs:
     """
     The blobs that the `dense_resource` attributes of one context stand for.
@@ -45,8 +43,9 @@ class ResourceBlobs:
     A blob that is not certainly what its type says cannot be read: see `read`.
     """
 
-    interface: OpAsmDialectInterface | None
-    """Where the builtin dialect keeps the blobs, if it does."""
+    def __init__(self, interface: OpAsmDialectInterface | None) -> None:
+        self.interface = interface
+        """Where the builtin dialect keeps the blobs, if it does."""
 
     @classmethod
     def of(cls, context: Context) -> ResourceBlobs:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, lru_cache
 from importlib import import_module
@@ -90,8 +89,7 @@ class Operands(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Movements:
+class Movements(NamedTuple):
     """What an op does: movements of some of its operands."""
 
     operands: Sequence[SSAValue]

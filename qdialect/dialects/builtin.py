@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import binascii
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from typing_extensions import override
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
@@ -14,8 +14,7 @@ from xdsl.ir import Dialect
 ALIGNMENT_BYTES = 4
 
 
-@dataclass(frozen=True)
-class Blob:
+class Blob(NamedTuple):
     """
     What a `dense_resource` attribute stands for.
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from typing_extensions import override
 from xdsl.context import Context
@@ -136,8 +136,7 @@ class _Plan:
         return (op for op, state in self.states.items() if state is _State.WRITTEN)
 
 
-@dataclass(frozen=True)
-class _Told:
+class _Told(NamedTuple):
     """What is told of moved constants: nothing that holds their elements."""
 
     report: FoldReport

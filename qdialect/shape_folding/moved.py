@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation
@@ -164,8 +164,7 @@ class MovedConstant:
         return Element(array[0], self.layers[-1], tuple(map(name_of, self.casts)))
 
 
-@dataclass(frozen=True)
-class Element:
+class Element(NamedTuple):
     """One element, such as what is padded with."""
 
     stored: np.generic

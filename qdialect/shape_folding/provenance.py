@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.ir import Operation
 
@@ -131,8 +131,7 @@ class Provenance:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Part:
+class Part(NamedTuple):
     """What is joined to others: elements of a tensor of `shape`."""
 
     provenance: Provenance

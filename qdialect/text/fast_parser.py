@@ -256,6 +256,7 @@ class FastParser(Parser):
                 attributes=dict(op.attributes),
                 location=op.location,
                 elements=elements,
+                followers=set(),
             )
         form.followers.add(follower(self._current_token))
 

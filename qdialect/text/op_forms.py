@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from xdsl.dialects.builtin import (
     AnyDenseElement,
@@ -34,8 +33,7 @@ _LEFT_OUT: Final = "\v"
 """What the key of a line has in place of the elements of a constant."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpLine:
+class OpLine(NamedTuple):
     """The line of an operation, from its first token on."""
 
     start: Position
@@ -81,8 +79,7 @@ class OpLine:
         return cls(start, end, _VALUE.split(line), elements)
 
 
-@dataclass(frozen=True, slots=True)
-class ListedElements:
+class ListedElements(NamedTuple):
     """How the elements in a line are read, and where an operation keeps them."""
 
     is_property: bool
@@ -125,8 +122,7 @@ class ListsElements(ABC):
         """The type of the numbers that their text lists."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpForm:
+class OpForm(NamedTuple):
     """What a line says of an operation, which differs in its operands and elements only."""
 
     op_type: type[Operation]
@@ -144,7 +140,7 @@ class OpForm:
     attributes: Mapping[str, Attribute]
     location: LocationAttr
     elements: ListedElements | None
-    followers: set[str] = field(default_factory=set[str])
+    followers: set[str]
     """What may be behind the line without being read as a part of the operation."""
 
 

@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from typing_extensions import override
 from xdsl.utils.lexer import Input, Location, Position, Span
@@ -28,8 +28,7 @@ _PREFIXES = (b"dense<", b": ")
 """What is before the literal of a constant, and before a blob, where MLIR writes it."""
 
 
-@dataclass(frozen=True)
-class Omission:
+class Omission(NamedTuple):
     """The digits of a literal that a text does not have."""
 
     position: Position

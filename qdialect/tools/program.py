@@ -18,6 +18,8 @@ def run() -> int:
     does not take down what is in memory. Both take long, and free nothing that is needed.
     """
     gc.disable()
+    # numpy starts threads for linear algebra, of which there is none.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     statuses: list[int] = []
     # What is registered first is called last: what others do at the end is done before.
     atexit.register(partial(_leave, statuses))

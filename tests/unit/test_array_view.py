@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from random_tensors import numpy_moves, shapes, unary_movements
 
 from qdialect.array_view import ArrayView
-from qdialect.contiguous import write
+from qdialect.contiguous import SMALL_SIZE, write
 from qdialect.movement import BroadcastInDim, Concat, Pad
 
 
@@ -57,9 +57,11 @@ def test_elements_are_copied_once(monkeypatch: pytest.MonkeyPatch):
 
     for module in ("contiguous", "array_view"):
         monkeypatch.setattr(f"qdialect.{module}.write", counted)
-    array = np.arange(4 * 6 * 10).reshape(4, 6, 10)
-    view = ArrayView.of(array).transpose((2, 0, 1)).reshape((40, 6)).transpose((1, 0))
-    expected = array.transpose(2, 0, 1).reshape(40, 6).T
+    # More than what numpy copies alone.
+    array = np.arange(40 * 60 * 100).reshape(40, 60, 100)
+    assert array.size > SMALL_SIZE
+    view = ArrayView.of(array).transpose((2, 0, 1)).reshape((4000, 60)).transpose((1, 0))
+    expected = array.transpose(2, 0, 1).reshape(4000, 60).T
     assert view.to_bytes(array.dtype) == expected.tobytes()
     assert copied == [array.size]
     copied.clear()

@@ -162,7 +162,7 @@ def dcasts(draw: st.DrawFn) -> Call:
     """Integers of all bits, whatever the zero points are."""
     storage, expressed = draw(st.sampled_from(STORAGES)), draw(st.sampled_from(FLOATS))
     if isinstance(expressed, BFloat16Type) and storage.width > MAX_WIDTH_OF_F32:
-        storage = replace(storage, width=16)
+        storage = storage._replace(width=16)
     shape = draw(shapes(max_rank=3))
     type = quantized_type(draw(random_parameters(shape, storage, expressed)), expressed)
     integers = IntegerType(storage.width)
