@@ -12,7 +12,7 @@ from typing import Final, cast
 
 from typing_extensions import override
 from xdsl.dialects import tensor
-from xdsl.dialects.builtin import IndexType, IntegerType, Signedness
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, IntegerType, Signedness
 from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, result_def
 from xdsl.utils.exceptions import VerifyException
@@ -24,7 +24,6 @@ from qdialect.dialects.value_types import (
     tensor_element_type,
     verify_value_types,
 )
-from qdialect.movement import DYNAMIC
 
 
 @irdl_op_definition
@@ -61,7 +60,7 @@ class ReshapeOp(tensor.ReshapeOp):
         if (
             before is not None
             and after is not None
-            and DYNAMIC not in (*before, *after)
+            and DYNAMIC_INDEX not in (*before, *after)
             and math.prod(before) != math.prod(after)
         ):
             raise VerifyException(
@@ -69,7 +68,7 @@ class ReshapeOp(tensor.ReshapeOp):
             )
         if after is None or lengths == (len(after),):
             return
-        if lengths == (DYNAMIC,):
+        if lengths == (DYNAMIC_INDEX,):
             raise VerifyException(
                 "cannot use shape operand with dynamic length to reshape to "
                 "statically-ranked tensor type"

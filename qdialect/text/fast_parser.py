@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import ClassVar, Final, cast
 
 from typing_extensions import TypeVar, override
@@ -18,7 +19,7 @@ from xdsl.dialects.builtin import (
     RankedStructure,
 )
 from xdsl.ir import Attribute, AttributeInvT, Operation, Region, SSAValue, TypeAttribute
-from xdsl.irdl import base
+from xdsl.irdl import AttrConstraint, base
 from xdsl.parser import Parser, ParserState, Position, UnresolvedOperand
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRToken, MLIRTokenKind, PunctuationSpelling
@@ -43,7 +44,13 @@ _BITS: Final = re.compile(r"\b0x")
 
 _NAMES_OF_VALUES: Final = frozenset(("unit", "true", "false", "loc"))
 
-_DENSE_TYPE: Final = base(RankedStructure[IntegerType | IndexType | AnyFloat | ComplexType])
+
+@cache
+def _dense_type() -> AttrConstraint[
+    RankedStructure[IntegerType | IndexType | AnyFloat | ComplexType]
+]:
+    # It takes long to make, and short lists do not need it.
+    return base(RankedStructure[IntegerType | IndexType | AnyFloat | ComplexType])
 
 
 class _Scope(dict[str, tuple[SSAValue, ...]]):
@@ -362,7 +369,7 @@ class FastParser(Parser):
     ) -> RankedStructure[IntegerType | IndexType | AnyFloat | ComplexType]:
         # xDSL makes the constraint again each time, which takes longer than all the rest.
         type = self.expect(self.parse_optional_type, "Dense attribute must be typed!")
-        if not _DENSE_TYPE.verifies(type):
+        if not _dense_type().verifies(type):
             self.raise_error(
                 "Expected memref, vector or tensor type of integer, index, float, or complex type"
             )
