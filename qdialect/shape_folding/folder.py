@@ -54,7 +54,7 @@ _FINEST = {"stablehlo": Granularity.PER_AXIS}
 """The finest types of the dialects that have fewer than MLIR."""
 
 
-_LARGE_BYTES = 1 << 24
+LARGE_BYTES = 1 << 24
 """From so many on, it is worth the time to have no more in memory than is needed: 16 MiB."""
 
 
@@ -244,7 +244,7 @@ class ShapeFolder:
             self._visit(op)
         plan = self._affordable_plan()
         told = self._telling(plan)
-        self._write(plan, is_large=told.report.bytes_before >= _LARGE_BYTES)
+        self._write(plan, is_large=told.report.bytes_before >= LARGE_BYTES)
         report = self._tell(plan, told)
         new_ops = self._simplify_left(plan)
         self._replace(plan)

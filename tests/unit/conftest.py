@@ -26,3 +26,11 @@ def without_plugins() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("qdialect.tools.registry._plugins", tuple[()])
         yield
+
+
+@pytest.fixture(scope="module")
+def all_is_large() -> Iterator[None]:
+    """Folds let go of each constant as soon as they can, as they do with large ones."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("qdialect.shape_folding.folder.LARGE_BYTES", 0)
+        yield

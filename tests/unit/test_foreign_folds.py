@@ -52,7 +52,7 @@ from qdialect.tools.diagnostics import Diagnostic, DiagnosticHandler
 from qdialect.tools.registry import ToolContext
 from qdialect.tools.verifier import ModuleVerifier
 
-pytestmark = pytest.mark.usefixtures("without_plugins")
+pytestmark = pytest.mark.usefixtures("without_plugins", "all_is_large")
 
 
 class Errors(DiagnosticHandler):

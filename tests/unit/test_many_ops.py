@@ -26,6 +26,7 @@ from xdsl.ir import Attribute, Operation
 from qdialect import joined
 from qdialect.dialects.quant.constants import ConstantOp
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
+from qdialect.shape_folding import folder
 from qdialect.shape_folding.constants import Constants
 from qdialect.shape_folding.moved import MovedConstant
 from qdialect.tools.registry import ToolContext
@@ -120,6 +121,7 @@ def test_constants_are_let_go_of_one_after_another(monkeypatch: pytest.MonkeyPat
         return write(self, like, types)
 
     monkeypatch.setattr(Constants, "write", watch)
+    monkeypatch.setattr(folder, "LARGE_BYTES", 0)
     gc.disable()
     try:
         FoldQuantShapesPass().apply(context, module)
@@ -147,12 +149,13 @@ func.func @f() -> (tensor<4x2x{TYPE}>, tensor<4x2x{TYPE}>, tensor<4x2x{TYPE}>) {
 """
 
 
+@pytest.mark.parametrize("is_large", [True, False])
 @pytest.mark.parametrize(
     ("results", "writes"),
     [("%0, %1, %4", 3), ("%1, %3, %3", 2), ("%4, %4, %2", 2), ("%4, %4, %4", 1)],
 )
 def test_constant_is_held_as_long_as_something_reads_it(
-    results: str, writes: int, monkeypatch: pytest.MonkeyPatch
+    results: str, writes: int, is_large: bool, monkeypatch: pytest.MonkeyPatch
 ):
     module, context = parse(CHAINS.replace("RESULTS", results))
     (elements,) = elements_held(module)
@@ -164,6 +167,7 @@ def test_constant_is_held_as_long_as_something_reads_it(
         return write(self, like, types)
 
     monkeypatch.setattr(Constants, "write", watch)
+    monkeypatch.setattr(folder, "LARGE_BYTES", 0 if is_large else 1 << 20)
     FoldQuantShapesPass().apply(context, module)
     module.verify()
     assert alive == [True] * writes
