@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import gc
 import math
+import sys
 from collections.abc import Callable, Sequence
 from io import StringIO
 from itertools import pairwise
@@ -24,7 +25,9 @@ from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
+from qdialect.tools.diagnostics import DiagnosticPrinter
 from qdialect.tools.registry import ToolContext
+from qdialect.tools.verifier import ModuleVerifier
 
 STAGES = ("parse", "verify", "fold", "verify after", "print")
 
@@ -276,8 +279,7 @@ def stages(text: str, module_pass: ModulePass) -> list[float]:
 
 def verify(module: ModuleOp) -> None:
     """Verify every op, as the tool does."""
-    for op in module.walk():
-        op.verify_()
+    assert ModuleVerifier(lambda op: op.name, DiagnosticPrinter(sys.stderr)).verify(module)
 
 
 def main() -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Final, NamedTuple, cast
 
 from xdsl.dialects.builtin import TensorType
@@ -132,7 +131,7 @@ class MovedConstant:
         """The constants that elements came from, in the order of their elements."""
         return self.provenance.sources
 
-    @cached_property
+    @property
     def nbytes(self) -> int:
         """The memory that the elements take once they are written; a splat takes none."""
         return _nbytes(self.values, self.shape)

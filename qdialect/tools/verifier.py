@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from inspect import getclosurevars
-from itertools import chain
-from typing import cast
+from typing import Any, cast
 
 from xdsl.dialects.builtin import TensorType, UnregisteredOp
 from xdsl.ir import Attribute, Block, ErasedSSAValue, Operation
@@ -79,15 +78,10 @@ def _key(op: Operation) -> _Key | None:
 
     None if it may look at more than attributes, which are told apart by their identity.
     """
-    if op.regions or op.successor_uses:
+    looked_at = _looked_at_by(type(op))
+    if looked_at is None or op.regions or op.successor_uses:
         return None
-    if isinstance(op, VerifiedByAttributes):
-        attributes = op.verified_attributes()
-    elif _is_verified_by_constraints(type(op)):
-        held = op.properties, op.attributes
-        attributes = (*op.operand_types, *op.result_types, *chain(*(x.values() for x in held)))
-    else:
-        return None
+    attributes = looked_at(op)
     if attributes is None:
         return None
     names = (*op.properties, None, *op.attributes)
@@ -95,6 +89,20 @@ def _key(op: Operation) -> _Key | None:
 
 
 @cache
+def _looked_at_by(
+    cls: type[Operation],
+) -> Callable[[Any], Sequence[Attribute] | None] | None:
+    """What gives all that the verifier of a class looks at; None if that is not known."""
+    if issubclass(cls, VerifiedByAttributes):
+        return cls.verified_attributes
+    return _attributes if _is_verified_by_constraints(cls) else None
+
+
+def _attributes(op: Operation) -> Sequence[Attribute]:
+    held = (*op.properties.values(), *op.attributes.values())
+    return (*op.operand_types, *op.result_types, *held)
+
+
 def _is_verified_by_constraints(cls: type[Operation]) -> bool:
     """Whether the verifier of a class does nothing but to check what IRDL says of attributes."""
     if not issubclass(cls, IRDLOperation):
