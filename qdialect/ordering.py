@@ -25,5 +25,9 @@ def dependencies_first(
                 yield thing
             elif thing not in seen:
                 seen.add(thing)
-                pending.append((thing, True))
-                pending += [(other, False) for other in dependencies(thing)]
+                others = [(other, False) for other in dependencies(thing) if other not in seen]
+                if others:
+                    pending.append((thing, True))
+                    pending += others
+                else:
+                    yield thing

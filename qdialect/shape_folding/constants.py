@@ -158,8 +158,9 @@ class Constants:
             attributes=attributes,
             location=source.location,
         )
-        names = (other.results[0].name_hint for other in sources)
-        constant.results[0].name_hint = next(filter(None, names), None)
+        (result,) = constant.results
+        names = [other.results[0].name_hint for other in sources]
+        result.name_hint = next(filter(None, names), None)
         ops = [constant]
         for cast_op, result_type in zip(like.casts, types[1:], strict=True):
             new = type(cast_op).create(
@@ -200,10 +201,14 @@ class ConstantOperands:
 
     def read(self, op: Operation, model: ShapeOpModel) -> Movements:
         """What a shape op does. Raises NotFoldable."""
-        if len(op.results) != 1 or not isinstance(op.results[0].type, TensorType):
+        types = op.result_types
+        if len(types) != 1 or not isinstance(types[0], TensorType):
             raise NotFoldable(Code.UNKNOWN_OP, "its result is not a ranked tensor")
         try:
-            return model(op, self)
+            movements = model(op, self)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             # Nothing has verified an op of a dialect that is not registered.
             raise NotFoldable(Code.UNKNOWN_OP, f"it is malformed: {error}") from None
+        if not movements.operands:
+            raise NotFoldable(Code.UNKNOWN_OP, "it has no operand that it moves")
+        return movements

@@ -89,7 +89,8 @@ def fold_shape_op(op: ShapeOp, sources: Sequence[Operation]) -> Operation | None
         return None
     if moved.nbytes - sum(operand.nbytes for operand in known) > FoldPolicy().max_growth:
         return None
-    named = replace(moved, provenance=Provenance(moved.provenance.value_set, sources))
+    provenance = Provenance(moved.provenance.value_set, dict.fromkeys(sources))
+    named = replace(moved, provenance=provenance)
     (constant,) = constants.write(named, [op.result.type])
     hint = constant.results[0].name_hint
     constant.results[0].name_hint = hint or op.result.name_hint
@@ -224,24 +225,24 @@ class ShapeFolder:
 
     def fold(self, module: ModuleOp) -> FoldReport:
         """Fold what can be folded, and erase what that leaves unused."""
-        ops: dict[Operation, None] = {}
+        models: dict[Operation, ShapeOpModel | None] = {}
         for op in module.walk():
             role = role_of(op)
             if role.is_cast:
                 self._casts.add(op)
-            elif role.model is None:
-                continue
-            ops[op] = None
+                models[op] = None
+            elif role.model is not None:
+                models[op] = role.model
 
-        def makers_of_operands(op: Operation) -> Iterator[Operation]:
+        def makers_of_operands(op: Operation) -> list[Operation]:
             # A block is none of them.
-            owners = (cast(Operation, operand.owner) for operand in op.operands)
-            return (owner for owner in owners if owner in ops)
+            owners = [cast(Operation, operand.owner) for operand in op.operands]
+            return [owner for owner in owners if owner in models]
 
         # In a graph region, or where blocks are not in order, operands may come later.
-        for op in dependencies_first(ops, makers_of_operands):
+        for op in dependencies_first(models, makers_of_operands):
             self._order.append(op)
-            self._visit(op)
+            self._visit(op, models[op])
         plan = self._affordable_plan()
         told = self._telling(plan)
         self._write(plan, is_large=told.report.bytes_before >= LARGE_BYTES)
@@ -253,12 +254,12 @@ class ShapeFolder:
 
     # Reading and moving
 
-    def _visit(self, op: Operation) -> None:
+    def _visit(self, op: Operation, model: ShapeOpModel | None) -> None:
         try:
-            if op in self._casts:
+            if model is None:
                 self._moved[op] = self._known(op.operands[0], op).through(op)
                 return
-            movements = self._operands.read(op, cast(ShapeOpModel, role_of(op).model))
+            movements = self._operands.read(op, model)
             if not self._is_unmoved(op, movements):
                 self._moved[op] = self._move(op, movements)
         except NotFoldable as error:
@@ -266,23 +267,26 @@ class ShapeFolder:
 
     def _is_unmoved(self, op: Operation, movements: Movements) -> bool:
         """Whether all that `op` and those before it do is nothing."""
-        if len(movements.movements) > 1 or len(movements.operands) > 1:
+        if len(movements.movements) > 1 or len(movements.operands) != 1:
             return False
-        result, operand = op.results[0], self._final(movements.operands[0])
+        (result,), (operand,) = op.results, movements.operands
+        operand = self._final(operand)
+        is_same_type = operand.type == result.type
         for movement in movements.movements:
             shape = shape_of(operand)
             _check_movement(movement, shape)
-            if operand.type == result.type and movement.is_identity(shape):
+            if is_same_type and movement.is_identity(shape):
                 # What is before it need not be known, or be one movement with it.
                 break
             first = self._composed.get(cast(Operation, operand.owner))
             composed = movement.after(first[0]) if first else None
             if composed is not None and first is not None:
                 movement, operand = composed, first[1]
+                is_same_type = operand.type == result.type
             self._composed[op] = movement, operand
-            if operand.type == result.type and not movement.is_identity(shape_of(operand)):
+            if is_same_type and not movement.is_identity(shape_of(operand)):
                 return False
-        if operand.type != result.type or operand is result:
+        if not is_same_type or operand is result:
             return False
         self._equal[result] = operand
         return True
@@ -291,20 +295,21 @@ class ShapeFolder:
         constants = [self._known(operand, op) for operand in movements.operands]
         if not all(map(self._may_fold, constants)):
             raise NotFoldable(Code.QUANTIZED, "an operand is quantized")
-        shape = static_shape_of(op.results[0])
+        (result,) = op.results
+        shape = static_shape_of(result)
         padding = None if movements.padding is None else self._element(movements.padding, op)
         moved, declared = constants, _verified_type(op) if len(constants[0].layers) == 1 else None
         for movement in movements.movements:
             moved = [move(movement, moved, padding, declared)]
-        (result,) = moved
-        if result.shape != shape:
+        (last,) = moved
+        if last.shape != shape:
             raise NotFoldable(
-                Code.UNKNOWN_OP, f"its result has shape {list(shape)}, not {list(result.shape)}"
+                Code.UNKNOWN_OP, f"its result has shape {list(shape)}, not {list(last.shape)}"
             )
-        layers = result.layers
+        layers = last.layers
         if declared is None:
             # What is below is read through casts, and what the op declares is above.
-            declared = _declared(layers[-1], tensor_element_type(op.results[0].type), shape)
+            declared = _declared(layers[-1], tensor_element_type(result.type), shape)
             layers = (*layers[:-1], declared)
         first = constants[0]
         if len(constants) == 1:
@@ -315,7 +320,7 @@ class ShapeFolder:
             # What is written is of the kind of the first source, and so is what is behind it.
             source = provenance.first_source
             first = next((c for c in constants if c.provenance.first_source is source), first)
-        return MovedConstant(result.values, shape, layers, first.casts, provenance)
+        return MovedConstant(last.values, shape, layers, first.casts, provenance)
 
     def _known(self, value: SSAValue, user: Operation) -> MovedConstant:
         """What a value holds. Raises NotFoldable if that is not known."""
@@ -406,7 +411,7 @@ class ShapeFolder:
 
         Raises NotFoldable if one of them is not allowed, or not there.
         """
-        moved, result_type = self._moved[op], op.results[0].type
+        moved, (result,) = self._moved[op], op.results
         finest = self._policy.granularity
         for maker in (moved.sources[0], *moved.casts):
             dialect = name_of(maker).partition(".")[0]
@@ -424,7 +429,7 @@ class ShapeFolder:
             if isinstance(type, UniformQuantizedType):
                 self._policy.check_parameters(type, moved.shape, layer.slots_before)
             types.append(tensor)
-        types[-1] = result_type
+        types[-1] = result.type
         return types
 
     def _growth(self, plan: _Plan) -> int:
@@ -480,10 +485,10 @@ class ShapeFolder:
             ops = self._constants.write(moved.pop(), plan.types[op])
             for new in ops:
                 cast(Block, op.parent).insert_op_before(new, op)
-            last = ops[-1].results[0]
-            last.name_hint = last.name_hint or op.results[0].name_hint
+            (result,), (last,) = op.results, ops[-1].results
+            last.name_hint = last.name_hint or result.name_hint
             self._written[op] = ops
-            self._equal[op.results[0]] = last
+            self._equal[result] = last
             if self._observer is not None:
                 self._observer.constant_written(op, ops)
             if is_large:
@@ -509,7 +514,7 @@ class ShapeFolder:
 
     def _take_operands(self, op: Operation) -> Collection[Operation]:
         """Have an op, and all in it, use nothing. Returns what made its operands."""
-        makers = list(_makers_of_operands(op))
+        makers = list(_makers_of_operands(op)) if op.operands or op.regions else None
         if not makers:
             return ()
         for inner in op.walk() if op.regions else (op,):
@@ -562,10 +567,11 @@ class ShapeFolder:
         pending = list(self._unused)
         while pending:
             op = pending.pop()
-            is_unused = op.parent is not None and all(r.first_use is None for r in op.results)
+            if op.parent is None or any([result.first_use for result in op.results]):
+                continue
             role = role_of(op)
             is_pure = role.elements is not None or role.model is not None
-            if is_unused and (is_pure or is_trivially_dead(op)):
+            if is_pure or is_trivially_dead(op):
                 pending += [o.owner for o in op.operands if isinstance(o.owner, Operation)]
                 self._erase_op(op)
 
@@ -612,13 +618,14 @@ class ShapeFolder:
         if value_set is ValueSet.UNION and provenance.has_one_source:
             value_set = ValueSet.PART
         written = self._written[told.ends[op]]
+        (constant,), (stands,) = written[0].results, written[-1].results
         return FoldRecord(
             Outcome.FOLDED,
             op,
             name_of(op),
             made_of=provenance,
-            constant=written[0].results[0],
-            stands=written[-1].results[0],
+            constant=constant,
+            stands=stands,
             values=value_set,
         )
 
@@ -673,7 +680,7 @@ def _verified_type(op: Operation) -> Layer | None:
     """What the result of an op reads, if its verifier has seen to it that it is so."""
     if not isinstance(op, ShapeOp):
         return None
-    result = op.results[0]
+    (result,) = op.results
     return Layer.of(tensor_element_type(result.type), shape_of(result))
 
 

@@ -31,14 +31,14 @@ class Provenance:
     ) -> None:
         self.value_set = value_set
         """What has become of the set of values of the sources."""
-        self._sources: Sources = {id(source): source for source in sources}
+        self._sources = tuple(sources)
         """In the order of their elements; none if they are those of the parts."""
         self._origins = origins
         """Which from which, if there are several and it can be said in few words."""
         self._parts: tuple[Part, ...] = ()
         self._axis = 0
         self._is_part = False
-        self.first_source = next(iter(self._sources.values()), None)
+        self.first_source = self._sources[0] if self._sources else None
         """The constant that the first element came from."""
 
     @classmethod
@@ -56,7 +56,7 @@ class Provenance:
     @property
     def sources(self) -> tuple[Operation, ...]:
         """The constants that elements came from, in the order of their elements."""
-        return tuple(self._found()[0].values())
+        return self._sources or tuple(self._found()[0].values())
 
     @property
     def has_one_source(self) -> bool:
@@ -79,7 +79,7 @@ class Provenance:
             return self
         if self._parts:
             return Provenance._joined(value_set, self._parts, self._axis)
-        return Provenance(value_set, self._sources.values(), self._origins)
+        return Provenance(value_set, self._sources, self._origins)
 
     def as_part(self, axis: int) -> Provenance:
         """
@@ -95,7 +95,7 @@ class Provenance:
 
     def _found(self) -> tuple[Sources, Origins | None]:
         if not self._parts:
-            return self._sources, self._origins
+            return {id(source): source for source in self._sources}, self._origins
         flat: list[Part] = []
         pending = list(reversed(self._parts))
         while pending:

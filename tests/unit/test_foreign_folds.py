@@ -335,3 +335,22 @@ def test_mlir_accepts_what_is_left(data: st.DataObject):
 @given(st.data())
 def test_iree_accepts_what_is_left(data: st.DataObject):
     accepted_by("iree-opt", text=folded_text(data, [("stablehlo",)]))
+
+
+def test_ops_of_other_dialects_that_move_nothing_are_left() -> None:
+    """Nothing has verified them."""
+    module = Tool(
+        """
+        %0 = "stablehlo.concatenate"() <{dimension = 0 : i64}> : () -> tensor<0xi8>
+        %1 = "stablehlo.transpose"() <{permutation = array<i64: 0>}> : () -> tensor<2xi8>
+        %2, %3 = "stablehlo.reshape"() : () -> (tensor<2xi8>, tensor<2xi8>)
+        "stablehlo.reshape"(%1) : (tensor<2xi8>) -> ()
+        "stablehlo.uniform_dequantize"() : () -> ()
+        "test.op"(%0, %1, %2, %3) : (tensor<0xi8>, tensor<2xi8>, tensor<2xi8>, tensor<2xi8>) -> ()
+        """
+    )
+    before = str(module.module)
+    report = module.fold()
+    assert {record.code for record in report.records} == {Code.UNKNOWN_OP}
+    assert len(report.records) == 4
+    assert str(module.module) == before
