@@ -177,7 +177,25 @@ def test_nan_payloads_are_kept(called: Counter[str]):
         assert contiguous_bytes(bits.view(dtype).T) == bits.tobytes()
 
 
-def test_large_arrays_have_two_threads_which_end(called: Counter[str]):
+def each_takes_a_part(monkeypatch: pytest.MonkeyPatch, first: Callable[[], None]) -> None:
+    """Have each of two threads wait for the other with its first part, and then call `first`."""
+    write_boxes: Callable[..., None] = pkgutil.resolve_name("qdialect.contiguous:_write_boxes")
+    both, started = threading.Barrier(2), set[int]()
+
+    def write_part(*arrays: NDArray[Any]) -> None:
+        if threading.get_ident() not in started:
+            started.add(threading.get_ident())
+            both.wait(timeout=600)
+            first()
+        write_boxes(*arrays)
+
+    monkeypatch.setattr("qdialect.contiguous._write_boxes", write_part)
+
+
+def test_large_arrays_have_two_threads_which_end(
+    called: Counter[str], monkeypatch: pytest.MonkeyPatch
+):
+    each_takes_a_part(monkeypatch, lambda: None)
     called.clear()
     before = threading.active_count()
     array = np.arange(40_000, dtype=np.int32).reshape(200, 200).T
@@ -186,11 +204,15 @@ def test_large_arrays_have_two_threads_which_end(called: Counter[str]):
     assert threading.active_count() == before
 
 
-def test_errors_of_threads_are_raised(called: Counter[str], monkeypatch: pytest.MonkeyPatch):
-    def fail(*_: object) -> None:
-        raise MemoryError("full")
+@pytest.mark.parametrize("in_main_thread", [True, False])
+def test_errors_of_threads_are_raised(
+    in_main_thread: bool, called: Counter[str], monkeypatch: pytest.MonkeyPatch
+):
+    def fail() -> None:
+        if (threading.current_thread() is threading.main_thread()) == in_main_thread:
+            raise MemoryError("full")
 
-    monkeypatch.setattr("qdialect.contiguous._Buffer.write", fail)
+    each_takes_a_part(monkeypatch, fail)
     before = threading.active_count()
     with pytest.raises(MemoryError, match="full"):
         contiguous(np.arange(40_000, dtype=np.int32).reshape(200, 200).T)
