@@ -184,6 +184,22 @@ def role_of(op: Operation) -> Role:
 _NO_ROLE = Role(None, False, None)
 
 
+def read_movements(op: Operation, model: ShapeOpModel, operands: Operands) -> Movements:
+    """
+    What a shape op does, which `model` reads.
+
+    Raises NotFoldable, also for what is malformed: nothing has verified an op of a dialect
+    that is not registered.
+    """
+    try:
+        movements = model(op, operands)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise NotFoldable(Code.UNKNOWN_OP, f"it is malformed: {error}") from None
+    if not movements.operands:
+        raise NotFoldable(Code.UNKNOWN_OP, "it has no operand that it moves")
+    return movements
+
+
 def model_of(op: Operation) -> ShapeOpModel | None:
     """How to read `op`, if it is known to be a shape op."""
     return _role(type(op), name_of(op)).model

@@ -60,12 +60,14 @@ from qdialect.movement import DYNAMIC, Movement, PadWith, Shape, Splat
 from qdialect.ordering import dependencies_first
 from qdialect.resources import ResourceBlobs
 from qdialect.shape_op_interface import (
+    Code,
     NotFoldable,
     elements_attribute_of,
     find_attribute,
     is_cast,
     model_of,
     name_of,
+    read_movements,
 )
 
 if TYPE_CHECKING:
@@ -558,13 +560,9 @@ class GraphReader:
         model = model_of(op)
         assert model is not None
         try:
-            read = model(op, self)
-        except NotCertifiableError:
-            raise
+            read = read_movements(op, model, self)
         except NotFoldable as error:
             raise NotCertifiableError(str(error)) from None
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            raise NotCertifiableError(f"it is malformed: {error}") from None
         operands = [self.read(operand) for operand in read.operands]
         element_type = element_type_or_self(op.results[0].type)
         padding = None if read.padding is None else self.read(read.padding)
@@ -624,11 +622,14 @@ class GraphReader:
 
     def integers(self, value: SSAValue) -> NDArray[np.int64]:
         """The elements of an integer constant, for what reads ops. Raises NotFoldable."""
-        node = self.read(value)
-        if node.size > MAX_REPEATED_ELEMENTS:
-            raise NotCertifiableError("a constant that says what it does is too long")
-        elements = elements_at(node, np.arange(node.size, dtype=np.int64))
-        return elements.numbers_at(0).astype(np.int64).reshape(node.shape)
+        try:
+            node = self.read(value)
+            if node.size > MAX_REPEATED_ELEMENTS:
+                raise NotCertifiableError("a constant that says what it does is too long")
+            elements = elements_at(node, np.arange(node.size, dtype=np.int64))
+            return elements.numbers_at(0).astype(np.int64).reshape(node.shape)
+        except NotCertifiableError as error:
+            raise NotFoldable(Code.NOT_CONSTANT, str(error)) from None
 
 
 @dataclass(eq=False, kw_only=True)

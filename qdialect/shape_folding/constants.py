@@ -38,6 +38,7 @@ from qdialect.shape_op_interface import (
     integers_in,
     is_cast,
     name_of,
+    read_movements,
 )
 
 if TYPE_CHECKING:
@@ -204,11 +205,4 @@ class ConstantOperands:
         types = op.result_types
         if len(types) != 1 or not isinstance(types[0], TensorType):
             raise NotFoldable(Code.UNKNOWN_OP, "its result is not a ranked tensor")
-        try:
-            movements = model(op, self)
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            # Nothing has verified an op of a dialect that is not registered.
-            raise NotFoldable(Code.UNKNOWN_OP, f"it is malformed: {error}") from None
-        if not movements.operands:
-            raise NotFoldable(Code.UNKNOWN_OP, "it has no operand that it moves")
-        return movements
+        return read_movements(op, model, self)

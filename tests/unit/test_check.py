@@ -432,6 +432,19 @@ def test_what_cannot_be_run_must_be_the_same(tmp_path: Path):
     assert run(tmp_path, function(renamed), function(renamed.replace("%v", "%w")), *flags)[0] == 0
 
 
+def test_ops_that_nothing_has_verified():
+    text = """
+    func.func @f() -> tensor<0xi8> {
+      %0 = "stablehlo.concatenate"() <{dimension = 0 : i64}> : () -> tensor<0xi8>
+      return %0 : tensor<0xi8>
+    }
+    """
+    assert findings(text, read(text)) == []
+    other = text.replace("dimension = 0", "dimension = 1")
+    (message,) = findings(text, read(other))
+    assert "cannot be checked: 'stablehlo.concatenate' op cannot be run" in message
+
+
 def test_errors_of_the_tool(tmp_path: Path):
     status, _, error = run(tmp_path, function(ONE), function("%0 = nothing"))
     assert status == 1
