@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from typing_extensions import override
 from xdsl.context import Context
@@ -19,7 +18,7 @@ from qdialect.dialects.quant.types import UniformQuantizedType, uniform_tensor
 from qdialect.dialects.value_types import element_type_or_self
 from qdialect.fold_report import FoldRecord, FoldReport, Outcome
 from qdialect.fold_report_listener import FoldReportListener
-from qdialect.ordering import dependencies_first
+from qdialect.ordering import operands_first
 from qdialect.replacements import Replacements, erase_with_unused
 from qdialect.round_trips import UnprovableError, first_change
 from qdialect.shape_op_interface import Code
@@ -41,13 +40,7 @@ class RoundTripElider:
     def elide(self, module: ModuleOp) -> FoldReport:
         """Drop what can be dropped."""
         ops = dict.fromkeys(op for op in module.walk() if isinstance(op, QuantOp))
-
-        def makers_of_operands(op: QuantOp) -> Iterator[QuantOp]:
-            # A block is none of them.
-            owners = (cast(QuantOp, operand.owner) for operand in op.operands)
-            return (owner for owner in owners if owner in ops)
-
-        for op in dependencies_first(ops, makers_of_operands):
+        for op in operands_first(ops):
             if self._makes_range(op):
                 self._in_range.add(op.result)
             if isinstance(op, QuantizeCastOp | DequantizeCastOp):

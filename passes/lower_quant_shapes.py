@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias, cast
 
@@ -33,7 +32,7 @@ from qdialect.dialects.quant.storage_ops import (
 from qdialect.dialects.quant.types import uniform_tensor
 from qdialect.elements import signless_elements
 from qdialect.errors import OpErrors
-from qdialect.ordering import dependencies_first
+from qdialect.ordering import operands_first
 from qdialect.replacements import Replacements
 
 ExtensionOp: TypeAlias = ConstantOp | ShapeOp
@@ -57,11 +56,10 @@ class QuantShapesLowering:
 
     def lower(self, module: ModuleOp) -> None:
         """Lower what is not upstream's. Raises OpErrors, and then changes nothing."""
-        ops = [op for op in module.walk() if isinstance(op, ExtensionOp)]
+        ops = dict.fromkeys(op for op in module.walk() if isinstance(op, ExtensionOp))
         for op in ops:
             _check(op)
-        # In a graph region, or where blocks are not in order, operands may come later.
-        for op in dependencies_first(ops, _extension_ops_of_operands):
+        for op in operands_first(ops):
             self._lower(op)
         for op in self.lowered:
             self._cast_back(op)
@@ -143,12 +141,6 @@ class QuantShapesLowering:
         for op in (*self.casts, *self.lowered):
             if op.result.first_use is None:
                 Rewriter.erase_op(op)
-
-
-def _extension_ops_of_operands(op: ExtensionOp) -> Iterator[ExtensionOp]:
-    for operand in op.operands:
-        if isinstance(operand.owner, ExtensionOp):
-            yield operand.owner
 
 
 def _signless(op: ConstantOp) -> DenseIntOrFPElementsAttr[IntegerType] | DenseResourceAttr:

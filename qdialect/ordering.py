@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from typing import TYPE_CHECKING, TypeVar, cast
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
 
 ThingT = TypeVar("ThingT", bound=Hashable)
+OpT = TypeVar("OpT", bound="Operation")
 
 
 def dependencies_first(
@@ -31,3 +35,18 @@ def dependencies_first(
                     pending += others
                 else:
                     yield thing
+
+
+def operands_first(ops: Collection[OpT]) -> Iterator[OpT]:
+    """
+    `ops`, which are quickly looked up, each after those of them that make its operands.
+
+    In a graph region, or where blocks are not in order, these may come later in a module.
+    """
+
+    def makers_of_operands(op: OpT) -> list[OpT]:
+        # A block is none of them.
+        owners = [cast(OpT, operand.owner) for operand in op.operands]
+        return [owner for owner in owners if owner in ops]
+
+    return dependencies_first(ops, makers_of_operands)

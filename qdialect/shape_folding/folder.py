@@ -27,7 +27,7 @@ from qdialect.garbage import paused_collection
 from qdialect.lazy_numpy import np
 from qdialect.memo import Memo
 from qdialect.movement import Movement, MovementError, Shape, ValueSet
-from qdialect.ordering import dependencies_first
+from qdialect.ordering import operands_first
 from qdialect.resources import ResourceBlobs
 from qdialect.shape_folding.constants import ConstantOperands, Constants
 from qdialect.shape_folding.moved import Element, Layer, MovedConstant, move
@@ -208,7 +208,8 @@ class ShapeFolder:
         self._constants = Constants(ResourceBlobs.of(context))
         self._order: list[Operation] = []
         """Shape ops and casts, operands first."""
-        self._casts: set[Operation] = set()
+        self._models: dict[Operation, ShapeOpModel | None] = {}
+        """How to read each of them; None for a cast."""
         self._moved: dict[Operation, MovedConstant] = {}
         self._operands = _FoldedOperands(self._constants, self._moved)
         self._refusals: dict[Operation, NotFoldable] = {}
@@ -225,24 +226,13 @@ class ShapeFolder:
 
     def fold(self, module: ModuleOp) -> FoldReport:
         """Fold what can be folded, and erase what that leaves unused."""
-        models: dict[Operation, ShapeOpModel | None] = {}
         for op in module.walk():
             role = role_of(op)
-            if role.is_cast:
-                self._casts.add(op)
-                models[op] = None
-            elif role.model is not None:
-                models[op] = role.model
-
-        def makers_of_operands(op: Operation) -> list[Operation]:
-            # A block is none of them.
-            owners = [cast(Operation, operand.owner) for operand in op.operands]
-            return [owner for owner in owners if owner in models]
-
-        # In a graph region, or where blocks are not in order, operands may come later.
-        for op in dependencies_first(models, makers_of_operands):
+            if role.is_cast or role.model is not None:
+                self._models[op] = None if role.is_cast else role.model
+        for op in operands_first(self._models):
             self._order.append(op)
-            self._visit(op, models[op])
+            self._visit(op)
         plan = self._affordable_plan()
         told = self._telling(plan)
         self._write(plan, is_large=told.report.bytes_before >= LARGE_BYTES)
@@ -254,7 +244,8 @@ class ShapeFolder:
 
     # Reading and moving
 
-    def _visit(self, op: Operation, model: ShapeOpModel | None) -> None:
+    def _visit(self, op: Operation) -> None:
+        model = self._models[op]
         try:
             if model is None:
                 self._moved[op] = self._known(op.operands[0], op).through(op)
@@ -392,10 +383,10 @@ class ShapeFolder:
                     # What it moved is moved back.
                     plan.states[op] = _State.GONE
             elif not plan.is_needed(result) and not (
-                op in self._casts and result.first_use is None
+                self._models[op] is None and result.first_use is None
             ):
                 plan.states[op] = _State.GONE
-            elif op not in self._casts:
+            elif self._models[op] is not None:
                 try:
                     plan.types[op] = self._types(op)
                     if budget is not None and op not in affordable:
@@ -580,7 +571,7 @@ class ShapeFolder:
     def _tell(self, plan: _Plan, told: _Told) -> FoldReport:
         report = told.report
         for op in self._order:
-            if op in self._casts:
+            if self._models[op] is None:
                 if op in told.ends:
                     written = self._written[told.ends[op]]
                     report.vanished[op.results[0]] = written[told.casts[op]].results[0]
@@ -656,7 +647,7 @@ class ShapeFolder:
             else:
                 gone[source] = end
         report.ops_removed = sum(
-            not plan.is_left(op) and op not in self._casts for op in self._order
+            not plan.is_left(op) and self._models[op] is not None for op in self._order
         )
         moved = {op: self._moved[op] for op in ends}
         return _Told(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -16,7 +16,7 @@ from qdialect.dialects.quant.storage_ops import StorageBuilder
 from qdialect.dialects.quant.types import QuantizedType, UniformQuantizedType
 from qdialect.dialects.value_types import tensor_element_type
 from qdialect.fold_report import FoldRecord, FoldReport, Outcome
-from qdialect.ordering import dependencies_first
+from qdialect.ordering import operands_first
 from qdialect.replacements import Replacements, erase_with_unused
 from qdialect.resources import ResourceBlobs
 from qdialect.shape_folding.constants import ConstantOperands, Constants
@@ -93,13 +93,7 @@ class _CastJoiner(_Rewriting):
     def join(self, module: ModuleOp) -> None:
         """Join the casts of a module."""
         joining = dict.fromkeys(op for op in module.walk() if _moves_several(op))
-
-        def makers_of_operands(op: Operation) -> Iterator[Operation]:
-            # A block is none of them.
-            owners = (cast(Operation, operand.owner) for operand in op.operands)
-            return (owner for owner in owners if owner in joining)
-
-        for op in dependencies_first(joining, makers_of_operands):
+        for op in operands_first(joining):
             last: Operation | None = op
             while last is not None and self._is_behind_casts(last):
                 # Those that are before the operands then may be equal too.
@@ -184,14 +178,7 @@ class _ShapeSinker(_Rewriting):
         ops = dict.fromkeys(
             op for op in module.walk() if isinstance(op, CastOp) or model_of(op) is not None
         )
-
-        def makers_of_operands(op: Operation) -> Iterator[Operation]:
-            # A block is none of them.
-            owners = (cast(Operation, operand.owner) for operand in op.operands)
-            return (owner for owner in owners if owner in ops)
-
-        # In a graph region, or where blocks are not in order, operands may come later.
-        for op in dependencies_first(ops, makers_of_operands):
+        for op in operands_first(ops):
             if isinstance(op, CastOp):
                 self._raise(op)
             else:
