@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser
 from collections.abc import Sequence
-from typing import NoReturn
-
-from typing_extensions import override
 
 from qdialect.certificates.module_comparison import DEFAULT_RUNS, Side, compare_modules
-from qdialect.tools.command_line import Options
-from qdialect.tools.compilation import Compilation
-from qdialect.tools.diagnostics import DiagnosticHandler, DiagnosticPrinter
-from qdialect.tools.files import read_text, standard_output
+from qdialect.tools.diagnostics import DiagnosticPrinter
+from qdialect.tools.files import standard_output
+from qdialect.tools.module_tool import ModuleArgumentParser, read_module
 from qdialect.tools.process import run_tool
 from qdialect.tools.tool_error import ToolError
 
@@ -21,7 +16,7 @@ TOOL = "qdialect-check"
 """The name that the tool's own errors begin with."""
 
 
-class _CommandLine(ArgumentParser):
+class _CommandLine(ModuleArgumentParser):
     def __init__(self) -> None:
         super().__init__(TOOL, description="Compare what the functions of two modules return.")
         self.add_argument("before", help="the module that is right; - for standard input")
@@ -33,15 +28,7 @@ class _CommandLine(ArgumentParser):
             metavar="COUNT",
             help=f"with how many sets of arguments functions are run ({DEFAULT_RUNS})",
         )
-        self.add_argument(
-            "--allow-unregistered-dialect",
-            action="store_true",
-            help="accept unknown operations, in generic form",
-        )
-
-    @override
-    def error(self, message: str) -> NoReturn:
-        raise ToolError(message)
+        self.add_reading_arguments()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -59,10 +46,10 @@ def _run(arguments: Sequence[str]) -> bool:
     if options.runs < 1:
         raise ToolError(f"there must be one run at least, not {options.runs}")
     printer = DiagnosticPrinter(sys.stderr)
-    given = Options()
-    given.allow_unregistered_dialect = options.allow_unregistered_dialect
-    compilations = [_read(path, given, printer) for path in (options.before, options.after)]
-    before, after = compilations
+    before, after = (
+        read_module(path, printer, allow_unregistered=options.allow_unregistered_dialect)
+        for path in (options.before, options.after)
+    )
     if before is None or after is None:
         return False
     sides = [Side(each.module, each.context) for each in (before, after)]
@@ -77,12 +64,3 @@ def _run(arguments: Sequence[str]) -> bool:
         stream.write(f"the same: {count} function{'' if count == 1 else 's'}\n")
         stream.flush()
     return is_same
-
-
-def _read(path: str, options: Options, handler: DiagnosticHandler) -> Compilation | None:
-    """A module that has no errors; None if it has."""
-    source = read_text(path, handler)
-    if source is None:
-        return None
-    compilation = Compilation(source, options, handler)
-    return compilation if compilation.run(()) else None

@@ -8,11 +8,9 @@ that one reads, verifies and fails with the module in its errors, and without a 
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
-from typing import NoReturn
 
-from typing_extensions import override
 from xdsl.context import Context
 from xdsl.utils.exceptions import InterpretationError, ParseError, VerifyException
 from xdsl.utils.mlir_lexer import MLIRTokenKind
@@ -32,18 +30,17 @@ from qdialect.movement import as_view
 from qdialect.text.dense import DenseLiteral
 from qdialect.text.parser import LocatingParser
 from qdialect.text.source import AbridgedInput
-from qdialect.tools.command_line import Options
 from qdialect.tools.compilation import Compilation
 from qdialect.tools.diagnostics import DiagnosticHandler, DiagnosticPrinter
 from qdialect.tools.files import read_text, standard_output
+from qdialect.tools.module_tool import ModuleArgumentParser, read_module
 from qdialect.tools.process import run_tool
-from qdialect.tools.tool_error import ToolError
 
 TOOL = "qdialect-run"
 """The name that the tool's own errors begin with."""
 
 
-class _CommandLine(ArgumentParser):
+class _CommandLine(ModuleArgumentParser):
     def __init__(self) -> None:
         super().__init__(TOOL, description="Run a function, and print what it returns.")
         self.add_argument("input_file", nargs="?", default="-", help="- for standard input")
@@ -62,15 +59,7 @@ class _CommandLine(ArgumentParser):
             "--random-inputs", type=int, metavar="SEED", help="make arguments, by that seed"
         )
         self.add_argument("--verbose", action="store_true", help="print the arguments too")
-        self.add_argument(
-            "--allow-unregistered-dialect",
-            action="store_true",
-            help="accept unknown operations, in generic form",
-        )
-
-    @override
-    def error(self, message: str) -> NoReturn:
-        raise ToolError(message)
+        self.add_reading_arguments()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -85,13 +74,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str]) -> bool:
     options = _CommandLine().parse_args(arguments)
     printer = DiagnosticPrinter(sys.stderr)
-    source = read_text(options.input_file, printer)
-    if source is None:
-        return False
-    reading = Options()
-    reading.allow_unregistered_dialect = options.allow_unregistered_dialect
-    compilation = Compilation(source, reading, printer)
-    if not compilation.run(()):
+    compilation = read_module(
+        options.input_file, printer, allow_unregistered=options.allow_unregistered_dialect
+    )
+    if compilation is None:
         return False
     module, context, symbol = compilation.module, compilation.context, options.symbol
     try:
@@ -103,7 +89,7 @@ def _run(arguments: Sequence[str]) -> bool:
         printer.error(str(error), compilation.locate(error.op))
         return False
     except InterpretationError as error:
-        printer.error(str(error), source.name)
+        printer.error(str(error), compilation.source.name)
         return False
     stream = standard_output()
     if options.verbose:
