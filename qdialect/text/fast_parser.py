@@ -159,8 +159,8 @@ class FastParser(Parser):
 
     @override
     def parse_operation(self) -> Operation:
-        line = self._line() if self.is_remembering else None
-        if line is None:
+        line = OpLine.at(self._current_token, leave_elements_out=self.leaves_elements_out)
+        if line is None or not self.is_remembering:
             return super().parse_operation()
         key = line.key
         form = self._forms.get(key)
@@ -175,10 +175,6 @@ class FastParser(Parser):
             self._remember_operation(line, key, op)
         self._lines_seen.add(hash(key))
         return op
-
-    def _line(self) -> OpLine | None:
-        """The line that is next."""
-        return OpLine.at(self._current_token, leave_elements_out=self.leaves_elements_out)
 
     def _parse_known_operation(self, line: OpLine, form: OpForm) -> Operation | None:
         """The operation of a line, unless what follows may be a part of it."""

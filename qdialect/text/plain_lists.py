@@ -42,7 +42,7 @@ def find_plain_list(parser: Parser) -> re.Match[str] | None:
 
 
 def parse_optional_plain_list(parser: Parser) -> re.Match[str] | None:
-    """Parse `dense<...>`, if that is what is next, and only integers and brackets are in it."""
+    """Parse `dense<...>`, if that is what is next: see `find_plain_list`."""
     start = parser.pos
     if parser.parse_optional_keyword("dense") is None:
         return None
@@ -94,6 +94,7 @@ def _pack_floats(numbers: list[float], type: Float32Type | Float64Type) -> bytes
 def _range(type: IntegerType | IndexType) -> tuple[int, int]:
     """The first integer that is stored as it is, and the first after these that is not."""
     if isinstance(type, IndexType):
+        # It has the range of a signed integer.
         return IntegerType(64, Signedness.SIGNED).value_range()
     if type.signedness.data is Signedness.UNSIGNED:
         return type.value_range()
@@ -105,14 +106,9 @@ def _pack_integers(numbers: list[int], type: IntegerType | IndexType) -> bytes |
     least, end = _range(type)
     if least <= bounds[0] and bounds[1] < end:
         return type.pack(numbers)
-    # An index has the range of a signed integer.
-    held = IntegerType(64, Signedness.SIGNED) if isinstance(type, IndexType) else type
-    normalized = [held.normalized_value(bound) for bound in bounds]
-    if None in normalized:
+    if isinstance(type, IndexType) or None in map(type.normalized_value, bounds):
         return None
-    if normalized != bounds:
-        numbers = [cast(int, held.normalized_value(number)) for number in numbers]
-    return held.pack(numbers)
+    return type.pack([cast(int, type.normalized_value(number)) for number in numbers])
 
 
 def text_of_plain_list(dense: DenseIntOrFPElementsAttr[Any]) -> str | None:

@@ -148,13 +148,15 @@ class ShapeOp(
 
     def movement_to(self, shape: Shape) -> Movement:
         """The movement of this op to a result of `shape`."""
-        held = [self.properties[name] for name in _properties_of(self.MOVEMENT)]
+        names = _properties_of(self.MOVEMENT)
+        held = [self.properties[name] for name in names]
         key = (self.MOVEMENT, shape, *map(id, held))
         if (known := _KNOWN_MOVEMENTS.get(key)) is not None:
             return known[0]
-        fields = zip(_properties_of(self.MOVEMENT), map(_from_property, held), strict=True)
-        values: dict[str, Any] = {"shape": shape, **dict(fields)}
-        movement = self.MOVEMENT(**{name: values[name] for name in _fields_of(self.MOVEMENT)})
+        values: dict[str, Any] = dict(zip(names, map(_from_property, held), strict=True))
+        if len(names) < len(_fields_of(self.MOVEMENT)):
+            values["shape"] = shape
+        movement = self.MOVEMENT(**values)
         return _KNOWN_MOVEMENTS.add(key, (movement, held), movement.size)[0]
 
     @property
