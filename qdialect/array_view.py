@@ -24,7 +24,7 @@ MAX_RANK: Final = 64
 _BACKWARDS = slice(None, None, -1)
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class ArrayView(ArrayFunctions):
     """
     An array whose axes are each one or more dimensions of another.

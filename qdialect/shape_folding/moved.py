@@ -108,7 +108,7 @@ class Layer:
 _KNOWN_LAYERS = Memo[tuple[Attribute, Shape], Layer]()
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class MovedConstant:
     """What a value holds: a view of the elements of constants, and how they are read."""
 
