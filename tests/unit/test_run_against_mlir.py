@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from random_modules import nested, tensor
@@ -126,7 +126,10 @@ def assert_same(result: TypedArray, expected: Bits, call: Call) -> None:
 
 def quantized_type(moved: QuantizationParameters, expressed: AnyFloat) -> UniformQuantizedType:
     storage = Storage.of(IntegerType(moved.storage.width), signed=moved.storage.signed)
-    return UniformQuantizedType.per_tensor(storage, expressed, 1.0).with_parameters(moved)
+    type = UniformQuantizedType.per_tensor(storage, expressed, 1.0).with_parameters(moved)
+    # See STORAGES: also -1 for 1, where there is no sign.
+    assume(moved.storage.width > 1 or bool((type.zero_points >= 0).all()))
+    return type
 
 
 @st.composite
