@@ -1,11 +1,14 @@
 # Everything is run by the tools of the environment that is active.
 
+# Of random examples; `make test SEED=...` repeats those of another run. In CI, they are fixed.
+SEED := $(or $(SEED),$(shell python -c "import random; print(random.randrange(1 << 32))"))
+
 .PHONY: test unit filecheck lint
 
 test: unit filecheck
 
 unit:
-	python -m pytest
+	python -m pytest --hypothesis-seed=$(SEED)
 
 filecheck:
 	lit -v tests/filecheck

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qdialect.contiguous import contiguous, contiguous_bytes
+from qdialect.algebra.blocked_copy import contiguous, contiguous_bytes
 
 RUNS = 7
 RANDOM_ELEMENTS = 1 << 23

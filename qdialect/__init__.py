@@ -1,25 +1,23 @@
 """
 Fold shape ops into quantized constants, exactly.
 
-The algebra is here, and knows numpy only: `QuantizationParameters` and the movements. The
-dialect is `qdialect.dialects.quant`, the passes are `qdialect.passes`.
+The algebra is `qdialect.algebra`, and knows numpy only: `QuantizationParameters` and the movements
+are exported here. The dialect is `qdialect.dialects.quant`, the passes are `qdialect.passes`.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING
+from qdialect.lazy_exports import TYPE_CHECKING, lazy_exports
 
 if TYPE_CHECKING:
-    from qdialect.movement import (
+    from qdialect.algebra.bounded_cache import clear_caches
+    from qdialect.algebra.movement import (
         BroadcastInDim,
         Chain,
         Concat,
         InsertSlice,
         Movement,
         MovementError,
-        Pad,
-        PadWith,
         Reshape,
         Reverse,
         Slice,
@@ -27,8 +25,9 @@ if TYPE_CHECKING:
         Take,
         Transpose,
     )
-    from qdialect.parameters import QuantizationParameters, Slot, StorageFormat
-    from qdialect.slot_map import TooManySlotsError
+    from qdialect.algebra.padding import Pad, PadWith
+    from qdialect.algebra.parameters import QuantizationParameters, Slot, StorageFormat
+    from qdialect.algebra.run_map import TooManySlotsError
 
 __all__ = [
     "BroadcastInDim",
@@ -49,15 +48,13 @@ __all__ = [
     "Take",
     "TooManySlotsError",
     "Transpose",
+    "clear_caches",
 ]
 
-_MODULES = ("qdialect.movement", "qdialect.parameters", "qdialect.slot_map")
-
-
-def __getattr__(name: str) -> object:
-    # Tools that only register the dialect start without numpy.
-    if name in __all__:
-        for module in map(import_module, _MODULES):
-            if hasattr(module, name):
-                return getattr(module, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_exports(
+    __name__,
+    dict.fromkeys(__all__, "algebra.movement")
+    | dict.fromkeys(("Pad", "PadWith"), "algebra.padding")
+    | dict.fromkeys(("QuantizationParameters", "Slot", "StorageFormat"), "algebra.parameters")
+    | {"TooManySlotsError": "algebra.run_map", "clear_caches": "algebra.bounded_cache"},
+)

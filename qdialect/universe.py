@@ -1,5 +1,5 @@
 """
-What qdialect adds to xDSL, and the plug-in that makes it known to `xdsl-opt`.
+The dialects, passes and targets of qdialect, and the plug-in that adds them to `xdsl-opt`.
 
 Importing this module imports neither the dialect nor the passes, and little of xDSL.
 """
@@ -7,8 +7,10 @@ Importing this module imports neither the dialect nor the passes, and little of 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
+
+from qdialect.algebra.bounded_cache import registered_cache
 
 if TYPE_CHECKING:
     from xdsl.ir import Dialect
@@ -17,13 +19,14 @@ if TYPE_CHECKING:
     from xdsl.utils.target import Target
 
     QDIALECT_UNIVERSE: Universe
-    """What the entry point of the plug-in names."""
+    """The entry point of the plug-in."""
 
 
 def get_all_dialects() -> dict[str, Callable[[], Dialect]]:
-    """The dialects by name, each made when it is called for."""
+    """The dialects by name, as functions that import them."""
 
     def get_quant() -> Dialect:
+        # Start-up: every tool of xDSL loads what is plugged in.
         from qdialect.dialects.quant import Quant
 
         return Quant
@@ -32,76 +35,18 @@ def get_all_dialects() -> dict[str, Callable[[], Dialect]]:
 
 
 def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
-    """The passes by name, each made when it is called for."""
+    """The passes by name, as functions that import them."""
+    # Start-up: few runs need it.
+    from qdialect import passes
 
-    def get_elide_round_trips() -> type[ModulePass]:
-        from qdialect.passes.elide_round_trips import ElideRoundTripsPass
-
-        return ElideRoundTripsPass
-
-    def get_fold_constant_shapes() -> type[ModulePass]:
-        from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
-
-        return FoldConstantShapesPass
-
-    def get_fold_quant_shapes() -> type[ModulePass]:
-        from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
-
-        return FoldQuantShapesPass
-
-    def get_inline() -> type[ModulePass]:
-        from qdialect.passes.inline import InlinePass
-
-        return InlinePass
-
-    def get_lower_quant_ops() -> type[ModulePass]:
-        from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
-
-        return LowerQuantOpsPass
-
-    def get_lower_quant_shapes() -> type[ModulePass]:
-        from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
-
-        return LowerQuantShapesPass
-
-    def get_normalize_quant_types() -> type[ModulePass]:
-        from qdialect.passes.normalize_quant_types import NormalizeQuantTypesPass
-
-        return NormalizeQuantTypesPass
-
-    def get_sink_quant_shapes() -> type[ModulePass]:
-        from qdialect.passes.sink_quant_shapes import SinkQuantShapesPass
-
-        return SinkQuantShapesPass
-
-    def get_strip_func_quant_types() -> type[ModulePass]:
-        from qdialect.passes.strip_func_quant_types import StripFuncQuantTypesPass
-
-        return StripFuncQuantTypesPass
-
-    def get_verify_quant_shapes() -> type[ModulePass]:
-        from qdialect.passes.verify_quant_shapes import VerifyQuantShapesPass
-
-        return VerifyQuantShapesPass
-
-    return {
-        "elide-round-trips": get_elide_round_trips,
-        "fold-constant-shapes": get_fold_constant_shapes,
-        "fold-quant-shapes": get_fold_quant_shapes,
-        "inline": get_inline,
-        "lower-quant-ops": get_lower_quant_ops,
-        "lower-quant-shapes": get_lower_quant_shapes,
-        "normalize-quant-types": get_normalize_quant_types,
-        "sink-quant-shapes": get_sink_quant_shapes,
-        "strip-func-quant-types": get_strip_func_quant_types,
-        "verify-quant-shapes": get_verify_quant_shapes,
-    }
+    return {flag: partial(getattr, passes, name) for flag, name in passes.PASSES.items()}
 
 
 def get_all_targets() -> dict[str, Callable[[], type[Target]]]:
-    """The targets by name, each made when it is called for."""
+    """The targets by name, as functions that import them."""
 
     def get_mlir_text() -> type[Target]:
+        # Start-up: every tool of xDSL loads what is plugged in.
         from qdialect.text.target import MLIRTextTarget
 
         return MLIRTextTarget
@@ -109,13 +54,14 @@ def get_all_targets() -> dict[str, Callable[[], type[Target]]]:
     return {"qdialect-mlir": get_mlir_text}
 
 
+@registered_cache
 @cache
 def _make_universe() -> Universe:
+    # Start-up: every tool of xDSL loads what is plugged in.
     from xdsl import dialects, transforms
     from xdsl.universe import Universe
 
-    # xDSL refuses to start if two plug-ins have a name in common, so what it may itself
-    # have one day is left to it.
+    # xDSL refuses to start if two plug-ins share a name, so names that it has itself are left out.
     return Universe(
         all_dialects={
             name: factory
@@ -132,7 +78,7 @@ def _make_universe() -> Universe:
 
 
 def __getattr__(name: str) -> object:
-    # Most runs of qdialect-opt have no use for it, nor for what it takes of xDSL.
+    # Lazy: most runs of qdialect-opt need neither the plug-in nor the xDSL modules it imports.
     if name == "QDIALECT_UNIVERSE":
         return _make_universe()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""The fold with a certificate, if one is asked for: what the passes call."""
+"""Folds with a certificate: what the passes call where one is asked for."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Self
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
-from qdialect.errors import OpErrors
-from qdialect.fold_report import FoldReport
-from qdialect.shape_folding.folder import fold_shapes
-from qdialect.shape_folding.moved import MovedConstant
-from qdialect.shape_folding.policy import FoldPolicy
+from qdialect.folding.folder import fold_run
+from qdialect.folding.moved_constant import MovedConstant
+from qdialect.folding.policy import FoldPolicy
+from qdialect.folding.report import FoldReport
+from qdialect.ir.errors import OpErrors
 
 
 class Certificate(Enum):
@@ -48,12 +48,14 @@ def fold_with_certificate(
 
     The module is as the fold has left it then.
     """
-    if certificate is Certificate.NONE:
-        return fold_shapes(module, context, policy, may_fold)
+    # A fold without a certificate does not import what certificates need.
     from qdialect.certificates.fold_certificates import FoldCertifier
 
     certifier = FoldCertifier(context, with_data=certificate is Certificate.VALUES)
-    report = fold_shapes(module, context, policy, may_fold, certifier)
+    with fold_run(module, context, policy, may_fold) as run:
+        for written in run.write():
+            certifier.check(written)
+        report = run.finish()
     if certifier.errors:
         raise OpErrors(certifier.errors)
     return report

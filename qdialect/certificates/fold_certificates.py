@@ -7,21 +7,18 @@ fold comes to its result.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from typing_extensions import override
 from xdsl.context import Context
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.certificates.comparison import Difference, first_difference
+from qdialect.certificates.element_comparison import Difference, first_difference
 from qdialect.certificates.index_maps import NotCertifiableError
 from qdialect.certificates.value_graph import GraphReader
-from qdialect.resources import ResourceBlobs
-from qdialect.shape_folding.observer import FoldObserver
-from qdialect.shape_op_interface import name_of
+from qdialect.folding.apply import Written
+from qdialect.ir.resources import ResourceBlobs
+from qdialect.shape_ops.interface import name_of
 
 
-class FoldCertifier(FoldObserver):
+class FoldCertifier:
     """Compares what folds have written with what it was made of."""
 
     def __init__(self, context: Context, *, with_data: bool) -> None:
@@ -31,9 +28,10 @@ class FoldCertifier(FoldObserver):
         self._with_data = with_data
         self._replaced: dict[SSAValue, SSAValue] = {}
 
-    @override
-    def constant_written(self, op: Operation, written: Sequence[Operation]) -> None:
-        old, new = op.results[0], written[-1].results[0]
+    def check(self, written: Written) -> None:
+        """Compare a constant, and the casts behind it, with the op that they replace."""
+        op, ops = written
+        old, new = op.results[0], ops[-1].results[0]
         try:
             reason = self._wrong(old, new)
         except NotCertifiableError as error:

@@ -1,9 +1,9 @@
 """
 Where each element of a result comes from, as integers: `f` in `C' = C . f`, `p' = p . f`.
 
-Written again from what each movement says in its docstring, with nothing but division and
-multiplication of row-major positions. No movement is called here, and nothing that folds:
-a mistake there is no mistake here.
+A second implementation of each movement, from its docstring, with nothing but division and
+multiplication of row-major positions. It calls no movement and nothing of the fold, so that a
+mistake there is not repeated here.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from functools import singledispatch
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from qdialect.lazy_numpy import np
-from qdialect.movement import (
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.movement import (
     BroadcastInDim,
     Chain,
     Concat,
     InsertSlice,
     Movement,
-    Pad,
     Reshape,
     Reverse,
     Shape,
@@ -29,6 +28,7 @@ from qdialect.movement import (
     Take,
     Transpose,
 )
+from qdialect.algebra.padding import Pad
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,20 +38,20 @@ Positions: TypeAlias = "NDArray[np.int64]"
 
 
 class NotCertifiableError(ValueError):
-    """It cannot be told independently what something does. The message is the reason."""
+    """There is no independent account of an op or a value. The message is the reason."""
 
 
 class Origins(NamedTuple):
     """Where elements of a result come from: one entry for each."""
 
     positions: Positions
-    """In the operand. Of a new element, that of the nearest one on the edge."""
+    """Positions in the operand; for a padded element, of the nearest element on the edge."""
 
     operands: NDArray[np.int64] | None = None
-    """The numbers of the operands; None if all is of the first."""
+    """The index of the operand of each element; None if all are of the first operand."""
 
     is_new: NDArray[np.bool_] | None = None
-    """Which are of no operand, but padding; None if none are."""
+    """Which elements are padding; None if none are."""
 
 
 @singledispatch
@@ -68,7 +68,7 @@ def origins(movement: Movement, operands: Sequence[Shape], positions: Positions)
 @singledispatch
 def moved_shape(movement: Movement, operands: Sequence[Shape]) -> Shape:
     """
-    The shape of the result of a movement of operands of static shapes.
+    The shape of the result of a movement of operands with static shapes.
 
     Raises NotCertifiableError as `origins`.
     """
@@ -76,7 +76,7 @@ def moved_shape(movement: Movement, operands: Sequence[Shape]) -> Shape:
 
 
 def steps_of(movements: Sequence[Movement]) -> Iterator[Movement]:
-    """The movements that are made one after another."""
+    """The movements, with chains expanded, in the order in which they are applied."""
     for movement in movements:
         if isinstance(movement, Chain):
             yield from steps_of((movement.first, *movement.others))
@@ -88,7 +88,7 @@ def coordinates(positions: Positions, shape: Shape) -> list[Positions]:
     """The indices on each axis of elements at row-major positions."""
     found: list[Positions] = []
     for length in reversed(shape):
-        # What is left above the first axis is nothing.
+        # Above the first axis, the quotient is 0.
         positions, index = np.divmod(positions, max(length, 1))
         found.append(index)
     return found[::-1]
@@ -233,13 +233,13 @@ def _(movement: Take, operands: Sequence[Shape], positions: Positions) -> Origin
     (shape,) = operands
     indices = coordinates(positions, moved_shape(movement, operands))
     taken = np.array(movement.indices, dtype=np.int64)
-    indices[movement.axis] = taken[indices[movement.axis]]
+    indices[movement.dim] = taken[indices[movement.dim]]
     return Origins(positions_of(indices, shape, len(positions)))
 
 
 @moved_shape.register(Take)
 def _(movement: Take, operands: Sequence[Shape]) -> Shape:
-    (shape,), axis = operands, movement.axis
+    (shape,), axis = operands, movement.dim
     return (*shape[:axis], len(movement.indices), *shape[axis + 1 :])
 
 

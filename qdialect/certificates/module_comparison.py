@@ -1,363 +1,254 @@
-"""
-Whether two modules mean the same: function by function, result by result.
-
-A function without arguments is followed to its constants and compared in pieces. Others are
-run, with arguments that hit what goes wrong.
-"""
+"""Whether two modules mean the same: function by function, and what else is at the top."""
 
 from __future__ import annotations
 
-import io
-import math
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp, TensorType
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Operation
-from xdsl.utils.exceptions import InterpretationError
-
-from qdialect.certificates.comparison import are_alike
-from qdialect.certificates.index_maps import NotCertifiableError, Positions, index_at
-from qdialect.certificates.readings import (
-    SlotTable,
-    bits_of,
-    dequantize,
-    differ,
-    numbers_in,
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    DictionaryAttr,
+    ModuleOp,
+    SymbolRefAttr,
 )
-from qdialect.certificates.value_graph import (
-    GraphReader,
-    Node,
-    elements_at,
-    pieces_of,
-    stores_the_same,
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute
+
+from qdialect.certificates.attribute_keys import AttributeKeys, blob_of
+from qdialect.certificates.function_comparison import (
+    Finding,
+    Grounds,
+    NotShownError,
+    Pair,
+    Verdict,
+    compare_functions,
+    require_same_attributes,
+    visibility_of,
 )
-from qdialect.dialects.quant.types import UniformQuantizedType, uniform_tensor
-from qdialect.dialects.quant.verification import with_lengths_of_slots
-from qdialect.dialects.value_types import element_type_or_self, shape_of
-from qdialect.interpreters import (
-    OpInterpretationError,
-    TypedArray,
-    random_arguments,
-    run_function,
-)
-from qdialect.interpreters.values import held_type
-from qdialect.lazy_numpy import np
-from qdialect.movement import DYNAMIC, Shape
-from qdialect.resources import ResourceBlobs
-from qdialect.shape_op_interface import name_of
-from qdialect.text.printer import MLIRPrinter
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-DEFAULT_RUNS: Final = 8
-"""With how many sets of arguments a function is run."""
+from qdialect.certificates.function_terms import Calls, ComparedModule, Terms
+from qdialect.certificates.index_maps import NotCertifiableError
+from qdialect.certificates.sampled_runs import DEFAULT_RUNS
+from qdialect.certificates.step_budget import DEFAULT_STEPS, StepBudget
+from qdialect.certificates.typed_values import DifferenceError
+from qdialect.shape_ops.interface import models_of, name_of
 
 
-@dataclass(frozen=True)
-class Side:
+class Side(NamedTuple):
     """One of the two modules, and the context that it was read with."""
 
     module: ModuleOp
     context: Context
 
-    @property
-    def functions(self) -> dict[str, FuncOp]:
-        """The functions by name."""
-        ops = (op for op in self.module.ops if isinstance(op, FuncOp))
-        return {op.sym_name.data: op for op in ops}
 
-    @property
-    def others(self) -> list[Operation]:
-        """What else there is at the top."""
-        return [op for op in self.module.ops if not isinstance(op, FuncOp)]
+@dataclass
+class Comparison:
+    """What came of comparing two modules."""
 
+    findings: list[Finding] = field(default_factory=list[Finding])
+    """All that is different, or that cannot be shown to be the same."""
 
-@dataclass(frozen=True)
-class Finding:
-    """Something that is not the same, or of which that cannot be told."""
-
-    message: str
-    op: Operation
-    is_before: bool = False
-    """Whether the op is one of the first module."""
+    verdicts: list[Verdict] = field(default_factory=list[Verdict])
+    """The functions that mean the same."""
 
 
-class _Different(Exception):
-    """What is different, and where."""
-
-
-@contextmanager
-def _place(before: str = "", after: str = "") -> Generator[None]:
-    """Say more of where it is, if something is different."""
-    try:
-        yield
-    except _Different as error:
-        raise _Different(f"{before}{error}{after}") from None
-
-
-def compare_modules(before: Side, after: Side, runs: int = DEFAULT_RUNS) -> Iterator[Finding]:
+def compare_modules(
+    old: Side,
+    new: Side,
+    runs: int = DEFAULT_RUNS,
+    *,
+    ignored_attributes: Collection[str] = (),
+    max_steps: int = DEFAULT_STEPS,
+) -> Comparison:
     """
-    The first difference of each function, and what cannot be compared.
+    Compare two modules: their functions by name, all else in order.
 
-    Functions have the same names and types, types that are spelled otherwise included.
-    Private ones may be gone. `runs` is how many sets of arguments are tried.
+    `runs` is the most sets of arguments that a function is run with where no proof succeeds.
+    `max_steps` is for proofs, and as many again for runs; it grows with the size of the modules.
     """
-    yield from _compare_others(before, after)
-    functions = after.functions
-    for name, function in before.functions.items():
-        if name not in functions:
-            if not _is_private(function):
-                yield Finding(f"there is no function '{name}' any more", function, is_before=True)
+    sides = before, after = ComparedModule(*old), ComparedModule(*new)
+    max_steps += sum(map(_steps_for, sides))
+    terms = Terms(StepBudget(max_steps, "proofs"))
+    old_keys, new_keys = (
+        AttributeKeys(terms.types, side.resources, ignored_attributes) for side in sides
+    )
+    named = _names_reached(sides[0]), _names_reached(sides[1])
+    reachable = named[0].intersection(before.functions), named[1].intersection(after.functions)
+    run_steps = StepBudget(max_steps, "runs")
+    pair = Pair(sides, terms, (old_keys, new_keys), reachable, runs, run_steps)
+    comparison = Comparison()
+    # Both sides are read by the same models.
+    with models_of(old.context):
+        comparison.findings += _compare_attributes(pair)
+        comparison.findings += _compare_others(pair)
+        comparison.findings += _missing_functions(pair, named)
+        for finding in _compare_functions(pair):
+            if isinstance(finding, Verdict):
+                comparison.verdicts.append(finding)
+            else:
+                comparison.findings.append(finding)
+        comparison.verdicts = _as_good_as_callees(comparison.verdicts)
+    return comparison
+
+
+_STEPS_PER_OP: Final = 30_000
+_STEPS_PER_BYTE: Final = 100
+"""Of the elements that constants hold."""
+
+
+def _steps_for(side: ComparedModule) -> int:
+    """The steps that are allowed for the size of a module."""
+    steps = 0
+    for op in side.module.walk():
+        steps += _STEPS_PER_OP
+        for attribute in (*op.properties.values(), *op.attributes.values()):
+            if isinstance(attribute, DenseIntOrFPElementsAttr):
+                steps += _STEPS_PER_BYTE * len(attribute.data.data)
+            elif isinstance(attribute, DenseResourceAttr):
+                blob = blob_of(attribute, side.resources)
+                steps += _STEPS_PER_BYTE * (0 if blob is None else len(blob.elements))
+    return steps
+
+
+def _compare_functions(pair: Pair) -> Iterator[Finding | Verdict]:
+    before, after = (side.functions for side in pair.sides)
+    for name, old in before.items():
+        new = after.get(name)
+        if new is None:
+            if visibility_of(old) != "private":
+                yield Finding(f"there is no function '{name}' any more", old, is_before=True)
+        elif _is_compared(pair, old, new):
+            yield _compare(pair, old, new)
+    for name, new in after.items():
+        if name not in before and visibility_of(new) != "private":
+            yield Finding(f"there was no function '{name}' before", new)
+
+
+def _missing_functions(
+    pair: Pair, named: tuple[frozenset[str], frozenset[str]]
+) -> Iterator[Finding]:
+    """Private functions that only one module has, and that the other one names too."""
+    before, after = (side.functions for side in pair.sides)
+    for name in sorted(named[0] & named[1]):
+        if (name in before) == (name in after):
             continue
-        yield from _Comparison(before, after, function, functions.pop(name), runs).findings()
-    for name, function in functions.items():
-        if not _is_private(function):
-            yield Finding(f"there was no function '{name}' before", function)
-
-
-def _is_private(function: FuncOp) -> bool:
-    visibility = function.sym_visibility
-    return visibility is not None and visibility.data == "private"
-
-
-def _compare_others(before: Side, after: Side) -> Iterator[Finding]:
-    texts = [{text_of(op, side.context): op for op in side.others} for side in (before, after)]
-    for one, other, is_before in ((*texts, True), (*reversed(texts), False)):
-        for text, op in one.items():
-            if text not in other:
-                yield Finding(
-                    f"cannot be checked: '{name_of(op)}' op is no function", op, is_before
-                )
-
-
-def text_of(op: Operation, context: Context) -> str:
-    """The text of an op in generic form, whatever its values are called, and of its resources."""
-    interface, blobs = ResourceBlobs.of(context).interface, list[str]()
-    for inner in op.walk():
-        for attribute in (*inner.attributes.values(), *inner.properties.values()):
-            if isinstance(attribute, DenseResourceAttr) and interface is not None:
-                blobs.append(str(interface.lookup(attribute.resource_handle.data)))
-    copy = op.clone()
-    for inner in copy.walk():
-        for region in inner.regions:
-            for block in region.blocks:
-                for argument in block.args:
-                    argument.name_hint = None
-        for result in inner.results:
-            result.name_hint = None
-    stream = io.StringIO()
-    MLIRPrinter(stream=stream, print_generic_format=True).print_op(copy)
-    return "\n".join((stream.getvalue(), *blobs))
-
-
-@dataclass(frozen=True)
-class _Values:
-    """Some elements of a result."""
-
-    numbers: NDArray[Any]
-    """Integers, doubles, or bits."""
-
-    positions: Positions
-    type: Attribute
-    shape: Shape
-
-    def require_same(self, other: _Values) -> None:
-        """Raise _Different for the first element that is not the same."""
-        wrong = differ(self.numbers, other.numbers)
-        if self.numbers.dtype.kind == other.numbers.dtype.kind == "f":
-            wrong &= ~(np.isnan(self.numbers) & np.isnan(other.numbers))
-        if wrong.any():
-            at = int(np.argmax(wrong))
-            place = (
-                f" element {index_at(int(self.positions[at]), self.shape)}" if self.shape else ""
+        is_gone = name in before
+        function = before[name] if is_gone else after[name]
+        if visibility_of(function) == "private":
+            what = (
+                f"is no function '{name}' any more"
+                if is_gone
+                else f"was no function '{name}' before"
             )
-            raise _Different(f"{place} is {other.text_at(at)}, but was {self.text_at(at)} before")
-
-    def text_at(self, at: int) -> str:
-        """One element."""
-        number, type = self.numbers[at], element_type_or_self(self.type)
-        if not isinstance(type, UniformQuantizedType):
-            return str(number.item())
-        scales, zero_points = SlotTable.of(type, self.shape).at(self.positions[at : at + 1])
-        read = dequantize(self.numbers[at : at + 1], scales, zero_points, type)
-        return f"{read.item()} (stored {number.item()})"
+            yield Finding(f"there {what}, but it is named in both", function, is_gone)
 
 
-class _Comparison:
-    """Two functions of one name."""
-
-    def __init__(self, before: Side, after: Side, old: FuncOp, new: FuncOp, runs: int) -> None:
-        self._before, self._after = before, after
-        self._old, self._new = old, new
-        self._runs = runs
-        self._name = new.sym_name.data
-
-    def findings(self) -> Iterator[Finding]:
-        """What is different, or cannot be told: one of it."""
-        try:
-            self._compare_types()
-            if self._old.is_declaration and self._new.is_declaration:
-                return
-            if self._old.is_declaration or self._new.is_declaration:
-                raise _Different(" has no body in one of the modules")
-            if not self._old.function_type.inputs.data and self._compare_constants():
-                return
-            yield from self._compare_runs()
-        except _Different as error:
-            yield Finding(f"function '{self._name}'{error}", self._new)
-
-    def _compare_types(self) -> None:
-        old, new = self._old.function_type, self._new.function_type
-        for kind, olds, news in (
-            ("argument", old.inputs.data, new.inputs.data),
-            ("result", old.outputs.data, new.outputs.data),
-        ):
-            if len(olds) != len(news):
-                raise _Different(f" has {len(news)} {kind}s, but had {len(olds)} before")
-            for number, types in enumerate(zip(olds, news, strict=True)):
-                with _place(f" {kind} #{number}"):
-                    require_same_type(*types)
-
-    def _compare_constants(self) -> bool:
-        """Compare what is made of constants alone; false if there is something else."""
-        try:
-            olds = self._results(self._before, self._old)
-            news = self._results(self._after, self._new)
-            for number, type in enumerate(self._old.function_type.outputs.data):
-                with _place(f" result #{number}"):
-                    _compare_nodes(olds[number], news[number], type)
-        except NotCertifiableError:
-            return False
+def _is_compared(pair: Pair, old: FuncOp, new: FuncOp) -> bool:
+    """Whether both can be called, or one of them from outside."""
+    if any(visibility_of(function) != "private" for function in (old, new)):
         return True
+    return all(old.sym_name.data in reachable for reachable in pair.reachable)
 
-    def _results(self, side: Side, function: FuncOp) -> list[Node]:
-        last = function.body.block.last_op if len(function.body.blocks) == 1 else None
-        if not isinstance(last, ReturnOp):
-            raise NotCertifiableError("it does more than to return constants")
-        reader = GraphReader(ResourceBlobs.of(side.context), trusts_types=False)
-        return [reader.read(value) for value in last.arguments]
 
-    def _compare_runs(self) -> Iterator[Finding]:
-        compared, failed = 0, None
-        for seed in range(self._runs if self._old.function_type.inputs.data else 1):
-            try:
-                arguments = random_arguments(self._old.function_type, seed)
-                olds = run_function(
-                    self._before.module, self._name, arguments, self._before.context
-                )
-            except InterpretationError as error:
-                # What cannot be run before need not be run after, with these lengths.
-                failed = failed or self._failure(error, is_before=True)
-                continue
-            try:
-                arguments = [
-                    TypedArray.of(argument.elements, type)
-                    for argument, type in zip(
-                        arguments, self._new.function_type.inputs.data, strict=True
-                    )
-                ]
-                news = run_function(self._after.module, self._name, arguments, self._after.context)
-            except InterpretationError as error:
-                failed, compared = self._failure(error, is_before=False), 0
-                break
-            compared += 1
-            with _place(after=f", with the arguments of seed {seed}" if arguments else ""):
-                _compare_results(olds, news)
-        if not compared and failed is not None and not self._are_identical():
-            yield failed
+def _compare(pair: Pair, old: FuncOp, new: FuncOp) -> Finding | Verdict:
+    name = new.sym_name.data
+    try:
+        return compare_functions(pair, old, new)
+    except DifferenceError as error:
+        return Finding(f"function '{name}'{error}", new)
+    except NotShownError as error:
+        return Finding(f"function '{name}' {error}", error.op, error.is_before)
+    except NotCertifiableError as error:
+        return Finding(f"function '{name}' is not shown to be the same: {error}", new)
 
-    def _failure(self, error: InterpretationError, *, is_before: bool) -> Finding:
-        op = error.op if isinstance(error, OpInterpretationError) else None
-        function = self._old if is_before else self._new
-        return Finding(
-            f"function '{self._name}' cannot be checked: {error}", op or function, is_before
+
+def _as_good_as_callees(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """A proof that takes for granted what was only run is worth no more than the runs."""
+    by_name = {verdict.name: verdict for verdict in verdicts}
+    found: list[Verdict] = []
+    for verdict in verdicts:
+        worst = max(
+            (verdict, *(by_name[name] for name in verdict.callees if name in by_name)),
+            key=lambda of: (of.grounds, -of.runs),
         )
+        is_proven = verdict.grounds is Grounds.PROVEN
+        found.append(replace(worst, name=verdict.name) if is_proven else verdict)
+    return found
 
-    def _are_identical(self) -> bool:
-        old = text_of(self._old, self._before.context)
-        return old == text_of(self._new, self._after.context)
+
+# What is no function
 
 
-def require_same_type(before: Attribute, after: Attribute) -> None:
-    """Raise _Different unless both types mean the same, however they are spelled."""
-    if before == after:
-        return
-    types = [element_type_or_self(type) for type in (before, after)]
-    shapes = [_assumed_shape(type) for type in (before, after)]
-    texts = [_short(str(type)) for type in (before, after)]
-    other = _Different(f" is of type {texts[1]}, but was of {texts[0]} before")
-    if _without_slots(before) != _without_slots(after) or shapes[0] != shapes[1]:
-        raise other
-    if not all(isinstance(type, UniformQuantizedType) for type in types):
-        raise other
-    if not stores_the_same(*types):
-        raise other
-    old, new = (SlotTable.of(cast(UniformQuantizedType, type), shapes[0]) for type in types)
-    for positions in pieces_of(math.prod(shapes[0])):
-        slots = old.at(positions), new.at(positions)
-        wrong = differ(slots[0][0], slots[1][0]) | differ(slots[0][1], slots[1][1])
-        if wrong.any():
-            at = int(np.argmax(wrong))
-            was, now = (
-                f"scale {scales[at]:.6e}, zero point {zero_points[at]}"
-                for scales, zero_points in slots
+def _compare_attributes(pair: Pair) -> Iterator[Finding]:
+    modules = [side.module for side in pair.sides]
+    try:
+        require_same_attributes(
+            pair.keys, *({**module.attributes, **module.properties} for module in modules)
+        )
+    except DifferenceError as error:
+        yield Finding(f"the module's{error}", modules[1])
+
+
+def _compare_others(pair: Pair) -> Iterator[Finding]:
+    """The first difference among the ops at the top that are no functions."""
+    olds, news = (
+        [op for op in side.module.ops if not isinstance(op, FuncOp)] for side in pair.sides
+    )
+    readers = pair.readers(Calls())
+    for number in range(max(len(olds), len(news))):
+        if number == len(news):
+            yield Finding(f"'{name_of(olds[number])}' op is gone", olds[number], is_before=True)
+            return
+        if number == len(olds):
+            yield Finding(f"'{name_of(news[number])}' op was not there", news[number])
+            return
+        old, new = olds[number], news[number]
+        try:
+            events = [reader.event(op) for reader, op in zip(readers, (old, new), strict=True)]
+            is_same = [events[0].key, events[0].operands] == [events[1].key, events[1].operands]
+            reason = ""
+        except (NotCertifiableError, RecursionError) as error:
+            is_same, reason = False, f": {error}"
+        if not is_same:
+            yield Finding(
+                f"'{name_of(new)}' op is not shown to be the same as '{name_of(old)}' op, which "
+                f"was number {number + 1} of the ops at the top that are no functions{reason}",
+                new,
             )
-            index = index_at(int(positions[at]), shapes[0])
-            place = f" element {index}" if index else ""
-            raise _Different(f"{place} is read with {now}, but was with {was} before")
+            return
 
 
-_LONGEST_TYPE: Final = 120
+def _names_reached(side: ComparedModule) -> frozenset[str]:
+    """The symbols that are public, or that anything names that may be run from outside."""
+    roots = [op for op in side.module.ops if not isinstance(op, FuncOp)]
+    roots += [op for op in side.functions.values() if visibility_of(op) != "private"]
+    found = {op.sym_name.data for op in roots if isinstance(op, FuncOp)}
+    pending: list[Operation] = roots
+    while pending:
+        for name in set(_names_in(pending.pop())) - found:
+            found.add(name)
+            if name in side.functions:
+                pending.append(side.functions[name])
+    return frozenset(found)
 
 
-def _short(text: str) -> str:
-    return f"'{text}'" if len(text) <= _LONGEST_TYPE else f"'{text[:_LONGEST_TYPE]}...'"
-
-
-def _without_slots(type: Attribute) -> tuple[object, ...]:
-    """The shape and the encoding, if it is a tensor."""
-    if not isinstance(type, TensorType):
-        return ()
-    tensor = cast("TensorType[Attribute]", type)
-    return tensor.get_shape(), tensor.encoding
-
-
-def _assumed_shape(type: Attribute) -> Shape:
-    """The shape, with the lengths that slots tell, and one for others that are not known."""
-    shape = shape_of(type) or ()
-    if isinstance(element_type_or_self(type), UniformQuantizedType) and shape:
-        shape = with_lengths_of_slots(uniform_tensor(type))
-    return tuple(1 if length == DYNAMIC else length for length in shape)
-
-
-def _compare_nodes(before: Node, after: Node, type: Attribute) -> None:
-    if before.shape != after.shape:
-        raise _Different(f" has shape {list(after.shape)}, but had {list(before.shape)} before")
-    if are_alike(before, after):
-        return
-    for positions in pieces_of(before.size):
-        old, new = (
-            _Values(elements_at(node, positions).numbers_at(0), positions, type, node.shape)
-            for node in (before, after)
-        )
-        old.require_same(new)
-
-
-def _compare_results(befores: Sequence[TypedArray], afters: Sequence[TypedArray]) -> None:
-    for number, (before, after) in enumerate(zip(befores, afters, strict=True)):
-        with _place(f" result #{number}"):
-            require_same_type(before.type, after.type)
-            _values_of(before).require_same(_values_of(after))
-
-
-def _values_of(array: TypedArray) -> _Values:
-    held = held_type(array.element_type)
-    bits = bits_of(array.elements.reshape(-1), held)
-    positions = np.arange(array.elements.size, dtype=np.int64)
-    return _Values(numbers_in(bits, array.element_type), positions, array.type, array.shape)
+def _names_in(op: Operation) -> Iterator[str]:
+    """The symbols that an op, and those in it, name."""
+    for inner in op.walk():
+        pending: list[Attribute] = [*inner.attributes.values(), *inner.properties.values()]
+        while pending:
+            attribute = pending.pop()
+            match attribute:
+                case SymbolRefAttr():
+                    yield attribute.root_reference.data
+                case ArrayAttr():
+                    pending += attribute.data
+                case DictionaryAttr():
+                    pending += attribute.data.values()
+                case ParametrizedAttribute():
+                    pending += attribute.parameters
+                case _:
+                    pass

@@ -1,10 +1,13 @@
 """
-Running modules on numpy arrays: what the ops of the dialect mean, and those around them.
+Run modules on numpy arrays.
 
-`run_function` runs a function of a module, `random_arguments` makes values for it to take.
-`QuantFunctions` is for xDSL's own interpreter. See docs/semantics.md.
+`run_function` runs a function of a module. `random_arguments` makes arguments for it by a seed,
+and `dealt_arguments` sets of arguments that cover the values of their types. `QuantFunctions` is
+for xDSL's own interpreter. See docs/semantics.md.
 """
 
+from qdialect.interpreters.dealt_values import DealtArguments, dealt_arguments
+from qdialect.interpreters.interesting_numbers import interesting_numbers
 from qdialect.interpreters.interpreter import (
     ModuleInterpreter,
     OpInterpretationError,
@@ -16,11 +19,14 @@ from qdialect.interpreters.random_values import random_arguments
 from qdialect.interpreters.values import TypedArray
 
 __all__ = [
+    "DealtArguments",
     "ModuleInterpreter",
     "OpInterpretationError",
     "QuantFunctions",
     "TypedArray",
+    "dealt_arguments",
     "find_function",
+    "interesting_numbers",
     "random_arguments",
     "run_function",
 ]

@@ -2,8 +2,8 @@
 The ops of arith and math that have one exact result, element by element.
 
 https://mlir.llvm.org/docs/Dialects/ArithOps/. Floats are computed in double and rounded
-once, which is exact for formats of up to half its precision, and for double itself. What
-MLIR leaves undefined is an error. No NaN that is computed has a sign or a payload.
+once, which is exact for formats of up to half its precision, and for double itself. A result
+that MLIR leaves undefined is an error. A computed NaN has neither a sign nor a payload.
 """
 
 from __future__ import annotations
@@ -19,31 +19,34 @@ from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import InterpretationError
 
-from qdialect.dialects.value_types import element_type_or_self
-from qdialect.elements import integer_range
 from qdialect.interpreters.functions import Run, with_runs
+from qdialect.interpreters.memory import Slices, elementwise
 from qdialect.interpreters.values import (
     TypedArray,
     at_all_positions,
+    computed,
     held_type,
     operands_of,
     reinterpreted,
     unsigned,
     width_of,
 )
+from qdialect.ir.elements import integer_range
+from qdialect.ir.value_types import element_type_or_self
 
 _Numbers = NDArray[Any]
 _Function = Callable[..., Any]
 
 
 def _run(read: Callable[[TypedArray], _Numbers], function: _Function) -> Run:
-    """The numbers that a function makes of what is read of the operands."""
+    """A function of the numbers that are read from the operands."""
+
+    def compute(*operands: TypedArray) -> _Numbers:
+        with np.errstate(all="ignore"):
+            return np.asarray(function(*map(read, operands)))
 
     def run(_: Any, interpreter: Interpreter, op: Operation, args: PythonValues) -> PythonValues:
-        with np.errstate(all="ignore"):
-            numbers = np.asarray(function(*map(read, operands_of(op, args))))
-        declared = at_all_positions(op.results[0].type, numbers.shape)
-        return (TypedArray.of_numbers(numbers, declared),)
+        return (computed(compute, operands_of(op, args), op.results[0].type),)
 
     return run
 
@@ -81,14 +84,14 @@ def _upward(dividend: _Numbers, divisor: _Numbers) -> _Numbers:
 
 
 def _run_shift(read: Callable[[TypedArray], _Numbers], function: _Function) -> Run:
-    def run(_: Any, interpreter: Interpreter, op: Operation, args: PythonValues) -> PythonValues:
-        shifted, by = operands_of(op, args)
+    def shift(shifted: TypedArray, by: TypedArray) -> _Numbers:
         counts = unsigned(by)
         _require(counts < width_of(held_type(by.element_type)), "a shift by the width or more")
         numbers = read(shifted)
-        moved = function(numbers, counts.astype(numbers.dtype))
-        declared = at_all_positions(op.results[0].type, moved.shape)
-        return (TypedArray.of_numbers(moved, declared),)
+        return function(numbers, counts.astype(numbers.dtype))
+
+    def run(_: Any, interpreter: Interpreter, op: Operation, args: PythonValues) -> PythonValues:
+        return (computed(shift, operands_of(op, args), op.results[0].type),)
 
     return run
 
@@ -112,19 +115,20 @@ def _of_numbers(function: _Function) -> _Function:
 
 
 def _run_truncate(is_signed: bool) -> Run:
-    """Floats to integers: what is behind the point is cut off."""
+    """Floats to integers, rounded toward zero."""
 
     def run(_: Any, interpreter: Interpreter, op: Operation, args: PythonValues) -> PythonValues:
-        (value,) = operands_of(op, args)
-        numbers = np.trunc(value.numbers)
         width = width_of(held_type(element_type_or_self(op.results[0].type)))
         least, greatest = integer_range(width, is_signed)
-        # The greatest of 64 bits is no double, but the next one is.
-        fits = (numbers >= least) & (numbers < float(greatest + 1))
-        _require(fits, "a float is outside the range of the integers")
-        integers = numbers.astype(np.int64 if is_signed else np.uint64)
-        declared = at_all_positions(op.results[0].type, integers.shape)
-        return (TypedArray.of_numbers(integers, declared),)
+
+        def truncate(value: TypedArray) -> _Numbers:
+            numbers = np.trunc(value.numbers)
+            # The greatest integer of 64 bits is no double, but the next one is.
+            fits = (numbers >= least) & (numbers < float(greatest + 1))
+            _require(fits, "a float is outside the range of the integers")
+            return numbers.astype(np.int64 if is_signed else np.uint64)
+
+        return (computed(truncate, operands_of(op, args), op.results[0].type),)
 
     return run
 
@@ -176,7 +180,12 @@ def _run_select(
     _: Any, interpreter: Interpreter, op: arith.SelectOp, args: PythonValues
 ) -> PythonValues:
     condition, one, other = operands_of(op, args)
-    chosen = np.where(condition.numbers != 0, one.elements, other.elements)
+
+    def choose(_: Slices, condition: _Numbers, one: _Numbers, other: _Numbers) -> _Numbers:
+        return np.where(condition != 0, one, other)
+
+    arrays = [condition.elements, one.elements, other.elements]
+    chosen = elementwise(choose, arrays, one.elements.dtype)
     return (TypedArray.of(chosen, at_all_positions(op.results[0].type, chosen.shape)),)
 
 

@@ -17,7 +17,7 @@ FunctionsT = TypeVar("FunctionsT", bound=InterpreterFunctions)
 def with_runs(
     runs: Mapping[type[Operation], Run],
 ) -> Callable[[type[FunctionsT]], type[FunctionsT]]:
-    """Register a class of functions, whose methods are also those in a table."""
+    """Add the functions in `runs` to a class as methods, and register the class."""
 
     def register(functions: type[FunctionsT]) -> type[FunctionsT]:
         for op, run in runs.items():

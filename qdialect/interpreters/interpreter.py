@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from typing_extensions import override
 from xdsl.context import Context
@@ -14,30 +14,39 @@ from xdsl.interpreter import (
     InterpreterFunctions,
     OpImplResult,
     PythonValues,
+    ReturnedValues,
+    TerminatorValue,
 )
 from xdsl.interpreters.cf import CfFunctions
 from xdsl.interpreters.func import FuncFunctions
 from xdsl.interpreters.scf import ScfFunctions
-from xdsl.ir import Operation
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import InterpretationError, VerifyException
+from xdsl.utils.scoped_dict import ScopedDict
 
-from qdialect.errors import describe
+from qdialect.algebra.memory_budget import MemoryLimitError, memory_budget
+from qdialect.algebra.movement import MovementError
 from qdialect.interpreters.arith import ArithFunctions
 from qdialect.interpreters.movements import run_known_op
 from qdialect.interpreters.tensor import TensorFunctions
 from qdialect.interpreters.values import TypedArray, value_of
-from qdialect.movement import MovementError
-from qdialect.resources import ResourceBlobs
-from qdialect.shape_op_interface import NotFoldable, name_of
+from qdialect.ir.errors import describe
+from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.xdsl_private import implementations_of
+from qdialect.shape_ops.interface import NotFoldable, models_of, name_of
 
 
 class OpInterpretationError(InterpretationError):
-    """What an op cannot be run for. The message begins with its name."""
+    """An op cannot be run. The message begins with the name of the op."""
 
     def __init__(self, op: Operation, reason: str) -> None:
         super().__init__(f"'{name_of(op)}' op {reason}")
         self.op = op
+
+
+DEFAULT_MAX_STEPS: Final = 10_000_000
+"""How many ops a run may take."""
 
 
 class ModuleInterpreter(Interpreter):
@@ -47,12 +56,17 @@ class ModuleInterpreter(Interpreter):
     Shape ops, casts and constants of all dialects are run as the shape-op interface reads
     them, registered or not; those of arith and tensor, calls and control flow by functions,
     and what else is registered with `register_implementations`. An op that cannot be run
-    raises OpInterpretationError; xDSL would print the whole module into its error.
+    raises OpInterpretationError; xDSL would print the whole module into its error. So does the
+    op after `max_steps`, and one whose result is more than the memory budget has left.
     """
 
-    def __init__(self, module: ModuleOp, resources: ResourceBlobs) -> None:
+    def __init__(
+        self, module: ModuleOp, resources: ResourceBlobs, max_steps: int = DEFAULT_MAX_STEPS
+    ) -> None:
         super().__init__(module)
         self._resources = resources
+        self._max_steps = self._steps_left = max_steps
+        self._last_uses: dict[Block, _LastUses] = {}
         self._functions: dict[str, tuple[InterpreterFunctions, Any]] = {}
         for functions in (
             FuncFunctions(),
@@ -68,18 +82,65 @@ class ModuleInterpreter(Interpreter):
         self, impls: InterpreterFunctions, /, override: bool = False
     ) -> None:
         super().register_implementations(impls, override=override)
-        for op, run in impls._impls():  # pyright: ignore[reportPrivateUsage]
+        for op, run in implementations_of(impls):
             # There may be several classes of one name: ours, and those that xDSL has.
             self._functions[op.name] = impls, run
 
     @override
+    def run_ssacfg_region(
+        self, region: Region, args: PythonValues, name: str = "unknown"
+    ) -> PythonValues:
+        """
+        Run the blocks of a region: see `Interpreter.run_ssacfg_region`.
+
+        All blocks share a scope, in which a block that is run again replaces its values. xDSL has a
+        scope for each time that a block is run, and keeps them all until the region ends.
+        """
+        outer, values = self._ctx, dict[SSAValue, Any]()
+        self._ctx = ScopedDict(outer, name=name, local_scope=values)
+        try:
+            block = region.blocks.first
+            while block is not None:
+                values.update(zip(block.args, args, strict=True))
+                ended = self._run_block(block, values)
+                if isinstance(ended, ReturnedValues):
+                    return ended.values
+                block, args = ended or (None, ())
+            return ()
+        finally:
+            self._ctx = outer
+
+    def _run_block(self, block: Block, values: dict[SSAValue, Any]) -> TerminatorValue | None:
+        """Run the ops of a block, and drop each value from `values` after its last use."""
+        last_uses = self._last_uses.get(block)
+        if last_uses is None:
+            last_uses = self._last_uses[block] = _last_uses_in(block)
+        for value in last_uses.get(None, ()):
+            del values[value]
+        for op in block.ops:
+            result = self._run_op(op, self.get_values(op.operands))
+            if result.terminator_value is not None:
+                return result.terminator_value
+            values.update(zip(op.results, result.values, strict=True))
+            for value in last_uses.get(op, ()):
+                del values[value]
+        return None
+
+    @override
     def _run_op(self, op: Operation, inputs: PythonValues) -> OpImplResult:
+        self._steps_left -= 1
+        if self._steps_left < 0:
+            raise OpInterpretationError(
+                op, f"is not run: {self._max_steps} ops have been run before it (--max-steps)"
+            )
         for listener in self.listeners:
             listener.will_interpret_op(op, inputs)
         try:
             result = self._result_of(op, inputs)
         except OpInterpretationError:
             raise
+        except MemoryLimitError as error:
+            raise OpInterpretationError(op, f"is not run: {error}") from error
         except (InterpretationError, MovementError, NotFoldable, VerifyException) as error:
             raise OpInterpretationError(op, f"cannot be run: {error}") from error
         except RecursionError:
@@ -100,6 +161,23 @@ class ModuleInterpreter(Interpreter):
         return OpImplResult((known,), None)
 
 
+_LastUses = dict[Operation | None, list[SSAValue]]
+"""The values to forget after an op, or (None) at the beginning of a block."""
+
+
+def _last_uses_in(block: Block) -> _LastUses:
+    """The values that a block defines and that are used in no other block of its region."""
+    order = {op: number for number, op in enumerate(block.ops)}
+    last_uses: _LastUses = {}
+    for definer, values in ((None, block.args), *((op, op.results) for op in order)):
+        for value in values:
+            users = [block.find_ancestor_op_in_block(use.operation) for use in value.uses]
+            if None not in users:
+                last = max(filter(None, users), key=order.__getitem__, default=definer)
+                last_uses.setdefault(last, []).append(value)
+    return last_uses
+
+
 def find_function(module: ModuleOp, name: str) -> FuncOp:
     """The function of that name. Raises InterpretationError if there is none with a body."""
     op = SymbolTable.lookup_symbol(module, name)
@@ -115,19 +193,24 @@ def run_function(
     name: str,
     arguments: Sequence[TypedArray] = (),
     context: Context | None = None,
+    *,
+    max_steps: int = DEFAULT_MAX_STEPS,
 ) -> tuple[TypedArray, ...]:
     """
-    What a function of a module returns.
+    Run a function of a module, and return its results.
 
     `context` is the one that the module was read with, if constants have their elements in
-    resources. Raises InterpretationError if there is no such function, or it does not take
-    these arguments, and OpInterpretationError for an op that cannot be run.
+    resources. At most `max_steps` ops are run, and the values of the run are within the
+    `qdialect.algebra.memory_budget`. Raises InterpretationError if there is no such function, or it
+    does not take these arguments, and OpInterpretationError for an op that cannot be run.
     """
     function = find_function(module, name)
     types = function.function_type
     _check_arguments(function, arguments)
     resources = ResourceBlobs(None) if context is None else ResourceBlobs.of(context)
-    results = ModuleInterpreter(module, resources).call_op(function, tuple(arguments))
+    with memory_budget(), models_of(context):
+        interpreter = ModuleInterpreter(module, resources, max_steps)
+        results = interpreter.call_op(function, tuple(arguments))
     return tuple(map(value_of, results, types.outputs))
 
 

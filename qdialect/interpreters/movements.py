@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
@@ -25,14 +25,42 @@ from xdsl.interpreter import Interpreter
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import InterpretationError
 
-from qdialect.array_view import MAX_RANK, ArrayView
+from qdialect.algebra.array_view import ArrayView
+from qdialect.algebra.movement import (
+    DYNAMIC,
+    BroadcastInDim,
+    Chain,
+    Movement,
+    Reshape,
+    Reverse,
+    Shape,
+    Slice,
+    Splat,
+    Transpose,
+)
+from qdialect.algebra.padding import (
+    Pad,
+    Padding,
+    PadWith,
+    StorageRange,
+    Stored,
+    check_padding,
+    padding_of_codes,
+)
+from qdialect.algebra.parameters import QuantizationParameters
 from qdialect.dialects.quant.shape_ops import ShapeOp
 from qdialect.dialects.quant.types import StoredType, UniformQuantizedType, uniform_tensor
 from qdialect.dialects.quant.verification import verify_movement, with_lengths_of_slots
-from qdialect.dialects.value_types import element_type_or_self, shape_of
-from qdialect.elements import element_dtype, in_width
+from qdialect.interpreters.memory import (
+    MIN_COUNTED,
+    allocated,
+    require_possible,
+    temporary_memory,
+    without_repeats,
+)
 from qdialect.interpreters.values import (
     TypedArray,
+    computed,
     dequantized,
     operands_of,
     quantized,
@@ -40,35 +68,24 @@ from qdialect.interpreters.values import (
     unsigned,
     value_of,
 )
-from qdialect.movement import (
-    DYNAMIC,
-    BroadcastInDim,
-    Chain,
-    Movement,
-    Pad,
-    Padding,
-    PadWith,
-    Real,
-    Reshape,
-    Shape,
-    Stored,
-)
-from qdialect.resources import ResourceBlobs
-from qdialect.shape_folding.constants import Constants
-from qdialect.shape_op_interface import (
+from qdialect.ir.elements import element_dtype, in_width
+from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.value_types import element_type_or_self, shape_of
+from qdialect.shape_ops.interface import (
+    CastReads,
     Code,
     Movements,
     NotFoldable,
     ShapeOpModel,
+    as_integers,
+    cast_reads,
     elements_attribute_of,
+    entry_of,
     find_attribute,
     is_cast,
     model_of,
-    name_of,
 )
-
-MAX_ELEMENTS: Final = 1 << 30
-"""The most elements that a tensor has while a module is run."""
+from qdialect.shape_ops.reading import Constants
 
 
 def run_known_op(
@@ -113,9 +130,9 @@ def run_constant(op: Operation, name: str, resources: ResourceBlobs) -> TypedArr
 
 def run_cast(op: Operation, args: Sequence[Any]) -> TypedArray:
     """
-    What a cast of any dialect makes of its operand.
+    The result of a cast of any dialect.
 
-    Raises InterpretationError where the types do not tell it.
+    Raises InterpretationError if the types do not determine it.
     """
     operand, declared = value_of(args[0], op.operands[0].type), op.results[0].type
     source, result = operand.element_type, element_type_or_self(declared)
@@ -123,29 +140,37 @@ def run_cast(op: Operation, args: Sequence[Any]) -> TypedArray:
         case UniformQuantizedType(), UniformQuantizedType():
             real = TensorType(source.expressed_type, operand.shape)
             return quantized(dequantized(operand, real), declared)
-        case (StoredType(), IntegerType()) | (IntegerType(), StoredType()):
+        case (StoredType(), IntegerType()) | (IntegerType(), StoredType()) if (
+            not (reads := cast_reads(op)) or CastReads.BITS in reads
+        ):
             return reinterpreted(operand, declared)
         case StoredType(), _ if isinstance(result, AnyFloat):
             return dequantized(operand, declared)
         case _, StoredType() if isinstance(source, AnyFloat):
             return quantized(operand, declared)
         case IntegerType(), IntegerType() if result.bitwidth == 1:
-            return TypedArray.of_numbers(operand.numbers != 0, declared)
+            return computed(_is_not_zero, [operand], declared)
         case IntegerType(), _ if isinstance(result, IntegerType | AnyFloat):
-            is_truth = source.bitwidth == 1
-            numbers = unsigned(operand) if is_truth else operand.numbers
-            return TypedArray.of_numbers(numbers, declared)
+            return computed(unsigned if source.bitwidth == 1 else _numbers, [operand], declared)
         case _ if isinstance(source, AnyFloat) and isinstance(result, AnyFloat):
-            return TypedArray.of_numbers(operand.numbers, declared)
+            return computed(_numbers, [operand], declared)
         case _:
             raise InterpretationError(f"nothing says how '{source}' is cast to '{result}'")
+
+
+def _numbers(value: TypedArray) -> NDArray[Any]:
+    return value.numbers
+
+
+def _is_not_zero(value: TypedArray) -> NDArray[Any]:
+    return value.numbers != 0
 
 
 def run_shape_op(
     interpreter: Interpreter, op: Operation, model: ShapeOpModel, args: Sequence[Any]
 ) -> TypedArray:
     """
-    What a shape op makes of its operands: the movements that its model reads.
+    The result of a shape op: its operands, moved as its model says.
 
     Lengths that the types do not tell are those of the operands. Raises
     InterpretationError, NotFoldable, MovementError and VerifyException.
@@ -156,49 +181,93 @@ def run_shape_op(
         values = _OperandValues(dict(zip(known.operands, operands, strict=True)))
         read = model(known, values)
         moved = [values.values[operand] for operand in read.operands]
+        types = dict(zip(known.operands, op.operand_types, strict=True))
+        types_moved = [types[operand] for operand in read.operands]
         padding = _padding(interpreter, op, read, values)
     arrays = [operand.elements for operand in moved]
     movements: list[Movement] = []
+    declared_shapes = [shape_of(type) or () for type in types_moved]
     for movement in read.movements:
         shapes = [array.shape for array in arrays]
-        movement = _with_lengths(movement, shapes)
+        movement = _with_lengths(movement, shapes, shapes if movements else declared_shapes)
         shape = movement.result_shape(*shapes)
-        if len(shape) > MAX_RANK or math.prod(shape) > MAX_ELEMENTS:
-            raise InterpretationError(f"a tensor of shape {list(shape)} is too large")
+        require_possible(shape)
         if isinstance(movement, PadWith) and padding is not None:
             movement = replace(movement, padded_with=_padded_with(padding, moved[0]))
         movements.append(movement)
         parameters = None
         if isinstance(movement, Pad) and not isinstance(movement.padding, Stored):
             parameters = Chain.of(movements)(*(operand.parameters for operand in moved))
-        views = [ArrayView.of(array) for array in arrays]
-        # Of an array without axes, numpy's indexing makes a scalar.
-        arrays = [np.asarray(movement.move_views(views, parameters).array())]
+            check_padding(movement, parameters, [_storage_range(moved[0])])
+        arrays = [_moved(movement, arrays, shape, parameters)]
     result = TypedArray.of(arrays[0], declared)
     if isinstance(op, ShapeOp) and known is not op:
-        # What the verifier could not decide.
+        # The verifier could not decide this without the lengths.
         types = [uniform_tensor(value.type) for value in (*operands, result)]
         verify_movement(op.movement_to(result.shape), types[:-1], types[-1])
     return result
 
 
+def _moved(
+    movement: Movement,
+    arrays: Sequence[NDArray[Any]],
+    shape: Shape,
+    parameters: QuantizationParameters | None,
+) -> NDArray[Any]:
+    """The elements of the result, of `shape`: a view if the movement is one."""
+    splats = [splat for splat in map(_as_splat, arrays) if splat is not None]
+    if len(splats) == len(arrays) and movement.keeps_splats(splats, parameters):
+        return np.broadcast_to(np.asarray(splats[0].value), shape)
+    views = [ArrayView.of(array) for array in arrays]
+
+    def move() -> NDArray[Any]:
+        # Of an array without axes, numpy's indexing makes a scalar.
+        return np.asarray(movement.move_views(views, parameters).array())
+
+    if isinstance(movement, _VIEWS):
+        return move()
+    return allocated(move, math.prod(shape) * arrays[0].dtype.itemsize, arrays)
+
+
+_VIEWS: Final = (Transpose, Slice, BroadcastInDim, Reverse)
+"""The movements whose result has no elements in memory of its own."""
+
+
+def _as_splat(array: NDArray[Any]) -> Splat | None:
+    """A splat, if all positions of a large array are the same element in memory."""
+    if array.nbytes < MIN_COUNTED or without_repeats(array).size != 1:
+        return None
+    return Splat(without_repeats(array).reshape(-1)[0], array.shape)
+
+
 @dataclass(frozen=True)
 class _OperandValues:
-    """What is known of the operands of an op that is run: everything."""
+    """The operands of an op that is run. Their elements are all known."""
 
     values: Mapping[SSAValue, TypedArray]
 
-    def integers(self, value: SSAValue) -> NDArray[np.int64]:
+    def integers(self, value: SSAValue) -> NDArray[np.integer[Any]]:
         """The elements of an operand. Raises NotFoldable if it is something else."""
         if value not in self.values:
             raise NotFoldable(Code.UNKNOWN_OP, "it is read with what is no operand")
-        return self.values[value].numbers
+        operand = self.values[value]
+        with temporary_memory(operand.elements.size * _INTEGER_BYTES):
+            return _integers(operand)
+
+
+_INTEGER_BYTES: Final = 8
+"""The bytes of an integer as models read it."""
+
+
+def _integers(value: TypedArray) -> NDArray[np.integer[Any]]:
+    """The elements of a value: see `integers_in`. Raises NotFoldable."""
+    return as_integers(value.numbers, value.element_type)
 
 
 def _padding(
     interpreter: Interpreter, op: Operation, read: Movements, values: _OperandValues
 ) -> TypedArray | None:
-    """The element that `op` pads with, if it does: an operand, or what its region yields."""
+    """The element that `op` pads with: an operand, or the value that its region yields."""
     if read.padding is None:
         return None
     if read.padding in values.values:
@@ -212,29 +281,45 @@ def _padding(
     return value_of(yielded, region.block.last_op.operands[0].type)
 
 
+def _storage_range(value: TypedArray) -> StorageRange:
+    """The integers that elements of a quantized value may be."""
+    type = cast(StoredType, value.element_type)
+    return StorageRange(type.storage_format, type.storage_type_min, type.storage_type_max)
+
+
 def _padded_with(element: TypedArray, operand: TypedArray) -> Padding:
-    """What is stored at new positions of `operand`."""
+    """The padding value of new positions of `operand`, given as an element."""
     if element.elements.size != 1:
         raise InterpretationError(f"it pads with {element.elements.size} elements")
     types = element.element_type, operand.element_type
-    if types[0] != types[1] and all(isinstance(type, UniformQuantizedType) for type in types):
-        return Real(element.parameters.read(element.numbers).item())
-    stored = reinterpreted(element, TensorType(types[1], element.shape))
-    return Stored(stored.elements.reshape(-1)[0])
+    if all(isinstance(type, UniformQuantizedType) for type in types):
+        given, wanted = cast(tuple[UniformQuantizedType, UniformQuantizedType], types)
+        code = element.elements.reshape(-1)[0]
+        same = given.has_same_values_as(wanted)
+        of = element.parameters, operand.parameters
+        return padding_of_codes(code, *of, is_same_storage=same)
+    stored = [isinstance(type, StoredType | IntegerType) for type in types]
+    if types[0] != types[1] and not all(stored):
+        raise InterpretationError(f"'{types[1]}' is padded with an element of type '{types[0]}'")
+    same = reinterpreted(element, TensorType(types[1], element.shape))
+    return Stored(same.elements.reshape(-1)[0])
 
 
-def _with_lengths(movement: Movement, operands: Sequence[Shape]) -> Movement:
+def _with_lengths(
+    movement: Movement, operands: Sequence[Shape], declared: Sequence[Shape]
+) -> Movement:
     """
     `movement` with the lengths of its result that follow from those of its operand.
 
-    Raises InterpretationError if one does not.
+    An axis whose length is unknown in the types of both keeps its length, 1 too. Raises
+    InterpretationError if nothing tells a length.
     """
     if not isinstance(movement, Reshape | BroadcastInDim) or DYNAMIC not in movement.shape:
         return movement
     (operand,), shape = operands, list(movement.shape)
     if isinstance(movement, BroadcastInDim):
-        for length, dim in zip(operand, movement.dims, strict=True):
-            if shape[dim] == DYNAMIC and length != 1:
+        for axis, (length, dim) in enumerate(zip(operand, movement.dims, strict=True)):
+            if shape[dim] == DYNAMIC and (length != 1 or declared[0][axis] == DYNAMIC):
                 shape[dim] = length
     elif shape.count(DYNAMIC) == 1:
         known = math.prod(length for length in shape if length != DYNAMIC)
@@ -245,46 +330,23 @@ def _with_lengths(movement: Movement, operands: Sequence[Shape]) -> Movement:
     return movement.to(tuple(shape))
 
 
-# Lengths that types do not tell: models read them of types and attributes.
-
-_STATIC_LISTS = (
-    "static_offsets",
-    "static_sizes",
-    "static_strides",
-    "static_low",
-    "static_high",
-    "static_output_shape",
-)
-"""Attributes of integers, of which the last operands are those that are not known."""
-
-_Lists = Mapping[str, tuple[int, ...]]
-
-_ResultShape = Callable[[_Lists, Sequence[TypedArray]], Sequence[int]]
+# Models read lengths from types and attributes. Here, those are completed with operands.
 
 
-def _shape_in(number: int) -> _ResultShape:
-    """The shape that an operand holds."""
-    return lambda lists, operands: [
-        DYNAMIC if length < 0 else length
-        for length in operands[number].numbers.reshape(-1).tolist()
-    ]
+@dataclass(frozen=True)
+class _RunTimeOperands:
+    """The operands of an op, for what is registered of its shape."""
 
+    operands: Sequence[TypedArray]
+    lists: Mapping[str, tuple[int, ...]]
 
-_RESULT_SHAPES: Mapping[str, _ResultShape] = {
-    "tensor.reshape": _shape_in(1),
-    "tensor.expand_shape": lambda lists, operands: lists["static_output_shape"],
-    "tensor.extract_slice": lambda lists, operands: lists["static_sizes"],
-    "tosa.reshape": _shape_in(1),
-    "tosa.slice": _shape_in(2),
-    "tosa.tile": lambda lists, operands: list(
-        map(int, operands[1].numbers * np.array(operands[0].shape, dtype=np.int64))
-    ),
-    # These write to their last operand.
-    "linalg.transpose": lambda lists, operands: operands[-1].shape,
-    "linalg.broadcast": lambda lists, operands: operands[-1].shape,
-    "linalg.generic": lambda lists, operands: operands[-1].shape,
-}
-"""Where the lengths of a result are, of the ops that do not have them from what they move."""
+    def shape(self, number: int) -> Shape:
+        """The shape of an operand."""
+        return self.operands[number].shape
+
+    def integers(self, number: int) -> NDArray[np.integer[Any]]:
+        """The elements of an operand. Raises NotFoldable."""
+        return _integers(self.operands[number])
 
 
 @contextmanager
@@ -294,12 +356,12 @@ def _at_run_time(op: Operation, operands: Sequence[TypedArray]) -> Generator[Ope
     if not any(DYNAMIC in shape for shape in map(shape_of, ends) if shape is not None):
         yield op
         return
-    lists = _filled_lists(op, operands)
-    result, shape_in = op.result_types[0], _RESULT_SHAPES.get(name_of(op))
+    entry, result = entry_of(op), op.result_types[0]
+    lists = _filled_lists(op, operands, () if entry is None else entry.static_lists)
     if isinstance(op, ShapeOp):
         result = _with_shape(result, with_lengths_of_slots(uniform_tensor(result)))
-    elif shape_in is not None:
-        result = _with_shape(result, shape_in(lists, operands))
+    elif entry is not None and entry.run_time_shape is not None:
+        result = _with_shape(result, entry.run_time_shape(_RunTimeOperands(operands, lists)))
     arrays = {name: DenseArrayBase.from_list(i64, values) for name, values in lists.items()}
     known = type(op).create(
         operands=Block(arg_types=[operand.type for operand in operands]).args,
@@ -314,10 +376,12 @@ def _at_run_time(op: Operation, operands: Sequence[TypedArray]) -> Generator[Ope
         known.drop_all_references()
 
 
-def _filled_lists(op: Operation, operands: Sequence[TypedArray]) -> _Lists:
-    """The lists of integers, with the last operands for what is not known in them."""
+def _filled_lists(
+    op: Operation, operands: Sequence[TypedArray], names: Sequence[str]
+) -> Mapping[str, tuple[int, ...]]:
+    """The lists of integers, where the last operands replace the unknown ones."""
     lists: dict[str, tuple[int, ...]] = {}
-    for name in _STATIC_LISTS:
+    for name in names:
         if isinstance(attribute := find_attribute(op, name), DenseArrayBase):
             lists[name] = tuple(cast(DenseArrayBase[Any], attribute).get_values())
     unknown = sum(values.count(DYNAMIC) for values in lists.values())

@@ -14,7 +14,7 @@ from xdsl.utils.exceptions import InterpretationError
 from qdialect.dialects.quant import CastOp, ConstantOp, Quant, ShapeOp
 from qdialect.interpreters.functions import with_runs
 from qdialect.interpreters.movements import run_known_op
-from qdialect.resources import ResourceBlobs
+from qdialect.ir.resources import ResourceBlobs
 
 
 def _run(

@@ -1,8 +1,10 @@
-"""Arguments that hit what goes wrong: every storage integer, and the edges of floats."""
+"""Random arguments, among them every storage integer and the edges of floats."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any, Final, cast
 
 import numpy as np
@@ -18,13 +20,26 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import InterpretationError, VerifyException
 
+from qdialect.algebra.float_format import FloatFormat
+from qdialect.algebra.memory_budget import MemoryLimitError
+from qdialect.algebra.movement import DYNAMIC, Shape
 from qdialect.dialects.quant.types import StoredType, UniformQuantizedType
 from qdialect.dialects.quant.verification import with_lengths_of_slots
-from qdialect.dialects.value_types import element_type_or_self
-from qdialect.elements import integer_range
-from qdialect.float_format import FloatFormat
-from qdialect.interpreters.values import TypedArray, elements_of_numbers, format_of, held_type
-from qdialect.movement import DYNAMIC, Shape
+from qdialect.interpreters.memory import (
+    Slices,
+    elementwise,
+    require_possible,
+    temporary_memory,
+)
+from qdialect.interpreters.values import (
+    TypedArray,
+    dtype_of,
+    elements_of_numbers,
+    format_of,
+    held_type,
+)
+from qdialect.ir.elements import integer_range
+from qdialect.ir.value_types import element_type_or_self
 
 _MAX_LENGTH: Final = 4
 """The greatest length for an axis whose length is not known."""
@@ -47,23 +62,54 @@ def random_arguments(types: FunctionType, seed: int) -> tuple[TypedArray, ...]:
     """
     random = np.random.default_rng(seed)
     length = int(random.integers(1, _MAX_LENGTH + 1))
-    return tuple(_random_value(random, type, length) for type in types.inputs)
+    arguments: list[TypedArray] = []
+    for number, type in enumerate(types.inputs):
+        with naming_argument(number, type):
+            arguments.append(_random_value(random, type, length))
+    return tuple(arguments)
+
+
+@contextmanager
+def naming_argument(number: int, type: Attribute) -> Generator[None]:
+    """Raise InterpretationError where an argument takes more memory than the budget has left."""
+    try:
+        yield
+    except MemoryLimitError as error:
+        reason = f"argument #{number} of type '{type}' is not made: {error}"
+        raise InterpretationError(reason) from error
+
+
+_TEMPORARY_BYTES: Final = 48
+"""For each element: numbers of 8 bytes to choose from, in order and out of order."""
 
 
 def _random_value(random: np.random.Generator, type: Attribute, length: int) -> TypedArray:
-    shape = _shape(type, length)
-    element_type = element_type_or_self(type)
-    count = math.prod(shape)
-    edges, others = _candidates(random, element_type, count)
-    if count < len(edges):
-        candidates = random.permutation(np.concatenate((edges, others)))
-    else:
-        candidates = np.concatenate((edges, np.resize(others, count - len(edges))))
-    chosen = random.permutation(np.resize(candidates, count))
-    return TypedArray.of(elements_of_numbers(chosen.reshape(shape), element_type), type)
+    known = declared_shape(type)
+    shape = tuple(length if axis == DYNAMIC else axis for axis in known)
+    require_possible(shape)
+    element_type, count = element_type_or_self(type), math.prod(shape)
+    with temporary_memory(count * _TEMPORARY_BYTES):
+        edges, others = _candidates(random, element_type, count)
+        if count < len(edges):
+            candidates = random.permutation(np.concatenate((edges, others)))
+        else:
+            candidates = np.concatenate((edges, np.resize(others, count - len(edges))))
+        chosen = random.permutation(np.resize(candidates, count)).reshape(shape)
+
+        def encode(_: Slices, numbers: NDArray[Any]) -> NDArray[Any]:
+            return elements_of_numbers(numbers, element_type)
+
+        elements = elementwise(encode, [chosen], dtype_of(element_type))
+    return TypedArray.of(elements, type)
 
 
-def _shape(type: Attribute, length: int) -> Shape:
+def declared_shape(type: Attribute) -> Shape:
+    """
+    The shape of values of `type`, with the lengths that its slots tell; a scalar has no axes.
+
+    Lengths that nothing tells are DYNAMIC. Raises InterpretationError if a quantized type
+    does not fit the shape.
+    """
     if not isinstance(type, TensorType):
         return ()
     tensor = cast("TensorType[Any]", type)
@@ -73,14 +119,14 @@ def _shape(type: Attribute, length: int) -> Shape:
             tensor.element_type.verify_fits(shape)
         except VerifyException as error:
             raise InterpretationError(str(error)) from None
-        shape = with_lengths_of_slots(tensor)
-    return tuple(length if known == DYNAMIC else known for known in shape)
+        return with_lengths_of_slots(tensor)
+    return shape
 
 
 def _candidates(
     random: np.random.Generator, type: Attribute, count: int
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The numbers that are there if there is room, and others."""
+    """The numbers that an argument with room for them has, and numbers for the rest of it."""
     held = held_type(type)
     match held:
         case IndexType():

@@ -1,5 +1,5 @@
 """
-The ops of tensor and linalg that do more, or less, than to move elements.
+The ops of tensor and linalg that are not shape ops.
 
 https://mlir.llvm.org/docs/Dialects/TensorOps/, https://mlir.llvm.org/docs/Dialects/Linalg/.
 The body of `linalg.generic` is run once, for all positions.
@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects import tensor
-from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, TensorType
+from xdsl.dialects.builtin import IntegerAttr, TensorType
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import FillOp, GenericOp, IndexOp, YieldOp
 from xdsl.interpreter import (
@@ -29,10 +29,14 @@ from xdsl.interpreter import (
     register_impls,
 )
 from xdsl.ir import Attribute
-from xdsl.ir.affine import AffineDimExpr
+from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.utils.exceptions import InterpretationError
 
-from qdialect.interpreters.movements import MAX_ELEMENTS
+from qdialect.algebra.movement import DYNAMIC, Shape
+from qdialect.dialects.quant.slot_arrays import Granularity
+from qdialect.dialects.quant.types import UniformQuantizedType
+from qdialect.interpreters.memory import allocated, require_possible, temporary_memory
+from qdialect.interpreters.movements import run_shape_op
 from qdialect.interpreters.values import (
     TypedArray,
     at_all_positions,
@@ -40,7 +44,7 @@ from qdialect.interpreters.values import (
     operands_of,
     value_of,
 )
-from qdialect.movement import DYNAMIC, Shape
+from qdialect.shape_ops.interface import ShapeOpModel, model_of
 
 _Indices = tuple[NDArray[np.int64], ...]
 
@@ -50,8 +54,7 @@ def _shape_of(type: Attribute, lengths: Sequence[TypedArray]) -> Shape:
     missing = iter(lengths)
     shape = cast(TensorType[Attribute], type).get_shape()
     known = tuple(next(missing).__index__() if n == DYNAMIC else n for n in shape)
-    if any(length < 0 for length in known) or math.prod(known) > MAX_ELEMENTS:
-        raise InterpretationError(f"there is no tensor of shape {list(known)}")
+    require_possible(known)
     return known
 
 
@@ -94,7 +97,8 @@ class TensorFunctions(InterpreterFunctions):
         """Zeros, though any elements would do."""
         type = cast(TensorType[Attribute], op.results[0].type)
         shape = _shape_of(type, operands_of(op, args))
-        return (TypedArray.of(np.zeros(shape, dtype_of(type.element_type)), type),)
+        zeros = np.broadcast_to(np.zeros((), dtype_of(type.element_type)), shape)
+        return (TypedArray.of(zeros, type),)
 
     @impl(tensor.SplatOp)
     def run_splat(
@@ -118,8 +122,11 @@ class TensorFunctions(InterpreterFunctions):
         self, interpreter: Interpreter, op: tensor.ExtractOp, args: PythonValues
     ) -> PythonValues:
         value, *indices = operands_of(op, args)
-        at = _within(tuple(index.numbers for index in indices), value.shape)
-        element = np.asarray(value.elements[at])
+        count = math.prod(np.broadcast_shapes(*(index.shape for index in indices)))
+        with temporary_memory(count * 8 * len(indices)):
+            at = _within(tuple(index.numbers for index in indices), value.shape)
+            nbytes = count * value.elements.dtype.itemsize
+            element = allocated(lambda: np.asarray(value.elements[at]), nbytes)
         return (TypedArray.of(element, at_all_positions(op.results[0].type, element.shape)),)
 
     @impl(FillOp)
@@ -137,18 +144,18 @@ class TensorFunctions(InterpreterFunctions):
         if any(kind.data is not IteratorType.PARALLEL for kind in op.iterator_types):
             raise InterpretationError("only parallel loops are run")
         values = operands_of(op, args)
-        maps = op.indexing_maps.data
-        grid = np.indices(_lengths_of_loops(maps, [value.shape for value in values]), sparse=True)
-        loops = np.broadcast_shapes(*(axis.shape for axis in grid)) if grid else ()
+        if any(_reads_several_slots(value.element_type) for value in values):
+            # Elements in the order of the loops have no type: it names axes of the operand.
+            model = cast(ShapeOpModel, model_of(op))
+            return (run_shape_op(interpreter, op, model, args),)
+        maps = [map.data for map in op.indexing_maps.data]
+        loops = _lengths_of_loops(maps, [value.shape for value in values])
+        require_possible(loops)
+        grid = tuple(np.indices(loops, sparse=True))
+        accesses = [_Access(map, grid, loops) for map in maps]
         read: list[TypedArray] = []
-        positions: list[_Indices] = []
-        for value, map in zip(values, maps, strict=True):
-            at = tuple(
-                np.broadcast_to(np.asarray(of.eval(cast(Any, grid), ())), loops)
-                for of in map.data.results
-            )
-            positions.append(_within(at, value.shape))
-            elements = np.broadcast_to(value.elements[at], loops)
+        for value, access in zip(values, accesses, strict=True):
+            elements = access.read(value.elements)
             type = TensorType(value.element_type, loops) if loops else value.element_type
             read.append(TypedArray.of(elements, type))
         self._positions.append(tuple(np.broadcast_to(axis, loops) for axis in grid))
@@ -158,11 +165,10 @@ class TensorFunctions(InterpreterFunctions):
             self._positions.pop()
         first = len(values) - len(op.results)
         results: list[TypedArray] = []
-        for number, element in enumerate(yielded):
-            written = values[first + number].elements.copy()
-            body_type = op.body.block.args[first + number].type
-            written[positions[first + number]] = value_of(element, body_type).elements
-            results.append(TypedArray.of(written, op.results[number].type))
+        for number, element in enumerate(yielded, start=first):
+            elements = value_of(element, op.body.block.args[number].type).elements
+            written = accesses[number].write(elements, values[number].elements)
+            results.append(TypedArray.of(written, op.results[number - first].type))
         return tuple(results)
 
     @impl(IndexOp)
@@ -184,16 +190,66 @@ class TensorFunctions(InterpreterFunctions):
         return ReturnedValues(args), ()
 
 
-def _lengths_of_loops(maps: Sequence[AffineMapAttr], shapes: Sequence[Shape]) -> Shape:
+def _reads_several_slots(element: Attribute) -> bool:
+    """Whether the elements of a tensor of this element type may read different slots."""
+    is_uniform = isinstance(element, UniformQuantizedType)
+    return is_uniform and element.granularity is not Granularity.PER_TENSOR
+
+
+class _Access:
+    """The elements of an operand that the loops of `linalg.generic` read and write."""
+
+    def __init__(self, map: AffineMap, grid: _Indices, loops: Shape) -> None:
+        self._map, self._grid, self._loops = map, grid, loops
+        results = map.results
+        self._dims = [of.position for of in results if isinstance(of, AffineDimExpr)]
+        self._is_plain = len(set(self._dims)) == len(results)
+        """Whether each axis of the operand is a loop of its own."""
+
+    def read(self, elements: NDArray[Any]) -> NDArray[Any]:
+        """The element for each position of the loops."""
+        if self._is_plain:
+            order = sorted(range(len(self._dims)), key=self._dims.__getitem__)
+            lengths = [n if at in self._dims else 1 for at, n in enumerate(self._loops)]
+            return np.broadcast_to(elements.transpose(order).reshape(lengths), self._loops)
+        with temporary_memory(self._size_of_positions):
+            at = self._positions(elements.shape)
+            nbytes = math.prod(self._loops) * elements.dtype.itemsize
+            return allocated(lambda: np.asarray(elements[at]), nbytes)
+
+    def write(self, elements: NDArray[Any], target: NDArray[Any]) -> NDArray[Any]:
+        """`target` with the elements that were computed for each position of the loops."""
+        elements = np.broadcast_to(elements, self._loops)
+        if self._is_plain and len(self._dims) == len(self._loops):
+            return elements.transpose(self._dims)
+        written = allocated(target.copy, target.nbytes)
+        with temporary_memory(self._size_of_positions):
+            written[self._positions(target.shape)] = elements
+        return written
+
+    @property
+    def _size_of_positions(self) -> int:
+        """The bytes of the index arrays, and of the arrays to compute and check them with."""
+        return math.prod(self._loops) * 8 * (len(self._map.results) + 2)
+
+    def _positions(self, shape: Shape) -> _Indices:
+        indices = tuple(
+            np.broadcast_to(np.asarray(of.eval(cast(Any, self._grid), ())), self._loops)
+            for of in self._map.results
+        )
+        return _within(indices, shape)
+
+
+def _lengths_of_loops(maps: Sequence[AffineMap], shapes: Sequence[Shape]) -> Shape:
     """How often each loop is run, as the operands that are read at its index tell."""
     lengths: dict[int, int] = {}
     for map, shape in zip(maps, shapes, strict=True):
-        for expression, length in zip(map.data.results, shape, strict=True):
+        for expression, length in zip(map.results, shape, strict=True):
             if not isinstance(expression, AffineDimExpr):
                 continue
             if lengths.setdefault(expression.position, length) != length:
                 raise InterpretationError("its operands do not fit each other")
-    count = maps[0].data.num_dims
+    count = maps[0].num_dims
     if set(range(count)) - lengths.keys():
         raise InterpretationError("nothing tells the length of a loop")
     return tuple(lengths[loop] for loop in range(count))

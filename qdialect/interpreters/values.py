@@ -1,12 +1,12 @@
-"""What the values of a module are while it is run: arrays with their types."""
+"""The values of a module that is run: arrays with their types."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from io import StringIO
-from typing import Any, cast
+from typing import Any, TextIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,20 +24,24 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import InterpretationError, VerifyException
 
+from qdialect.algebra.float_format import FLOAT_FORMATS, FloatFormat
+from qdialect.algebra.movement import DYNAMIC, Elements, Shape, Splat
+from qdialect.algebra.parameters import FloatArray, QuantizationParameters, StorageFormat
 from qdialect.dialects.quant.constants import element_type_of
 from qdialect.dialects.quant.types import StoredType, UniformQuantizedType
-from qdialect.dialects.value_types import element_type_or_self
-from qdialect.elements import (
+from qdialect.interpreters.memory import (
+    Slices,
+    elementwise,
+    temporary_memory,
+    without_repeats,
+)
+from qdialect.ir.elements import (
     UnsupportedElementTypeError,
-    dense_elements,
     element_dtype,
-    elements_of,
     in_width,
     resized,
 )
-from qdialect.float_format import FLOAT_FORMATS, FloatFormat
-from qdialect.movement import DYNAMIC, Shape
-from qdialect.parameters import FloatArray, QuantizationParameters, StorageFormat
+from qdialect.ir.value_types import element_type_or_self, tensor_parts
 from qdialect.text.dense import print_dense
 from qdialect.text.printer import MLIRPrinter
 
@@ -86,6 +90,8 @@ class TypedArray:
         Raises InterpretationError if it has another shape, or is quantized and cannot have
         that shape.
         """
+        if (parts := tensor_parts(declared)) is not None and not isinstance(declared, TensorType):
+            declared = TensorType(parts.element_type, parts.shape)
         if isinstance(declared, TensorType):
             tensor = cast(TensorType[Attribute], declared)
             _check_shape(elements.shape, tensor.get_shape())
@@ -127,7 +133,7 @@ class TypedArray:
     @property
     def numbers(self) -> NDArray[Any]:
         """
-        What the elements are: float64 for floats, int64 for integers, of quantized values too.
+        The elements as numbers: float64 for floats, int64 for integers and storage integers.
 
         Raises InterpretationError for other types.
         """
@@ -140,7 +146,7 @@ class TypedArray:
 
     @property
     def parameters(self) -> QuantizationParameters:
-        """What quantized values are read with. Raises InterpretationError if there are none."""
+        """The scales and zero points. Raises InterpretationError if there are none."""
         type = self.element_type
         if not isinstance(type, UniformQuantizedType):
             raise InterpretationError(f"'{type}' has no scales")
@@ -156,18 +162,42 @@ class TypedArray:
     @override
     def __str__(self) -> str:
         """The value as MLIR would write it: as an attribute."""
-        type = held_type(self.element_type)
         stream = StringIO()
-        printer = MLIRPrinter(stream=stream)
-        print_dense(printer, elements_of(dense_elements(self.elements, type)), type)
-        text = stream.getvalue()
-        if not isinstance(self.type, TensorType):
-            text = text.removeprefix("dense<").removesuffix(">")
-        return f"{text} : {cast(Attribute, self.type)}"
+        self.write_to(stream)
+        return stream.getvalue()
+
+    def write_to(self, stream: TextIO) -> None:
+        """Write what `str` returns. A large tensor is written in pieces."""
+        type = held_type(self.element_type)
+        if isinstance(self.type, TensorType):
+            constant = _as_constant(self.elements)
+            is_view = isinstance(constant, Splat) or constant.flags.c_contiguous
+            # Elements that are not in row-major order are copied to be written.
+            with temporary_memory(0 if is_view else self.elements.nbytes):
+                print_dense(MLIRPrinter(stream=stream), constant, type)
+        else:
+            text = StringIO()
+            print_dense(MLIRPrinter(stream=text), Splat(self.elements[()], ()), type)
+            stream.write(text.getvalue().removeprefix("dense<").removesuffix(">"))
+        stream.write(f" : {cast(Attribute, self.type)}")
+
+
+def _as_constant(elements: NDArray[Any]) -> Elements:
+    """A splat where all elements are equal, bit for bit."""
+    distinct = without_repeats(elements)
+    first = distinct[(slice(1),) * distinct.ndim].reshape(-1)
+    if not len(first):
+        return elements
+
+    def is_first(_: Slices, part: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(part == first)
+
+    same = elementwise(is_first, [distinct], np.dtype(bool))
+    return Splat(first[0], elements.shape) if same.all() else elements
 
 
 def value_of(value: Any, type: Attribute) -> TypedArray:
-    """A value, which xDSL's own functions may have made a number of Python."""
+    """`value` as a TypedArray: xDSL's own functions return numbers of Python."""
     if isinstance(value, TypedArray):
         return value
     return TypedArray.of_numbers(np.asarray(value), type)
@@ -186,8 +216,10 @@ def elements_of_numbers(numbers: NDArray[Any], type: Attribute) -> NDArray[Any]:
         if numbers.dtype.kind in "iu" and known.precision < _DOUBLE.mant_dig:
             numbers = _rounded_to_odd(numbers)
         bits = known.encode(known.round(np.asarray(numbers, dtype=np.float64)))
-        return _of_size(bits.astype("<u8"), element_dtype(held))
+        return elements_of_bits(bits, held)
     if isinstance(held, IntegerType):
+        if held.bitwidth == 64:
+            return numbers.astype(element_dtype(held))
         is_signed = held.signedness.data is not Signedness.UNSIGNED
         cut = StorageFormat(held.bitwidth, is_signed).wrap(numbers.astype(np.int64))
         return cut.astype(element_dtype(held))
@@ -196,38 +228,101 @@ def elements_of_numbers(numbers: NDArray[Any], type: Attribute) -> NDArray[Any]:
     raise InterpretationError(f"'{held}' is not computed with")
 
 
+def elements_of_bits(bits: NDArray[np.uint64], type: Attribute) -> NDArray[Any]:
+    """The elements of a float type that have these bit patterns."""
+    return _of_size(bits.astype("<u8"), dtype_of(type))
+
+
 def reinterpreted(value: TypedArray, declared: Attribute) -> TypedArray:
     """
     The same bits as a value of another type: integers as quantized values, or as floats.
 
-    Raises InterpretationError if elements of that type have not as many bits.
+    Raises InterpretationError if elements of that type have another number of bits.
     """
     held, wanted = held_type(value.element_type), held_type(element_type_or_self(declared))
     if held == wanted:
         return TypedArray.of(value.elements, declared)
     if width_of(held) != width_of(wanted):
         raise InterpretationError(f"'{held}' has not as many bits as '{wanted}'")
-    bits = np.ascontiguousarray(value.elements).reshape(-1).view(element_dtype(wanted))
-    return TypedArray.of(in_width(bits, wanted).reshape(value.shape), declared)
+    dtype = element_dtype(wanted)
+
+    def reinterpret(_: Slices, elements: NDArray[Any]) -> NDArray[Any]:
+        bits = _of_size(np.ascontiguousarray(elements).reshape(-1), dtype)
+        return in_width(bits, wanted).reshape(elements.shape)
+
+    array = value.elements
+    if array.flags.c_contiguous and array.dtype.itemsize == dtype.itemsize:
+        # Of a whole array the bits are a view.
+        return TypedArray.of(reinterpret((), array), declared)
+    return TypedArray.of(elementwise(reinterpret, [array], dtype), declared)
+
+
+def computed(
+    function: Callable[..., NDArray[Any]], operands: Sequence[TypedArray], declared: Attribute
+) -> TypedArray:
+    """
+    Apply `function` to the operands element by element. The result is declared to be of a type.
+
+    The function takes `TypedArray`s, pieces of the operands where these are large, and returns
+    numbers, which become elements as in `TypedArray.of_numbers`.
+    """
+    type = element_type_or_self(declared)
+
+    def compute(_: Slices, *arrays: NDArray[Any]) -> NDArray[Any]:
+        pieces = map(TypedArray, arrays, (operand.element_type for operand in operands))
+        return elements_of_numbers(np.asarray(function(*pieces)), type)
+
+    elements = elementwise(compute, [operand.elements for operand in operands], dtype_of(type))
+    return TypedArray.of(elements, at_all_positions(declared, elements.shape))
 
 
 def dequantized(value: TypedArray, declared: Attribute) -> TypedArray:
-    """What `quant.dcast` makes of quantized values: see `QuantizationParameters.read`."""
-    return TypedArray.of_numbers(value.parameters.read(value.numbers), declared)
+    """The result of `quant.dcast`: see `QuantizationParameters.read`."""
+    parameters, type = value.parameters, element_type_or_self(declared)
+
+    def read(slices: Slices, codes: NDArray[Any]) -> NDArray[Any]:
+        stored = TypedArray(codes, value.element_type).numbers
+        return elements_of_numbers(_part(parameters, slices).read(stored), type)
+
+    return TypedArray.of(_with_slots(read, value, parameters, type), declared)
 
 
 def quantized(value: TypedArray, declared: Attribute) -> TypedArray:
     """
-    What `quant.qcast` makes of floats: see `QuantizationParameters.store`.
+    The result of `quant.qcast`: see `QuantizationParameters.store`.
 
     Raises InterpretationError if the result is not uniform quantized.
     """
     type = element_type_or_self(declared)
     if not isinstance(type, UniformQuantizedType):
         raise InterpretationError(f"nothing says how to quantize to '{type}'")
-    zeros = TypedArray.of(np.zeros(value.shape, dtype_of(type)), declared)
-    stored = zeros.parameters.store(value.numbers, type.storage_type_min, type.storage_type_max)
-    return TypedArray.of_numbers(stored, declared)
+    least, greatest = type.storage_type_min, type.storage_type_max
+    zeros = np.broadcast_to(np.zeros((), dtype_of(type)), value.shape)
+    parameters = TypedArray.of(zeros, declared).parameters
+
+    def store(slices: Slices, elements: NDArray[Any]) -> NDArray[Any]:
+        numbers = TypedArray(elements, value.element_type).numbers
+        stored = _part(parameters, slices).store(numbers, least, greatest)
+        return elements_of_numbers(stored, type)
+
+    return TypedArray.of(_with_slots(store, value, parameters, type), declared)
+
+
+def _with_slots(
+    function: Callable[..., NDArray[Any]],
+    value: TypedArray,
+    parameters: QuantizationParameters,
+    type: Attribute,
+) -> NDArray[Any]:
+    varying = [len(ends) > 1 for ends in parameters.ends]
+    return elementwise(function, [value.elements], dtype_of(type), varying=varying)
+
+
+def _part(parameters: QuantizationParameters, slices: Slices) -> QuantizationParameters:
+    """The parameters of the elements in `slices`."""
+    if all(of == slice(length) for of, length in zip(slices, parameters.shape, strict=True)):
+        return parameters
+    return parameters[slices]
 
 
 def format_of(type: AnyFloat) -> FloatFormat:
@@ -253,7 +348,7 @@ def unsigned(value: TypedArray) -> NDArray[np.uint64]:
 
 
 def at_all_positions(declared: Attribute, shape: Shape) -> Attribute:
-    """What is declared to be a scalar, where it is computed for many positions at once."""
+    """The type of a declared scalar that is computed for all positions of `shape` at once."""
     is_scalar = element_type_or_self(declared) is declared
     return TensorType(declared, shape) if is_scalar and shape else declared
 
@@ -262,7 +357,7 @@ def _rounded_to_odd(integers: NDArray[Any]) -> FloatArray:
     """
     Integers as doubles that are rounded to fewer digits as the integers themselves are.
 
-    What does not fit is told by the last digit.
+    The last digit is odd if digits were dropped.
     """
     magnitudes = np.where(integers < 0, -integers.astype(np.uint64), integers.astype(np.uint64))
     rest = np.uint64((1 << _UNHELD_BITS) - 1)
@@ -291,9 +386,11 @@ def _as_unsigned(elements: NDArray[Any]) -> NDArray[np.unsignedinteger[Any]]:
 
 
 def _of_size(elements: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Elements with as many bytes as `dtype` has, zeros above what there is."""
+    """Elements resized to `dtype`: bytes that they do not have are zero."""
     if dtype.kind == "u" and elements.dtype.kind == "u":
         return elements.astype(dtype)
+    if elements.dtype.itemsize == dtype.itemsize:
+        return elements.view(dtype)
     raw = np.ascontiguousarray(elements).reshape(-1).view(np.uint8)
     whole = resized(raw, elements.dtype.itemsize, dtype.itemsize)
     return whole.view(dtype).reshape(elements.shape)

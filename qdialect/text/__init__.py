@@ -7,7 +7,7 @@ and `write_module`, or the target `qdialect-mlir` of `xdsl-opt`, in place of its
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     import os
@@ -32,10 +32,15 @@ def parse_module(
     Long hexadecimal literals of `bytes` are decoded straight into constants; what else
     there is goes through xDSL's parser, with the dialects of `context`. Unless
     `allow_implicit_module` is false, ops need not be inside of a `builtin.module`. Raises
-    ParseError, and UnicodeDecodeError if bytes are not UTF-8.
+    ParseError, UnicodeDecodeError if bytes are not UTF-8, and TypeError if `text` is neither
+    text nor bytes.
     """
+    # Start-up: the package is loaded for each of its modules.
+    from qdialect.algebra.arguments import shown
     from qdialect.text.parser import LocatingParser
 
+    if not isinstance(cast(object, text), str | bytes):
+        raise TypeError(f"text must be str or bytes, not {shown(text)}: read_module takes a path")
     return LocatingParser(context, text, name).parse_module(allow_implicit_module)
 
 
@@ -43,16 +48,16 @@ def read_module(
     context: Context, path: str | os.PathLike[str], *, allow_implicit_module: bool = True
 ) -> ModuleOp:
     """
-    Read a module from a file, which is mapped if it can be: see `parse_module`.
+    Read a module from a file, in pieces: see `parse_module`.
 
-    The file must not become shorter meanwhile. Raises OSError, ParseError, and
-    UnicodeDecodeError if it is not UTF-8.
+    Raises OSError, also if the file changes meanwhile, ParseError, and UnicodeDecodeError if
+    it is not UTF-8.
     """
+    # Start-up: the package is loaded for each of its modules.
     from qdialect.text.parser import LocatingParser
-    from qdialect.text.source import abridge, read_source
+    from qdialect.text.source import read_text
 
-    text = abridge(read_source(path), str(path))
-    return LocatingParser(context, text).parse_module(allow_implicit_module)
+    return LocatingParser(context, read_text(path)).parse_module(allow_implicit_module)
 
 
 def write_module(
@@ -69,6 +74,7 @@ def write_module(
     Elements of constants are written as MLIR writes them, in pieces, straight to the
     `buffer` of `stream` if it has one. Raises OSError if the stream does.
     """
+    # Start-up: the package is loaded for each of its modules.
     from qdialect.text.printer import MLIRPrinter
 
     printer = MLIRPrinter(

@@ -25,8 +25,12 @@ from xdsl.dialects.builtin import (
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from qdialect.array_view import MAX_RANK
-from qdialect.elements import (
+from qdialect.algebra.array_view import MAX_RANK
+from qdialect.algebra.bounded_cache import registered_cache
+from qdialect.algebra.float_format import FLOAT_FORMATS, FloatFormat, Specials
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.movement import Elements, Splat
+from qdialect.ir.elements import (
     UnsupportedElementTypeError,
     element_dtype,
     has_signedness,
@@ -36,9 +40,7 @@ from qdialect.elements import (
     resized,
     unpack_elements,
 )
-from qdialect.float_format import FLOAT_FORMATS, FloatFormat, Specials
-from qdialect.lazy_numpy import np
-from qdialect.movement import Elements, Splat
+from qdialect.ir.xdsl_private import resume_from
 from qdialect.text.plain_lists import MAX_LISTED_ELEMENTS
 from qdialect.text.source import AbridgedInput
 
@@ -162,9 +164,9 @@ class DenseLiteral:
         else:
             parts = self._floats(parser, numbers, part)
         values = parts.view(element_dtype(type))
-        if not math.prod(shape):
+        if not len(values):
             return np.zeros(shape, dtype=values.dtype)
-        if (values == values[0]).all():
+        if self.shape is None or (values == values[0]).all():
             return Splat(values[0], shape)
         return values.reshape(shape)
 
@@ -289,7 +291,7 @@ def _parse_optional_hex(parser: AttrParser) -> bytes | None:
             parser.raise_error(
                 "expected string containing hex digits starting with `0x`", start - 1
             )
-    parser._resume_from(end + 1)  # pyright: ignore[reportPrivateUsage]
+    resume_from(parser, end + 1)
     parser.parse_punctuation(">", " in dense attribute")
     return data
 
@@ -364,6 +366,7 @@ def _from_mlir_bytes(data: bytes, type: AnyDenseElement, shape: tuple[int, ...])
 
 def print_hex(printer: Printer, data: bytes | memoryview) -> None:
     """Print two digits for each byte, in pieces: streamed by an MLIRPrinter."""
+    # A cycle: the printer prints elements by this module.
     from qdialect.text.printer import MLIRPrinter
 
     stream = printer.print_ascii if isinstance(printer, MLIRPrinter) else None
@@ -382,6 +385,7 @@ def print_hex(printer: Printer, data: bytes | memoryview) -> None:
     printer.print_string(bytes(data[2 * len(pairs) :]).hex().upper())
 
 
+@registered_cache
 @cache
 def _hex_table() -> NDArray[np.uint32]:
     """The four digits of each two bytes, by the integer that these are: ASCII."""
@@ -402,10 +406,10 @@ def _mlir_bytes(values: NDArray[Any], type: AnyDenseElement) -> bytes:
 def print_dense(printer: Printer, values: Elements, type: AnyDenseElement) -> None:
     """Print `dense<...>` without a type, as MLIR does."""
     printer.print_string("dense<")
-    if not math.prod(values.shape):
-        pass
-    elif isinstance(values, Splat):
+    if isinstance(values, Splat):
         printer.print_string(_element_text(values.value, type))
+    elif not values.size:
+        pass
     elif values.size <= MAX_LISTED_ELEMENTS:
         _print_list(printer, values, type)
     else:

@@ -14,9 +14,11 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
     ComplexType,
+    FunctionType,
     IndexType,
     IntegerType,
     RankedStructure,
+    TupleType,
 )
 from xdsl.ir import Attribute, AttributeInvT, Operation, Region, SSAValue, TypeAttribute
 from xdsl.irdl import AttrConstraint, base
@@ -24,6 +26,7 @@ from xdsl.parser import Parser, ParserState, Position, UnresolvedOperand
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRToken, MLIRTokenKind, PunctuationSpelling
 
+from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.text.lexer import FastLexer, PlainLexer, TextToken
 from qdialect.text.op_forms import (
     ListedElements,
@@ -45,6 +48,7 @@ _BITS: Final = re.compile(r"\b0x")
 _NAMES_OF_VALUES: Final = frozenset(("unit", "true", "false", "loc"))
 
 
+@registered_cache
 @cache
 def _dense_type() -> AttrConstraint[
     RankedStructure[IntegerType | IndexType | AnyFloat | ComplexType]
@@ -89,6 +93,7 @@ class FastParser(Parser):
         self.forward_block_references = defaultdict(list)
         self.forward_ssa_references = {}
         self._known_types: dict[str, TypeAttribute] = {}
+        self._known_compounds: dict[tuple[object, ...], TypeAttribute] = {}
         self._known_arrays: dict[str, Attribute] = {}
         self._forms: dict[str, OpForm] = {}
         self._lines_seen: set[int] = set()
@@ -333,7 +338,17 @@ class FastParser(Parser):
 
     def _parse_new_type(self) -> TypeAttribute | None:
         """Parse a type, if there is one."""
-        return super().parse_optional_type()
+        type = super().parse_optional_type()
+        match type:
+            case TupleType():
+                parts = type.types.data
+            case FunctionType():
+                parts = *type.inputs, None, *type.outputs
+            case _:
+                return type
+        # Types of aliases may have 2**n parts, of which n are different. Of equal ones there is
+        # one only, so that their comparison ends at once.
+        return self._known_compounds.setdefault((type.name, *map(id, parts)), type)
 
     def _parse_once(
         self, text: str, known: dict[str, AttributeT], parse: Callable[[], AttributeT | None]

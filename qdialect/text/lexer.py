@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, NoReturn
 
 from typing_extensions import override
+from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import (
     KIND_BY_PUNCTUATION_SPELLING,
@@ -13,6 +14,8 @@ from xdsl.utils.mlir_lexer import (
     MLIRToken,
     MLIRTokenKind,
 )
+
+from qdialect.text.mlir_errors import token_error
 
 # What is spelled in ASCII, which is nearly all of any text. The prefixes of names are
 # told apart by their first character. Strings are short and have no escapes. All that
@@ -77,7 +80,7 @@ class TextToken(MLIRToken):
 
 
 class PlainLexer(MLIRLexer):
-    """xDSL's lexer, in linear time, with tokens that know their text."""
+    """xDSL's lexer, in linear time, with tokens that know their text, and MLIR's errors."""
 
     # xDSL's own takes time exponential in the length of a string that is not closed.
     _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
@@ -85,9 +88,18 @@ class PlainLexer(MLIRLexer):
     @override
     def lex(self) -> TextToken:
         """The next token. Raises ParseError."""
-        token = super().lex()
+        try:
+            token = super().lex()
+        except ParseError as error:
+            self._refuse(error.span.start)
         span = token.span
+        if not self.input.content[span.start : span.start + 1].isascii():
+            self._refuse(span.start)
         return TextToken(token.kind, span.text, span.start, span.end, self.input)
+
+    def _refuse(self, start: int) -> NoReturn:
+        message, position = token_error(self.input.content, start)
+        raise ParseError(Span(position, position, self.input), message) from None
 
 
 class FastLexer(PlainLexer):

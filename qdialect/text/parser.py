@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
-from typing import Any, ClassVar, NoReturn
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, NamedTuple, NoReturn
 from weakref import WeakKeyDictionary
 
-from typing_extensions import override
+from typing_extensions import TypeVar, override
 from xdsl.context import Context
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.builtin import (
@@ -15,8 +16,11 @@ from xdsl.dialects.builtin import (
     AnyFloat,
     ArrayAttr,
     ComplexType,
+    ContainerType,
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
+    FloatAttr,
+    IntegerAttr,
     IntegerType,
     MemRefType,
     ModuleOp,
@@ -30,37 +34,92 @@ from xdsl.ir import (
     Attribute,
     AttributeInvT,
     Block,
-    Data,
     Operation,
     ParametrizedAttribute,
+    Region,
     SSAValue,
     TypeAttribute,
 )
 from xdsl.parser import (
     ForwardDeclaredValue,
+    Parser,
     Position,
     UnresolvedOperand,
 )
 from xdsl.utils.exceptions import MultipleSpansParseError, ParseError, VerifyException
 from xdsl.utils.hints import isa
 from xdsl.utils.lexer import Input, Span
-from xdsl.utils.mlir_lexer import MLIRTokenKind
+from xdsl.utils.mlir_lexer import MLIRTokenKind, PunctuationSpelling
 
-from qdialect.dense_attributes import dense_of_bytes
-from qdialect.dialects.builtin import Blob, BlobStorage
-from qdialect.errors import describe
-from qdialect.garbage import paused_collection
+from qdialect.algebra.memory_budget import memory_budget
+from qdialect.ir.blobs import Blob, BlobStorage
+from qdialect.ir.dense_attributes import dense_of_bytes
+from qdialect.ir.errors import describe, message_of
+from qdialect.ir.garbage import paused_collection
+from qdialect.ir.xdsl_private import forget_operation, forget_resource
 from qdialect.text.fast_parser import FastParser
+from qdialect.text.mlir_errors import (
+    TextError,
+    balanced_end,
+    end_of_token_before,
+    place_of_missing,
+)
+from qdialect.text.opaque_attributes import DenseStringsAttr, opaque_attribute, opaque_type
 from qdialect.text.plain_lists import bytes_of_plain_list, find_plain_list
 from qdialect.text.source import AbridgedInput, AbridgedSpan, abridge
+
+ParsedT = TypeVar("ParsedT")
 
 MAX_DIMENSION = 2**63 - 1
 
 _OWN_DIALECT = "quant"
 _DENSE = "dense"
 
+_BUILTIN_TYPE_CONTEXTS = (" after builtin name", " after builtin parameter list")
+"""Where xDSL says that the brackets of a type are missing."""
+
+_TYPE_EXPECTED = ("type expected", "Expected shape type.")
+"""What xDSL says where there is no type."""
+
+_STRINGS = re.compile(r'<[\s\[]*+"(?!0x)')
+"""How dense elements begin that are strings. Digits are for a hexadecimal literal."""
+
+_EXTRAS = {"stablehlo": "stablehlo"}
+"""What to install beside this package, to have a dialect."""
+
+_DIALECT = re.compile("[A-Za-z_][A-Za-z0-9_$]*", re.ASCII)
+_KEYWORD = re.compile("[A-Za-z_][A-Za-z0-9_$.]*", re.ASCII)
 _BLOB = re.compile(r':\s*+"0x')
 _LATE_LOCATION = re.compile(r"^(#[\w$.-]+)\s*=\s*(?=loc\()", re.MULTILINE)
+
+
+def _message_of(error: Exception) -> str:
+    """What to say of an error that is not about the text."""
+    if isinstance(error, VerifyException):
+        return message_of(error)
+    return f"cannot read this: {describe(error)}"
+
+
+class _Symbol(NamedTuple):
+    """A type or attribute `!dialect.name<body>`, `!dialect<body>`, or an alias `!name`."""
+
+    name: str
+    """What is before the brackets, without the first character."""
+
+    full_name: str
+    """`dialect.name`; the name may be empty in `!dialect<body>`."""
+
+    is_pretty: bool
+    """Whether the name of the dialect is followed by a dot."""
+
+    is_type: bool
+
+    start: Position
+    """Where errors are: behind the dot, or else at the first character."""
+
+    name_end: Position
+    opening: Position | None
+    """Where the bracket is that is next to the name."""
 
 
 class LocatingParser(FastParser):
@@ -90,6 +149,8 @@ class LocatingParser(FastParser):
     _late_definitions: dict[str, Position] | None
     """Where aliases of locations are defined, once one is used before that."""
     _late_locations: dict[str, Attribute]
+    _type_name: str
+    """Of the type with brackets that is being read, if it is a builtin one."""
 
     def __init__(
         self, ctx: Context, input: str | bytes | AbridgedInput, name: str = "<unknown>"
@@ -116,6 +177,7 @@ class LocatingParser(FastParser):
         self._is_unnamed_argument = False
         self._late_definitions = None
         self._late_locations = {}
+        self._type_name = ""
 
     # Modules
 
@@ -138,6 +200,8 @@ class LocatingParser(FastParser):
                 raise
         else:
             if text.is_decoded:
+                # The module has it, and `locations` may outlive that.
+                text.forget()
                 return module
         # A literal is where none was expected, such as inside of something opaque, or an
         # error is before it, which may depend on it: some things are looked for far ahead.
@@ -160,12 +224,12 @@ class LocatingParser(FastParser):
             if isinstance(interface, BlobStorage):
                 interface.forget(key)
             elif interface is not None:
-                interface._blob_storage.pop(key, None)  # pyright: ignore[reportPrivateUsage]
+                forget_resource(interface, key)
 
     def _parse(self, allow_implicit_module: bool) -> ModuleOp:
         """Read what the lexer gives. Raises ParseError, and nothing else."""
         try:
-            with paused_collection():
+            with memory_budget(), paused_collection():
                 return self._parse_whole_text(allow_implicit_module)
         except ParseError:
             raise
@@ -173,10 +237,8 @@ class LocatingParser(FastParser):
             self.raise_error("nesting is too deep")
         except MemoryError:
             self.raise_error("there is not enough memory to read this")
-        except VerifyException as error:
-            self.raise_error(str(error))
         except Exception as error:
-            self.raise_error(f"cannot read this: {describe(error)}")
+            self.raise_error(_message_of(error))
 
     def _parse_whole_text(self, allow_implicit_module: bool) -> ModuleOp:
         operations: list[Operation] = []
@@ -186,12 +248,10 @@ class LocatingParser(FastParser):
             elif kind is MLIRTokenKind.FILE_METADATA_BEGIN:
                 self._parse_file_metadata_dictionary()
             else:
-                operations.append(
-                    self.expect(
-                        self.parse_optional_operation,
-                        "expected operation name in quotes",
-                    )
-                )
+                operation = self.parse_optional_operation()
+                if operation is None:
+                    self._refuse_token("expected operation name in quotes")
+                operations.append(operation)
         self._refuse_undefined_values()
         if len(operations) == 1 and isinstance(module := operations[0], ModuleOp):
             return module
@@ -211,8 +271,25 @@ class LocatingParser(FastParser):
     @override
     def _parse_block(self) -> Block:
         if self._current_token.kind is not MLIRTokenKind.CARET_IDENT:
-            self.raise_error("expected operation name in quotes")
+            self._refuse_token("expected operation name in quotes")
         return super()._parse_block()
+
+    @override
+    def parse_optional_region(
+        self, arguments: Iterable[Parser.Argument] | None = None
+    ) -> Region | None:
+        brace = self._current_token.span
+        try:
+            region = super().parse_optional_region(arguments)
+        except ParseError as error:
+            is_told = isinstance(error, MultipleSpansParseError)
+            if is_told or self._current_token.kind is not MLIRTokenKind.EOF:
+                raise
+            note = "to match this '{'"
+            raise MultipleSpansParseError(error.span, error.msg, None, [(brace, note)]) from None
+        if region is not None and not region.blocks and self._names[-1].text == "func.func":
+            self.raise_error("custom op 'func.func' expected non-empty function body", brace)
+        return region
 
     # Operations
 
@@ -222,7 +299,14 @@ class LocatingParser(FastParser):
         depth = len(self._names)
         outer_arguments, self._unnamed_arguments = self._unnamed_arguments, []
         self._is_unnamed_argument = False
-        op = super().parse_operation()
+        try:
+            op = super().parse_operation()
+        except (ParseError, RecursionError, MemoryError):
+            raise
+        except Exception as error:
+            # Most of a wrong operation is right to the parser, and wrong to what makes it.
+            names = self._names[depth:]
+            self.raise_error(_message_of(error), names[0] if names else None)
         if op.name == "func.func":
             self._keep_argument_attributes(op)
         self._unnamed_arguments = outer_arguments
@@ -241,7 +325,11 @@ class LocatingParser(FastParser):
     @override
     def _parse_new_type(self) -> TypeAttribute | None:
         is_argument, self._is_unnamed_argument = self._is_unnamed_argument, False
-        type = super()._parse_new_type()
+        start = self.pos
+        try:
+            type = super()._parse_new_type()
+        except VerifyException as error:
+            self.raise_error(str(error), start)
         self._is_unnamed_argument = is_argument
         return type
 
@@ -271,9 +359,10 @@ class LocatingParser(FastParser):
             issubclass(op_type, UnregisteredOp) and (is_custom or self._is_own(name))
         ):
             # The context now takes it for one, in whatever it is asked for next.
-            self.ctx._loaded_ops.pop(name, None)  # pyright: ignore[reportPrivateUsage]
+            forget_operation(self.ctx, name)
             self._refuse_operation(name, is_custom)
         if is_custom and op_type.dialect_name() == "linalg":
+            # Start-up: few texts have what it reads.
             from qdialect.text.linalg_syntax import SYNTAX
 
             return SYNTAX.get(op_type, op_type)
@@ -289,6 +378,8 @@ class LocatingParser(FastParser):
             message = f"custom op '{name}' is unknown"
         elif is_custom:
             message = f"Dialect `{dialect}' not found for custom op '{name}'"
+            if dialect in _EXTRAS:
+                message += f'; pip install "qdialect[{_EXTRAS[dialect]}]"'
         elif is_known:
             message = (
                 f"unregistered operation '{name}' found in dialect ('{dialect}') that "
@@ -366,57 +457,169 @@ class LocatingParser(FastParser):
         super()._register_ssa_definition(name, values, span)
         self._first_seen.update(dict.fromkeys(values, span))
 
-    # Types and attributes
+    # Tokens
 
     @override
-    def _parse_dialect_type_or_attribute_body(
-        self,
-        attr_name: str,
-        is_type: bool,
-        is_opaque: bool,
-        starting_opaque_pos: Position | None,
-    ) -> ParametrizedAttribute | Data[Any]:
-        name_end = starting_opaque_pos
-        if name_end is None:
-            text = self.lexer.input.content
-            name_end = text.rfind(attr_name, 0, self.pos) + len(attr_name)
-        mnemonic = attr_name.partition(".")[2]
-        position = name_end - len(mnemonic)
-        if self._is_own(attr_name):
-            self._refuse_unknown_attribute(attr_name, mnemonic, is_type, position)
-        try:
-            return super()._parse_dialect_type_or_attribute_body(
-                attr_name, is_type, is_opaque, starting_opaque_pos
-            )
-        except VerifyException as error:
-            self.raise_error(str(error), position)
+    def parse_punctuation(
+        self, punctuation: PunctuationSpelling, context_msg: str = ""
+    ) -> PunctuationSpelling:
+        if self.parse_optional_punctuation(punctuation) is None:
+            if context_msg in _BUILTIN_TYPE_CONTEXTS:
+                context_msg = f" in {self._type_name} type"
+            self._refuse_token(f"expected '{punctuation}'{context_msg}")
+        return punctuation
 
-    def _refuse_unknown_attribute(
-        self, name: str, mnemonic: str, is_type: bool, position: Position
-    ) -> None:
-        """Raise ParseError if our dialect has no such type or attribute."""
-        known = self.ctx.get_optional_type(name) if is_type else self.ctx.get_optional_attr(name)
-        if known is not None and not issubclass(known, UnregisteredAttr):
-            return
-        self.raise_error(
-            f"unknown quantized type {mnemonic}"
-            if is_type
-            else f"dialect '{_OWN_DIALECT}' provides no attribute parsing hook",
-            position,
-        )
+    @override
+    def parse_characters(self, text: str, context_msg: str = "") -> str:
+        if self.parse_optional_characters(text) is None:
+            self._refuse_token(f"expected '{text}'{context_msg}")
+        return text
+
+    @override
+    def expect(self, try_parse: Callable[[], ParsedT | None], error_message: str) -> ParsedT:
+        parsed = try_parse()
+        if parsed is None:
+            if error_message in _TYPE_EXPECTED:
+                self._refuse_token("expected non-function type")
+            self.raise_error(error_message)
+        return parsed
+
+    def _refuse_token(self, message: str) -> NoReturn:
+        """Raise ParseError behind the token before, as MLIR does if another was expected."""
+        self.raise_error(message, place_of_missing(self))
+
+    # Types and attributes of dialects: see `parseExtendedSymbol` of MLIR.
 
     @override
     def _parse_extended_type_or_attribute(self, attr_or_dialect_name: str, is_type: bool) -> Any:
+        symbol = self._symbol(attr_or_dialect_name, is_type)
+        if symbol.opening is None and not symbol.is_pretty:
+            return self._attribute_of_alias(symbol)
+        if self._is_own(symbol.full_name):
+            return self._parse_own_symbol(symbol)
+        find = self.ctx.get_optional_type if is_type else self.ctx.get_optional_attr
+        known = find(symbol.full_name)
+        if known is None:
+            self._refuse_symbol(symbol)
+        if issubclass(known, UnregisteredAttr):
+            return self._parse_opaque_symbol(symbol)
+        try:
+            return super()._parse_extended_type_or_attribute(attr_or_dialect_name, is_type)
+        except VerifyException as error:
+            self.raise_error(message_of(error), symbol.start)
+        except ParseError:
+            # Upstream looks at the brackets first.
+            self._end_of(symbol)
+            raise
+
+    def _symbol(self, name: str, is_type: bool) -> _Symbol:
+        """What `name`, which has been read, and the brackets that may follow it are."""
+        content, position = self.lexer.input.content, self.pos
         # Upstream takes `!name <` for an alias, and only `!name<` for a dialect.
-        alias = f"{'!' if is_type else '#'}{attr_or_dialect_name}"
+        is_next = content.startswith("<", position) and content.endswith(name, 0, position)
+        name_end = position if is_next else content.rfind(name, 0, position) + len(name)
+        full_name, start = name, name_end - len(name.partition(".")[2])
+        if "." not in name:
+            keyword = _KEYWORD.match(content, position + 1) if is_next else None
+            full_name = f"{name}.{keyword[0] if keyword else ''}"
+            start = name_end - len(name) - 1
+        return _Symbol(
+            name, full_name, "." in name, is_type, start, name_end, position if is_next else None
+        )
+
+    def _attribute_of_alias(self, symbol: _Symbol) -> Attribute:
+        alias = ("!" if symbol.is_type else "#") + symbol.name
         known = self.attribute_aliases.get(alias)
-        if known is not None and not self.lexer.input.content.endswith(alias, 0, self.pos):
-            return known
-        if known is None and not is_type:
-            location = self._location_defined_later(alias)
-            if location is not None:
-                return location
-        return super()._parse_extended_type_or_attribute(attr_or_dialect_name, is_type)
+        if known is None and not symbol.is_type:
+            known = self._location_defined_later(alias)
+        if known is None:
+            self._refuse_token(f"undefined symbol alias id '{symbol.name}'")
+        return known
+
+    def _end_of(self, symbol: _Symbol) -> Position:
+        """Where a symbol ends. Raises ParseError if its brackets are not balanced."""
+        if symbol.opening is None:
+            return symbol.name_end
+        end = balanced_end(self.lexer.input.content, symbol.opening)
+        if isinstance(end, TextError):
+            self.raise_error(*end)
+        return end
+
+    def _parse_own_symbol(self, symbol: _Symbol) -> Attribute:
+        end = self._end_of(symbol)
+        is_inside = symbol.opening is not None and not symbol.is_pretty
+        self._resume_from(symbol.name_end + len("<") if is_inside else symbol.start)
+        start = self.pos
+        if not symbol.is_type:
+            self.raise_error(f"dialect '{_OWN_DIALECT}' provides no attribute parsing hook", start)
+        keyword = self.parse_optional_identifier()
+        if keyword is None:
+            self.raise_error("expected valid keyword", start)
+        known = self.ctx.get_optional_type(f"{_OWN_DIALECT}.{keyword}")
+        if (
+            known is None
+            or not issubclass(known, ParametrizedAttribute)
+            or issubclass(known, UnregisteredAttr)
+        ):
+            self._refuse_own_type(keyword, start)
+        try:
+            type = known.new(known.parse_parameters(self))
+        except VerifyException as error:
+            self.raise_error(message_of(error), start)
+        # Upstream does not look at what else is in the brackets, or that there are none. It
+        # takes one that is in a comment for one of them, which would end the type there.
+        content = self.lexer.input.content
+        if symbol.opening is None or end_of_token_before(content, self.pos) <= end:
+            self._resume_from(end)
+        return type
+
+    def _refuse_own_type(self, keyword: str, start: Position) -> NoReturn:
+        """Raise ParseError for a type that the dialect does not have."""
+        # Start-up: few texts have what it reads.
+        from difflib import get_close_matches
+
+        message = f"unknown quantized type {keyword}"
+        names = ("any", "calibrated", "uniform")
+        span = Span(start, start + len(keyword), self.lexer.input)
+        notes: list[tuple[Span[str] | Span[bytes], str | None]] = [
+            (span, f"did you mean '{name}'?") for name in get_close_matches(keyword, names, 1)
+        ]
+        raise MultipleSpansParseError(span, message, None, notes)
+
+    def _parse_opaque_symbol(self, symbol: _Symbol) -> Attribute:
+        """A type or attribute of which only the text is known."""
+        end = self._end_of(symbol)
+        if symbol.opening is not None:
+            self._resume_from(end)
+        content = self.lexer.input.content
+        text = content[symbol.name_end - len(symbol.name) : end]
+        mnemonic = symbol.full_name if symbol.is_pretty else symbol.full_name.replace(".", "<", 1)
+        value = text[len(mnemonic) + symbol.is_pretty : -1]
+        is_opaque = not symbol.is_pretty
+        if symbol.is_type:
+            return opaque_type(symbol.full_name, value, text, is_opaque=is_opaque)
+        colon = self.parse_optional_punctuation(":")
+        type = None if colon is None else self.parse_type()
+        return opaque_attribute(symbol.full_name, value, text, type, is_opaque=is_opaque)
+
+    def _refuse_symbol(self, symbol: _Symbol) -> NoReturn:
+        """Raise ParseError for a type or attribute that is not registered."""
+        end = self._end_of(symbol)
+        dialect = symbol.full_name.partition(".")[0]
+        if dialect in self.ctx.registered_dialect_names:
+            self.raise_error(f"'{symbol.full_name}' is not registered", symbol.start)
+        if _DIALECT.fullmatch(dialect) is None:
+            self.raise_error(f"invalid dialect namespace '\"{dialect}\"'", symbol.start)
+        body = self.lexer.input.content[symbol.name_end - len(symbol.name) : end]
+        body = body[len(dialect) + 1 : end if symbol.is_pretty else -1]
+        described = f'"{dialect}"<"{body}">'
+        described = f"`!{described}` type" if symbol.is_type else f"#{described} : none attribute"
+        self.raise_error(
+            f"{described} created with unregistered dialect. If this is intended, please call "
+            "allowUnregisteredDialects() on the MLIRContext, or use "
+            "-allow-unregistered-dialect with the MLIR opt tool used",
+            symbol.start,
+        )
 
     def _location_defined_later(self, alias: str) -> Attribute | None:
         """What `alias = loc(...)` says further down, where mlir-opt writes all of them."""
@@ -444,6 +647,19 @@ class LocatingParser(FastParser):
         if dimension > MAX_DIMENSION:
             self.raise_error("invalid dimension", position)
         return dimension
+
+    @override
+    def _parse_optional_builtin_parametrized_type(self) -> TypeAttribute | None:
+        outer, self._type_name = self._type_name, self._current_token.text
+        type = super()._parse_optional_builtin_parametrized_type()
+        self._type_name = outer
+        return type
+
+    @override
+    def parse_shape_delimiter(self) -> None:
+        """The `x` between dimensions: ParseError if there is none."""
+        if self._parse_optional_shape_delimiter() is None:
+            self._refuse_token("expected 'x' in dimension list")
 
     @override
     def _parse_memref_attrs(self) -> MemRefType | UnrankedMemRefType:
@@ -475,7 +691,52 @@ class LocatingParser(FastParser):
             self.raise_error("invalid element type for complex", position)
         return ComplexType(element_type)
 
+    @override
+    def parse_optional_attribute(self) -> Attribute | None:
+        start = self.pos
+        try:
+            return super().parse_optional_attribute()
+        except VerifyException as error:
+            self.raise_error(str(error), start)
+
+    @override
+    def parse_optional_builtin_int_or_float_attr(self) -> IntegerAttr | FloatAttr | None:
+        start = self.pos
+        try:
+            return super().parse_optional_builtin_int_or_float_attr()
+        except OverflowError:
+            self._resume_from(start)
+        number = self.parse_number()
+        self.parse_punctuation(":")
+        type = self.parse_type()
+        if not isinstance(number, float) or not isinstance(type, AnyFloat):
+            self.raise_error("hexadecimal float constant out of range for type", start)
+        # MLIR rounds it.
+        return FloatAttr(math.copysign(math.inf, number), type)
+
     # Dense constants
+
+    @override
+    def _parse_builtin_dense_attr(self) -> Any:
+        """
+        Read `dense<...> : type`, whose elements may be strings.
+
+        Those are only kept, as text, and so is their type.
+        """
+        start = self.pos
+        if _STRINGS.match(self.lexer.input.content, start) is None:
+            return super()._parse_builtin_dense_attr()
+        end = balanced_end(self.lexer.input.content, start)
+        if not isinstance(end, TextError):
+            self._resume_from(end)
+            self.parse_punctuation(":", " in dense attribute")
+            type = self.parse_type()
+            if isinstance(type, ContainerType) and isinstance(
+                type.get_element_type(), UnregisteredAttr
+            ):
+                return DenseStringsAttr(self.lexer.input.content[start:end], type)
+            self._resume_from(start)
+        return super()._parse_builtin_dense_attr()
 
     @override
     def _parse_resource(self, dialect_name: str, interface: OpAsmDialectInterface) -> None:
@@ -499,9 +760,9 @@ class LocatingParser(FastParser):
         Read the literal of a dense attribute, and its type unless that is given.
 
         What the text means, and what is wrong with it, is as in MLIR. A splat is repeated
-        up to MAX_REPEATED_ELEMENTS of `qdialect.elements`. Above, `data` is that of a
-        single element, which prints as the same splat, and `len(attr)` is 1. Raises
-        ParseError.
+        up to MAX_REPEATED_BYTES of `qdialect.ir.elements`. Above, `data` is that of a single
+        element, which prints as the same splat, and `len(attr)` is 1; so it is if there are
+        no elements. Raises ParseError.
         """
         start = self.pos
         if (plain := find_plain_list(self)) is not None:
@@ -512,7 +773,9 @@ class LocatingParser(FastParser):
             if data is not None:
                 return dense_of_bytes(listed_type, data)
             self._resume_from(start)
-        from qdialect.elements import element_bytes
+        # Start-up: few texts have what it reads.
+        from qdialect.algebra.movement import Splat
+        from qdialect.ir.elements import element_bytes
         from qdialect.text.dense import DenseLiteral
 
         start = self.pos - len(_DENSE)
@@ -521,6 +784,8 @@ class LocatingParser(FastParser):
         type = type or self._parse_type_of_dense()
         values = literal.to_values(self, type.element_type, type.get_shape(), is_storage=False)
         data = element_bytes(values, type.element_type, repeat_splats=True)
+        if not data and isinstance(values, Splat):
+            data = values.value.tobytes()
         return dense_of_bytes(type, data)
 
     def _parse_type_of_dense(self) -> RankedStructure[AnyDenseElement]:

@@ -24,7 +24,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.parser import Parser
 
-from qdialect.float_format import FLOAT_FORMATS
+from qdialect.algebra.bounded_cache import registered_cache
+from qdialect.algebra.float_format import FLOAT_FORMATS
+from qdialect.ir.xdsl_private import resume_from
 
 MAX_LISTED_ELEMENTS = 100
 """More elements than this are written in hexadecimal, as MLIR does."""
@@ -47,9 +49,9 @@ def parse_optional_plain_list(parser: Parser) -> re.Match[str] | None:
     if parser.parse_optional_keyword("dense") is None:
         return None
     if (found := find_plain_list(parser)) is None:
-        parser._resume_from(start)  # pyright: ignore[reportPrivateUsage]
+        resume_from(parser, start)
     else:
-        parser._resume_from(found.end())  # pyright: ignore[reportPrivateUsage]
+        resume_from(parser, found.end())
     return found
 
 
@@ -73,6 +75,7 @@ def bytes_of_plain_list(text: str, type: AnyDenseElement, shape: Sequence[int]) 
     return _pack_integers([*map(int, found)] * repeated, type)
 
 
+@registered_cache
 @lru_cache(maxsize=1024)
 def _listed_count(spelled: str, shape: tuple[int, ...]) -> int:
     """How many numbers a text lists that has 0 for each: none if it is not of that shape."""
@@ -90,6 +93,7 @@ def _pack_floats(numbers: list[float], type: Float32Type | Float64Type) -> bytes
         return None
 
 
+@registered_cache
 @lru_cache(maxsize=256)
 def _range(type: IntegerType | IndexType) -> tuple[int, int]:
     """The first integer that is stored as it is, and the first after these that is not."""

@@ -11,15 +11,29 @@ from typing import IO, Any, cast
 from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
-from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, ModuleOp
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    DictionaryAttr,
+    ModuleOp,
+)
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue, TypeAttribute
 from xdsl.printer import Printer
 
-from qdialect.dialects.builtin import Blob, BlobStorage
+from qdialect.algebra.memory_budget import MemoryLimitError
+from qdialect.ir.blobs import Blob, BlobStorage
 from qdialect.text.plain_lists import text_of_plain_list
 
 LONG_TEXT = 1 << 16
 """What is longer is written at once, and not kept."""
+
+
+MAX_LINE_LENGTH = 1 << 30
+"""
+No line is that long but for the digits of constants, or where aliases stand for aliases, which
+may take 2**n characters.
+"""
 
 
 class _Buffer(io.StringIO):
@@ -90,6 +104,10 @@ class MLIRPrinter(Printer):
     _buffer: _Buffer | None = field(default=None, init=False)
     _texts: _Texts = field(default_factory=_Texts, init=False)
 
+    _digits: int = field(default=0, init=False)
+    """How many digits of constants are on a line."""
+    _line_of_digits: int = field(default=-1, init=False)
+
     @property
     def names(self) -> Mapping[SSAValue, str]:
         """The names that values were printed with, without the percent sign."""
@@ -127,6 +145,9 @@ class MLIRPrinter(Printer):
             self.print_string(str(text, "ascii"))
             return
         self._current_column += len(text)
+        if self._line_of_digits != self._current_line:
+            self._line_of_digits, self._digits = self._current_line, 0
+        self._digits += len(text)
         self.flush()
         stream = self.stream if self._buffer is None else self._buffer.stream
         stream = sys.stdout if stream is None else stream
@@ -224,6 +245,7 @@ class MLIRPrinter(Printer):
         self.print_string("\n    }", indent=0)
 
     def _print_resource(self, key: str, resource: Blob | str) -> None:
+        # Start-up, and a cycle: few texts have what it prints.
         from qdialect.text.dense import print_hex
 
         self.print_string(f'      {key}: "')
@@ -237,6 +259,9 @@ class MLIRPrinter(Printer):
 
     @override
     def print_attribute(self, attribute: Attribute) -> None:
+        """Print an attribute. Raises MemoryLimitError if that would take too long a text."""
+        if self._current_column > MAX_LINE_LENGTH:
+            self._refuse_long_line()
         # In a location, those in it have another text.
         text = None if self.printing_location else self._texts.get(attribute)
         if text is not None:
@@ -247,6 +272,13 @@ class MLIRPrinter(Printer):
             self._print_to_keep(attribute, self._buffer)
         else:
             super().print_attribute(attribute)
+
+    def _refuse_long_line(self) -> None:
+        digits = self._digits if self._line_of_digits == self._current_line else 0
+        if self._current_column - digits > MAX_LINE_LENGTH:
+            raise MemoryLimitError(
+                f"types or attributes take more than {MAX_LINE_LENGTH} characters of a line"
+            )
 
     def _print_to_keep(self, attribute: Attribute, buffer: _Buffer) -> None:
         start, flushes = len(buffer.pieces), buffer.flushes
@@ -263,7 +295,8 @@ class MLIRPrinter(Printer):
         if (plain := text_of_plain_list(dense)) is not None:
             self.print_string(f"dense<{plain}>")
         else:
-            from qdialect.elements import elements_of
+            # Start-up, and a cycle: few texts have what it prints.
+            from qdialect.ir.elements import elements_of
             from qdialect.text.dense import print_dense
 
             print_dense(self, elements_of(dense), dense.get_element_type())
@@ -272,7 +305,7 @@ class MLIRPrinter(Printer):
 
 
 def _is_often_repeated(attribute: Attribute) -> bool:
-    return isinstance(attribute, TypeAttribute | DenseArrayBase)
+    return isinstance(attribute, TypeAttribute | DenseArrayBase | ArrayAttr | DictionaryAttr)
 
 
 def _find_resources(storage: OpAsmDialectInterface, keys: Collection[str]) -> dict[str, Blob | str]:

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
+from collections import Counter
 from collections.abc import Sequence
 
-from qdialect.certificates.module_comparison import DEFAULT_RUNS, Side, compare_modules
+from qdialect.algebra.memory_budget import memory_budget
+from qdialect.certificates.function_comparison import Verdict
+from qdialect.certificates.module_comparison import (
+    DEFAULT_RUNS,
+    Comparison,
+    Side,
+    compare_modules,
+)
+from qdialect.certificates.step_budget import DEFAULT_STEPS
 from qdialect.tools.diagnostics import DiagnosticPrinter
-from qdialect.tools.files import standard_output
+from qdialect.tools.exit_status import run_tool
 from qdialect.tools.module_tool import ModuleArgumentParser, read_module
-from qdialect.tools.process import run_tool
+from qdialect.tools.outputs import standard_output
 from qdialect.tools.tool_error import ToolError
 
 TOOL = "qdialect-check"
@@ -26,7 +36,22 @@ class _CommandLine(ModuleArgumentParser):
             type=int,
             default=DEFAULT_RUNS,
             metavar="COUNT",
-            help=f"with how many sets of arguments functions are run ({DEFAULT_RUNS})",
+            help="the most sets of arguments that a function is run with, where no proof "
+            f"succeeds ({DEFAULT_RUNS})",
+        )
+        self.add_argument(
+            "--ignore-attributes",
+            default="",
+            metavar="NAMES",
+            help="attributes that may be different, separated by commas",
+        )
+        self.add_argument(
+            "--max-steps",
+            type=int,
+            default=DEFAULT_STEPS,
+            metavar="COUNT",
+            help="the most steps for proofs, and for runs, besides some for each op; an op that "
+            f"is looked at takes 1000, an element 1 ({DEFAULT_STEPS})",
         )
         self.add_reading_arguments()
 
@@ -45,6 +70,13 @@ def _run(arguments: Sequence[str]) -> bool:
     options = _CommandLine().parse_args(arguments)
     if options.runs < 1:
         raise ToolError(f"there must be one run at least, not {options.runs}")
+    if options.max_steps < 0:
+        raise ToolError(f"there cannot be {options.max_steps} steps at most")
+    with memory_budget(options.max_memory):
+        return _compare(options)
+
+
+def _compare(options: Namespace) -> bool:
     printer = DiagnosticPrinter(sys.stderr)
     before, after = (
         read_module(path, printer, allow_unregistered=options.allow_unregistered_dialect)
@@ -53,14 +85,34 @@ def _run(arguments: Sequence[str]) -> bool:
     if before is None or after is None:
         return False
     sides = [Side(each.module, each.context) for each in (before, after)]
-    is_same = True
-    for finding in compare_modules(sides[0], sides[1], options.runs):
+    comparison = compare_modules(
+        sides[0],
+        sides[1],
+        options.runs,
+        ignored_attributes=[name for name in options.ignore_attributes.split(",") if name],
+        max_steps=options.max_steps,
+    )
+    for finding in comparison.findings:
         place = (before if finding.is_before else after).locate(finding.op)
         printer.error(finding.message, place)
-        is_same = False
-    if is_same:
-        stream = standard_output()
-        count = len(sides[0].functions)
-        stream.write(f"the same: {count} function{'' if count == 1 else 's'}\n")
-        stream.flush()
-    return is_same
+    if comparison.findings:
+        return False
+    with standard_output() as stream:
+        stream.write(_text(comparison))
+    return True
+
+
+def _text(comparison: Comparison) -> str:
+    """What each function being the same rests on, and all of them."""
+    lines = [f"function '{verdict.name}': {verdict}" for verdict in comparison.verdicts]
+    count = len(lines)
+    total = f"the same: {count} function{'' if count == 1 else 's'}"
+    kinds = [
+        f"{number} {text}" if number < count else f"{'all ' if count > 1 else ''}{text}"
+        for text, number in Counter(map(str, sorted(comparison.verdicts, key=_strength))).items()
+    ]
+    return "".join(f"{line}\n" for line in (*lines, ", ".join((total, *kinds))))
+
+
+def _strength(verdict: Verdict) -> tuple[int, int]:
+    return verdict.grounds, -verdict.runs

@@ -1,35 +1,30 @@
 """
 The command line of `qdialect-opt`.
 
-xDSL is imported when an option names a pass or a target, and for help.
+xDSL is imported only if an option names a pass or a target, and for `--help`.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, starmap
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, NoReturn
 
-from qdialect.tools.tool_error import TOOL, ToolError
+from qdialect.algebra.memory_budget import DEFAULT_MAX_MEMORY
+from qdialect.tools.pass_spec import NestedSpec, PassSpec
+from qdialect.tools.tool_error import TOOL, ToolError, did_you_mean
 
 if TYPE_CHECKING:
     from xdsl.passes import ModulePass
     from xdsl.utils.arg_spec import ArgSpec
 
+MAX_MEMORY_HELP = "hold at most so many bytes beyond the input"
+
 SPLIT_MARKER = "// -----"
 
 USAGE = f"usage: {TOOL} [options] [input file, or - for standard input]"
-
-
-class NestedSpec(NamedTuple):
-    """Passes for the ops of one name, each alone."""
-
-    anchor: str
-    passes: tuple[PassSpec, ...]
-
-
-PassSpec: TypeAlias = "ArgSpec | NestedSpec"
 
 
 class Options:
@@ -54,6 +49,8 @@ class Options:
     remarks: bool = False
     fold_stats: bool = False
     fold_report: str | None = None
+    max_memory: int = DEFAULT_MAX_MEMORY
+    fold_plan: str | None = None
     debug: bool = False
     help: bool = False
     version: bool = False
@@ -64,17 +61,17 @@ class Options:
 
 _FLAGS = {
     "allow-unregistered-dialect": "accept unknown operations, in generic form",
-    "disable-verify": "do not verify operations at all",
+    "disable-verify": "do not verify the module, before or after passes",
     "verify-each": "verify after each pass (default; =false to verify only the input)",
-    "no-implicit-module": "the text must be one builtin.module",
+    "no-implicit-module": "refuse text that is not one builtin.module",
     "print-op-generic": "print operations in generic form",
     "print-debuginfo": "print locations",
     "print-ir-after-all": "print the module after each pass, on standard error",
-    "split-input-file": f"process what `{SPLIT_MARKER}` separates one by one",
+    "split-input-file": f"process each part between `{SPLIT_MARKER}` lines by itself",
     "time-passes": "print how long each pass took, on standard error",
-    "remarks": "tell what is folded and what is not, and why",
+    "remarks": "report each fold, and the reason for each shape op that is not folded",
     "fold-stats": "print a summary of the folds, on standard error",
-    "verify-diagnostics": "check that errors are as `expected-error` comments say",
+    "verify-diagnostics": "compare errors with the `expected-error` comments in the text",
     "help": "print this, and exit",
     "version": "print the version, and exit",
 }
@@ -85,6 +82,7 @@ _SYNONYMS = {
     "print-between-passes": "print-ir-after-all",
     "mlir-timing": "time-passes",
     "h": "help",
+    "v": "version",
     "output-file": "o",
     "passes": "p",
     "target": "t",
@@ -94,6 +92,8 @@ _VALUES = {
     "p": "PASSES: run 'a,b{option=value}'",
     "pass-pipeline": "PASSES: run 'builtin.module(a,b{option=value})'",
     "fold-report": "FILE: write a record of each fold and refusal there, as JSON",
+    "max-memory": f"BYTES: {MAX_MEMORY_HELP} ({DEFAULT_MAX_MEMORY})",
+    "fold-plan": "FILE: write the plan of each fold there, as JSON",
     "t": "TARGET: print as TARGET, not as MLIR",
 }
 _BOOLEANS = {
@@ -113,7 +113,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     """
     Read the command line.
 
-    Raises ToolError if it is malformed, or names a pass or target that there is not.
+    Raises ToolError if it is malformed, or names an unknown pass or target.
     """
     options = Options()
     inputs: list[str] = []
@@ -125,6 +125,8 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
             inputs.append(argument)
         else:
             _parse_option(argument, remaining, options)
+    for name in inputs:
+        _refuse_pass_as_input(name)
     if len(inputs) > 1:
         raise ToolError(f"more than one input file: {', '.join(inputs)}")
     if inputs:
@@ -167,28 +169,43 @@ def _set_value(name: str, value: str, options: Options) -> None:
             options.target = targets[0]
         case "fold-report":
             options.fold_report = value
+        case "max-memory":
+            options.max_memory = parse_max_memory(value)
+        case "fold-plan":
+            options.fold_plan = value
         case "p" if not value.lstrip().startswith("builtin.module("):
             options.passes += _parse_passes(value)
         case _:
             options.pass_pipeline = value
 
 
+def _refuse_pass_as_input(name: str) -> None:
+    """Raise ToolError if an input is a pass that somebody has given without dashes."""
+    if re.fullmatch(r"[a-z][a-z0-9-]*", name) and not os.path.exists(name) and _is_pass(name):
+        raise ToolError(f"there is no input file '{name}'; the pass of that name is '--{name}'")
+
+
+def parse_max_memory(text: str) -> int:
+    """A number of bytes. Raises ToolError if it is none."""
+    if not (text.isascii() and text.isdecimal()):
+        raise ToolError(f"--max-memory must be a number of bytes, but is '{text}'")
+    return int(text)
+
+
 def _is_pass(name: str) -> bool:
+    # Start-up: few runs need it.
     from qdialect.tools.registry import find_pass
 
     return find_pass(name) is not None
 
 
 def _refuse_argument(spelled: str, name: str) -> NoReturn:
-    from difflib import get_close_matches
-
+    # Start-up: few runs need it.
     from qdialect.tools.registry import get_all_passes
 
-    message = f"unknown command line argument '{spelled}'; try '{TOOL} --help'"
     known = [*_FLAGS, *_VALUES, *_SYNONYMS, *get_all_passes()]
-    if close := get_close_matches(name, known, n=1):
-        message += f"; did you mean '--{close[0]}'?"
-    raise ToolError(message)
+    hint = did_you_mean(name, known, "--")
+    raise ToolError(f"unknown command line argument '{spelled}'; try '{TOOL} --help'{hint}")
 
 
 def _parse_anchored_pipeline(text: str) -> list[PassSpec]:
@@ -216,9 +233,9 @@ def _parse_pipeline(text: str) -> list[PassSpec]:
 
 
 def _split_items(text: str) -> Iterator[str]:
-    """What commas separate that are not in brackets or quotes."""
+    """The items between commas. Commas in brackets or quotes do not count."""
     start = depth = 0
-    for token in re.finditer(r'"(?:\\.|[^"\\])*"|[(){},]', text):
+    for token in re.finditer(r'"(?:\\.|[^"\\])*+"?+|[(){},]', text):
         if token[0] in ("(", "{"):
             depth += 1
         elif token[0] in (")", "}"):
@@ -233,18 +250,26 @@ def _parse_passes(text: str) -> list[ArgSpec]:
     specs = _parse_specs(text)
     for spec in specs:
         if not _is_pass(spec.name):
-            raise ToolError(f"'{spec.name}' does not refer to a registered pass or pass pipeline")
+            # Start-up: few runs need it.
+            from qdialect.tools.registry import get_all_passes
+
+            raise ToolError(
+                f"'{spec.name}' does not refer to a registered pass or pass pipeline"
+                f"{did_you_mean(spec.name, get_all_passes())}"
+            )
     return specs
 
 
 def _parse_specs(text: str) -> list[ArgSpec]:
-    """Names with options, in which blanks may be where xDSL does not allow them."""
+    """Names with options. Unlike for xDSL, there may be blanks around commas and braces."""
+    # Start-up: few runs need it.
     from xdsl.utils.arg_spec import parse_pipeline
     from xdsl.utils.exceptions import ArgSpecParseError
 
     tidy = re.sub(
-        r'("(?:\\.|[^"\\])*")|\s*([,{}])\s*',
-        lambda match: match[1] or match[2],
+        # Blanks alone are an alternative, so that a long run of them is looked at once.
+        r'("(?:\\.|[^"\\])*+"?+)|\s*+([,{}])\s*+|(\s++)',
+        lambda match: match[1] or match[2] or match[3],
         text.strip(),
     )
     try:
@@ -254,11 +279,25 @@ def _parse_specs(text: str) -> list[ArgSpec]:
     except (RuntimeError, StopIteration):
         # xDSL does not expect the text to end within options.
         reason = "unexpected end"
+    if separated := _separated_by_spaces(tidy):
+        reason = f"options are separated by spaces: '{separated}'"
     raise ToolError(f"cannot read '{text}': {reason}")
 
 
+_COMMA_BEFORE_OPTION = re.compile(r",(?=[\w-]+=)")
+
+
+def _separated_by_spaces(text: str) -> str | None:
+    """`text` with spaces in the place of commas between options, if it has such."""
+    separated, count = re.subn(
+        r"\{[^{}]*\}", lambda options: _COMMA_BEFORE_OPTION.sub(" ", options[0]), text
+    )
+    return separated if count and separated != text else None
+
+
 def version_text() -> str:
-    """What `--version` prints."""
+    """The text of `--version`."""
+    # Start-up: few runs need it.
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -269,12 +308,16 @@ def version_text() -> str:
 
 
 def help_text() -> str:
-    """What `--help` prints. All passes are imported for it."""
+    """The text of `--help`. All passes are imported for it."""
+    # Start-up: few runs need it.
     from qdialect.tools.registry import get_all_passes, get_all_targets
 
-    dashes = {name: "-" if len(name) == 1 else "--" for name in (*_VALUES, *_FLAGS)}
+    names = (*_VALUES, *_FLAGS, *_SYNONYMS)
+    dashes = {name: "-" if len(name) == 1 else "--" for name in names}
     options = {dashes[name] + name: text for name, text in (_VALUES | _FLAGS).items()}
-    synonyms = [f"--{name} for {dashes[same]}{same}" for name, same in _SYNONYMS.items()]
+    synonyms = [
+        f"{dashes[name]}{name} for {dashes[same]}{same}" for name, same in _SYNONYMS.items()
+    ]
     passes = chain.from_iterable(starmap(_lines_of_pass, sorted(get_all_passes().items())))
     return "\n".join(
         [
@@ -300,9 +343,11 @@ def _columns(lines: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 def _lines_of_pass(name: str, factory: Callable[[], type[ModulePass]]) -> Iterator[tuple[str, str]]:
     """The flag of a pass with the first line of its docstring, then its options."""
+    # Start-up: few runs need it.
     from xdsl.passes import get_pass_option_infos
 
-    from qdialect.errors import describe
+    # Start-up: few runs need it.
+    from qdialect.ir.errors import describe
 
     try:
         cls = factory()

@@ -1,4 +1,4 @@
-"""From text to text: what `qdialect-opt` does with a file, once it knows what to do."""
+"""Parse, verify, run passes, print: a run of `qdialect-opt` after its command line is read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import sys
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from xdsl.dialects.builtin import ModuleOp
@@ -15,7 +15,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 from xdsl.utils.lexer import Span
 
-from qdialect.errors import OpErrors, describe
+from qdialect.algebra.memory_budget import memory_budget
+from qdialect.ir.errors import OpErrors, describe, message_of, op_messages
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
 from qdialect.tools.command_line import SPLIT_MARKER, Options
@@ -26,20 +27,23 @@ from qdialect.tools.diagnostics import (
     place_in_file,
     text_of_place,
 )
-from qdialect.tools.files import Output, SourceText, read_text
+from qdialect.tools.files import SourceText, read_text
+from qdialect.tools.outputs import STANDARD_OUTPUT, Output, overwrite_each_other
 from qdialect.tools.registry import ToolContext, make_pass, make_target
+from qdialect.tools.tool_error import ToolError
 from qdialect.tools.verifier import ModuleVerifier
 
 if TYPE_CHECKING:
     from xdsl.passes import ModulePass
     from xdsl.utils.target import Target
 
-    from qdialect.fold_report import FoldReport
+    from qdialect.folding.fold_plan import FoldPlan
+    from qdialect.folding.report import FoldReport
     from qdialect.tools.expected_diagnostics import DiagnosticVerifier
-    from qdialect.tools.fold_reports import FoldReportFile
+    from qdialect.tools.report_text import FoldReportFile
 
 _RESULT = r"%[\w$.-]+(?=\s*=\s*$)"
-"""The result of an op, in what is before its name."""
+"""The result of an op, in the text before the name of the op."""
 
 
 class Compilation:
@@ -53,6 +57,7 @@ class Compilation:
         self.options = options
         self.handler = handler
         self.context = ToolContext(options.allow_unregistered_dialect)
+        self.context.wants_fold_plans = options.fold_plan is not None
         self._reports_told = 0
         self._printed_names: Mapping[SSAValue, str] = {}
 
@@ -81,7 +86,7 @@ class Compilation:
             raise
         except Exception as error:
             name = "mlir" if target is None else target.name
-            return self._fail(f"target '{name}' failed: {describe(error)}")
+            return self._fail(f"target '{name}'", error)
         return True
 
     def _parse(self) -> bool:
@@ -102,16 +107,11 @@ class Compilation:
         start = time.perf_counter()
         try:
             module_pass.apply(self.context, self.module)
-        except OpErrors as error:
-            for op, message in error.errors:
-                self.handler.error(message, self.locate(op))
-            return False
-        except DiagnosticException as error:
-            return self._fail(str(error))
-        except RecursionError:
-            return self._fail(f"pass '{name}' failed: nesting is too deep")
         except Exception as error:
-            return self._fail(f"pass '{name}' failed: {describe(error)}")
+            return self._fail(f"pass '{name}'", error)
+        for op, message in self.context.warnings:
+            self.handler.warning(message, self.locate(op))
+        self.context.warnings.clear()
         if self.options.remarks:
             self._remark()
         if self.options.time_passes:
@@ -129,20 +129,40 @@ class Compilation:
         return True
 
     def _remark(self) -> None:
-        """Tell what the passes have folded since the last time."""
-        from qdialect.tools.fold_reports import remarks
+        """Print remarks on the folds since the last call."""
+        # Start-up: few runs need it.
+        from qdialect.tools.report_text import remarks
 
         for report in self.context.fold_reports[self._reports_told :]:
             for op, message in remarks(report):
                 self.handler.remark(message, self.locate(op))
         self._reports_told = len(self.context.fold_reports)
 
-    def _fail(self, message: str) -> bool:
+    def _fail(self, actor: str, error: Exception) -> bool:
+        """Tell the error of a pass or target, at the op that it is about if there is one."""
         if self.options.debug:
+            # Start-up: it is loaded where it is needed.
             import traceback
 
             traceback.print_exc()
-        self.handler.error(message, self.source.name)
+        if isinstance(error, OpErrors):
+            for op, message in error.errors:
+                self.handler.error(message, self.locate(op))
+            return False
+        emitted = op_messages(error)
+        place = self.locate(emitted[0][0]) if emitted else self.source.name
+        match error:
+            case DiagnosticException():
+                message = message_of(error)
+            case RecursionError():
+                message = f"{actor} failed: nesting is too deep"
+            case MemoryError():
+                message = f"{actor} failed: out of memory"
+            case _:
+                message = f"{actor} failed: {describe(error)}"
+        self.handler.error(message, place)
+        for op, note in emitted[1:]:
+            self.handler.note(note, self.locate(op))
         return False
 
     def _print(self, stream: TextIO) -> None:
@@ -155,7 +175,7 @@ class Compilation:
         self._printed_names = printer.names
 
     def report_folds(self, file: FoldReportFile) -> None:
-        """Add what the passes have folded, once the module is printed."""
+        """Add the folds of all passes to the report. The module must have been printed."""
         for report in self.context.fold_reports:
             file.add(report, self)
 
@@ -183,8 +203,8 @@ class Compilation:
         """
         Where an operation was read.
 
-        For one that a pass made, that is where the nearest operation before it in its
-        block was read, or else after it, or else around it.
+        For an operation that a pass made: the place of the nearest one before it in its block,
+        or else after it, or else around it.
         """
         at: Operation | None = op
         while at is not None:
@@ -208,33 +228,56 @@ def _with_neighbours(op: Operation) -> Iterator[Operation]:
 
 def process(options: Options) -> bool:
     """
-    Do what the command line asks for; false if there was an error, which is printed.
+    Process the input file; false if there was an error, which is printed.
 
-    Raises ToolError for what is wrong outside the text, and OSError if standard output
-    cannot be written.
+    Raises ToolError for errors outside the text, and OSError if an output cannot be
+    written.
     """
     printer = DiagnosticPrinter(sys.stderr)
+    _check_outputs(options)
     passes = [make_pass(spec) for spec in options.passes]
     target = make_target(options.target)
     source = read_text(options.input_file, printer)
     if source is None:
         return False
     run = _Run(options, printer, passes, target)
-    with _kept_if_good(options.output_file) as output:
-        if options.fold_report is None:
-            output.is_good = run.process(source, output.stream)
-        else:
-            with _kept_if_good(options.fold_report) as report:
-                output.is_good = report.is_good = run.process(source, output.stream)
-                report.stream.write(run.report_text)
+    with ExitStack() as outputs:
+        output = outputs.enter_context(_kept_if_good(options.output_file))
+        others = [
+            (outputs.enter_context(_kept_if_good(path)), text)
+            for path, text in (
+                (options.fold_report, run.report_text),
+                (options.fold_plan, run.plans_text),
+            )
+            if path is not None
+        ]
+        output.is_good = run.process(source, output.stream)
+        for other, text in others:
+            other.is_good = output.is_good
+            other.stream.write(text())
     if options.fold_stats:
         run.print_statistics()
     return output.is_good
 
 
+def _check_outputs(options: Options) -> None:
+    """Raise ToolError if the fold report would take the place of another file of the run."""
+    report = options.fold_report
+    if report is None:
+        return
+    if overwrite_each_other(report, options.output_file):
+        where = "standard output" if report in STANDARD_OUTPUT else f"'{report}'"
+        raise ToolError(
+            f"the module and the fold report would both be written to {where}: "
+            "name a file for each, with -o and --fold-report"
+        )
+    if options.input_file != "-" and overwrite_each_other(report, options.input_file):
+        raise ToolError(f"the fold report would be written over the input file '{report}'")
+
+
 @contextmanager
 def _kept_if_good(path: str) -> Generator[Output]:
-    """An output that is written if it is good at the end. Raises ToolError and OSError."""
+    """An output that replaces the file if `is_good` at the end. Raises ToolError and OSError."""
     output = Output(path)
     try:
         yield output
@@ -260,20 +303,23 @@ class _Run:
         self.passes = passes
         self.target = target
         self.fold_reports: list[FoldReport] = []
+        self.fold_plans: list[FoldPlan] = []
         self.report_file: FoldReportFile | None = None
         if options.fold_report is not None:
-            from qdialect.tools.fold_reports import FoldReportFile
+            # Start-up: it is loaded where it is needed.
+            from qdialect.tools.report_text import FoldReportFile
 
             self.report_file = FoldReportFile()
 
     def process(self, source: SourceText, stream: TextIO) -> bool:
-        """Print what the passes make of each module; false if there was an error."""
+        """Print each module after the passes; false if there was an error."""
         is_good = True
         parts = source.split() if self.options.split_input_file else iter([source])
         for number, part in enumerate(parts):
             if number:
                 stream.write(f"{SPLIT_MARKER}\n")
-            is_good &= self._process_part(part, stream)
+            with memory_budget(self.options.max_memory):
+                is_good &= self._process_part(part, stream)
         return is_good
 
     def _process_part(self, part: SourceText, stream: TextIO) -> bool:
@@ -282,22 +328,31 @@ class _Run:
         has_run = compilation.run(self.passes) and compilation.write(self.target, stream)
         if self.options.fold_stats:
             self.fold_reports += compilation.context.fold_reports
+        self.fold_plans += compilation.context.fold_plans
         if has_run and self.report_file is not None:
             compilation.report_folds(self.report_file)
         return has_run if verifier is None else verifier.finish()
 
     def _verifier(self, part: SourceText) -> DiagnosticVerifier:
+        # Start-up: it is loaded where it is needed.
         from qdialect.tools.expected_diagnostics import DiagnosticVerifier
 
         return DiagnosticVerifier(part.input, part.first_line, self.printer)
 
-    @property
     def report_text(self) -> str:
         """The file of `--fold-report`."""
         return "" if self.report_file is None else self.report_file.text
 
+    def plans_text(self) -> str:
+        """The file of `--fold-plan`."""
+        # Start-up: few runs need it.
+        from qdialect.folding.plan_json import plans_to_json
+
+        return plans_to_json(self.fold_plans)
+
     def print_statistics(self) -> None:
         """Print the table of `--fold-stats`."""
-        from qdialect.tools.fold_reports import statistics
+        # Start-up: it is loaded where it is needed.
+        from qdialect.tools.report_text import statistics
 
         sys.stderr.write(statistics(self.fold_reports))

@@ -1,20 +1,23 @@
 """
-Errors, warnings, remarks and notes, and what they look like.
+Errors, warnings, remarks and notes, in the layout of mlir-opt.
 
-That is as in mlir-opt: https://mlir.llvm.org/docs/Diagnostics/.
+https://mlir.llvm.org/docs/Diagnostics/
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from enum import StrEnum
-from typing import NamedTuple, TextIO, TypeAlias, cast
+from typing import TYPE_CHECKING, NamedTuple, TextIO, TypeAlias, cast
 
 from typing_extensions import override
 from xdsl.utils.exceptions import MultipleSpansParseError, ParseError
 from xdsl.utils.lexer import Input, Span
 
 from qdialect.text.source import excerpt, omitted_before
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
 
 MAX_LINE_LENGTH = 200
 MAX_MESSAGE_LENGTH = 4000
@@ -24,7 +27,7 @@ Location: TypeAlias = Span | str
 
 
 class Severity(StrEnum):
-    """How bad it is."""
+    """The kind of a diagnostic."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -33,7 +36,7 @@ class Severity(StrEnum):
 
 
 class Diagnostic(NamedTuple):
-    """Something to tell the user."""
+    """A message for the user, with its place."""
 
     severity: Severity
     message: str
@@ -48,7 +51,7 @@ class Diagnostic(NamedTuple):
 
 
 class DiagnosticHandler(ABC):
-    """Takes what a tool or a pass has to tell."""
+    """Takes the diagnostics of tools and passes."""
 
     @abstractmethod
     def emit(self, diagnostic: Diagnostic) -> None:
@@ -57,6 +60,10 @@ class DiagnosticHandler(ABC):
     def error(self, message: str, location: Location) -> None:
         """Take an error."""
         self.emit(Diagnostic(Severity.ERROR, message, location))
+
+    def warning(self, message: str, location: Location) -> None:
+        """Take a warning."""
+        self.emit(Diagnostic(Severity.WARNING, message, location))
 
     def remark(self, message: str, location: Location) -> None:
         """Take a remark."""
@@ -73,6 +80,14 @@ class DiagnosticHandler(ABC):
             for span, message in error.refs:
                 text = message or error.ref_text or "see here"
                 self.note(text, place_in_file(span, first_line))
+
+
+class WarningListener(ABC):
+    """A context that passes may give warnings to."""
+
+    @abstractmethod
+    def take_warning(self, op: Operation, message: str) -> None:
+        """Take a warning about an op."""
 
 
 class DiagnosticPrinter(DiagnosticHandler):
@@ -116,8 +131,17 @@ def render(diagnostic: Diagnostic) -> str:
 
 
 def _one_line(message: str) -> str:
-    text = " ".join(line.strip() for line in message.splitlines() if line.strip())
+    text = printable(" ".join(line.strip() for line in message.splitlines() if line.strip()))
     return text if len(text) <= MAX_MESSAGE_LENGTH else text[:MAX_MESSAGE_LENGTH] + "..."
+
+
+def printable(text: str) -> str:
+    """`text` with escapes for what a terminal would take for a command, such as ESC."""
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode() for c in text
+    )
 
 
 def _source_line_with_caret(span: Span) -> str:
@@ -128,7 +152,7 @@ def _source_line_with_caret(span: Span) -> str:
     if line_end - line_start > MAX_LINE_LENGTH:
         start = max(line_start, span.start - MAX_LINE_LENGTH // 2)
         end = min(line_end, start + MAX_LINE_LENGTH)
-    head = ("..." if start > line_start else "") + excerpt(span.input, start, span.start)
-    tail = excerpt(span.input, span.start, end) + ("..." if end < line_end else "")
+    head = ("..." if start > line_start else "") + printable(excerpt(span.input, start, span.start))
+    tail = printable(excerpt(span.input, span.start, end)) + ("..." if end < line_end else "")
     indent = "".join(c if c == "\t" else " " for c in head)
     return f"{(head + tail).rstrip()}\n{indent}^\n"

@@ -1,5 +1,5 @@
 """
-Errors, warnings, remarks and notes that are expected, as tests write it into the text.
+The diagnostics that a text expects, in the comments of tests.
 
 The annotations are mlir-opt's: https://mlir.llvm.org/docs/Diagnostics/.
 """
@@ -18,7 +18,7 @@ from qdialect.tools.diagnostics import Diagnostic, DiagnosticHandler, Location, 
 
 @dataclass
 class ExpectedDiagnostic:
-    """What an `expected-error` annotation, or one of its kind, asks for."""
+    """An `expected-error` annotation, or one of another severity."""
 
     severity: Severity
     text: str
@@ -44,10 +44,11 @@ class ExpectedDiagnostic:
 
 def _regex_of(text: str) -> str:
     """Literal text, in which what is between double braces is a regular expression."""
-    pieces = re.split(r"\{\{(.*?)\}\}", text)
-    return "".join(
-        f"(?:{piece})" if number % 2 else re.escape(piece) for number, piece in enumerate(pieces)
-    )
+    parts, start = list[str](), 0
+    while (opening := text.find("{{", start)) >= 0 and (end := text.find("}}", opening + 2)) >= 0:
+        parts += re.escape(text[start:opening]), f"(?:{text[opening + 2 : end]})"
+        start = end + 2
+    return "".join([*parts, re.escape(text[start:])])
 
 
 class DiagnosticVerifier(DiagnosticHandler):
@@ -63,14 +64,14 @@ class DiagnosticVerifier(DiagnosticHandler):
     has_failed: bool
 
     def __init__(self, text: Input[str], first_line: int, printer: DiagnosticHandler) -> None:
-        """What is wrong with the diagnostics of `text` is given to `printer`."""
+        """Mismatches with the annotations of `text` go to `printer`."""
         self.has_failed = False
         self._printer = printer
         self._expected = list(_expected_diagnostics(text, first_line))
 
     @override
     def emit(self, diagnostic: Diagnostic) -> None:
-        """Take a diagnostic, and tell if no annotation is there for it."""
+        """Take a diagnostic; it is an error if no annotation expects it."""
         message = f"unexpected {diagnostic.severity}: {diagnostic.message}"
         for expected in self._expected:
             if not self._matches(expected, diagnostic):
@@ -84,7 +85,7 @@ class DiagnosticVerifier(DiagnosticHandler):
         self._fail(message, diagnostic.location)
 
     def finish(self) -> bool:
-        """Tell of what was expected in vain; whether all was as expected."""
+        """Report expected diagnostics that did not come; whether all was as expected."""
         for expected in self._expected:
             if not expected.was_produced:
                 self._fail(
@@ -106,8 +107,8 @@ class DiagnosticVerifier(DiagnosticHandler):
 
 
 _ANNOTATION = re.compile(
-    r"expected-(?P<severity>error|warning|remark|note)(?P<regex>-re)? *"
-    r"(?:@(?P<line>[+-][0-9]+|above|below|unknown))? *(?=\{\{)"
+    r"expected-(?P<severity>error|warning|remark|note)(?P<regex>-re)? *+"
+    r"(?:@(?P<line>[+-][0-9]++|above|below|unknown) *+)?+(?=\{\{)"
 )
 
 

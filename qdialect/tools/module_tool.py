@@ -1,29 +1,47 @@
-"""What the tools that read whole modules and change nothing have in common."""
+"""The common part of `qdialect-check` and `qdialect-run`: arguments, and reading a module."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from typing_extensions import override
 
-from qdialect.tools.command_line import Options
+from qdialect.algebra.memory_budget import DEFAULT_MAX_MEMORY
+from qdialect.tools.command_line import MAX_MEMORY_HELP, Options, parse_max_memory
 from qdialect.tools.compilation import Compilation
 from qdialect.tools.diagnostics import DiagnosticHandler
 from qdialect.tools.files import read_text
+from qdialect.tools.outputs import standard_output
 from qdialect.tools.tool_error import ToolError
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 
 class ModuleArgumentParser(ArgumentParser):
-    """The arguments of such a tool. What is wrong with them is a ToolError."""
+    """An argument parser that raises ToolError for wrong arguments."""
 
     def add_reading_arguments(self) -> None:
-        """Add what says how modules are read."""
+        """Add the arguments that are about reading modules."""
+        self.add_argument(
+            "--max-memory",
+            type=parse_max_memory,
+            default=DEFAULT_MAX_MEMORY,
+            metavar="BYTES",
+            help=f"{MAX_MEMORY_HELP} ({DEFAULT_MAX_MEMORY})",
+        )
         self.add_argument(
             "--allow-unregistered-dialect",
             action="store_true",
             help="accept unknown operations, in generic form",
         )
+
+    @override
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        # argparse says nothing if standard output cannot be written.
+        with standard_output() as stream:
+            stream.write(self.format_help())
 
     @override
     def error(self, message: str) -> NoReturn:

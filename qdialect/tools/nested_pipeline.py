@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from typing_extensions import override
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, UnregisteredOp
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
+from xdsl.traits import IsolatedFromAbove
 
-if TYPE_CHECKING:
-    from xdsl.ir import Block, Operation
+from qdialect.ir.errors import OpErrors
+from qdialect.tools.diagnostics import WarningListener
+from qdialect.tools.tool_error import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,8 @@ class NestedPipeline(ModulePass):
 
     As in MLIR, they see nothing else of the module:
     https://mlir.llvm.org/docs/PassManagement/#oppassmanager. What is there when they are
-    done takes the place of the op.
+    done takes the place of the op. A pipeline in a pipeline is for the ops directly in
+    those of the outer one.
     """
 
     name: ClassVar[str] = "nested-pipeline"
@@ -33,18 +37,45 @@ class NestedPipeline(ModulePass):
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Raises what the passes raise."""
-        block = op.body.block
-        for anchored in [inner for inner in block.ops if inner.name == self.anchor]:
-            self._apply_alone(ctx, anchored, block)
+        """Raises what the passes raise, and OpErrors if an op uses values from around it."""
+        self._apply_in(ctx, op)
 
-    def _apply_alone(self, ctx: Context, op: Operation, block: Block) -> None:
-        following = op.next_op
+    def _apply_in(self, ctx: Context, op: Operation) -> None:
+        inner = [each for region in op.regions for block in region.blocks for each in block.ops]
+        anchored = [each for each in inner if _name(each) == self.anchor]
+        if not anchored:
+            self._warn(ctx, op)
+        for each in anchored:
+            if not each.has_trait(IsolatedFromAbove, value_if_unregistered=True):
+                raise OpErrors.of(each, "is not isolated from above: no pass can run on it alone")
+            self._apply_alone(ctx, each)
+
+    def _warn(self, ctx: Context, op: Operation) -> None:
+        """Tell of a name that looks like a mistake; a module need not have all ops."""
+        if not isinstance(ctx, WarningListener):
+            return
+        names = {_name(each) for each in op.walk() if each is not op}
+        if self.anchor in names:
+            reason = f"it is not directly in '{_name(op)}', and its pipeline does nothing"
+            ctx.take_warning(op, f"operation '{self.anchor}' is deeper in the module: {reason}")
+            return
+        known = ctx.get_optional_op(self.anchor)
+        if known is None or issubclass(known, UnregisteredOp):
+            hint = did_you_mean(self.anchor, names)
+            ctx.take_warning(op, f"no operation '{self.anchor}' in the module{hint}")
+
+    def _apply_alone(self, ctx: Context, op: Operation) -> None:
+        block, following = op.parent_block(), op.next_op
+        assert block is not None
         op.detach()
         alone = ModuleOp([op])
         try:
             for module_pass in self.passes:
-                module_pass.apply(ctx, alone)
+                if isinstance(module_pass, NestedPipeline):
+                    for inner in list(alone.body.block.ops):
+                        module_pass._apply_in(ctx, inner)
+                else:
+                    module_pass.apply(ctx, alone)
         finally:
             for inner in list(alone.body.block.ops):
                 inner.detach()
@@ -52,3 +83,8 @@ class NestedPipeline(ModulePass):
                     block.add_op(inner)
                 else:
                     block.insert_op_before(inner, following)
+
+
+def _name(op: Operation) -> str:
+    """The name of an op in the text, also of one that is not registered."""
+    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name

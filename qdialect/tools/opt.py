@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from qdialect.tools.command_line import help_text, parse_arguments, version_text
-from qdialect.tools.process import run_tool
+from qdialect.tools.exit_status import run_tool
+from qdialect.tools.outputs import standard_output
 from qdialect.tools.tool_error import TOOL
 
 
@@ -26,8 +27,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str]) -> bool:
     options = parse_arguments(arguments)
     if options.help or options.version:
-        print(help_text() if options.help else version_text(), flush=True)
+        with standard_output() as stream:
+            stream.write(f"{help_text() if options.help else version_text()}\n")
         return True
+    # Start-up: it is loaded where it is needed.
     from qdialect.tools.compilation import process
 
     return process(options)

@@ -1,4 +1,4 @@
-"""What a name on the command line or in the text means: dialects, passes, targets."""
+"""The dialects, passes and targets that the tools know by name, those of plug-ins too."""
 
 from __future__ import annotations
 
@@ -11,29 +11,43 @@ from typing_extensions import TypeVar, override
 from xdsl.context import Context
 from xdsl.ir import Attribute, Dialect, Operation, TypeAttribute
 
-from qdialect.dialects.builtin import fresh_builtin
-from qdialect.errors import describe, first_line
-from qdialect.fold_report_listener import FoldReportListener
-from qdialect.tools.command_line import NestedSpec
-from qdialect.tools.tool_error import TOOL, ToolError
+from qdialect.algebra.bounded_cache import registered_cache
+from qdialect.folding.report_listener import FoldReportListener
+from qdialect.ir.blobs import fresh_builtin
+from qdialect.ir.errors import describe, first_line
+from qdialect.ir.xdsl_private import interfaces_of
+from qdialect.tools.diagnostics import WarningListener
+from qdialect.tools.pass_spec import NestedSpec
+from qdialect.tools.tool_error import TOOL, ToolError, did_you_mean
 
 if TYPE_CHECKING:
+    from dataclasses import Field
+
     from xdsl.passes import ModulePass
     from xdsl.universe import Universe
-    from xdsl.utils.arg_spec import ArgSpec, ArgSpecConvertible
+    from xdsl.utils.arg_spec import (
+        ArgSpec,
+        ArgSpecConvertible,
+        ParameterListType,
+        ParameterType,
+    )
     from xdsl.utils.target import Target
 
-    from qdialect.fold_report import FoldReport
-    from qdialect.tools.command_line import PassSpec
+    from qdialect.folding.fold_plan import FoldPlan
+    from qdialect.folding.report import FoldReport
+    from qdialect.tools.pass_spec import PassSpec
 
 ConvertibleT = TypeVar("ConvertibleT", bound="ArgSpecConvertible")
 
 
+@registered_cache
 @cache
 def _plugins() -> tuple[Universe, ...]:
-    """What other packages plug into xDSL. Those that do not load are left out."""
+    """The xDSL plug-ins of other packages. One that does not load is left out, with a warning."""
+    # Start-up: few runs need it.
     from importlib.metadata import entry_points
 
+    # Start-up: few runs need it.
     from xdsl.universe import Universe
 
     universes: list[Universe] = []
@@ -50,8 +64,10 @@ def _plugins() -> tuple[Universe, ...]:
     return tuple(universes)
 
 
+@registered_cache
 @cache
 def _dialects() -> dict[str, Callable[[], Dialect]]:
+    # Start-up: it is loaded where it is needed.
     from xdsl import dialects
 
     from qdialect import universe
@@ -66,8 +82,10 @@ def _dialects() -> dict[str, Callable[[], Dialect]]:
     }
 
 
+@registered_cache
 @cache
 def _passes() -> dict[str, Callable[[], type[ModulePass]]]:
+    # Start-up: it is loaded where it is needed.
     from xdsl import transforms
 
     from qdialect import universe
@@ -83,6 +101,7 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
 def get_all_targets() -> dict[str, Callable[[], type[Target]]]:
     """All targets by name, those of plug-ins too."""
+    # Start-up: it is loaded where it is needed.
     from xdsl import targets
 
     plugged = (plugin.all_targets for plugin in _plugins())
@@ -91,31 +110,39 @@ def get_all_targets() -> dict[str, Callable[[], type[Target]]]:
 
 
 def find_pass(name: str) -> Callable[[], type[ModulePass]] | None:
-    """The pass of that name, which plug-ins are asked for last."""
+    """The pass of that name: xDSL's or qdialect's, or else a plug-in's."""
     return _passes().get(name) or next(
         (plugin.all_passes[name] for plugin in _plugins() if name in plugin.all_passes),
         None,
     )
 
 
-class ToolContext(Context, FoldReportListener):
+class ToolContext(Context, FoldReportListener, WarningListener):
     """
-    Knows all dialects, and looks for one that it does not know among the plug-ins.
-    Keeps what passes have to tell of their folds.
+    A context with all dialects, which looks for unknown ones among the plug-ins.
+    It collects the reports and warnings of passes, and their plans if it is told to want them.
 
-    Resources belong to the context, unlike xDSL's, where they are shared by all modules
-    of a process.
+    Resources belong to the context; in xDSL, all modules of a process share them.
     """
 
     def __init__(self, allow_unregistered: bool = False) -> None:
         super().__init__(allow_unregistered)
         self.fold_reports: list[FoldReport] = []
+        self.warnings: list[tuple[Operation, str]] = []
+        self.fold_plans: list[FoldPlan] = []
         for name, factory in _dialects().items():
             self.register_dialect(name, fresh_builtin if name == "builtin" else factory)
 
     @override
     def take_fold_report(self, report: FoldReport) -> None:
         self.fold_reports.append(report)
+
+    @override
+    def take_warning(self, op: Operation, message: str) -> None:
+        self.warnings.append((op, message))
+
+    def take_fold_plan(self, plan: FoldPlan) -> None:
+        self.fold_plans.append(plan)
 
     @override
     def get_optional_op(
@@ -148,49 +175,55 @@ class ToolContext(Context, FoldReportListener):
 
 
 def _shape() -> Dialect:
-    from qdialect.dialects.shape import Shape
+    # Start-up: it is loaded where it is needed.
+    from qdialect.dialects.upstream.shape import Shape
 
     return Shape
 
 
 def _arith_on_tensors() -> Dialect:
+    # Start-up: it is loaded where it is needed.
     from xdsl.dialects.arith import Arith
 
-    from qdialect.dialects import arith
+    from qdialect.dialects.upstream import arith
 
     return _with_ops(Arith, arith.OPS)
 
 
 def _tensor_without_rank() -> Dialect:
+    # Start-up: it is loaded where it is needed.
     from xdsl.dialects.tensor import Tensor
 
-    from qdialect.dialects.tensor import ReshapeOp
+    from qdialect.dialects.upstream.tensor import ReshapeOp
 
     return _with_ops(Tensor, [ReshapeOp])
 
 
 def _with_ops(dialect: Dialect, ops: Sequence[type[Operation]]) -> Dialect:
-    """`dialect`, with `ops` in the place of those that have the same names."""
+    """`dialect` with `ops` added; they replace ops of the same name."""
     operations = {op.name: op for op in (*dialect.operations, *ops)}
     return Dialect(
         dialect.name,
         list(operations.values()),
         list(dialect.attributes),
-        list(dialect._interfaces),  # pyright: ignore[reportPrivateUsage]
+        list(interfaces_of(dialect)),
     )
 
 
 def _tosa_with_additions() -> Dialect:
+    # Start-up: it is loaded where it is needed.
     from xdsl.dialects.tosa import TOSA
 
-    from qdialect.dialects.tosa import with_additions
+    from qdialect.dialects.upstream.tosa import with_additions
 
     return with_additions(TOSA)
 
 
+@registered_cache
 @cache
 def _stablehlo_with_additions(stablehlo: Callable[[], Dialect]) -> Dialect:
-    from qdialect.dialects.stablehlo import with_additions
+    # Start-up: it is loaded where it is needed.
+    from qdialect.dialects.upstream.stablehlo import with_additions
 
     return with_additions(stablehlo())
 
@@ -198,41 +231,86 @@ def _stablehlo_with_additions(stablehlo: Callable[[], Dialect]) -> Dialect:
 def make_pass(spec: PassSpec) -> ModulePass:
     """The pass of that name, with its options, or a pipeline of them. Raises ToolError."""
     if isinstance(spec, NestedSpec):
+        # Start-up: it is loaded where it is needed.
         from qdialect.tools.nested_pipeline import NestedPipeline
 
         return NestedPipeline(spec.anchor, tuple(map(make_pass, spec.passes)))
-    return _make("pass", find_pass(spec.name), spec)
+    factory = find_pass(spec.name)
+    if factory is None:
+        raise ToolError(f"there is no pass '{spec.name}'")
+    return _make("pass", factory, spec)
 
 
 def make_target(spec: ArgSpec | None) -> Target | None:
     """None stands for MLIR as the options say. Raises ToolError."""
     if spec is None or (spec.name == "mlir" and not spec.parameters):
         return None
-    return _make("target", get_all_targets().get(spec.name), spec)
+    targets = get_all_targets()
+    if spec.name not in targets:
+        hint = did_you_mean(spec.name, targets)
+        raise ToolError(f"there is no target '{spec.name}'{hint}")
+    return _make("target", targets[spec.name], spec)
 
 
-def _make(
-    kind: str,
-    factory: Callable[[], type[ConvertibleT]] | None,
-    spec: ArgSpec,
-) -> ConvertibleT:
-    """What a name with options asks for. Raises ToolError."""
+def _make(kind: str, factory: Callable[[], type[ConvertibleT]], spec: ArgSpec) -> ConvertibleT:
+    """The pass or target of a name and options. Raises ToolError."""
+    # Start-up: few runs need it.
     from dataclasses import fields
 
-    if factory is None:
-        raise ToolError(f"there is no {kind} '{spec.name}'")
     try:
         cls = factory()
     except Exception as error:
         raise ToolError(f"{kind} '{spec.name}' does not load: {describe(error)}") from error
-    known = [f.name.replace("_", "-") for f in fields(cls) if f.init]
-    for option in spec.parameters:
-        if option.replace("_", "-") not in known:
+    options = {field.name.replace("_", "-"): field for field in fields(cls) if field.init}
+    values: dict[str, ParameterListType] = {}
+    for given, value in spec.parameters.items():
+        name = given.replace("_", "-")
+        if name not in options:
             raise ToolError(
-                f"{kind} '{spec.name}' has no option '{option}' "
-                f"(it has: {', '.join(known) or 'none'})"
+                f"{kind} '{spec.name}' has no option '{given}' "
+                f"(it has: {', '.join(options) or 'none'})"
             )
+        values[name] = _option_value(f"{kind} '{spec.name}': {name}", options[name], value)
     try:
-        return cls.from_spec(spec)
+        return cls.from_spec(type(spec)(spec.name, values))
     except Exception as error:
         raise ToolError(f"{kind} '{spec.name}': {first_line(error)}") from error
+
+
+_OPTION_TYPES: dict[str, tuple[type[ParameterType], str]] = {
+    "int": (int, "an integer"),
+    "float": (float, "a number with a point"),
+    "bool": (bool, "true or false"),
+    "str": (str, "text: put it in quotes"),
+}
+"""What an option of a type takes, and how to say that."""
+
+
+def _option_value(option: str, field: Field[object], value: ParameterListType) -> ParameterListType:
+    """
+    The value of an option; a flag without a value is true, as in mlir-opt.
+
+    Raises ToolError if it is of another type than the option. A dataclass may say in
+    its metadata what the value `is`, such as "a number of bytes".
+    """
+    # Start-up: few runs need it.
+    from xdsl.utils.hints import type_repr
+
+    name = field.type if isinstance(field.type, str) else type_repr(field.type)
+    name, _, rest = name.strip("'").replace(" ", "").partition("|")
+    if name not in _OPTION_TYPES or rest not in ("", "None") or (rest and not value):
+        # xDSL looks at lists, and no value is that of an optional one.
+        return value
+    type, kind = _OPTION_TYPES[name]
+    if type is bool and not value:
+        return (True,)
+    # A bool is an int to Python.
+    if (
+        len(value) == 1
+        and isinstance(value[0], type)
+        and isinstance(value[0], bool) == (type is bool)
+    ):
+        return value
+    kind = field.metadata.get("is", kind)
+    given = f"is '{','.join(map(str, value))}'" if value else "has no value"
+    raise ToolError(f"{option} must be {kind}, but {given}")

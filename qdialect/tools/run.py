@@ -1,8 +1,8 @@
 """
 `qdialect-run`: run a function of a module, and print what it returns.
 
-It has the flags of xDSL's `xdsl-run` where both do the same. It is none of its subclasses:
-that one reads, verifies and fails with the module in its errors, and without a place.
+It shares the flags of xDSL's `xdsl-run`, but not its class: the errors of `xdsl-run` print the
+whole module and have no location.
 """
 
 from __future__ import annotations
@@ -10,31 +10,37 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
+from typing import Final
 
 from xdsl.context import Context
 from xdsl.utils.exceptions import InterpretationError, ParseError, VerifyException
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
+from qdialect.algebra.memory_budget import MemoryLimitError, memory_budget
+from qdialect.algebra.movement import as_view
 from qdialect.dialects.quant.constants import verify_in_range
 from qdialect.dialects.quant.types import StoredType
-from qdialect.dialects.value_types import element_type_or_self, is_static, shape_of
-from qdialect.errors import describe
 from qdialect.interpreters.interpreter import (
+    DEFAULT_MAX_STEPS,
     OpInterpretationError,
     find_function,
     run_function,
 )
+from qdialect.interpreters.memory import without_repeats
 from qdialect.interpreters.random_values import random_arguments
 from qdialect.interpreters.values import TypedArray, held_type
-from qdialect.movement import as_view
+from qdialect.ir.errors import describe
+from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
 from qdialect.text.dense import DenseLiteral
 from qdialect.text.parser import LocatingParser
 from qdialect.text.source import AbridgedInput
 from qdialect.tools.compilation import Compilation
 from qdialect.tools.diagnostics import DiagnosticHandler, DiagnosticPrinter
-from qdialect.tools.files import read_text, standard_output
+from qdialect.tools.exit_status import run_tool
+from qdialect.tools.files import read_text
 from qdialect.tools.module_tool import ModuleArgumentParser, read_module
-from qdialect.tools.process import run_tool
+from qdialect.tools.outputs import standard_output
+from qdialect.tools.tool_error import ToolError
 
 TOOL = "qdialect-run"
 """The name that the tool's own errors begin with."""
@@ -58,6 +64,13 @@ class _CommandLine(ModuleArgumentParser):
         arguments.add_argument(
             "--random-inputs", type=int, metavar="SEED", help="make arguments, by that seed"
         )
+        self.add_argument(
+            "--max-steps",
+            type=int,
+            default=DEFAULT_MAX_STEPS,
+            metavar="COUNT",
+            help=f"run at most so many ops ({DEFAULT_MAX_STEPS})",
+        )
         self.add_argument("--verbose", action="store_true", help="print the arguments too")
         self.add_reading_arguments()
 
@@ -73,6 +86,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str]) -> bool:
     options = _CommandLine().parse_args(arguments)
+    if options.max_steps < 0:
+        raise ToolError(f"--max-steps must not be negative, but is {options.max_steps}")
+    with memory_budget(options.max_memory):
+        return _run_function(options)
+
+
+def _run_function(options: Namespace) -> bool:
     printer = DiagnosticPrinter(sys.stderr)
     compilation = read_module(
         options.input_file, printer, allow_unregistered=options.allow_unregistered_dialect
@@ -84,27 +104,38 @@ def _run(arguments: Sequence[str]) -> bool:
         values = _arguments(options, compilation, printer)
         if values is None:
             return False
-        results = run_function(module, symbol, values, context)
+        results = run_function(module, symbol, values, context, max_steps=options.max_steps)
     except OpInterpretationError as error:
         printer.error(str(error), compilation.locate(error.op))
         return False
     except InterpretationError as error:
         printer.error(str(error), compilation.source.name)
         return False
-    stream = standard_output()
-    if options.verbose:
-        for number, value in enumerate(values):
-            stream.write(f"// argument #{number}: {value}\n")
-    for result in results:
-        stream.write(f"{result}\n")
-    stream.flush()
+    printed = [*values, *results] if options.verbose else results
+    # A splat is printed as one element.
+    lists = [value.elements for value in printed if without_repeats(value.elements).size > 1]
+    nbytes, most = sum(elements.nbytes for elements in lists), options.max_memory
+    if nbytes > most:
+        # A view takes no memory, but its text does, wherever it goes.
+        raise MemoryLimitError(
+            f"{nbytes} bytes of results are too many to print: {most} are allowed (--max-memory)"
+        )
+    with standard_output() as stream:
+        if options.verbose:
+            for number, value in enumerate(values):
+                stream.write(f"// argument #{number}: ")
+                value.write_to(stream)
+                stream.write("\n")
+        for result in results:
+            result.write_to(stream)
+            stream.write("\n")
     return True
 
 
 def _arguments(
     options: Namespace, compilation: Compilation, handler: DiagnosticHandler
 ) -> Sequence[TypedArray] | None:
-    """The arguments; None if their text has an error, which is told."""
+    """The arguments; None if their text has an error, which has been reported."""
     if options.random_inputs is not None:
         function = find_function(compilation.module, options.symbol)
         return random_arguments(function.function_type, options.random_inputs)
@@ -125,7 +156,7 @@ def parse_values(text: str | AbridgedInput, name: str, context: Context) -> list
     """
     Values, separated by commas, as qdialect-run prints them.
 
-    `name` is what errors call the text, unless it knows its own. Raises ParseError.
+    Errors give `name` as the name of the text, unless the text has its own. Raises ParseError.
     """
     parser = _ValueParser(context, text, name)
     try:
@@ -134,6 +165,9 @@ def parse_values(text: str | AbridgedInput, name: str, context: Context) -> list
         raise
     except Exception as error:
         parser.raise_error(f"cannot read this: {describe(error)}")
+
+
+_EXAMPLES: Final = "`1.5 : f32` or `dense<[1, 2]> : tensor<2xi8>`"
 
 
 class _ValueParser(LocatingParser):
@@ -153,9 +187,12 @@ class _ValueParser(LocatingParser):
         else:
             number = self.parse_optional_boolean()
             if number is None:
-                number = self.expect(self.parse_optional_number, "expected a value")
+                number = self.expect(
+                    self.parse_optional_number, f"expected a value, as in {_EXAMPLES}"
+                )
             literal = DenseLiteral(position, [number], [position], 1, None)
-        self.parse_punctuation(":")
+        if self.parse_optional_punctuation(":") is None:
+            self.raise_error(f"expected ':' and a type, as in {_EXAMPLES}")
         type_position = self.pos
         type = self.parse_type()
         shape = shape_of(type)

@@ -1,15 +1,26 @@
-"""What is wrong outside the text: the command line, a file."""
+"""Errors outside the text: of the command line, or of a file."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 TOOL = "qdialect-opt"
 """The name that the tool's own errors begin with."""
 
 
 class ToolError(Exception):
-    """Something wrong outside the text: the command line, a file."""
+    """An error outside the text: of the command line, or of a file."""
 
 
 def reason_of(error: OSError | ValueError) -> str:
-    """What the system says of a file, without its name."""
+    """The message of the system about a file, without its name."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
+    """The end of a message about a name that there is not: the nearest one, if any is near."""
+    # Start-up: few runs need it.
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, list(known), n=1)
+    return f"; did you mean '{prefix}{close[0]}'?" if close else ""

@@ -1,10 +1,10 @@
-"""Verification that says which operation is wrong, without printing the module."""
+"""Verification with the place of each wrong operation, and without printing the module."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from inspect import getclosurevars
+from inspect import getclosurevars, signature
 from typing import Any, cast
 
 from xdsl.dialects.builtin import TensorType, UnregisteredOp
@@ -13,24 +13,26 @@ from xdsl.irdl import IRDLOperation
 from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, OpTrait
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.errors import describe
+from qdialect.algebra.bounded_cache import registered_cache
+from qdialect.ir.errors import describe, message_of
+from qdialect.ir.verified_by_attributes import VerifiedByAttributes
 from qdialect.tools.diagnostics import DiagnosticHandler, Location
-from qdialect.verifier_interface import VerifiedByAttributes
 
 
 class ModuleVerifier:
     """
     Verifies a module operation by operation, and tells where the wrong ones are.
 
-    xDSL's own `verify` prints the whole module into its error, constants and all. As in
-    mlir-opt, the first wrong operation ends it, but for that which is isolated from above.
+    xDSL's own `verify` prints the whole module into its error, constants included. As in
+    mlir-opt, verification ends at the first wrong operation of each op that is isolated
+    from above.
     """
 
     def __init__(self, locate: Callable[[Operation], Location], handler: DiagnosticHandler) -> None:
         self._locate = locate
         self._handler = handler
         self._valid: set[_Key] = set()
-        """Those of ops that are well formed: a module does not change while it is verified."""
+        """Keys of ops that were found valid: a module does not change while it is verified."""
 
     def verify(self, op: Operation) -> bool:
         """Whether an operation and all in it are well formed."""
@@ -42,12 +44,12 @@ class ModuleVerifier:
             _verify_place(op)
             key = _key(op)
             if key is None or key not in self._valid:
-                op.verify_()
+                _verify_alone(op)
                 _verify_element_types(op)
             if key is not None:
                 self._valid.add(key)
         except VerifyException as error:
-            return self._refuse(op, str(error))
+            return self._refuse(op, message_of(error))
         except Exception as error:
             return self._refuse(op, f"verifier failed: {describe(error)}")
         return True
@@ -72,11 +74,37 @@ class ModuleVerifier:
 _Key = tuple[object, ...]
 
 
+def _verify_alone(op: Operation) -> None:
+    """Call the verifiers of an op, but not those of the ops in its regions."""
+    op.verify_()
+    # `verify` is xDSL's walk, of which this class is the replacement. A class that
+    # overrides it has checks there too.
+    match _takes_verify_nested_ops(type(op)):
+        case None:
+            pass
+        case True:
+            op.verify(verify_nested_ops=False)
+        case False:
+            op.verify()
+
+
+@registered_cache
+@cache
+def _takes_verify_nested_ops(cls: type[Operation]) -> bool | None:
+    """Whether the `verify` of a class that overrides it has the parameter; else None."""
+    if cls.verify is Operation.verify:
+        return None
+    parameters = signature(cls.verify).parameters.values()
+    return any(
+        each.name == "verify_nested_ops" or each.kind is each.VAR_KEYWORD for each in parameters
+    )
+
+
 def _key(op: Operation) -> _Key | None:
     """
-    What no two ops have in common that their verifier can tell apart.
+    A cache key: ops with equal keys get the same verdict.
 
-    None if it may look at more than attributes, which are told apart by their identity.
+    None if the verifier may read more than attributes, which are compared by identity.
     """
     looked_at = _looked_at_by(type(op))
     if looked_at is None or op.regions or op.successor_uses:
@@ -88,11 +116,14 @@ def _key(op: Operation) -> _Key | None:
     return (type(op), len(op.operands), len(op.results), *names, *map(id, attributes))
 
 
+@registered_cache
 @cache
 def _looked_at_by(
     cls: type[Operation],
 ) -> Callable[[Any], Sequence[Attribute] | None] | None:
-    """What gives all that the verifier of a class looks at; None if that is not known."""
+    """A function for the attributes that the verifiers of a class read; None if unknown."""
+    if cls.verify is not Operation.verify:
+        return None
     if issubclass(cls, VerifiedByAttributes):
         return cls.verified_attributes
     return _attributes if _is_verified_by_constraints(cls) else None
@@ -104,7 +135,7 @@ def _attributes(op: Operation) -> Sequence[Attribute]:
 
 
 def _is_verified_by_constraints(cls: type[Operation]) -> bool:
-    """Whether the verifier of a class does nothing but to check what IRDL says of attributes."""
+    """Whether the verifier of a class checks IRDL constraints on attributes and nothing else."""
     if not issubclass(cls, IRDLOperation):
         return False
     # The verifier that xDSL makes of a definition calls that of the class, if it has one.
@@ -130,7 +161,7 @@ def _name(op: Operation) -> str:
 
 
 def _verify_place(op: Operation) -> None:
-    """Raise VerifyException for what an operation may not use, or where it may not be."""
+    """Raise VerifyException if an op uses an erased value, or may not be at its place."""
     if any(isinstance(operand, ErasedSSAValue) for operand in op.operands):
         raise VerifyException(f"'{_name(op)}' op uses a value that was erased")
     if op.next_op is not None and not op.successor_uses:
@@ -151,7 +182,7 @@ def _verify_place(op: Operation) -> None:
 
 def _verify_element_types(op: Operation) -> None:
     """
-    Raise VerifyException if an op moves elements to a tensor of others.
+    Raise VerifyException if an op moves elements to a tensor of another element type.
 
     xDSL compares the shapes of these ops only. The messages are MLIR's.
     """

@@ -21,8 +21,14 @@ config.test_exec_root = str(Path(__file__).parent / "Output")
 config.environment["PATH"] = os.pathsep.join(
     [str(Path(sys.executable).parent), config.environment["PATH"]]
 )
+# The package of this checkout, where another one is installed.
+if "PYTHONPATH" in os.environ:
+    config.environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
 for tool in ("mlir-opt-22", "iree-opt"):
     if shutil.which(tool, path=config.environment["PATH"]):
         config.available_features.add(tool)
 if importlib.util.find_spec("xdsl_jax"):
     config.available_features.add("xdsl-jax")
+# The checkout that is tested may be another one than that which is installed.
+if "PYTHONPATH" in os.environ:
+    config.environment["PYTHONPATH"] = os.environ["PYTHONPATH"]

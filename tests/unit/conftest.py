@@ -15,6 +15,8 @@ settings.register_profile(
     "untimed",
     deadline=None,
     derandomize="CI" in os.environ,
+    # How to have an example that fails again.
+    print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("untimed")
@@ -32,5 +34,5 @@ def without_plugins() -> Iterator[None]:
 def all_is_large() -> Iterator[None]:
     """Folds let go of each constant as soon as they can, as they do with large ones."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("qdialect.shape_folding.folder.LARGE_BYTES", 0)
+        patch.setattr("qdialect.folding.apply.LARGE_BYTES", 0)
         yield

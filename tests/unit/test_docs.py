@@ -47,11 +47,18 @@ TOOLS_OF_OTHERS = {"iree-opt", "mlir-opt-22"}
 DEFAULT_PASS = "--fold-quant-shapes"
 
 OPTIONS_OF_OTHERS = {
+    "--frontend",
     "--import-mode=importlib",
     "--mib",
     "--ops",
+    "--parsing-diagnostics",
+    "--print-no-properties",
     "--runs",
+    "--shrink",
+    "--split-input",
+    "--syntax-highlight",
     "--tosa-layerwise-constant-fold",
+    "-f",
 }
 
 

@@ -2,13 +2,14 @@
 
 import importlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from xdsl import dialects as xdsl_dialects
 from xdsl import transforms as xdsl_transforms
 from xdsl.universe import Universe
 
-from qdialect import universe
+from qdialect import passes, universe
 
 
 @pytest.fixture
@@ -22,6 +23,24 @@ def test_xdsl_finds_the_dialect_and_the_passes():
     assert multiverse.all_dialects["quant"]().name == "quant"
     for name, factory in universe.get_all_passes().items():
         assert multiverse.all_passes[name]().name == name == factory().name
+
+
+def test_all_passes_are_exported():
+    """Under the names of their classes, and the modules under those of their flags."""
+    for flag, factory in universe.get_all_passes().items():
+        cls = factory()
+        assert cls.__name__ in passes.__all__
+        assert getattr(passes, cls.__name__) is cls
+        assert cls.__module__ == f"qdialect.passes.{flag.replace('-', '_')}"
+    folder = Path(passes.__file__ or "").parent
+    modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    assert modules == {flag.replace("-", "_") for flag in passes.PASSES}
+    assert {*passes.__all__} == {*passes.PASSES.values(), "PASSES"}
+
+
+def test_what_xdsl_has_is_left_to_it():
+    assert "canonicalize" in universe.get_all_passes()
+    assert "canonicalize" not in universe.QDIALECT_UNIVERSE.all_passes
 
 
 @pytest.mark.usefixtures("reloaded")

@@ -1,14 +1,15 @@
 """
 MLIR's quant dialect, with shape ops.
 
-Types and casts are upstream's, https://mlir.llvm.org/docs/Dialects/QuantDialect/; the
-constant and the shape ops are what it lacks.
+Types and casts are upstream's: https://mlir.llvm.org/docs/Dialects/QuantDialect/. The constant
+and the shape ops are extensions.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from qdialect.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from qdialect.dialects.quant.casts import (
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from qdialect.dialects.quant.shape_ops import (
         BroadcastInDimOp,
         ConcatOp,
+        GatherOp,
         PadOp,
         ReshapeOp,
         ReverseOp,
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
         UnaryShapeOp,
         infer_result_type,
     )
-    from qdialect.dialects.quant.slots import Granularity
+    from qdialect.dialects.quant.slot_arrays import Granularity
     from qdialect.dialects.quant.types import (
         AnyQuantizedType,
         CalibratedQuantizedType,
@@ -50,6 +52,7 @@ __all__ = [
     "ConcatOp",
     "ConstantOp",
     "DequantizeCastOp",
+    "GatherOp",
     "Granularity",
     "PadOp",
     "Quant",
@@ -69,36 +72,33 @@ __all__ = [
     "infer_result_type",
 ]
 
-_MODULES = {
-    "AnyQuantizedType": "types",
-    "BroadcastInDimOp": "shape_ops",
-    "CalibratedQuantizedType": "types",
-    "CastOp": "casts",
-    "ConcatOp": "shape_ops",
-    "ConstantOp": "constants",
-    "DequantizeCastOp": "casts",
-    "Granularity": "slots",
-    "PadOp": "shape_ops",
-    "Quant": "dialect",
-    "QuantizeCastOp": "casts",
-    "QuantizedTensor": "types",
-    "QuantizedType": "types",
-    "ReshapeOp": "shape_ops",
-    "ReverseOp": "shape_ops",
-    "ShapeOp": "shape_ops",
-    "SliceOp": "shape_ops",
-    "Storage": "types",
-    "StorageCastOp": "casts",
-    "StoredType": "types",
-    "TransposeOp": "shape_ops",
-    "UnaryShapeOp": "shape_ops",
-    "UniformQuantizedType": "types",
-    "infer_result_type": "shape_ops",
-}
-
-
-def __getattr__(name: str) -> object:
-    # Who needs the types of the dialect does not import its ops.
-    if name in _MODULES:
-        return getattr(import_module(f"qdialect.dialects.quant.{_MODULES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "AnyQuantizedType": "types",
+        "BroadcastInDimOp": "shape_ops",
+        "CalibratedQuantizedType": "types",
+        "CastOp": "casts",
+        "ConcatOp": "shape_ops",
+        "ConstantOp": "constants",
+        "DequantizeCastOp": "casts",
+        "GatherOp": "shape_ops",
+        "Granularity": "slot_arrays",
+        "PadOp": "shape_ops",
+        "Quant": "dialect",
+        "QuantizeCastOp": "casts",
+        "QuantizedTensor": "types",
+        "QuantizedType": "types",
+        "ReshapeOp": "shape_ops",
+        "ReverseOp": "shape_ops",
+        "ShapeOp": "shape_ops",
+        "SliceOp": "shape_ops",
+        "Storage": "types",
+        "StorageCastOp": "casts",
+        "StoredType": "types",
+        "TransposeOp": "shape_ops",
+        "UnaryShapeOp": "shape_ops",
+        "UniformQuantizedType": "types",
+        "infer_result_type": "shape_ops",
+    },
+)

@@ -29,7 +29,8 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.dialects.quant.slots import Granularity
+from qdialect.dialects.quant import builder_arguments
+from qdialect.dialects.quant.slot_arrays import Granularity
 from qdialect.dialects.quant.types import (
     AnyQuantizedType,
     CalibratedQuantizedType,
@@ -37,8 +38,8 @@ from qdialect.dialects.quant.types import (
     StoredType,
     UniformQuantizedType,
 )
-from qdialect.dialects.value_types import element_type_or_self
-from qdialect.verifier_interface import VerifiedByAttributes
+from qdialect.ir.value_types import element_type_or_self
+from qdialect.ir.verified_by_attributes import VerifiedByAttributes
 
 _FLOATS = "floating-point"
 _QUANTIZED = "quantized type"
@@ -56,7 +57,7 @@ def _is_of_kind(type: Attribute, kind: str) -> bool:
 
 
 def _have_matching_shapes(one: Attribute, other: Attribute) -> bool:
-    """Whether both are scalars, both unranked, or both ranked and of the same shape."""
+    """Whether both are scalars, both unranked tensors, or both ranked tensors of one shape."""
     if isinstance(one, TensorType) and isinstance(other, TensorType):
         return one.get_shape() == other.get_shape()
     return isinstance(one, UnrankedTensorType) == isinstance(
@@ -85,7 +86,7 @@ class CastOp(VerifiedByAttributes, HasFolderInterface, ABC):
     RESULT_KIND: ClassVar[str]
 
     INVERSE: ClassVar[str]
-    """The name of the cast whose input this cast gives back."""
+    """The name of the cast that this cast undoes."""
 
     input = operand_def()
     result = result_def()
@@ -95,7 +96,11 @@ class CastOp(VerifiedByAttributes, HasFolderInterface, ABC):
     assembly_format = "$input attr-dict `:` type($input) `to` type($result)"
 
     def __init__(self, input: SSAValue | Operation, result_type: Attribute):
-        super().__init__(operands=[input], result_types=[result_type])
+        """A cast of one value. Raises TypeError for arguments of another kind."""
+        super().__init__(
+            operands=[builder_arguments.operand(input)],
+            result_types=[builder_arguments.result_type(result_type)],
+        )
 
     @override
     def verify_(self) -> None:

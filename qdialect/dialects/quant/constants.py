@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import cast
+from typing import TYPE_CHECKING, Any, cast
 
 from typing_extensions import override
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
@@ -30,23 +30,32 @@ from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.dense_attributes import dense_of_bytes
+from qdialect.algebra.arguments import array_of
+from qdialect.algebra.array_view import ArrayView
+from qdialect.algebra.bounded_cache import BoundedCache, registered_cache
+from qdialect.algebra.concat_view import Joined
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.movement import Elements, Splat, Values, as_view
+from qdialect.dialects.quant import builder_arguments
 from qdialect.dialects.quant.types import (
     QuantizedTensor,
     StoredType,
+    UniformQuantizedType,
     element_type_of,
     uniform_tensor,
 )
-from qdialect.dialects.value_types import element_type_or_self
-from qdialect.elements import (
+from qdialect.dialects.quant.verification import verify_fits
+from qdialect.ir.dense_attributes import dense_of_bytes
+from qdialect.ir.elements import (
     DenseElementsAttr,
     dense_elements,
+    element_dtype,
     elements_of,
     integer_range,
 )
-from qdialect.lazy_numpy import np
-from qdialect.memo import Memo
-from qdialect.movement import Elements, Splat, Values
+from qdialect.ir.value_types import element_type_or_self
+from qdialect.ir.verified_by_attributes import VerifiedByAttributes
+from qdialect.ir.xdsl_private import parse_resource_key, resume_from
 from qdialect.text.dense import DenseLiteral, print_dense
 from qdialect.text.op_forms import ListsElements
 from qdialect.text.plain_lists import (
@@ -54,9 +63,11 @@ from qdialect.text.plain_lists import (
     parse_optional_plain_list,
     text_of_plain_list,
 )
-from qdialect.verifier_interface import VerifiedByAttributes
 
-_KNOWN_HELD_TYPES = Memo[QuantizedTensor, TensorType[IntegerType]]()
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_KNOWN_HELD_TYPES = BoundedCache[QuantizedTensor, TensorType[IntegerType]]()
 
 
 def _held_type(type: QuantizedTensor) -> TensorType[IntegerType]:
@@ -68,23 +79,62 @@ def _held_type(type: QuantizedTensor) -> TensorType[IntegerType]:
 
 
 def verify_in_range(elements: Elements, type: StoredType) -> None:
-    """Raise VerifyException if there is one that `type` does not allow to store."""
+    """Raise VerifyException for an element outside the storage range of `type`."""
     if _allows_all(type):
         return
-    low, high = type.storage_type_min, type.storage_type_max
     values = np.asarray(elements.value) if isinstance(elements, Splat) else elements
     if type.is_signed != np.issubdtype(values.dtype, np.signedinteger):
         # Signless integers of another dialect, which say nothing of the sign.
         values = type.storage_format.wrap(values.astype(np.int64))
+    _check_in_range(values, type, is_splat=isinstance(elements, Splat))
+
+
+def _check_in_range(values: NDArray[Any], type: StoredType, *, is_splat: bool) -> None:
+    low, high = type.storage_type_min, type.storage_type_max
     if not values.size or (values.min() >= low and values.max() <= high):
         return
     index = np.unravel_index(int(np.argmax((values < low) | (values > high))), values.shape)
-    which = "every element" if isinstance(elements, Splat) else f"element {list(map(int, index))}"
+    which = "every element" if is_splat else f"element {list(map(int, index))}"
     raise VerifyException(f"{which} is {values[index]}, outside the storage range [{low}, {high}]")
 
 
+def _storage_integers(given: object, type: QuantizedTensor) -> Values:
+    """
+    The elements of a constant of `type`, from the argument of a caller.
+
+    Raises TypeError if they are no integers, ValueError if they are of another shape, and
+    VerifyException for one that `type` cannot store.
+    """
+    quantized, shape = type.element_type, type.get_shape()
+    values: Splat | NDArray[Any]
+    if isinstance(given, Splat):
+        values, array = given, np.asarray(given.value)
+    else:
+        is_moved = isinstance(given, ArrayView | Joined)
+        values = array = as_view(given).array() if is_moved else array_of("values", given)
+    if array.dtype.kind not in "iu":
+        hint = "; quantize reals first: round(real / scale + zero_point)"
+        raise TypeError(
+            f"values must be storage integers, but are of dtype {array.dtype}"
+            + hint * (array.dtype.kind == "f")
+        )
+    if values.shape != shape:
+        raise ValueError(
+            f"values of shape {list(values.shape)} are no constant of shape {list(shape)}"
+        )
+    # Where every integer of the dtype can be stored, 256 MiB of elements are not read for this.
+    if array.dtype != element_dtype(element_type_of(quantized)) or not _fills_dtype(quantized):
+        _check_in_range(array, quantized, is_splat=isinstance(given, Splat))
+    return values
+
+
+def _fills_dtype(type: StoredType) -> bool:
+    """Whether every integer of the numpy dtype of the storage type can be stored."""
+    return _allows_all(type) and type.storage_type.bitwidth in (8, 16, 32)
+
+
 def _allows_all(type: StoredType) -> bool:
-    """Whether there is no integer of the storage type that may not be stored."""
+    """Whether the storage range is that of the whole storage type."""
     allowed = type.storage_type_min, type.storage_type_max
     return allowed == integer_range(type.storage_type.bitwidth, type.is_signed)
 
@@ -94,9 +144,9 @@ class ConstantOp(VerifiedByAttributes, HasFolderInterface, ListsElements):
     """
     A tensor of quantized values, given by its storage integers.
 
-    `quant.constant dense<[1, 2]> : tensor<2x!quant.uniform<i8:f32, 0.5>>`. The attribute
-    has element type `i8`, and `ui8` for unsigned storage. One element may stand for all.
-    `dense_resource<key>` has its elements outside of the IR.
+    `quant.constant dense<[1, 2]> : tensor<2x!quant.uniform<i8:f32, 0.5>>`. The attribute has
+    element type `i8`, or `ui8` for unsigned storage. A splat holds one element.
+    `dense_resource<key>` refers to elements outside the IR.
     """
 
     name = "quant.constant"
@@ -108,13 +158,38 @@ class ConstantOp(VerifiedByAttributes, HasFolderInterface, ListsElements):
 
     def __init__(
         self,
-        value: DenseElementsAttr | DenseResourceAttr | Values,
+        value: DenseElementsAttr | DenseResourceAttr | Values | Sequence[Any],
         result_type: QuantizedTensor,
     ):
-        """A constant whose `value`, if an array or a splat, is of integers."""
+        """
+        A constant of `value`: its storage integers, or an attribute that holds them.
+
+        The integers are an array of any integer dtype, nested sequences, or a `Splat`, of the
+        shape of `result_type`. Raises TypeError if they are something else, ValueError if
+        they are of another shape, and VerifyException for an integer that cannot be stored
+        and for a `result_type` that is no static tensor of a quantized type that fits it. An
+        attribute is only looked at by `verify`.
+        """
         if not isinstance(value, DenseIntOrFPElementsAttr | DenseResourceAttr):
-            value = dense_elements(value, element_type_of(result_type.element_type))
+            if isinstance(value, Attribute):
+                raise TypeError(f"value must be integers, or a dense attribute, not '{value}'")
+            type = _static_type(result_type)
+            value = dense_elements(
+                _storage_integers(value, type), element_type_of(type.element_type)
+            )
         super().__init__(result_types=[result_type], properties={"value": value})
+
+    @override
+    def __repr__(self) -> str:
+        """The size of the elements in place of the elements, for notebooks and debuggers."""
+        value = self.properties.get("value")
+        held = repr(value)
+        if isinstance(value, DenseIntOrFPElementsAttr):
+            held = f"<{len(value.data.data)} bytes of {value.get_element_type()}>"
+        return (
+            f"<{type(self).__name__} {id(self)}(value={held}, result_types={self.result_types!r}, "
+            f"attributes={self.attributes!r})>"
+        )
 
     @property
     @override
@@ -151,11 +226,11 @@ class ConstantOp(VerifiedByAttributes, HasFolderInterface, ListsElements):
                 f"'{self.name}' op value must be of type '{wanted}', but is of type "
                 f"'{self.value.type}'"
             )
-        quantized.verify_fits(shape)
-        if isinstance(self.value, DenseResourceAttr) or _allows_all(quantized):
-            return
+        is_elsewhere = isinstance(self.value, DenseResourceAttr)
         try:
-            verify_in_range(self.values, quantized)
+            verify_fits(type, "result")
+            if not is_elsewhere and not _allows_all(quantized):
+                verify_in_range(self.values, quantized)
         except VerifyException as error:
             raise VerifyException(f"'{self.name}' op {error}") from None
 
@@ -210,12 +285,28 @@ class ConstantOp(VerifiedByAttributes, HasFolderInterface, ListsElements):
         printer.print_attribute(type)
 
 
+def _static_type(type: Attribute) -> QuantizedTensor:
+    """`type`, if a constant can have it. Raises TypeError and VerifyException."""
+    builder_arguments.result_type(type)
+    if isinstance(type, UniformQuantizedType):
+        raise VerifyException(
+            "the result type must be a tensor: TensorType(element_type, shape), not its "
+            "element type"
+        )
+    tensor = uniform_tensor(type)
+    if DYNAMIC_INDEX in tensor.get_shape():
+        raise VerifyException("a constant must have a static shape")
+    verify_fits(tensor, "result")
+    return tensor
+
+
 def _listed_type(type: QuantizedTensor) -> IntegerType:
-    """The type of the integers that text lists: a negative one is not also a large one."""
+    """The type of listed integers: with a sign, so that -1 is not also the largest one."""
     storage = type.element_type.storage_type
     return _integers_of_sign(storage.bitwidth, type.element_type.is_signed)
 
 
+@registered_cache
 @lru_cache(maxsize=64)
 def _integers_of_sign(width: int, is_signed: bool) -> IntegerType:
     return IntegerType(width, Signedness.SIGNED if is_signed else Signedness.UNSIGNED)
@@ -225,9 +316,9 @@ def _value_of(
     held: re.Match[str] | str | DenseLiteral, type: QuantizedTensor, parser: Parser, start: Position
 ) -> DenseElementsAttr | DenseResourceAttr:
     """
-    The attribute of a constant of `type`, of what was read at `start`.
+    The attribute of a constant of `type`, from the literal that was read at `start`.
 
-    Raises ParseError if it does not fit.
+    Raises ParseError if they do not fit.
     """
     held_type = _held_type(type)
     storage = held_type.element_type
@@ -238,14 +329,14 @@ def _value_of(
         if data is not None:
             return dense_of_bytes(held_type, data)
         end = parser.pos
-        parser._resume_from(start)  # pyright: ignore[reportPrivateUsage]
+        resume_from(parser, start)
         held = DenseLiteral.parse(parser)
-        parser._resume_from(end)  # pyright: ignore[reportPrivateUsage]
+        resume_from(parser, end)
     return dense_elements(held.to_values(parser, storage, type.get_shape()), storage)
 
 
 def _parse_optional_resource(parser: Parser) -> str | None:
-    """The key of `dense_resource<key>`, if that is what is next."""
+    """The key of `dense_resource<key>`, if the parser is at one."""
     position = parser.pos
     if parser.parse_optional_keyword("dense_resource") is None:
         return None
@@ -254,4 +345,4 @@ def _parse_optional_resource(parser: Parser) -> str | None:
     if interface is None:
         parser.raise_error("there is no builtin dialect that keeps resources", position)
     with parser.in_angle_brackets():
-        return parser._parse_dialect_resource_handle("builtin", interface)  # pyright: ignore[reportPrivateUsage]
+        return parse_resource_key(parser, interface)

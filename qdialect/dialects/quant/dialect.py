@@ -13,6 +13,7 @@ from qdialect.dialects.quant.constants import (
 from qdialect.dialects.quant.shape_ops import (
     BroadcastInDimOp,
     ConcatOp,
+    GatherOp,
     PadOp,
     ReshapeOp,
     ReverseOp,
@@ -38,6 +39,7 @@ Quant = Dialect(
         ConcatOp,
         BroadcastInDimOp,
         ReverseOp,
+        GatherOp,
         PadOp,
     ],
     [

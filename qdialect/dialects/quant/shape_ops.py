@@ -1,9 +1,9 @@
 """
-The shape ops of the quant dialect: what moves elements, and their slots with them.
+The shape ops of the quant dialect: they move elements together with their slots.
 
-Each op is the `Movement` that has its properties, and all else is shared. The result type
-must mean `p . f`: every element reads the scale and zero point that it had, however the
-types are spelled. Without a result type, a builder takes the coarsest one that means it.
+Each op is a `Movement` and its syntax; everything else is shared. The result type must mean
+`p . f`: every element reads the scale and zero point that it had, however the types are
+spelled. A builder without a result type takes the coarsest type with that meaning.
 """
 
 from __future__ import annotations
@@ -36,38 +36,76 @@ from xdsl.pattern_rewriter import RewritePattern
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.dialects.quant.types import QuantizedTensor, uniform_tensor
-from qdialect.dialects.quant.verification import verify_movement
-from qdialect.memo import Memo
-from qdialect.movement import (
+from qdialect.algebra.arguments import check_instance, integer, integers
+from qdialect.algebra.bounded_cache import BoundedCache, registered_cache
+from qdialect.algebra.movement import (
+    DYNAMIC,
     BroadcastInDim,
     Concat,
     Movement,
-    Pad,
+    MovementError,
     Reshape,
     Reverse,
     Shape,
     Slice,
+    Take,
     Transpose,
 )
-from qdialect.shape_op_interface import Movements, ShapeOpInterface, integers_of_array
-from qdialect.verifier_interface import VerifiedByAttributes
+from qdialect.algebra.padding import Pad
+from qdialect.dialects.quant import builder_arguments
+from qdialect.dialects.quant.types import QuantizedTensor, uniform_tensor
+from qdialect.dialects.quant.verification import verify_fits, verify_result, verify_same_values
+from qdialect.ir.verified_by_attributes import VerifiedByAttributes
+from qdialect.shape_ops.identities import unmoved_operand
+from qdialect.shape_ops.interface import Movements, ShapeOpInterface, integers_of_array
 
 
 def infer_result_type(
     movement: Movement, operands: Sequence[SSAValue | Operation]
 ) -> QuantizedTensor:
     """
-    The coarsest type that means what `movement` makes of operands of static shape.
+    The coarsest result type of `movement` on operands of static shape.
 
-    Raises VerifyException if an operand has no uniform quantized type that fits its shape,
-    MovementError if their shapes do not allow the movement, TooManySlotsError if the type
-    has too many slots to be written.
+    Raises TypeError for arguments of another kind, VerifyException if an operand has no
+    static shape or no uniform quantized type that fits it, and if operands store different
+    integers, MovementError if their shapes do not allow the movement, TooManySlotsError if
+    the type has too many slots to be written.
     """
-    types = [uniform_tensor(SSAValue.get(operand).type) for operand in operands]
-    shape = movement.result_shape(*(type.get_shape() for type in types))
+    check_instance("movement", movement, Movement, "Transpose((1, 0))")
+    values = builder_arguments.operands(operands)
+    types = [_static_operand_type(number, value) for number, value in enumerate(values)]
+    shape = _static_result_shape(movement, [type.get_shape() for type in types])
+    first, *others = (type.element_type for type in types)
+    for other in others:
+        verify_same_values(first, other, "operands")
     moved = movement(*(type.element_type.parameters_on(type.get_shape()) for type in types))
-    return TensorType(types[0].element_type.with_parameters(moved), shape)
+    return TensorType(first.with_parameters(moved), shape)
+
+
+def _static_result_shape(movement: Movement, operands: Sequence[Shape]) -> Shape:
+    """Raises MovementError."""
+    try:
+        shape = movement.result_shape(*operands)
+    except MovementError:
+        raise
+    except ValueError as error:
+        name = type(movement).__name__
+        raise MovementError(f"{name} does not move {len(operands)} operands: {error}") from None
+    if DYNAMIC in shape:
+        raise MovementError("the result has a dynamic shape: give a result type")
+    return shape
+
+
+def _static_operand_type(number: int, operand: SSAValue) -> QuantizedTensor:
+    """Raises VerifyException."""
+    try:
+        type = uniform_tensor(operand.type)
+    except VerifyException as error:
+        raise VerifyException(f"operand #{number} {error}") from None
+    if not type.has_static_shape():
+        raise VerifyException(f"operand #{number} has a dynamic shape: give a result type")
+    verify_fits(type, f"operand #{number}")
+    return type
 
 
 def _to_property(value: Any) -> Attribute:
@@ -82,18 +120,20 @@ def _from_property(attribute: Attribute) -> object:
     return integers_of_array(cast("DenseArrayBase[I64]", attribute))
 
 
+@registered_cache
 @cache
 def _fields_of(movement: type[Movement]) -> tuple[str, ...]:
     return tuple(field.name for field in fields(movement))
 
 
+@registered_cache
 @cache
 def _properties_of(movement: type[Movement]) -> tuple[str, ...]:
     return tuple(name for name in _fields_of(movement) if name != "shape")
 
 
-# What is the same is mostly one object. The memo keeps it, so that no other has its id.
-_KNOWN_MOVEMENTS = Memo[tuple[object, ...], tuple[Movement, Sequence[Attribute]]]()
+# Equal attributes are mostly one object. The cache holds on to it, so that no other has its id.
+_KNOWN_MOVEMENTS = BoundedCache[tuple[object, ...], tuple[Movement, Sequence[Attribute]]]()
 
 
 class ShapeOp(
@@ -106,8 +146,8 @@ class ShapeOp(
     """
     Base of the shape ops.
 
-    The fields of the movement are the properties of the op: `i64` for an integer, and
-    `array<i64>` for several. A field `shape` is the shape of the result.
+    The fields of the movement are the properties of the op, by name: `i64` for an integer, and
+    `array<i64>` for a sequence. A field `shape` is the shape of the result, not a property.
     """
 
     MOVEMENT: ClassVar[type[Movement]]
@@ -124,9 +164,12 @@ class ShapeOp(
         *,
         is_variadic: bool = False,
     ) -> None:
+        values = builder_arguments.operands(operands)
+        if result_type is None:
+            result_type = infer_result_type(movement, values)
         super().__init__(
-            operands=[operands] if is_variadic else operands,
-            result_types=[result_type or infer_result_type(movement, operands)],
+            operands=[values] if is_variadic else values,
+            result_types=[builder_arguments.result_type(result_type)],
             properties=self._spelled(movement),
         )
 
@@ -134,7 +177,7 @@ class ShapeOp(
     def of_movement(
         cls, movement: Movement, operands: Sequence[SSAValue], result_type: Attribute
     ) -> Self:
-        """The op of this class that is `movement`, which is a `MOVEMENT`."""
+        """The op of this class for `movement`, an instance of `MOVEMENT`."""
         return cls.create(
             operands=operands,
             result_types=[result_type],
@@ -147,7 +190,7 @@ class ShapeOp(
         return {name: _to_property(getattr(movement, name)) for name in names}
 
     def movement_to(self, shape: Shape) -> Movement:
-        """The movement of this op to a result of `shape`."""
+        """The movement of this op, with a result of `shape`. Raises MovementError."""
         names = _properties_of(self.MOVEMENT)
         held = [self.properties[name] for name in names]
         key = (self.MOVEMENT, shape, *map(id, held))
@@ -161,7 +204,7 @@ class ShapeOp(
 
     @property
     def movement(self) -> Movement:
-        """The movement of this op."""
+        """The movement of this op. Raises MovementError."""
         return self.movement_to(uniform_tensor(self.result.type).get_shape())
 
     @property
@@ -180,38 +223,26 @@ class ShapeOp(
                     raise VerifyException(f"'{self.name}' op {end} #{number} {error}") from None
         *operands, result = types
         try:
-            verify_movement(self.movement_to(result.get_shape()), operands, result)
-        except VerifyException as error:
+            verify_result(self.movement_to(result.get_shape()), operands, result)
+        except (MovementError, VerifyException) as error:
             raise VerifyException(f"'{self.name}' op {error}") from None
 
     @override
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
-        """`f(x) = x` and `g(f(x)) = x`, where nothing moves and the type is the same."""
-        from qdialect.shape_folding.unmoved import unmoved_operand
-
+        """`f(x) = x` and `g(f(x)) = x`, if no element moves and the type is the same."""
         operand = unmoved_operand(self)
         return None if operand is None else (operand,)
 
     @classmethod
     @override
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
-        from qdialect.dialects.quant.canonicalization_patterns import (
+        # Upward, and so in a cycle: the fold knows the ops of all dialects.
+        from qdialect.folding.canonicalization import (
             ComposeShapeOps,
             FoldShapeOpOfConstants,
         )
 
         return FoldShapeOpOfConstants(), ComposeShapeOps()
-
-
-def compose(
-    movement: Movement, operands: Sequence[SSAValue]
-) -> tuple[Movement, Sequence[SSAValue]]:
-    """`movement` and the shape op that makes its operand as one, if one does both."""
-    if len(operands) == 1 and isinstance(first := operands[0].owner, ShapeOp):
-        composed = movement.after(first.movement)
-        if composed is not None:
-            return composed, first.operands
-    return movement, operands
 
 
 class UnaryShapeOp(ShapeOp, ABC):
@@ -231,6 +262,7 @@ class TransposeOp(UnaryShapeOp):
     name = "quant.transpose"
     MOVEMENT: ClassVar = Transpose
 
+    # Named as the field of `Transpose` that holds it: that name is all that connects the two.
     permutation = prop_def(DenseArrayBase.constr(i64))
 
     assembly_format = (
@@ -243,8 +275,8 @@ class TransposeOp(UnaryShapeOp):
         permutation: Sequence[int],
         result_type: Attribute | None = None,
     ):
-        """Raises what `infer_result_type` raises."""
-        self._init(Transpose(tuple(permutation)), [input], result_type)
+        """Infers a missing result type. Raises as `infer_result_type`."""
+        self._init(Transpose(integers("permutation", permutation)), [input], result_type)
 
 
 @irdl_op_definition
@@ -266,14 +298,14 @@ class ReshapeOp(UnaryShapeOp):
         shape: Sequence[int],
         result_type: Attribute | None = None,
     ):
-        """Raises what `infer_result_type` raises."""
-        self._init(Reshape(tuple(shape)), [input], result_type)
+        """Infers a missing result type. Raises as `infer_result_type`."""
+        self._init(Reshape(integers("shape", shape)), [input], result_type)
 
 
 @irdl_op_definition
 class SliceOp(UnaryShapeOp):
     """
-    From `offsets[k]` on every `strides[k]`-th position of axis `k`, `sizes[k]` of them.
+    `sizes[k]` positions of axis `k`: every `strides[k]`-th one, from `offsets[k]` on.
 
     `quant.slice %w [0, 2] [4, 2] [1, 1] : tensor<4x4x!a> to tensor<4x2x!b>`.
     """
@@ -297,8 +329,10 @@ class SliceOp(UnaryShapeOp):
         strides: Sequence[int],
         result_type: Attribute | None = None,
     ):
-        """Raises what `infer_result_type` raises."""
-        movement = Slice(tuple(offsets), tuple(sizes), tuple(strides))
+        """Infers a missing result type. Raises as `infer_result_type`."""
+        movement = Slice(
+            integers("offsets", offsets), integers("sizes", sizes), integers("strides", strides)
+        )
         self._init(movement, [input], result_type)
 
 
@@ -324,8 +358,8 @@ class ConcatOp(ShapeOp):
         dim: int,
         result_type: Attribute | None = None,
     ):
-        """Raises what `infer_result_type` raises."""
-        self._init(Concat(dim), inputs, result_type, is_variadic=True)
+        """Infers a missing result type. Raises as `infer_result_type`."""
+        self._init(Concat(integer("dim", dim)), inputs, result_type, is_variadic=True)
 
 
 @irdl_op_definition
@@ -352,8 +386,9 @@ class BroadcastInDimOp(UnaryShapeOp):
         shape: Sequence[int],
         result_type: Attribute | None = None,
     ):
-        """Raises what `infer_result_type` raises."""
-        self._init(BroadcastInDim(tuple(dims), tuple(shape)), [input], result_type)
+        """Infers a missing result type. Raises as `infer_result_type`."""
+        movement = BroadcastInDim(integers("dims", dims), integers("shape", shape))
+        self._init(movement, [input], result_type)
 
 
 @irdl_op_definition
@@ -377,8 +412,37 @@ class ReverseOp(UnaryShapeOp):
         dims: Sequence[int],
         result_type: Attribute | None = None,
     ):
-        """Raises what `infer_result_type` raises."""
-        self._init(Reverse(tuple(dims)), [input], result_type)
+        """Infers a missing result type. Raises as `infer_result_type`."""
+        self._init(Reverse(integers("dims", dims)), [input], result_type)
+
+
+@irdl_op_definition
+class GatherOp(UnaryShapeOp):
+    """
+    The positions `indices` of axis `dim`, in this order and as often as they are listed.
+
+    `quant.gather %w [2, 0, 0] dim(0) : tensor<3x4x!a> to tensor<3x4x!b>`.
+    """
+
+    name = "quant.gather"
+    MOVEMENT: ClassVar = Take
+
+    indices = prop_def(DenseArrayBase.constr(i64))
+    dim = prop_def(IntegerAttr[I64])
+
+    assembly_format = (
+        "$input $indices `dim` `(` $dim `)` attr-dict `:` type($input) `to` type($result)"
+    )
+
+    def __init__(
+        self,
+        input: SSAValue | Operation,
+        indices: Sequence[int],
+        dim: int,
+        result_type: Attribute | None = None,
+    ):
+        """Infers a missing result type. Raises as `infer_result_type`."""
+        self._init(Take(integer("dim", dim), integers("indices", indices)), [input], result_type)
 
 
 @irdl_op_definition
@@ -407,8 +471,8 @@ class PadOp(UnaryShapeOp):
         high: Sequence[int],
         result_type: Attribute | None = None,
     ):
-        """Raises what `infer_result_type` raises."""
-        self._init(Pad(tuple(low), tuple(high)), [input], result_type)
+        """Infers a missing result type. Raises as `infer_result_type`."""
+        self._init(Pad(integers("low", low), integers("high", high)), [input], result_type)
 
     @override
     def verify_(self) -> None:

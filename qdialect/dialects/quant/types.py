@@ -1,18 +1,16 @@
 """
 The types of the quant dialect.
 
-Their text is upstream's, byte for byte, and so are the messages of what is rejected:
+Their text is upstream's, byte for byte, and so are the messages of their verifiers:
 https://mlir.llvm.org/docs/Dialects/QuantDialect/.
 """
 
 from __future__ import annotations
 
 import re
-import struct
 from abc import ABC
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-from typing import NamedTuple, cast
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
 
 from typing_extensions import override
 from xdsl.dialects.builtin import (
@@ -32,26 +30,48 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.dialects.quant.slots import Granularity, Slots, read_slot_list
-from qdialect.elements import integer_range
-from qdialect.float_format import FLOAT_FORMATS, FloatFormat
-from qdialect.lazy_numpy import np
-from qdialect.memo import Memo
-from qdialect.parameters import (
+from qdialect.algebra.arguments import (
+    check_instance,
+    integer,
+    integer_array,
+    integers,
+    number,
+    number_array,
+    shown,
+)
+from qdialect.algebra.bounded_cache import BoundedCache
+from qdialect.algebra.float_format import FLOAT_FORMATS, FloatFormat
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.parameters import (
     FloatArray,
     IntArray,
     QuantizationParameters,
     Slot,
     StorageFormat,
 )
-
-MAX_STORAGE_WIDTH = 32
-_MAX_INT32 = 2**31 - 1
-_MIN_INT64, _MAX_INT64 = -(2**63), 2**63 - 1
+from qdialect.dialects.quant.slot_arrays import (
+    Granularity,
+    Slots,
+    illegal_scales,
+    scale_message,
+)
+from qdialect.dialects.quant.type_parser import (
+    MAX_STORAGE_WIDTH,
+    body_text,
+    errors_at,
+    expect,
+    keyword_position,
+    parse_expressed,
+    parse_float,
+    parse_slots,
+    parse_storage,
+)
+from qdialect.ir.elements import integer_range
+from qdialect.ir.xdsl_private import resume_from
 
 
 class Storage(NamedTuple):
-    """The storage integers of a quantized type: its first parameters."""
+    """The storage of a quantized type, which is the first parameters of the type."""
 
     type: IntegerType
     signed: IntAttr
@@ -68,20 +88,27 @@ class Storage(NamedTuple):
         maximum: int | None = None,
     ) -> Storage:
         """
-        Integers of `type`, unsigned if it says so, and of its whole range.
+        Integers of `type`, from `minimum` to `maximum`, which are those of its width.
 
-        Raises VerifyException if they have no bits.
+        Signless integers are signed unless `signed` is false. Raises TypeError for arguments
+        of another kind, VerifyException for integers of no bits, and ValueError if `signed`
+        is not what `type` says.
         """
+        check_instance("the storage type", type, IntegerType, "i8 of xdsl.dialects.builtin")
         if not type.bitwidth:
             raise VerifyException("illegal storage type size: 0")
+        declared = type.signedness.data
         if signed is None:
-            signed = type.signedness.data is not Signedness.UNSIGNED
+            signed = declared is not Signedness.UNSIGNED
+        check_instance("signed", signed, bool, "True or False")
+        if declared is not Signedness.SIGNLESS and signed == (declared is Signedness.UNSIGNED):
+            raise ValueError(f"integers of type '{type}' cannot have signed={signed}")
         least, greatest = integer_range(type.bitwidth, signed)
         return cls(
             type,
             IntAttr(int(signed)),
-            IntAttr(least if minimum is None else minimum),
-            IntAttr(greatest if maximum is None else maximum),
+            IntAttr(least if minimum is None else integer("minimum", minimum)),
+            IntAttr(greatest if maximum is None else integer("maximum", maximum)),
         )
 
 
@@ -90,10 +117,10 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
 
 
 class StoredType(QuantizedType, ABC):
-    """Base of the types that say which integers hold the values."""
+    """Base of the types with a storage: integers that hold the values."""
 
     storage_type: IntegerType
-    """The integer type as written, which says nothing of the sign if signless."""
+    """The integer type as written. A signless one leaves the sign to `signed`."""
 
     signed: IntAttr
     minimum: IntAttr
@@ -116,17 +143,17 @@ class StoredType(QuantizedType, ABC):
 
     @property
     def storage(self) -> Storage:
-        """The storage integers of this type, to make another with."""
+        """The storage of this type, an argument for making another type."""
         return Storage(self.storage_type, self.signed, self.minimum, self.maximum)
 
     @property
     def storage_format(self) -> StorageFormat:
-        """How zero points are cut."""
+        """The width and sign that zero points are cut to."""
         return StorageFormat(self.storage_type.bitwidth, self.is_signed)
 
     @property
     def storage_text(self) -> str:
-        """`i8`, or `u8<0:10>` where the range is not the whole one."""
+        """`i8`, or `u8<0:10>` if the range is narrower than the type."""
         width = self.storage_type.bitwidth
         text = f"{'i' if self.is_signed else 'u'}{width}"
         bounds = self.storage_type_min, self.storage_type_max
@@ -153,7 +180,7 @@ def element_type_of(type: StoredType) -> IntegerType:
 @irdl_attr_definition
 class AnyQuantizedType(StoredType):
     """
-    Values of which only the storage is known: `!quant.any<i8<-16:15>:f32>`.
+    Values with a storage and no slots: `!quant.any<i8<-16:15>:f32>`.
 
     The expressed type may be left out.
     """
@@ -169,13 +196,14 @@ class AnyQuantizedType(StoredType):
     @classmethod
     @override
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        keyword = _keyword_position(cls, parser)
-        with parser.in_angle_brackets():
-            storage = _parse_storage(parser)
-            expressed: Attribute = NoneAttr()
-            if parser.parse_optional_punctuation(":") is not None:
-                expressed = _parse_expressed(parser)
-        with _errors_at(parser, keyword):
+        keyword = keyword_position("any", parser)
+        expect(parser, "<")
+        storage = _parse_storage(parser)
+        expressed: Attribute = NoneAttr()
+        if parser.parse_optional_punctuation(":") is not None:
+            expressed = parse_expressed(parser)
+        expect(parser, ">")
+        with errors_at(parser, keyword):
             return cls.new((*storage, expressed)).parameters
 
     @override
@@ -228,7 +256,7 @@ class UniformQuantizedType(StoredType):
 
     @override
     def __hash__(self) -> int:
-        # Types are looked up all the time, and most of what differs is here.
+        # Types are cache keys everywhere, and types differ mostly in their slots.
         return hash(self.slots.data)
 
     @classmethod
@@ -239,8 +267,18 @@ class UniformQuantizedType(StoredType):
         scale: float,
         zero_point: int = 0,
     ) -> UniformQuantizedType:
-        """All elements share one slot. Raises VerifyException."""
-        return cls.new((*storage, expressed_type, SlotsAttr(Slots.per_tensor(scale, zero_point))))
+        """
+        All elements share one slot.
+
+        `scale` is any number, `zero_point` any integer of 64 bits, as in MLIR. Raises
+        TypeError for arguments of another kind, ValueError for a zero point that is a
+        fraction or too large, and VerifyException for a scale that the expressed type
+        cannot have, and for a storage range that is none.
+        """
+        _check_storage(storage, expressed_type)
+        zero_point = integer_array("zero_point", zero_point).item()
+        slots = Slots.per_tensor(number("scale", scale), zero_point)
+        return cls._of_numbers(storage, expressed_type, slots)
 
     @classmethod
     def per_axis(
@@ -248,15 +286,25 @@ class UniformQuantizedType(StoredType):
         storage: Storage,
         expressed_type: AnyFloat,
         axis: int,
-        scales: FloatArray,
-        zero_points: IntArray,
+        scales: FloatArray | Sequence[float],
+        zero_points: IntArray | Sequence[int],
     ) -> UniformQuantizedType:
         """
-        One slot per position of `axis`: float64 `scales` and int64 `zero_points`, both
-        of one dimension. Raises VerifyException.
+        One slot per position of `axis`.
+
+        `scales` (numbers) and `zero_points` (integers of 64 bits) are arrays or sequences of
+        one dimension and equal length. Raises as `per_tensor`, and ValueError for other
+        shapes.
         """
-        slots = Slots.per_axis(axis, scales, zero_points)
-        return cls.new((*storage, expressed_type, SlotsAttr(slots)))
+        _check_storage(storage, expressed_type)
+        scales, zero_points = _slot_arrays(scales, zero_points)
+        if scales.ndim != 1:
+            raise ValueError(
+                f"scales of a per-axis type have one dimension, but these have {scales.ndim}; "
+                "use sub_channel for several axes"
+            )
+        slots = Slots.per_axis(_axis_number(axis), scales, zero_points)
+        return cls._of_numbers(storage, expressed_type, slots)
 
     @classmethod
     def sub_channel(
@@ -264,34 +312,77 @@ class UniformQuantizedType(StoredType):
         storage: Storage,
         expressed_type: AnyFloat,
         blocks: Sequence[tuple[int, int]],
-        scales: FloatArray,
-        zero_points: IntArray,
+        scales: FloatArray | Sequence[Any],
+        zero_points: IntArray | Sequence[Any],
     ) -> UniformQuantizedType:
         """
-        One slot per block: `blocks` are pairs of an axis and its block size, `scales`
-        (float64) and `zero_points` (int64) have one dimension per axis of the tensor.
+        One slot per block: `blocks` are pairs of an axis and its block size.
 
-        Scales are rounded to the expressed type. Raises VerifyException.
+        `scales` (numbers) and `zero_points` (integers of 64 bits) are arrays or nested
+        sequences of one shape, with one dimension per axis of the tensor. Scales are rounded
+        to the expressed type, zero points cut to the storage width. Raises as `per_axis`,
+        and VerifyException for an axis or a block that is none.
         """
+        _check_storage(storage, expressed_type)
+        scales, zero_points = _slot_arrays(scales, zero_points)
+        pairs = _block_pairs(blocks)
+        # After rounding, a NaN of the expressed type may be something else.
+        _check_are_numbers(scales)
+        slots = cls._sub_channel_slots(storage, expressed_type, pairs, scales, zero_points)
+        return cls._of_numbers(storage, expressed_type, slots)
+
+    @classmethod
+    def of_slots(
+        cls, storage: Storage, expressed_type: AnyFloat, slots: Slots
+    ) -> UniformQuantizedType:
+        """The type that has `slots`; as in MLIR, scales may be NaN. Raises VerifyException."""
+        return cls.new((*storage, expressed_type, SlotsAttr(slots)))
+
+    @classmethod
+    def _of_numbers(
+        cls, storage: Storage, expressed_type: AnyFloat, slots: Slots
+    ) -> UniformQuantizedType:
+        if slots.has_nan:
+            _check_are_numbers(slots.scales)
+        return cls.of_slots(storage, expressed_type, slots)
+
+    @staticmethod
+    def _sub_channel_slots(
+        storage: Storage,
+        expressed_type: AnyFloat,
+        blocks: Sequence[tuple[int, int]],
+        scales: FloatArray,
+        zero_points: IntArray,
+    ) -> Slots:
+        """Raises VerifyException for a scale that the expressed type cannot have."""
         expressed = FLOAT_FORMATS[expressed_type.name]
         # Rounding may bring a scale back into the range.
-        for scale in _illegal_scales(scales, expressed):
-            raise VerifyException(_scale_message(float(scale), expressed))
-        slots = Slots.sub_channel(
+        for scale in illegal_scales(scales, expressed):
+            raise VerifyException(scale_message(float(scale), expressed))
+        return Slots.sub_channel(
             blocks,
             scales,
             zero_points,
             expressed,
             StorageFormat(storage.type.bitwidth, bool(storage.signed.data)),
         )
-        return cls.new((*storage, expressed_type, SlotsAttr(slots)))
 
     def with_parameters(self, parameters: QuantizationParameters) -> UniformQuantizedType:
         """
         The coarsest type of this storage and expressed type that spells `parameters`.
 
-        Raises TooManySlotsError if it has too many slots to be written.
+        Raises TooManySlotsError if it has too many slots to be written, TypeError if
+        `parameters` are something else, and ValueError if they are of another storage or
+        expressed format.
         """
+        example = "type.parameters_on(shape)"
+        check_instance("parameters", parameters, QuantizationParameters, example)
+        formats = parameters.expressed, parameters.storage
+        if formats != (self.expressed_format, self.storage_format):
+            raise ValueError(
+                f"the parameters are of scales in {formats[0].name} and {formats[1]}, but the "
+                f"type has {self.expressed_type.name} and {self.storage_format}"
+            )
         coarse = parameters.coarsen()
         scales, zero_points = coarse.scales, coarse.zero_points
         blocks = [
@@ -299,10 +390,12 @@ class UniformQuantizedType(StoredType):
         ]
         of = self.storage, self.expressed_type
         if not blocks:
-            return self.per_tensor(*of, scales.item(), zero_points.item())
-        if len(blocks) == 1 and blocks[0][1] == 1:
-            return self.per_axis(*of, blocks[0][0], scales, zero_points)
-        return self.sub_channel(*of, blocks, scales, zero_points)
+            slots = Slots.per_tensor(scales.item(), zero_points.item())
+        elif len(blocks) == 1 and blocks[0][1] == 1:
+            slots = Slots.per_axis(blocks[0][0], scales, zero_points)
+        else:
+            slots = self._sub_channel_slots(*of, blocks, scales, zero_points)
+        return self.of_slots(*of, slots)
 
     def with_repeated_parameters(
         self, parameters: QuantizationParameters, axis: int
@@ -310,30 +403,28 @@ class UniformQuantizedType(StoredType):
         """
         The per-axis type of this storage that spells `parameters`, which only `axis` cuts.
 
-        It has one slot per position, the same ones as often as their run is long.
+        It has one slot per position: each slot of `parameters` once per position of its run.
         """
         parameters = parameters.simplify()
         runs = parameters.axis_slots(axis)
         scales, zero_points = parameters.scales, parameters.zero_points
-        return self.per_axis(
-            self.storage,
-            self.expressed_type,
-            axis,
-            scales.take(runs, axis=axis).reshape(-1),
-            zero_points.take(runs, axis=axis).reshape(-1),
+        slots = Slots.per_axis(
+            axis, scales.take(runs, axis=axis), zero_points.take(runs, axis=axis)
         )
+        return self.of_slots(self.storage, self.expressed_type, slots)
 
     def parameters_on(self, shape: Sequence[int]) -> QuantizationParameters:
         """
-        What the elements of a tensor of static `shape` read.
+        The scale and zero point of each element of a tensor of static `shape`.
 
-        Raises VerifyException if no such tensor can have this type.
+        Raises TypeError for lengths that are no integers, ValueError for negative and dynamic
+        ones, and VerifyException if no such tensor can have this type.
         """
-        return _parameters_on(self, tuple(shape))
+        return _parameters_on(self, integers("shape", shape))
 
     @property
     def single_slot(self) -> Slot:
-        """What all elements read, of a type that has one slot."""
+        """The slot of all elements. For types that have one slot."""
         slots = self.slots.data.shape
         return QuantizationParameters.from_blocks(
             slots,
@@ -440,21 +531,24 @@ class UniformQuantizedType(StoredType):
     @override
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         # The same text recurs all over a module, and many slots take long to read.
-        start, keyword = parser.pos, _keyword_position(cls, parser)
-        text = _body_text(parser.lexer.input.content, start)
+        start, keyword = parser.pos, keyword_position("uniform", parser)
+        text = body_text(parser.lexer.input.content, start)
         if (known := _KNOWN_TEXTS.get(text)) is not None:
-            parser._resume_from(start + len(text))  # pyright: ignore[reportPrivateUsage]
+            resume_from(parser, start + len(text))
             return known
-        with parser.in_angle_brackets():
-            storage = _parse_storage(parser)
-            parser.parse_punctuation(":")
-            expressed = _parse_expressed(parser)
-            slots = _parse_slots(parser, storage, expressed)
-        with _errors_at(parser, keyword):
+        expect(parser, "<")
+        storage = _parse_storage(parser)
+        expect(parser, ":")
+        expressed = parse_expressed(parser)
+        format = StorageFormat(storage.type.bitwidth, bool(storage.signed.data))
+        slots = parse_slots(parser, format, FLOAT_FORMATS[expressed.name])
+        expect(parser, ">")
+        with errors_at(parser, keyword):
             parameters = cls.new((*storage, expressed, SlotsAttr(slots))).parameters
         is_all = text == parser.lexer.input.content[start : parser.pos].rstrip()
         if is_all and not slots.has_nan and _NOT_PLAIN.search(text) is None:
-            _KNOWN_TEXTS.add(text, parameters, len(text))
+            # Some 24 letters of the text are a scale and a zero point.
+            _KNOWN_TEXTS.add(text, parameters, len(text) // 4)
         return parameters
 
     @override
@@ -471,8 +565,8 @@ class UniformQuantizedType(StoredType):
         expressed = self.expressed_format
         least, greatest = self.slots.data.scale_bounds
         if least < expressed.smallest or greatest > expressed.largest:
-            scale = float(_illegal_scales(self.scales, expressed)[0])
-            raise VerifyException(_scale_message(scale, expressed))
+            scale = float(illegal_scales(self.scales, expressed)[0])
+            raise VerifyException(scale_message(scale, expressed))
         self._verify_storage()
         for axis in self.quantized_dimensions:
             if axis < 0:
@@ -496,7 +590,14 @@ class CalibratedQuantizedType(QuantizedType):
     def of(
         cls, expressed_type: AnyFloat, minimum: float, maximum: float
     ) -> CalibratedQuantizedType:
-        """Values from `minimum` to `maximum`. Raises VerifyException."""
+        """
+        Values from `minimum` to `maximum`.
+
+        Raises TypeError for arguments of another kind, VerifyException unless the minimum is
+        less; as in MLIR, NaN is no more and no less than anything.
+        """
+        _check_expressed(expressed_type)
+        minimum, maximum = number("minimum", minimum), number("maximum", maximum)
         return cls(expressed_type, FloatAttr(minimum, f64), FloatAttr(maximum, f64))
 
     @property
@@ -512,14 +613,16 @@ class CalibratedQuantizedType(QuantizedType):
     @classmethod
     @override
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        keyword = _keyword_position(cls, parser)
-        with parser.in_angle_brackets():
-            expressed = _parse_expressed(parser)
-            with parser.in_angle_brackets():
-                minimum = _parse_float(parser)
-                parser.parse_punctuation(":")
-                maximum = _parse_float(parser)
-        with _errors_at(parser, keyword):
+        keyword = keyword_position("calibrated", parser)
+        expect(parser, "<")
+        expressed = parse_expressed(parser)
+        expect(parser, "<")
+        minimum = parse_float(parser)
+        expect(parser, ":")
+        maximum = parse_float(parser)
+        expect(parser, ">")
+        expect(parser, ">")
+        with errors_at(parser, keyword):
             return cls.of(expressed, minimum, maximum).parameters
 
     @override
@@ -552,7 +655,9 @@ def uniform_tensor(type: Attribute) -> QuantizedTensor:
     raise VerifyException(f"must be ranked tensor of uniform quantized type, but got '{type}'")
 
 
-_KNOWN_PARAMETERS = Memo[tuple[UniformQuantizedType, tuple[int, ...]], QuantizationParameters]()
+_KNOWN_PARAMETERS = BoundedCache[
+    tuple[UniformQuantizedType, tuple[int, ...]], QuantizationParameters
+]()
 
 
 def _parameters_on(type: UniformQuantizedType, shape: tuple[int, ...]) -> QuantizationParameters:
@@ -571,237 +676,72 @@ def _parameters_on(type: UniformQuantizedType, shape: tuple[int, ...]) -> Quanti
     return _KNOWN_PARAMETERS.add((type, shape), parameters, parameters.size)
 
 
-def _illegal_scales(scales: FloatArray, expressed: FloatFormat) -> FloatArray:
-    """As upstream, a scale that is not a number is not out of range."""
-    return scales[(scales < expressed.smallest) | (scales > expressed.largest)]
+def _check_storage(storage: object, expressed_type: object) -> None:
+    if isinstance(storage, IntegerType):
+        raise TypeError(f"storage must be a Storage: write Storage.of({storage}), not {storage}")
+    check_instance("storage", storage, Storage, "Storage.of(i8)")
+    _check_expressed(expressed_type)
 
 
-def _scale_message(scale: float, expressed: FloatFormat) -> str:
-    return (
-        f"scale {scale:.6e} out of expressed type range "
-        f"[{expressed.smallest:.6e}, {expressed.largest:.6e}]"
-    ).replace("inf", "INF")
+def _check_expressed(type: object) -> None:
+    if not isinstance(type, AnyFloat):
+        raise TypeError(f"expressed_type must be a float type, such as f32, not {shown(type)}")
 
 
-# Parsing. Positions are upstream's: errors point at the token, what the whole type has
-# wrong at its keyword.
+def _slot_arrays(scales: object, zero_points: object) -> tuple[FloatArray, IntArray]:
+    """float64 and int64 arrays of one shape. Raises TypeError and ValueError."""
+    arrays = number_array("scales", scales), integer_array("zero_points", zero_points)
+    shapes = arrays[0].shape, arrays[1].shape
+    if shapes[0] != shapes[1]:
+        raise ValueError(
+            f"scales of shape {shapes[0]} and zero points of shape {shapes[1]} do not pair up: "
+            "write a zero point for each scale"
+        )
+    return arrays
 
 
-_KNOWN_TEXTS = Memo[str, Sequence[Attribute]](max_weight=1 << 25)
-"""What texts of types were read as, by their length."""
+def _axis_number(axis: object) -> int:
+    number = integer("axis", axis)
+    if not 0 <= number <= _MAX_INT32:
+        raise VerifyException(f"illegal quantized dimension: {number}")
+    return number
 
-_MAX_WIDTH_DIGITS = 8
-_SIGNEDNESS = {
-    "i": Signedness.SIGNLESS,
-    "u": Signedness.SIGNLESS,
-    "si": Signedness.SIGNED,
-    "ui": Signedness.UNSIGNED,
-}
+
+def _block_pairs(blocks: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Raises TypeError and VerifyException."""
+    pairs: list[tuple[int, int]] = []
+    for at, block in enumerate(_sequence("blocks", blocks, "[(0, 1), (1, 32)]")):
+        pair = integers(f"blocks[{at}]", block)
+        if len(pair) != 2:
+            raise TypeError(f"blocks[{at}] must be an axis and its block size, but is {pair}")
+        axis, size = _axis_number(pair[0]), pair[1]
+        if not 0 < size <= _MAX_INT64:
+            raise VerifyException(f"illegal block size: {size}")
+        pairs.append((axis, size))
+    return pairs
+
+
+def _sequence(name: str, values: object, example: str) -> Sequence[object]:
+    if isinstance(values, Sequence | np.ndarray):
+        return cast("Sequence[object]", values)
+    raise TypeError(f"{name} must be a sequence, such as {example}, not {shown(values)}")
+
+
+def _check_are_numbers(scales: FloatArray) -> None:
+    """Raise VerifyException for NaN, which MLIR accepts in text; here it is a mistake."""
+    if np.isnan(scales).any():
+        raise VerifyException("scale nan is not a number: it must be positive and finite")
+
+
+_MAX_INT32, _MAX_INT64 = 2**31 - 1, 2**63 - 1
+
+_KNOWN_TEXTS = BoundedCache[str, Sequence[Attribute]](max_bytes=16 << 20)
+"""The parameters of types that were read, by the text between angle brackets."""
 
 # An alias means what its module says, and in a comment brackets mean nothing.
 _NOT_PLAIN = re.compile("[!/]")
 
-_MAX_BRACKET_DEPTH = 2
-"""Of a uniform type, whose storage range is in brackets of its own."""
-
-_PLAIN_LIST = re.compile(r"\{[\s0-9.eE+:,{}-]*\}(?=\s*>)")
-_STORAGE_KEYWORD = re.compile(r"(i|si|ui|u)0*([0-9]+)")
-
-
-def _body_text(content: str, start: int) -> str:
-    """The text in the angle brackets that open at `start`; none if they nest deeper."""
-    end = start
-    for _ in range(_MAX_BRACKET_DEPTH):
-        end = content.find(">", end) + 1
-        if end and content.count("<", start, end) == content.count(">", start, end):
-            return content[start:end]
-    return ""
-
-
-def _keyword_position(cls: type[QuantizedType], parser: AttrParser) -> int:
-    """Where `uniform` of `!quant.uniform<` or `!quant<uniform<` is, before what is next."""
-    content, keyword = parser.lexer.input.content, cls.name.removeprefix("quant.")
-    position = content.rfind(keyword, 0, parser.pos)
-    end = position + len(keyword)
-    is_apart = end < parser.pos and content[position - 1] == "."
-    if is_apart or not content.startswith("<", parser.pos):
-        parser.raise_error("expected '<'", end)
-    return position
-
-
-@contextmanager
-def _errors_at(parser: AttrParser, position: int) -> Generator[None]:
-    try:
-        yield
-    except VerifyException as error:
-        parser.raise_error(str(error), position, position + 1)
-
 
 def _parse_storage(parser: AttrParser) -> Storage:
-    position = parser.pos
-    type, is_signed = _parse_storage_type(parser)
-    if not 1 <= type.bitwidth <= MAX_STORAGE_WIDTH:
-        parser.raise_error(f"illegal storage type size: {type.bitwidth}", position)
-    if parser.parse_optional_punctuation("<") is None:
-        return Storage.of(type, signed=is_signed)
-    least, greatest = integer_range(type.bitwidth, is_signed)
-    position = parser.pos
-    minimum = _parse_integer(parser, _MIN_INT64, _MAX_INT64)
-    if minimum < least:
-        parser.raise_error(f"illegal storage type minimum: {minimum}", position)
-    parser.parse_punctuation(":")
-    position = parser.pos
-    maximum = _parse_integer(parser, _MIN_INT64, _MAX_INT64)
-    if maximum > greatest:
-        parser.raise_error(f"illegal storage type maximum: {maximum}", position)
-    parser.parse_punctuation(">")
+    type, is_signed, minimum, maximum = parse_storage(parser)
     return Storage.of(type, signed=is_signed, minimum=minimum, maximum=maximum)
-
-
-def _parse_storage_type(parser: AttrParser) -> tuple[IntegerType, bool]:
-    """The integer type, and whether it is read as signed: `u8` is an unsigned `i8`."""
-    position = parser.pos
-    keyword = parser.parse_optional_identifier()
-    if keyword is None:
-        alias = parser.parse_optional_type()
-        if alias is None:
-            parser.raise_error("expected valid keyword", position)
-        if not isinstance(alias, IntegerType):
-            parser.raise_error("storage type must be integral", position)
-        alias = cast(IntegerType, alias)
-        return alias, alias.signedness.data is not Signedness.UNSIGNED
-    spelled = _STORAGE_KEYWORD.fullmatch(keyword)
-    if spelled is None or len(spelled[2]) > _MAX_WIDTH_DIGITS:
-        is_unsigned = keyword.startswith("u") and not keyword.startswith("ui")
-        parser.raise_error(
-            "expected storage type width" if is_unsigned else "illegal storage type prefix",
-            position,
-        )
-    prefix, width = spelled.groups()
-    return IntegerType(int(width), _SIGNEDNESS[prefix]), not prefix.startswith("u")
-
-
-def _parse_expressed(parser: AttrParser) -> AnyFloat:
-    position = parser.pos
-    type = parser.parse_optional_type()
-    if type is None:
-        parser.raise_error("expected non-function type", position)
-    if not isinstance(type, AnyFloat):
-        parser.raise_error("invalid kind of type specified", position)
-    return type
-
-
-def _parse_slots(parser: AttrParser, storage: Storage, expressed_type: AnyFloat) -> Slots:
-    expressed = FLOAT_FORMATS[expressed_type.name]
-    if parser.parse_optional_punctuation(":") is None:
-        parser.parse_punctuation(",")
-        return Slots.per_tensor(*_parse_slot(parser, expressed))
-    if parser.parse_optional_punctuation("{") is None:
-        axis = _parse_integer(parser, -_MAX_INT32 - 1, _MAX_INT32)
-        parser.parse_punctuation(",")
-        return Slots.per_axis(axis, *_parse_slot_list(parser, expressed))
-    blocks: list[tuple[int, int]] = []
-    if parser.parse_optional_punctuation("}") is None:
-        blocks = parser.parse_comma_separated_list(
-            parser.Delimiter.NONE, lambda: _parse_block(parser)
-        )
-        parser.parse_punctuation("}")
-    parser.parse_punctuation(",")
-    scales, zero_points = _parse_slot_list(parser, expressed)
-    width = StorageFormat(storage.type.bitwidth, bool(storage.signed.data))
-    return Slots.sub_channel(blocks, scales, zero_points, expressed, width)
-
-
-def _parse_block(parser: AttrParser) -> tuple[int, int]:
-    axis = _parse_integer(parser, -_MAX_INT32 - 1, _MAX_INT32)
-    parser.parse_punctuation(":")
-    return axis, _parse_integer(parser, _MIN_INT64, _MAX_INT64)
-
-
-def _parse_slot_list(parser: AttrParser, expressed: FloatFormat) -> tuple[FloatArray, IntArray]:
-    """A nested list in braces: float64 scales and int64 zero points of its shape."""
-    content = parser.lexer.input.content
-    if (plain := _PLAIN_LIST.match(content, parser.pos)) is not None:
-        slots = read_slot_list(plain[0])
-        if slots is not None and not _illegal_scales(slots[0], expressed).size:
-            parser._resume_from(plain.end())  # pyright: ignore[reportPrivateUsage]
-            return slots
-    flat: list[tuple[float, int]] = []
-    shape = _parse_nested_slots(parser, expressed, flat)
-    if shape is None:
-        # What is missing is missed behind the token before.
-        parser.raise_error("expected '{'", len(content[: parser.pos].rstrip()))
-    scales = np.array([scale for scale, _ in flat], dtype=np.float64)
-    zero_points = np.array([zero_point for _, zero_point in flat], dtype=np.int64)
-    return scales.reshape(shape), zero_points.reshape(shape)
-
-
-def _parse_nested_slots(
-    parser: AttrParser, expressed: FloatFormat, flat: list[tuple[float, int]]
-) -> tuple[int, ...] | None:
-    """Add the slots of a list in braces, if there is one, to `flat`: its shape."""
-
-    def parse_item() -> tuple[int, ...]:
-        shape = _parse_nested_slots(parser, expressed, flat)
-        if shape is None:
-            flat.append(_parse_slot(parser, expressed))
-            return ()
-        return shape
-
-    position = parser.pos
-    items = parser.parse_optional_comma_separated_list(parser.Delimiter.BRACES, parse_item)
-    if items is None:
-        return None
-    if not items:
-        parser.raise_error("expected floating point literal", position + 1)
-    if items.count(items[0]) != len(items):
-        parser.raise_error(
-            "tensor literal is invalid; ranks are not consistent between elements",
-            parser.lexer.input.content.rfind("}", 0, parser.pos),
-        )
-    return (len(items), *items[0])
-
-
-def _parse_slot(parser: AttrParser, expressed: FloatFormat) -> tuple[float, int]:
-    scale = _parse_float(parser)
-    if scale < expressed.smallest or scale > expressed.largest:
-        parser.raise_error(_scale_message(scale, expressed))
-    if parser.parse_optional_punctuation(":") is None:
-        return scale, 0
-    return scale, _parse_integer(parser, _MIN_INT64, _MAX_INT64)
-
-
-def _parse_integer(parser: AttrParser, least: int, greatest: int) -> int:
-    position = parser.pos
-    # Booleans are one signed bit.
-    if (boolean := parser.parse_optional_boolean()) is not None:
-        return -int(boolean)
-    value = parser.parse_optional_integer(allow_boolean=False)
-    if value is None:
-        parser.raise_error("expected integer value", position)
-    if not least <= value <= greatest:
-        parser.raise_error("integer value too large", position)
-    return value
-
-
-def _parse_float(parser: AttrParser) -> float:
-    """A decimal, or the bits of a double in hexadecimal."""
-    position = parser.pos
-    is_negative = parser.parse_optional_punctuation("-") is not None
-    digits_at = parser.pos
-    is_hexadecimal = parser.lexer.input.content.startswith("0x", digits_at)
-    value = parser.parse_optional_float(allow_negative=False)
-    if value is not None:
-        return -value if is_negative else value
-    value = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
-    if value is None:
-        parser.raise_error("expected floating point literal", position)
-    if not is_hexadecimal:
-        parser.raise_error(
-            "unexpected decimal integer literal for a floating point value", digits_at
-        )
-    if is_negative:
-        parser.raise_error("hexadecimal float literal should not have a leading minus", digits_at)
-    if value >= 1 << 64:
-        parser.raise_error("hexadecimal float constant out of range for type", position)
-    return struct.unpack("<d", value.to_bytes(8, "little"))[0]

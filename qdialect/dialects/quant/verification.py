@@ -1,26 +1,35 @@
 """
-Whether the result type of a shape op means what the op makes of its operands' types.
+Whether the result type of a shape op means `p . f`, which follows from its operands' types.
 
-Nothing is compared by spelling: two types are the same here if every element reads the
-same scale and zero point.
+Types are compared by meaning, not by spelling: two types are the same if every element reads
+the same scale and zero point.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Final
 
+from xdsl.dialects.builtin import TensorType
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.array_view import MAX_RANK
-from qdialect.dialects.quant.types import QuantizedTensor
-from qdialect.memo import Memo
-from qdialect.movement import DYNAMIC, Movement, MovementError, Shape
-from qdialect.parameters import QuantizationParameters
-from qdialect.slot_map import TooManySlotsError
+from qdialect.algebra.array_view import MAX_RANK
+from qdialect.algebra.bounded_cache import BoundedCache
+from qdialect.algebra.movement import DYNAMIC, Movement, MovementError, Shape
+from qdialect.algebra.parameters import QuantizationParameters
+from qdialect.algebra.run_map import TooManySlotsError
+from qdialect.dialects.quant.slot_arrays import Granularity
+from qdialect.dialects.quant.types import QuantizedTensor, UniformQuantizedType
+
+_MAX_TYPE_TEXT: Final = 200
+"""A longer type is not spelled in a message."""
+
+MAX_SPELLED_SLOTS: Final = _MAX_TYPE_TEXT // 10
+"""A type of more slots has a longer text."""
 
 _UNBOUNDED = 1 << 40
-"""The length of an axis that may be of any: what moves it does not depend on it."""
+"""The length assumed for an axis of any length, when the verdict does not depend on it."""
 
 
 def verify_movement(
@@ -29,9 +38,9 @@ def verify_movement(
     result: QuantizedTensor,
 ) -> None:
     """
-    Raise VerifyException if `result` does not mean what the movement makes of `operands`.
+    Raise VerifyException if `result` does not mean `p . f` of `operands`.
 
-    What dynamic dimensions leave undecided is accepted.
+    A result that dynamic dimensions leave undecided is accepted.
     """
     tensors = (*operands, result)
     if _KNOWN_TO_MEAN_IT.get((movement, tensors)) is None:
@@ -40,7 +49,51 @@ def verify_movement(
         _KNOWN_TO_MEAN_IT.add((movement, tensors), True, weight)
 
 
-_KNOWN_TO_MEAN_IT = Memo[tuple[Movement, tuple[QuantizedTensor, ...]], bool]()
+def verify_result(
+    movement: Movement, operands: Sequence[QuantizedTensor], result: QuantizedTensor
+) -> None:
+    """
+    As `verify_movement`, but the message also says which type would be right.
+
+    It does if there is one, its text is short, and the operands are of static shape.
+    """
+    try:
+        verify_movement(movement, operands, result)
+    except VerifyException as error:
+        raise VerifyException(f"{error}{_hint(movement, operands, result)}") from None
+
+
+def _hint(movement: Movement, operands: Sequence[QuantizedTensor], result: QuantizedTensor) -> str:
+    if not all(operand.has_static_shape() for operand in operands):
+        return ""
+    try:
+        shape = movement.result_shape(*(operand.get_shape() for operand in operands))
+        of_operands = [o.element_type.parameters_on(o.get_shape()) for o in operands]
+        right = operands[0].element_type.with_parameters(movement(*of_operands))
+    except (ValueError, VerifyException):
+        return ""
+    if right.scales.size > MAX_SPELLED_SLOTS or len(text := str(right)) > _MAX_TYPE_TEXT:
+        return ""
+    if _are_compatible(shape, result.get_shape()):
+        return f"; the element type of the result should be '{text}'"
+    return f"; the result type should be '{TensorType(right, shape)}'"
+
+
+def verify_fits(tensor: QuantizedTensor, end: str) -> None:
+    """Raise VerifyException, with the numbers, if the slots do not fit the shape of an `end`."""
+    type, shape = tensor.element_type, tensor.get_shape()
+    try:
+        type.verify_fits(shape)
+    except VerifyException as error:
+        message = f"{end} type does not fit its shape: {error}"
+        if type.granularity is Granularity.PER_AXIS:
+            (axis,) = type.quantized_dimensions
+            of = f"length {shape[axis]}" if axis < len(shape) else f"rank {len(shape)}"
+            message += f" (axis {axis} of {of}, {type.scales.size} scales)"
+        raise VerifyException(message) from None
+
+
+_KNOWN_TO_MEAN_IT = BoundedCache[tuple[Movement, tuple[QuantizedTensor, ...]], bool]()
 """Types of operands and a result that have been verified."""
 
 
@@ -61,19 +114,26 @@ def _verify_movement(
             f"result shape {_shape_text(declared)} should be {_shape_text(moved)}"
         )
     for operand in operands:
-        if not operand.element_type.has_same_values_as(result.element_type):
-            # A type may have thousands of slots, and they are not what differs.
-            stored, declared_stored = (
-                f"{type.storage_text}:{type.expressed_type.name}"
-                for type in (operand.element_type, result.element_type)
-            )
-            raise VerifyException(
-                "operand and result must store the same integers for the same expressed "
-                f"type, but are of '{stored}' and '{declared_stored}'"
-            )
-    for tensor in (*operands, result):
-        tensor.element_type.verify_fits(tensor.get_shape())
+        verify_same_values(operand.element_type, result.element_type)
+    for number, operand in enumerate(operands):
+        verify_fits(operand, f"operand #{number}")
+    verify_fits(result, "result")
     _verify_slots(movement, operands, result)
+
+
+def verify_same_values(
+    operand: UniformQuantizedType, result: UniformQuantizedType, ends: str = "operand and result"
+) -> None:
+    """Raise VerifyException if two types are of other storage integers, range or reals."""
+    if not operand.has_same_values_as(result):
+        # The slots are left out: there may be thousands, and they do not differ here.
+        stored, declared = (
+            f"{type.storage_text}:{type.expressed_type.name}" for type in (operand, result)
+        )
+        raise VerifyException(
+            f"{ends} must store the same integers for the same expressed "
+            f"type, but are of '{stored}' and '{declared}'"
+        )
 
 
 def _verify_slots(
@@ -108,9 +168,9 @@ def _verify_slots(
 
 def verify_same_slots(derived: QuantizationParameters, declared: QuantizationParameters) -> None:
     """
-    Raise VerifyException if an element of the result reads another slot than it is given.
+    Raise VerifyException for the first element that reads another slot than it should.
 
-    `declared` is what the result type says, `derived` what the operands' types give it.
+    `declared` are the parameters of the result type, `derived` follow from the operands' types.
     """
     index = derived.first_difference(declared)
     if index is not None:
@@ -154,11 +214,11 @@ def _shape_text(shape: Shape) -> str:
 
 def _assume_lengths(movement: Movement, tensors: Sequence[QuantizedTensor]) -> list[Shape] | None:
     """
-    Static shapes that stand for all that tensors with dynamic dimensions may have.
+    Static shapes that represent all shapes that tensors with dynamic dimensions may have.
 
-    The slots of a type tell the length of an axis that it cuts, and one length may follow
-    from others. An axis that is not cut may have any: what its elements read is the same.
-    None if there is nothing to decide by. Raises VerifyException if there is no such shape.
+    The slots of a type determine the length of each axis that they cut, and one length may
+    follow from others. An axis that is not cut may have any length: all its elements read the
+    same slot. None if the verdict depends on a length. Raises VerifyException if no lengths fit.
     """
     shapes = [with_lengths_of_slots(tensor) for tensor in tensors]
     if not _fit(movement, shapes):
@@ -184,7 +244,7 @@ def _assume_lengths(movement: Movement, tensors: Sequence[QuantizedTensor]) -> l
 
 
 def with_lengths_of_slots(tensor: QuantizedTensor) -> Shape:
-    """The shape of `tensor`, with the dynamic lengths that its slots tell."""
+    """The shape of `tensor`, with the dynamic lengths that its slots determine."""
     type, shape = tensor.element_type, list(tensor.get_shape())
     slots, blocks = type.scales.shape, type.block_sizes
     for at, axis in enumerate(type.quantized_dimensions):
@@ -194,12 +254,12 @@ def with_lengths_of_slots(tensor: QuantizedTensor) -> Shape:
 
 
 def _candidate_lengths(shapes: Sequence[Shape], number: int, axis: int) -> Iterator[int]:
-    """Lengths to try for a dynamic dimension of a shape: those that others may tell first."""
+    """Lengths to try for a dynamic dimension of a shape, those of other shapes first."""
     others = [shape for at, shape in enumerate(shapes) if at != number]
     yield from dict.fromkeys(
         length for shape in reversed(others) for length in shape if length != DYNAMIC
     )
-    # What the others leave of the elements, or of the axis.
+    # The rest of the elements, or of the concatenated axis.
     known = math.prod(length for length in shapes[number] if length != DYNAMIC)
     for shape in others:
         if DYNAMIC not in shape and known:

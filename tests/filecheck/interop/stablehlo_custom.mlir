@@ -32,6 +32,31 @@ func.func @reshape(%a: tensor<2x6x!tensor>, %b: tensor<2x6x!rows>) -> (tensor<4x
   return %0, %1 : tensor<4x3x!tensor>, tensor<2x2x3x!rows>
 }
 
+// CHECK-LABEL: @compare
+// CHECK: stablehlo.compare LT, {{%.*}}, {{%.*}}, TOTALORDER :
+// CHECK: stablehlo.compare LT, {{%.*}}, {{%.*}} :
+func.func @compare(%a: tensor<2xf32>, %b: tensor<2xf32>) -> (tensor<2xi1>, tensor<2xi1>) {
+  %0 = stablehlo.compare LT, %a, %b, TOTALORDER : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xi1>
+  %1 = stablehlo.compare LT, %a, %b : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xi1>
+  return %0, %1 : tensor<2xi1>, tensor<2xi1>
+}
+
+// The arguments of a reducer stand in pairs.
+// CHECK-LABEL: @reduce
+// CHECK: reducer([[P:%[a-z0-9]+]]: tensor<i64>, [[Q:%[a-z0-9]+]]: tensor<i64>) ([[R:%[a-z0-9]+]]: tensor<i64>, [[S:%[a-z0-9]+]]: tensor<i64>)
+// CHECK: stablehlo.add [[P]], [[Q]] :
+// CHECK: stablehlo.multiply [[R]], [[S]] :
+func.func @reduce(%x: tensor<4xi64>, %y: tensor<4xi64>) -> (tensor<i64>, tensor<i64>) {
+  %c = stablehlo.constant dense<0> : tensor<i64>
+  %1:2 = stablehlo.reduce(%x init: %c), (%y init: %c) across dimensions = [0] : (tensor<4xi64>, tensor<4xi64>, tensor<i64>, tensor<i64>) -> (tensor<i64>, tensor<i64>)
+   reducer(%p: tensor<i64>, %q: tensor<i64>) (%r: tensor<i64>, %s: tensor<i64>)  {
+    %2 = stablehlo.add %p, %q : tensor<i64>
+    %3 = stablehlo.multiply %r, %s : tensor<i64>
+    stablehlo.return %2, %3 : tensor<i64>, tensor<i64>
+  }
+  return %1#0, %1#1 : tensor<i64>, tensor<i64>
+}
+
 // CHECK-LABEL: @broadcast_in_dim
 // CHECK: stablehlo.broadcast_in_dim {{%.*}}, dims = [1] : (tensor<3x!quant.uniform<i8:f32, 5.000000e-01:3>>) -> tensor<2x3x!quant.uniform<i8:f32, 5.000000e-01:3>>
 // CHECK: stablehlo.broadcast_in_dim {{%.*}}, dims = [1] {note} : (tensor<2x!quant.uniform<i8:f32:0, {5.000000e-01,2.500000e-01:3}>>) -> tensor<3x2x!quant.uniform<i8:f32:1, {5.000000e-01,2.500000e-01:3}>>

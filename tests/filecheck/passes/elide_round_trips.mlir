@@ -101,3 +101,18 @@ func.func @wide(%q: tensor<2x!w>) -> tensor<2x!w> {
   %1 = quant.qcast %0 : tensor<2xf32> to tensor<2x!w>
   return %1 : tensor<2x!w>
 }
+
+// -----
+
+// The dequantizing cast rounds, but is gone with the only cast that used it: nothing is refused.
+!q = !quant.uniform<i8:f32, 0.5>
+// CHECK-LABEL: @there_and_back_again
+// CHECK-NEXT:    %0 = quant.qcast
+// CHECK-NEXT:    func.return %0
+func.func @there_and_back_again(%x: tensor<2xf32>) -> tensor<2x!q> {
+  %0 = quant.qcast %x : tensor<2xf32> to tensor<2x!q>
+  %1 = quant.dcast %0 : tensor<2x!q> to tensor<2xf32>
+  // expected-remark @below {{elided 'quant.qcast': 'quant.qcast' of 'quant.dcast' is the identity for every integer}}
+  %2 = quant.qcast %1 : tensor<2xf32> to tensor<2x!q>
+  return %2 : tensor<2x!q>
+}

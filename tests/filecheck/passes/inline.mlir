@@ -1,4 +1,4 @@
-// RUN: qdialect-opt %s --inline | filecheck %s
+// RUN: qdialect-opt %s --inline --allow-unregistered-dialect | filecheck %s
 
 // CHECK-LABEL: builtin.module {
 
@@ -21,6 +21,12 @@ func.func private @double(%x: f32) -> f32 {
   return %0 : f32
 }
 
+// CHECK:         func.func @calls_endless
+// CHECK-NEXT:      func.call @endless
+func.func @calls_endless(%x: f32) -> f32 {
+  %0 = call @endless(%x) : (f32) -> f32
+  return %0 : f32
+}
 // CHECK:         func.func private @endless(%x: f32) -> f32 {
 // CHECK-NEXT:      func.call @endless(%x)
 func.func private @endless(%x: f32) -> f32 {
@@ -51,4 +57,22 @@ func.func private @named(%x: f32) -> f32 {
 }
 func.func @names(%x: f32) -> f32 attributes {uses = [@named]} {
   return %x : f32
+}
+
+// So does one that is named in an attribute of a dialect that is not known.
+// CHECK:         func.func private @named_in_text
+func.func private @named_in_text(%x: f32) -> f32 {
+  return %x : f32
+}
+"my.op"() {uses = #my.table<1 = @named_in_text>} : () -> ()
+
+// Private functions that only each other use are gone.
+// CHECK-NOT:     @ping
+func.func private @ping(%x: f32) -> f32 {
+  %0 = call @pong(%x) : (f32) -> f32
+  return %0 : f32
+}
+func.func private @pong(%x: f32) -> f32 {
+  %0 = call @ping(%x) : (f32) -> f32
+  return %0 : f32
 }

@@ -2,7 +2,14 @@
 // RUN: not qdialect-opt -p cse,nothing %s 2>&1 | filecheck %s --check-prefix=PASS
 // RUN: not qdialect-opt --cse=depth=3 %s 2>&1 | filecheck %s --check-prefix=OPTION
 // RUN: not qdialect-opt --fold-quant-shapes=depth=3 %s 2>&1 | filecheck %s --check-prefix=OPTIONS
-// RUN: not qdialect-opt --fold-quant-shapes=max-growth=x %s 2>&1 | filecheck %s --check-prefix=VALUE
+// RUN: not qdialect-opt --fold-quant-shapes=max-growth=1GiB %s 2>&1 | filecheck %s --check-prefix=VALUE
+// RUN: not qdialect-opt --fold-quant-shapes=max-parameter-growth=1,2 %s 2>&1 | filecheck %s --check-prefix=OPTIONAL
+// RUN: not qdialect-opt --fold-quant-shapes=granularity=per-axis,max-growth=5 %s 2>&1 | filecheck %s --check-prefix=COMMA
+// RUN: not qdialect-opt -p fold-quant-shape %s 2>&1 | filecheck %s --check-prefix=NEAR
+// RUN: not qdialect-opt fold-quant-shapes %s 2>&1 | filecheck %s --check-prefix=DASHES
+// RUN: not qdialect-opt fold-quant-shapes 2>&1 | filecheck %s --check-prefix=DASHES
+// RUN: not qdialect-opt --canonicalize=region-simplify=much %s 2>&1 | filecheck %s --check-prefix=CHOICE
+// RUN: not qdialect-opt --canonicalize=test-convergence=much %s 2>&1 | filecheck %s --check-prefix=FLAG
 // RUN: not qdialect-opt -p 'cse{' %s 2>&1 | filecheck %s --check-prefix=PIPELINE
 // RUN: not qdialect-opt --pass-pipeline=cse %s 2>&1 | filecheck %s --check-prefix=ANCHOR
 // RUN: not qdialect-opt --pass-pipeline='builtin.module(func.func(nothing))' %s 2>&1 | filecheck %s --check-prefix=NESTED
@@ -18,7 +25,13 @@
 // PASS: qdialect-opt: error: 'nothing' does not refer to a registered pass or pass pipeline
 // OPTION: qdialect-opt: error: pass 'cse' has no option 'depth' (it has: none)
 // OPTIONS: qdialect-opt: error: pass 'fold-quant-shapes' has no option 'depth' (it has: granularity, max-parameter-growth, max-growth
-// VALUE: qdialect-opt: error: pass 'fold-quant-shapes': Incompatible types: given ('x',), expected <class 'int'>
+// VALUE: qdialect-opt: error: pass 'fold-quant-shapes': max-growth must be a number of bytes, but is '1GiB'
+// OPTIONAL: qdialect-opt: error: pass 'fold-quant-shapes': max-parameter-growth must be an integer, but is '1,2'
+// COMMA: qdialect-opt: error: cannot read 'fold-quant-shapes{granularity=per-axis,max-growth=5}': options are separated by spaces: 'fold-quant-shapes{granularity=per-axis max-growth=5}'
+// NEAR: qdialect-opt: error: 'fold-quant-shape' does not refer to a registered pass or pass pipeline; did you mean 'fold-quant-shapes'?
+// DASHES: qdialect-opt: error: there is no input file 'fold-quant-shapes'; the pass of that name is '--fold-quant-shapes'
+// CHOICE: qdialect-opt: error: pass 'canonicalize': region-simplify must be one of disabled, normal, aggressive, but is 'much'
+// FLAG: qdialect-opt: error: pass 'canonicalize': test-convergence must be true or false, but is 'much'
 // PIPELINE: qdialect-opt: error: cannot read 'cse{': Expected argument name here
 // ANCHOR: qdialect-opt: error: expected pass pipeline to be wrapped with the anchor operation type, e.g. 'builtin.module(...)'
 // NESTED: qdialect-opt: error: 'nothing' does not refer to a registered pass or pass pipeline

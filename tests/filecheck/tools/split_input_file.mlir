@@ -30,7 +30,7 @@ func.func @fourth(%a: f32) {
   return
 }
 
-// ERROR:      {{.*}}split_input_file.mlir:20:38: error: Expected ':' after block argument name!
+// ERROR:      {{.*}}split_input_file.mlir:20:38: error: expected ':' after block argument name!
 // ERROR-NEXT: func.func private @second(%unexpected)
 // ERROR-NEXT:                                      ^
 // ERROR-NEXT: {{.*}}split_input_file.mlir:29:20: error: use of value '%a' expects different type than prior uses: 'f16' vs 'f32'

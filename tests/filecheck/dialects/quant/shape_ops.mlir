@@ -33,6 +33,10 @@ func.func @ops(%x: tensor<2x4x!a0>) {
   // GENERIC: "quant.reverse"(%x) <{dims = array<i64: 0>}> :
   %v = quant.reverse %x dims = [0] : tensor<2x4x!a0> to tensor<2x4x!quant.uniform<i8:f32:0, {0.25,0.5:3}>>
 
+  // CHECK: quant.gather %x [1, 0, 1] dim(0) {note} : tensor<2x4x{{.*}}> to tensor<3x4x!quant.uniform<i8:f32:0, {2.500000e-01,5.000000e-01:3,2.500000e-01}>>
+  // GENERIC: "quant.gather"(%x) <{indices = array<i64: 1, 0, 1>, dim = 0 : i64}> {note} :
+  %g = quant.gather %x [1, 0, 1] dim(0) {note} : tensor<2x4x!a0> to tensor<3x4x!quant.uniform<i8:f32:0, {0.25,0.5:3,0.25}>>
+
   // CHECK: quant.pad %x low = [1, 0] high = [0, 1] : tensor<2x4x{{.*}}> to tensor<3x5x!quant.uniform<i8:f32:0, {5.000000e-01:3,5.000000e-01:3,2.500000e-01}>>
   // GENERIC: "quant.pad"(%x) <{{[{]}}{{.*}}high = array<i64: 0, 1>
   %p = quant.pad %x low = [1, 0] high = [0, 1] : tensor<2x4x!a0> to tensor<3x5x!quant.uniform<i8:f32:0, {0.5:3,0.5:3,0.25}>>
@@ -62,6 +66,8 @@ func.func @dynamic(%x: tensor<?x2x!a1>, %y: tensor<?x?x!s0>) {
   %2 = quant.slice %x [5, 0] [2, 1] [3, 1] : tensor<?x2x!a1> to tensor<2x1x!quant.uniform<i8:f32, 0.5:3>>
   %3 = quant.concat dim(0) %x, %x : (tensor<?x2x!a1>, tensor<?x2x!a1>) -> tensor<?x2x!a1>
   %4 = quant.reshape %x : tensor<?x2x!a1> to tensor<?x!quant.uniform<i8:f32:{0:1}, {0.5:3, 0.25, 0.5:3, 0.25}>>
+  %6 = quant.gather %x [5, 0] dim(0) : tensor<?x2x!a1> to tensor<2x2x!a1>
+  %7 = quant.gather %x [1, 1] dim(1) : tensor<?x2x!a1> to tensor<?x2x!quant.uniform<i8:f32, 0.25>>
   %5 = quant.reshape %y : tensor<?x?x!s0> to tensor<?x!quant.uniform<i8:f32, 0.5:3>>
   return
 }

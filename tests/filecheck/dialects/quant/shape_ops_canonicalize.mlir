@@ -60,6 +60,15 @@ func.func @pad_of_pad(%x: tensor<2x3x!p>) -> tensor<6x5x!p> {
   return %b : tensor<6x5x!p>
 }
 
+// CHECK-LABEL: @gather_of_gather
+// CHECK-NEXT:    %b = quant.gather %x [0, 2] dim(1) :
+// CHECK-NEXT:    func.return %b
+func.func @gather_of_gather(%x: tensor<2x3x!p>) -> tensor<2x2x!p> {
+  %a = quant.gather %x [2, 0, 2] dim(1) : tensor<2x3x!p> to tensor<2x3x!p>
+  %b = quant.gather %a [1, 0] dim(1) : tensor<2x3x!p> to tensor<2x2x!p>
+  return %b : tensor<2x2x!p>
+}
+
 // CHECK-LABEL: @identities
 // CHECK-NEXT:    func.return %x
 func.func @identities(%x: tensor<2x3x!a0>) -> tensor<2x3x!a0> {
@@ -69,8 +78,9 @@ func.func @identities(%x: tensor<2x3x!a0>) -> tensor<2x3x!a0> {
   %3 = quant.concat dim(0) %2 : (tensor<2x3x!a0>) -> tensor<2x3x!a0>
   %4 = quant.broadcast_in_dim %3 dims = [0, 1] : tensor<2x3x!a0> to tensor<2x3x!a0>
   %5 = quant.reverse %4 dims = [] : tensor<2x3x!a0> to tensor<2x3x!a0>
-  %6 = quant.pad %5 low = [0, 0] high = [0, 0] : tensor<2x3x!a0> to tensor<2x3x!a0>
-  return %6 : tensor<2x3x!a0>
+  %6 = quant.gather %5 [0, 1, 2] dim(1) : tensor<2x3x!a0> to tensor<2x3x!a0>
+  %7 = quant.pad %6 low = [0, 0] high = [0, 0] : tensor<2x3x!a0> to tensor<2x3x!a0>
+  return %7 : tensor<2x3x!a0>
 }
 
 // Nothing moves, but others see the type.

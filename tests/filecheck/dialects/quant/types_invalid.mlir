@@ -106,7 +106,8 @@ func.func private @f(!quant.calibrated<f32<1.0:1.0>>)
 
 // -----
 
-// expected-error @+1 {{expected '<'}}
+// Without a bracket next to the name, the type ends there.
+// expected-error @+1 {{expected ')'}}
 func.func private @f(!quant.uniform <i8:f32, 1.0>)
 
 // -----
@@ -123,3 +124,65 @@ func.func private @f(!quant.quantile<i8:f32, 1.0>)
 
 // expected-error @+1 {{dialect 'quant' provides no attribute parsing hook}}
 func.func private @f() attributes {a = #quant.slots}
+
+// -----
+
+// Brackets are counted before anything is read.
+// expected-error @+1 {{unbalanced '<' character in pretty dialect name}}
+func.func private @f(!quant<uniform<i8<-4:3:f32, 0.5>>)
+
+// -----
+
+// expected-error @+1 {{unbalanced '{' character in pretty dialect name}}
+func.func private @f(!quant.uniform<i8:f32:0, {1.0, 2.0>)
+
+// -----
+
+// expected-error @+1 {{expected ':'}}
+func.func private @f(!quant.uniform<i8<16>:f32, 0.5>)
+
+// -----
+
+// expected-error @+1 {{expected ','}}
+func.func private @f(!quant.uniform<i8:f32 0.5>)
+
+// -----
+
+// expected-error @+1 {{expected '>'}}
+func.func private @f(!quant.uniform<i8:f32, 0.5:1 2>)
+
+// -----
+
+// expected-error @+1 {{invalid integer width}}
+func.func private @f(!quant.uniform<i123123123120:f32, 0.5>)
+
+// -----
+
+// expected-error @+1 {{expected integer value}}
+func.func private @f(!quant.any<i8<-:7>>)
+
+// -----
+
+// expected-error @+1 {{undefined symbol alias id 'quant'}}
+func.func private @f(!quant)
+
+// -----
+
+// expected-error @+1 {{expected '"' in string literal}}
+func.func private @f(!quant.uniform<i8:"f32, 0.5>)
+
+// -----
+
+// expected-error @+1 {{expected three consecutive dots for an ellipsis}}
+func.func private @f(!quant.uniform<i8:f32, .5>)
+
+// -----
+
+// expected-error @+2 {{unknown quantized type unifrom}}
+// expected-note @+1 {{did you mean 'uniform'?}}
+func.func private @f(!quant.unifrom<i8:f32, 0.5>)
+
+// -----
+
+// expected-error @+1 {{`!"quantum"<"bit<1>">` type created with unregistered dialect}}
+func.func private @f(!quantum.bit<1>)

@@ -1,4 +1,6 @@
 // RUN: qdialect-opt %s --sink-quant-shapes | filecheck %s
+// RUN: qdialect-opt %s --sink-quant-shapes > %t
+// RUN: qdialect-opt %t --sink-quant-shapes | diff %t -
 
 !p = !quant.uniform<i8:f32, 0.5:3>
 !rows = !quant.uniform<i8:f32:0, {0.5,0.25:3}>
@@ -95,4 +97,34 @@ func.func @equal_casts(%x: tensor<2x6xf32>) -> (tensor<12x!p>, tensor<12x!p>) {
   %1 = quant.qcast %0 {a} : tensor<12xf32> to tensor<12x!p>
   %2 = quant.qcast %0 {b} : tensor<12xf32> to tensor<12x!p>
   return %1, %2 : tensor<12x!p>, tensor<12x!p>
+}
+
+// Casts that are equal once another cast has gone above the op before it become one too.
+// CHECK-LABEL: @equal_casts_of_a_cast
+// CHECK-NEXT:    %{{.*}} = quant.qcast %x : tensor<4xf32>
+// CHECK-NEXT:    %{{.*}} = quant.dcast
+// CHECK-NEXT:    [[S:%.*]] = tensor.extract_slice %{{.*}}[0] [2] [1] : tensor<4xf32> to tensor<2xf32>
+// CHECK-NEXT:    func.return [[S]], [[S]]
+func.func @equal_casts_of_a_cast(%x: tensor<4xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
+  %0 = tensor.extract_slice %x[0] [2] [1] : tensor<4xf32> to tensor<2xf32>
+  %1 = quant.qcast %0 : tensor<2xf32> to tensor<2x!p>
+  %2 = quant.dcast %1 : tensor<2x!p> to tensor<2xf32>
+  %3 = quant.dcast %1 : tensor<2x!p> to tensor<2xf32>
+  return %2, %3 : tensor<2xf32>, tensor<2xf32>
+}
+
+// The length of %0 is needed no longer where nothing is written to, so the cast goes above %0 too.
+// CHECK-LABEL: @use_that_goes_away
+// CHECK-NEXT:    %{{.*}} = quant.qcast %x
+// CHECK-NEXT:    %{{.*}} = tosa.reverse %{{.*}} {axis = 0 : i32} : (tensor<?x2x!quant
+// CHECK-NEXT:    %{{.*}} = quant.transpose
+// CHECK-NEXT:    func.return
+func.func @use_that_goes_away(%x: tensor<?x2xf32>) -> tensor<2x?x!p> {
+  %axis = arith.constant 0 : index
+  %0 = tosa.reverse %x {axis = 0 : i32} : (tensor<?x2xf32>) -> tensor<?x2xf32>
+  %length = tensor.dim %0, %axis : tensor<?x2xf32>
+  %init = tensor.empty(%length) : tensor<2x?xf32>
+  %1 = linalg.transpose ins(%0 : tensor<?x2xf32>) outs(%init : tensor<2x?xf32>) permutation = [1, 0]
+  %2 = quant.qcast %1 : tensor<2x?xf32> to tensor<2x?x!p>
+  return %2 : tensor<2x?x!p>
 }

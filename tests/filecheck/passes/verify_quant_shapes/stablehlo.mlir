@@ -46,3 +46,9 @@ func.func @constants() {
   %2 = "stablehlo.constant"() <{value = dense<1> : tensor<2x3xi8>}> : () -> tensor<2x3x!columns>
   return
 }
+
+func.func @impossible(%w: tensor<2x3x!quant.uniform<i8:f32, 0.5>>) {
+  // expected-error @+1 {{'stablehlo.transpose' op permutation [0, 0] does not name each of 2 axes once}}
+  %0 = "stablehlo.transpose"(%w) <{permutation = array<i64: 0, 0>}> : (tensor<2x3x!quant.uniform<i8:f32, 0.5>>) -> tensor<2x2x!quant.uniform<i8:f32, 0.5>>
+  return
+}

@@ -6,14 +6,16 @@
 // RUN: not qdialect-check %s 2>&1 | filecheck %s --check-prefix=MISSING
 // RUN: not qdialect-check %t.before %t.nothing 2>&1 | filecheck %s --check-prefix=FILE
 // RUN: not qdialect-check %t.before %t.after --runs=0 2>&1 | filecheck %s --check-prefix=RUNS
+// RUN: not qdialect-check %t.before %t.after --max-steps=-1 2>&1 | filecheck %s --check-prefix=STEPS
 
 // CHECK: after:[[#]]:1: error: function 'stored' result #0 element [1] is -1.0 (stored 1), but was -0.5 (stored 2) before
 // CHECK: after:[[#]]:1: error: function 'slots' result #0 element [1] is read with scale 5.000000e-01, zero point 1, but was with scale 5.000000e-01, zero point 2 before
-// CHECK: after:[[#]]:1: error: function 'argument' result #0 element [0, {{[0-9]}}] is {{.*}}, but was {{.*}} before, with the arguments of seed 0
+// CHECK: after:[[#]]:1: error: function 'argument' result #0 element [0, {{[0-9]}}] is {{.*}}, but was {{.*}} before, with set #0 of arguments
 // INPUT: different.mlir:[[#]]:[[#]]: error:
 // MISSING: qdialect-check: error: the following arguments are required: after
 // FILE: qdialect-check: error: cannot open input file '{{.*}}nothing': No such file or directory
 // RUNS: qdialect-check: error: there must be one run at least, not 0
+// STEPS: qdialect-check: error: there cannot be -1 steps at most
 
 func.func @stored() -> tensor<2x!quant.uniform<i8:f32, 0.5:3>> {
   %w = quant.constant dense<[3, ONE]> : tensor<2x!quant.uniform<i8:f32, 0.5:3>>

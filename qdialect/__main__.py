@@ -1,0 +1,8 @@
+"""`python -m qdialect`, which is `qdialect-opt`."""
+
+import sys
+
+from qdialect.tools.program import run
+
+if __name__ == "__main__":
+    sys.exit(run())

@@ -1,0 +1,75 @@
+"""How many bytes a run may hold beyond its input: one budget for all stages."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final
+
+DEFAULT_MAX_MEMORY: Final = 1 << 29
+"""Bytes: 512 MiB."""
+
+
+class MemoryLimitError(Exception):
+    """A result would take more bytes than the budget has left."""
+
+
+class MemoryBudget:
+    """
+    Bytes that a run may allocate beyond what its input holds.
+
+    A stage reserves bytes before it allocates them, for results whose size does not follow from the
+    size of the input text: broadcasts, concatenations, expanded splats, arguments that are made up.
+    What is read from the elements that a text spells is not counted.
+    """
+
+    def __init__(self, limit: int = DEFAULT_MAX_MEMORY) -> None:
+        self.limit = limit
+        self.reserved = 0
+
+    @property
+    def left(self) -> int:
+        """How many bytes can still be reserved."""
+        return self.limit - self.reserved
+
+    def reserve(self, nbytes: int) -> None:
+        """Reserve `nbytes` bytes. Raises MemoryLimitError if too few are left."""
+        if nbytes > self.left:
+            raise MemoryLimitError(
+                f"it would take {nbytes} bytes more, and of {self.limit} that are allowed "
+                f"{self.left} are left (--max-memory)"
+            )
+        self.reserved += max(nbytes, 0)
+
+    def release(self, nbytes: int) -> None:
+        """Give back `nbytes` reserved bytes, whose memory has been freed."""
+        self.reserved -= max(nbytes, 0)
+
+
+_CURRENT: Final = ContextVar[MemoryBudget | None]("qdialect_memory_budget", default=None)
+
+
+def current_budget() -> MemoryBudget | None:
+    """The budget of the run that this is part of, None outside of a run."""
+    return _CURRENT.get()
+
+
+@contextmanager
+def memory_budget(limit: int | None = None) -> Generator[MemoryBudget]:
+    """
+    The budget of the run that this is part of.
+
+    The outermost caller opens a new one, of `limit` bytes (default: `DEFAULT_MAX_MEMORY`); stages
+    inside share it, and need give no limit.
+    """
+    budget = _CURRENT.get()
+    if budget is not None:
+        yield budget
+        return
+    budget = MemoryBudget(DEFAULT_MAX_MEMORY if limit is None else limit)
+    token = _CURRENT.set(budget)
+    try:
+        yield budget
+    finally:
+        _CURRENT.reset(token)

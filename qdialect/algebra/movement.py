@@ -1,0 +1,880 @@
+"""
+Shape ops, each written once as a function that moves arrays and parameters alike.
+
+A `Movement` is applied to the elements of a constant (an array, an `ArrayView` of one, or
+a `Splat` where all are equal) and to its `QuantizationParameters`: one program, read twice.
+`Movement.after` composes two movements.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Protocol,
+    SupportsIndex,
+    TypeAlias,
+    TypeVar,
+    Union,
+    cast,
+)
+
+from typing_extensions import override
+
+from qdialect.algebra.arguments import check_instance, integer, integers, shown
+from qdialect.algebra.array_view import ArrayView
+from qdialect.algebra.concat_view import Joined
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.numpy_protocol import ArrayFunctions
+from qdialect.algebra.parameters import QuantizationParameters
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+DYNAMIC: Final = -(2**63)
+"""The length of an axis that is only known at run time, as in xDSL."""
+
+Shape = tuple[int, ...]
+
+
+class MovementError(ValueError):
+    """The movement does not exist: for an operand of this shape, or for any."""
+
+
+class ValueSet(Enum):
+    """How the set of values of a result relates to the values of the operands."""
+
+    SAME = "same"
+    """The set is the same, so a recorded range still holds exactly."""
+
+    PART = "superset"
+    """A subset: some values may be missing, and none is new."""
+
+    UNION = "union"
+    """The union of the values of several operands."""
+
+    MORE = "padded"
+    """There may be one value that no operand has: the padding."""
+
+    def then(self, *others: ValueSet) -> ValueSet:
+        """The relation after further movements, whose relations are `others`."""
+        reached = self
+        for other in others:
+            if other is not ValueSet.SAME and _ORDER[other] > _ORDER[reached]:
+                reached = other
+        return reached
+
+
+_ORDER: Final = {value_set: at for at, value_set in enumerate(ValueSet)}
+
+
+class Movable(Protocol):
+    """
+    The methods that arrays, splats and quantization parameters share.
+
+    They also accept `np.concatenate`, `np.broadcast_to` and `np.pad(mode="edge")`.
+    """
+
+    @property
+    def shape(self) -> Shape: ...
+    def transpose(self, axes: Sequence[int], /) -> Any: ...
+    def reshape(self, shape: Sequence[int], /) -> Any: ...
+    def take(self, indices: NDArray[np.int64], axis: int) -> Any: ...
+    def __getitem__(self, slices: tuple[slice, ...], /) -> Any: ...
+
+
+MovableT = TypeVar("MovableT", bound=Movable)
+
+
+@dataclass(frozen=True)
+class Splat(ArrayFunctions):
+    """
+    A tensor of `shape` whose elements all equal `value`; it takes no memory.
+
+    It moves as an array does. Concatenation and padding return a splat without comparing
+    values: the caller checks that they are equal, see `Movement.keeps_splats`.
+    """
+
+    value: Any
+    """A numpy scalar. Floats and complex numbers are held as bits: an integer, or void."""
+
+    shape: Shape
+
+    def __post_init__(self) -> None:
+        """Take Python's integers too. Raises TypeError, and ValueError for a negative length."""
+        value = self.value
+        if not isinstance(value, np.generic):
+            object.__setattr__(self, "value", _scalar(value))
+        elif (value := cast("np.generic[Any]", value)).dtype.kind not in "iuV":
+            raise TypeError(
+                f"the value of a splat must be an integer, but is {shown(value)}; a float "
+                "is given as its bits, an unsigned integer"
+            )
+        object.__setattr__(self, "shape", integers("shape", self.shape))
+        if any(length < 0 for length in self.shape):
+            raise ValueError(f"{list(self.shape)} is not a shape: a length is negative")
+
+    def transpose(self, axes: Sequence[int], /) -> Splat:
+        """Axis `i` of the result is axis `axes[i]`."""
+        return Splat(self.value, tuple(self.shape[axis] for axis in axes))
+
+    def reshape(self, shape: Sequence[int], /) -> Splat:
+        """The same elements as a tensor of `shape`."""
+        return Splat(self.value, tuple(shape))
+
+    def take(self, indices: NDArray[np.int64], axis: int) -> Splat:
+        """The positions `indices` of `axis`."""
+        before, after = self.shape[:axis], self.shape[axis + 1 :]
+        return Splat(self.value, (*before, len(indices), *after))
+
+    def __getitem__(self, slices: tuple[slice, ...], /) -> Splat:
+        """The elements in `slices`, one per axis."""
+        lengths = zip(slices, self.shape, strict=True)
+        return Splat(self.value, tuple(len(range(n)[positions]) for positions, n in lengths))
+
+    @classmethod
+    @override
+    def _concatenate(cls, parts: Sequence[Splat], axis: SupportsIndex = 0) -> Splat:
+        first, axis = parts[0], int(axis)
+        length = sum(part.shape[axis] for part in parts)
+        return Splat(first.value, (*first.shape[:axis], length, *first.shape[axis + 1 :]))
+
+    @override
+    def _broadcast_to(self, shape: Sequence[int]) -> Splat:
+        return Splat(self.value, tuple(shape))
+
+    @override
+    def _pad(self, pad_width: Sequence[tuple[int, int]], mode: str = "constant") -> Splat:
+        lengths = zip(self.shape, pad_width, strict=True)
+        return Splat(self.value, tuple(low + n + high for n, (low, high) in lengths))
+
+
+def _scalar(value: object) -> np.integer[Any]:
+    number = integer("the value of a splat", value)
+    try:
+        return np.int64(number) if number < 1 << 63 else np.uint64(number)
+    except OverflowError:
+        raise ValueError(f"the value of a splat must fit 64 bits, but is {number}") from None
+
+
+Elements: TypeAlias = Union["NDArray[Any]", Splat]
+"""The elements of a constant, in the form in which the constant holds them."""
+
+Values: TypeAlias = Elements | ArrayView | Joined
+"""Elements that have been moved, possibly without a copy."""
+
+
+def as_view(values: Values) -> ArrayView:
+    """`values` as a view of an array; a splat becomes a view of one element."""
+    if isinstance(values, ArrayView):
+        return values
+    if isinstance(values, Joined):
+        return values.view()
+    if isinstance(values, Splat):
+        values = np.broadcast_to(np.asarray(values.value), values.shape)
+    return ArrayView.of(values)
+
+
+def values_dtype(values: Values) -> np.dtype[Any]:
+    """The dtype of the elements."""
+    if isinstance(values, Splat):
+        return values.value.dtype
+    return (values.factors if isinstance(values, ArrayView) else values).dtype
+
+
+@dataclass(frozen=True)
+class Movement(ABC):
+    """
+    Where each element of the result comes from: `f` in `C' = C . f`, `p' = p . f`.
+
+    The movements here take any integers and sequences of them, and hold them as `int` and
+    `tuple`. Their constructors raise TypeError for anything else, and MovementError for a
+    movement that no operand has.
+    """
+
+    def _plain(self, *, one: Sequence[str] = (), many: Sequence[str] = ()) -> None:
+        """Make the fields `one` an integer each, and `many` tuples of them. Raises TypeError."""
+        for name in one:
+            object.__setattr__(self, name, integer(name, getattr(self, name)))
+        for name in many:
+            object.__setattr__(self, name, integers(name, getattr(self, name)))
+
+    @abstractmethod
+    def __call__(self, *operands: MovableT) -> MovableT:
+        """Move `operands`, of shapes that `result_shape` accepts."""
+
+    @abstractmethod
+    def result_shape(self, *operands: Shape) -> Shape:
+        """
+        The shape that operands of these shapes are moved to.
+
+        Lengths may be DYNAMIC. Raises MovementError if there is no such movement.
+        """
+
+    def undo(self, moved: MovableT, operand: Shape) -> MovableT:
+        """
+        A right inverse: an operand of static shape `operand` that moves to `moved`.
+
+        Only for movements of one operand, and for shapes without a zero. Along an axis on which
+        positions are dropped, the operand is constant. There may be no such operand: then the
+        result moves to something else, which `pulled_back` checks.
+        """
+        first = moved[(slice(1),) * len(moved.shape)]
+        return _broadcast(cast(MovableT, first.reshape((1,) * len(operand))), operand)
+
+    def to(self, shape: Shape) -> Movement:
+        """This movement with `shape` as its result shape; itself if it holds no shape."""
+        return self
+
+    @property
+    def size(self) -> int:
+        """The number of stored integers where it can exceed the rank, else 0."""
+        return 0
+
+    @property
+    def values(self) -> ValueSet:
+        """How the set of values of the result relates to the values of the operands."""
+        return ValueSet.SAME
+
+    def coupled_axes(self, rank: int) -> Sequence[int]:
+        """The axes, of operands and result, whose length depends on several axes."""
+        return ()
+
+    def keeps_splats(
+        self, operands: Sequence[Splat], parameters: QuantizationParameters | None
+    ) -> bool:
+        """Whether splats move to a splat, for a result that has `parameters`."""
+        return True
+
+    def move_views(
+        self, operands: Sequence[ArrayView], parameters: QuantizationParameters | None
+    ) -> ArrayView:
+        """
+        Move the elements of constants to a result that has `parameters`.
+
+        `parameters` are None if the elements are not quantized.
+        """
+        return self(*operands)
+
+    def move_values(
+        self, operands: Sequence[Values], parameters: QuantizationParameters | None
+    ) -> Values:
+        """As `move_views`, but a copy that is needed anyway may be deferred."""
+        return self.move_views([as_view(values) for values in operands], parameters)
+
+    def is_identity(self, *operands: Shape) -> bool:
+        """
+        Whether every element of operands of these shapes stays where it is.
+
+        `result_shape` must accept the shapes. For a DYNAMIC length, the answer is True only if
+        it holds for every length. A movement that does not override this is never dropped.
+        """
+        return False
+
+    def after(self, first: Movement) -> Movement | None:
+        """
+        The movement that does `first` and then this one, or None if no single one does.
+
+        A movement that does not override this is never composed.
+        """
+        return None
+
+
+@dataclass(frozen=True)
+class Transpose(Movement):
+    """Axis `k` of the result is axis `permutation[k]` of the operand."""
+
+    permutation: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        self._plain(many=["permutation"])
+        self._check_axes(len(self.permutation))
+
+    def _check_axes(self, rank: int) -> None:
+        if sorted(self.permutation) != list(range(rank)):
+            raise MovementError(
+                f"permutation {list(self.permutation)} does not name each of {rank} axes once"
+            )
+
+    def __call__(self, *operands: MovableT) -> MovableT:
+        (operand,) = operands
+        return operand.transpose(self.permutation)
+
+    def result_shape(self, *operands: Shape) -> Shape:
+        (operand,) = operands
+        if len(self.permutation) != len(operand):
+            self._check_axes(len(operand))
+        return tuple(operand[axis] for axis in self.permutation)
+
+    def undo(self, moved: MovableT, operand: Shape) -> MovableT:
+        return moved.transpose(_inverse(self.permutation))
+
+    def is_identity(self, *operands: Shape) -> bool:
+        (operand,) = operands
+        return self.permutation == tuple(range(len(operand)))
+
+    def after(self, first: Movement) -> Movement | None:
+        if not isinstance(first, Transpose):
+            return None
+        return Transpose(tuple(first.permutation[axis] for axis in self.permutation))
+
+
+@dataclass(frozen=True)
+class Reshape(Movement):
+    """The same elements, in row-major order, as a tensor of `shape`."""
+
+    shape: Shape
+
+    def __post_init__(self) -> None:
+        self._plain(many=["shape"])
+        _check_lengths(self.shape)
+
+    def __call__(self, *operands: MovableT) -> MovableT:
+        (operand,) = operands
+        return operand.reshape(self.shape)
+
+    def result_shape(self, *operands: Shape) -> Shape:
+        (operand,) = operands
+        if DYNAMIC in operand or DYNAMIC in self.shape:
+            return self.shape
+        if math.prod(operand) != math.prod(self.shape):
+            raise MovementError(
+                f"{math.prod(operand)} elements cannot be reshaped to {math.prod(self.shape)}"
+            )
+        return self.shape
+
+    def undo(self, moved: MovableT, operand: Shape) -> MovableT:
+        return moved.reshape(operand)
+
+    def to(self, shape: Shape) -> Movement:
+        return replace(self, shape=shape)
+
+    def coupled_axes(self, rank: int) -> Sequence[int]:
+        return range(rank)
+
+    def is_identity(self, *operands: Shape) -> bool:
+        (operand,) = operands
+        # One unknown length follows from the number of elements, unless a known one is zero.
+        unknown = operand.count(DYNAMIC)
+        return operand == self.shape and (not unknown or (unknown == 1 and 0 not in operand))
+
+    def after(self, first: Movement) -> Movement | None:
+        return self if isinstance(first, Reshape) else None
+
+
+@dataclass(frozen=True)
+class Slice(Movement):
+    """`result[i] = operand[offsets + i * strides]`, of `sizes`; strides are positive."""
+
+    offsets: tuple[int, ...]
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        self._plain(many=["offsets", "sizes", "strides"])
+        if not len(self.offsets) == len(self.sizes) == len(self.strides):
+            raise MovementError(f"{self._counts} differ in number")
+        triples = zip(self.offsets, self.sizes, self.strides, strict=True)
+        for axis, (offset, size, stride) in enumerate(triples):
+            if offset < 0 or size < 0 or stride < 1:
+                raise MovementError(
+                    f"offset {offset}, size {size} and stride {stride} on axis {axis} "
+                    "must be at least 0, 0 and 1"
+                )
+
+    @property
+    def _counts(self) -> str:
+        offsets, sizes, strides = map(len, (self.offsets, self.sizes, self.strides))
+        return f"{offsets} offsets, {sizes} sizes and {strides} strides"
+
+    def __call__(self, *operands: MovableT) -> MovableT:
+        (operand,) = operands
+        return operand[self.slices]
+
+    @property
+    def slices(self) -> tuple[slice, ...]:
+        """The positions on each axis, as Python slices."""
+        return tuple(
+            slice(offset, offset + size * stride, stride)
+            for offset, size, stride in zip(self.offsets, self.sizes, self.strides, strict=True)
+        )
+
+    def result_shape(self, *operands: Shape) -> Shape:
+        (operand,) = operands
+        if len(self.sizes) != len(operand):
+            raise MovementError(f"{self._counts} do not fit {len(operand)} axes")
+        for axis, length in enumerate(operand):
+            offset, size, stride = (
+                self.offsets[axis],
+                self.sizes[axis],
+                self.strides[axis],
+            )
+            last = offset + (size - 1) * stride
+            if length != DYNAMIC and (last >= length if size else offset > length):
+                raise MovementError(
+                    f"offset {offset}, size {size} and stride {stride} leave axis "
+                    f"{axis} of length {length}"
+                )
+        return self.sizes
+
+    def undo(self, moved: MovableT, operand: Shape) -> MovableT:
+        kept = zip(self.sizes, operand, strict=True)
+        first = moved[tuple(slice(None) if size == n else slice(1) for size, n in kept)]
+        return _broadcast(cast(MovableT, first), operand)
+
+    @property
+    def values(self) -> ValueSet:
+        return ValueSet.PART
+
+    def is_identity(self, *operands: Shape) -> bool:
+        (operand,) = operands
+        steps = zip(self.sizes, self.strides, strict=True)
+        return (
+            not any(self.offsets)
+            and self.sizes == operand
+            and all(stride == 1 or size < 2 for size, stride in steps)
+        )
+
+    def after(self, first: Movement) -> Movement | None:
+        if not isinstance(first, Slice):
+            return None
+        return Slice(
+            tuple(
+                outer + inner * stride if size else outer
+                for outer, inner, stride, size in zip(
+                    first.offsets, self.offsets, first.strides, self.sizes, strict=True
+                )
+            ),
+            self.sizes,
+            tuple(outer * inner for outer, inner in zip(first.strides, self.strides, strict=True)),
+        )
+
+
+@dataclass(frozen=True)
+class Concat(Movement):
+    """The operands one after another on axis `dim`."""
+
+    dim: int
+
+    def __post_init__(self) -> None:
+        self._plain(one=["dim"])
+        _check_axis(self.dim)
+
+    def __call__(self, *operands: MovableT) -> MovableT:
+        return cast(MovableT, np.concatenate(operands, axis=self.dim))  # pyright: ignore[reportCallIssue, reportArgumentType]
+
+    def result_shape(self, *operands: Shape) -> Shape:
+        if not operands:
+            raise MovementError("there is nothing to concatenate")
+        rank = len(operands[0])
+        if self.dim >= rank:
+            raise MovementError(f"axis {self.dim} is not one of {rank} axes")
+        result: list[int] = []
+        for axis in range(rank):
+            lengths = [shape[axis] for shape in operands if len(shape) == rank]
+            if len(lengths) != len(operands):
+                raise MovementError("the operands differ in rank")
+            known = {length for length in lengths if length != DYNAMIC}
+            if axis == self.dim:
+                result.append(DYNAMIC if DYNAMIC in lengths else sum(lengths))
+            elif len(known) > 1:
+                raise MovementError(f"the operands differ in length on axis {axis}")
+            else:
+                result.append(known.pop() if known else DYNAMIC)
+        return tuple(result)
+
+    def undo(self, moved: MovableT, operand: Shape) -> MovableT:
+        return moved
+
+    @property
+    def values(self) -> ValueSet:
+        return ValueSet.UNION
+
+    def coupled_axes(self, rank: int) -> Sequence[int]:
+        return (self.dim,)
+
+    def is_identity(self, *operands: Shape) -> bool:
+        return len(operands) == 1
+
+    def after(self, first: Movement) -> Movement | None:
+        # What is before it moves one operand of several.
+        return None
+
+    def keeps_splats(
+        self, operands: Sequence[Splat], parameters: QuantizationParameters | None
+    ) -> bool:
+        return _are_equal(operands)
+
+    def move_values(
+        self, operands: Sequence[Values], parameters: QuantizationParameters | None
+    ) -> Values:
+        parts = [part if isinstance(part, Joined) else as_view(part) for part in operands]
+        return Joined(parts, self.dim)
+
+
+@dataclass(frozen=True)
+class BroadcastInDim(Movement):
+    """
+    Axis `i` of the operand is axis `dims[i]` of `shape`, repeated if its length is one.
+
+    https://openxla.org/stablehlo/spec#broadcast_in_dim.
+    """
+
+    dims: tuple[int, ...]
+    shape: Shape
+
+    def __post_init__(self) -> None:
+        self._plain(many=["dims", "shape"])
+        _check_lengths(self.shape)
+        _check_different_axes(self.dims, len(self.shape))
+
+    def __call__(self, *operands: MovableT) -> MovableT:
+        (operand,) = operands
+        lengths = dict(zip(self.dims, operand.shape, strict=True))
+        order = sorted(range(len(self.dims)), key=lambda axis: self.dims[axis])
+        aligned = operand.transpose(order).reshape(
+            tuple(lengths.get(axis, 1) for axis in range(len(self.shape)))
+        )
+        return cast(MovableT, np.broadcast_to(aligned, self.shape))
+
+    def result_shape(self, *operands: Shape) -> Shape:
+        (operand,) = operands
+        if len(self.dims) != len(operand):
+            raise MovementError(f"{len(self.dims)} dims do not fit {len(operand)} axes")
+        for axis, dim in enumerate(self.dims):
+            length, wanted = operand[axis], self.shape[dim]
+            if DYNAMIC not in (length, wanted) and length not in (1, wanted):
+                raise MovementError(
+                    f"axis {axis} of length {length} cannot be broadcast to {wanted}"
+                )
+        return self.shape
+
+    def undo(self, moved: MovableT, operand: Shape) -> MovableT:
+        lengths = dict(zip(self.dims, operand, strict=True))
+        single = moved[
+            tuple(
+                slice(None) if lengths.get(axis) == n else slice(1)
+                for axis, n in enumerate(self.shape)
+            )
+        ]
+        order = sorted(range(len(self.dims)), key=self.dims.__getitem__)
+        aligned = single.reshape(tuple(operand[axis] for axis in order))
+        return cast(MovableT, aligned.transpose(_inverse(order)))
+
+    def to(self, shape: Shape) -> Movement:
+        return replace(self, shape=shape)
+
+    @property
+    def values(self) -> ValueSet:
+        return ValueSet.PART
+
+    def is_identity(self, *operands: Shape) -> bool:
+        (operand,) = operands
+        return (
+            self.dims == tuple(range(len(self.shape)))
+            and operand == self.shape
+            and DYNAMIC not in operand
+        )
+
+    def after(self, first: Movement) -> Movement | None:
+        if not isinstance(first, BroadcastInDim):
+            return None
+        return BroadcastInDim(tuple(self.dims[dim] for dim in first.dims), self.shape)
+
+
+@dataclass(frozen=True)
+class Reverse(Movement):
+    """The axes `dims` from back to front."""
+
+    dims: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        self._plain(many=["dims"])
+        _check_different_axes(self.dims)
+
+    def __call__(self, *operands: MovableT) -> MovableT:
+        (operand,) = operands
+        backwards = slice(None, None, -1)
+        return operand[
+            tuple(
+                backwards if axis in self.dims else slice(None)
+                for axis in range(len(operand.shape))
+            )
+        ]
+
+    def result_shape(self, *operands: Shape) -> Shape:
+        (operand,) = operands
+        _check_different_axes(self.dims, len(operand))
+        return operand
+
+    def undo(self, moved: MovableT, operand: Shape) -> MovableT:
+        return self(moved)
+
+    def is_identity(self, *operands: Shape) -> bool:
+        (operand,) = operands
+        return all(operand[axis] in (0, 1) for axis in self.dims)
+
+    def after(self, first: Movement) -> Movement | None:
+        if not isinstance(first, Reverse):
+            return None
+        return Reverse(tuple(sorted(set(self.dims) ^ set(first.dims))))
+
+
+@dataclass(frozen=True)
+class Take(Movement):
+    """`result[..., i, ...] = operand[..., indices[i], ...]` on axis `dim`."""
+
+    dim: int
+    indices: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        self._plain(one=["dim"], many=["indices"])
+        _check_axis(self.dim)
+        if self.indices and (least := min(self.indices)) < 0:
+            raise MovementError(f"index {least} is negative: positions are counted from 0")
+
+    @property
+    def size(self) -> int:
+        return len(self.indices)
+
+    def __call__(self, *operands: MovableT) -> MovableT:
+        (operand,) = operands
+        return operand.take(np.array(self.indices, dtype=np.int64), axis=self.dim)
+
+    def result_shape(self, *operands: Shape) -> Shape:
+        (operand,) = operands
+        if self.dim >= len(operand):
+            raise MovementError(f"axis {self.dim} is not one of {len(operand)} axes")
+        length = operand[self.dim]
+        if length != DYNAMIC and self.indices and (last := max(self.indices)) >= length:
+            raise MovementError(f"index {last} is not in axis {self.dim} of length {length}")
+        return (*operand[: self.dim], len(self.indices), *operand[self.dim + 1 :])
+
+    def undo(self, moved: MovableT, operand: Shape) -> MovableT:
+        taken, first = np.unique(np.array(self.indices, dtype=np.int64), return_index=True)
+        if len(taken) < operand[self.dim]:
+            first = np.zeros(operand[self.dim], dtype=np.int64)
+        return cast(MovableT, moved.take(first, axis=self.dim))
+
+    @property
+    def values(self) -> ValueSet:
+        return ValueSet.PART
+
+    def is_identity(self, *operands: Shape) -> bool:
+        (operand,) = operands
+        length = operand[self.dim]
+        return len(self.indices) == length and self.indices == tuple(range(length))
+
+    def after(self, first: Movement) -> Movement | None:
+        if not isinstance(first, Take) or first.dim != self.dim:
+            return None
+        of_first = np.array(first.indices, dtype=np.int64)
+        taken = of_first[np.array(self.indices, dtype=np.int64)]
+        return Take(self.dim, tuple(taken.tolist()))
+
+
+@dataclass(frozen=True)
+class InsertSlice(Movement):
+    """
+    The second operand, with one slice of it replaced by the first.
+
+    `result[offsets + i * strides] = source[i]` for `i` within `sizes`. The source may lack
+    axes of size one:
+    https://mlir.llvm.org/docs/Dialects/TensorOps/#tensorinsert_slice-tensorinsertsliceop.
+    """
+
+    offsets: tuple[int, ...]
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        self._plain(many=["offsets", "sizes", "strides"])
+        _ = self._slice
+
+    def __call__(self, *operands: MovableT) -> MovableT:
+        source, destination = operands
+        return self._insert(cast(MovableT, source.reshape(self.sizes)), destination, 0)
+
+    def _insert(self, source: MovableT, destination: MovableT, axis: int) -> MovableT:
+        """Insert along `axis` and the axes after it; the axes before are inserted at everywhere."""
+        if axis == len(self.sizes):
+            return source
+        length, positions = destination.shape[axis], self._positions[axis]
+        inserted = self._insert(source, destination.take(positions, axis=axis), axis + 1)
+        both = cast(MovableT, np.concatenate((destination, inserted), axis=axis))  # pyright: ignore[reportCallIssue, reportArgumentType]
+        indices = np.arange(length, dtype=np.int64)
+        indices[positions] = length + np.arange(len(positions))
+        return cast(MovableT, both.take(indices, axis=axis))
+
+    @property
+    def _positions(self) -> list[NDArray[np.int64]]:
+        return [
+            offset + stride * np.arange(size, dtype=np.int64)
+            for offset, size, stride in zip(self.offsets, self.sizes, self.strides, strict=True)
+        ]
+
+    @property
+    def _slice(self) -> Slice:
+        return Slice(self.offsets, self.sizes, self.strides)
+
+    def result_shape(self, *operands: Shape) -> Shape:
+        source, destination = operands
+        self._slice.result_shape(destination)
+        Reshape(self.sizes).result_shape(source)
+        return destination
+
+    def move_views(
+        self, operands: Sequence[ArrayView], parameters: QuantizationParameters | None
+    ) -> ArrayView:
+        source, destination = operands
+        result = np.empty(destination.shape, dtype=destination.factors.dtype)
+        destination.write(result)
+        source.reshape(self.sizes).write(result[(*self._slice.slices, ...)])
+        return ArrayView.of(result)
+
+    def keeps_splats(
+        self, operands: Sequence[Splat], parameters: QuantizationParameters | None
+    ) -> bool:
+        return _are_equal(operands)
+
+    @property
+    def values(self) -> ValueSet:
+        return ValueSet.UNION
+
+    def undo(self, moved: MovableT, operand: Shape) -> MovableT:
+        # Neither operand has all elements of the result.
+        return super().undo(moved, operand)
+
+    def is_identity(self, *operands: Shape) -> bool:
+        # It always has two operands, and takes of the second where the first has no element.
+        return False
+
+    def after(self, first: Movement) -> Movement | None:
+        # What is before it moves one operand of two.
+        return None
+
+
+@dataclass(frozen=True)
+class Chain(Movement):
+    """Several movements in sequence: `first`, then each of `others`."""
+
+    first: Movement
+    others: tuple[Movement, ...]
+
+    def __post_init__(self) -> None:
+        check_instance("the others of a chain", self.others, tuple, "(Transpose((1, 0)),)")
+        for movement in (self.first, *self.others):
+            _check_movement(movement)
+
+    @classmethod
+    def of(cls, movements: Sequence[Movement]) -> Movement:
+        """One or more movements as one. Raises TypeError, and ValueError if there is none."""
+        if not movements:
+            raise ValueError("a chain has at least one movement")
+        first, *others = movements
+        _check_movement(first)
+        return cls(first, tuple(others)) if others else first
+
+    def __call__(self, *operands: MovableT) -> MovableT:
+        moved = self.first(*operands)
+        for movement in self.others:
+            moved = movement(moved)
+        return moved
+
+    def result_shape(self, *operands: Shape) -> Shape:
+        shape = self.first.result_shape(*operands)
+        for movement in self.others:
+            shape = movement.result_shape(shape)
+        return shape
+
+    def undo(self, moved: MovableT, operand: Shape) -> MovableT:
+        movements, shapes = (self.first, *self.others), [operand]
+        for movement in movements[:-1]:
+            shapes.append(movement.result_shape(shapes[-1]))
+        for movement, shape in zip(reversed(movements), reversed(shapes), strict=True):
+            moved = movement.undo(moved, shape)
+        return moved
+
+    @property
+    def size(self) -> int:
+        return sum(movement.size for movement in (self.first, *self.others))
+
+    def to(self, shape: Shape) -> Movement:
+        return replace(self, others=(*self.others[:-1], self.others[-1].to(shape)))
+
+    def coupled_axes(self, rank: int) -> Sequence[int]:
+        return range(rank)
+
+    def is_identity(self, *operands: Shape) -> bool:
+        if not self.first.is_identity(*operands):
+            return False
+        shape = self.first.result_shape(*operands)
+        for movement in self.others:
+            if not movement.is_identity(shape):
+                return False
+            shape = movement.result_shape(shape)
+        return True
+
+    def after(self, first: Movement) -> Movement | None:
+        composed = self.first.after(first)
+        return None if composed is None else Chain(composed, self.others)
+
+
+def pulled_back(
+    movement: Movement, moved: QuantizationParameters, operand: Shape
+) -> QuantizationParameters | None:
+    """
+    The parameters `p` of an operand of static shape `operand` for which `p . f` is `moved`.
+
+    None if there are none, if they are not constant along an axis on which positions are
+    dropped, or if a shape has no elements. Raises TooManySlotsError.
+    """
+    if 0 in (*operand, *moved.shape):
+        return None
+    found = movement.undo(moved, operand)
+    return found if movement(found).first_difference(moved) is None else None
+
+
+def _inverse(permutation: Sequence[int]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(permutation)), key=permutation.__getitem__))
+
+
+def _broadcast(moved: MovableT, shape: Shape) -> MovableT:
+    return cast(MovableT, np.broadcast_to(moved, shape))  # pyright: ignore[reportCallIssue, reportArgumentType]
+
+
+def _check_lengths(shape: Shape) -> None:
+    """Raise MovementError if no tensor has `shape`."""
+    if any(length < 0 and length != DYNAMIC for length in shape):
+        raise MovementError(f"{list(shape)} is not a shape")
+
+
+def _check_movement(movement: object) -> None:
+    """Raise TypeError if it is none."""
+    check_instance("a part of a chain", movement, Movement, "Transpose((1, 0))")
+
+
+def _check_axis(axis: int) -> None:
+    """Raise MovementError if no tensor has `axis`."""
+    if axis < 0:
+        raise MovementError(f"axis {axis} is negative: axes are counted from 0")
+
+
+def _check_different_axes(axes: Sequence[int], rank: int | None = None) -> None:
+    """Raise MovementError if `axes` are not different axes of a tensor, of `rank` if given."""
+    if len(set(axes)) < len(axes) or any(
+        axis < 0 or (rank is not None and axis >= rank) for axis in axes
+    ):
+        of_rank = "" if rank is None else f" of {rank}"
+        raise MovementError(f"dims {list(axes)} are not different axes{of_rank}")
+
+
+def _are_equal(splats: Sequence[Splat]) -> bool:
+    """Whether all elements, of splats that have any, have the same bits."""
+    return len({splat.value.tobytes() for splat in splats if 0 not in splat.shape}) < 2

@@ -1,0 +1,387 @@
+"""
+Padding: new positions, and what is stored there.
+
+A new position reads the slot of the nearest edge. The integer that it holds must be read
+there as the padding value, bit for bit: nothing is rounded. The fold, the sinking and the
+interpreter share this code. The certificates repeat the rules on purpose.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from typing_extensions import override
+
+from qdialect.algebra.arguments import check_instance, number
+from qdialect.algebra.array_view import ArrayView
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.movement import (
+    DYNAMIC,
+    Movable,
+    MovableT,
+    Movement,
+    MovementError,
+    Shape,
+    Splat,
+    ValueSet,
+)
+from qdialect.algebra.parameters import QuantizationParameters, Slot, StorageFormat
+from qdialect.algebra.run_map import IntArray
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class PaddingError(MovementError):
+    """No storage integer stands for the padding value."""
+
+
+class StorageRange(NamedTuple):
+    """The integers that may be stored at one place between casts: a closed range."""
+
+    format: StorageFormat
+    minimum: int
+    maximum: int
+
+    def check(self, codes: IntArray) -> None:
+        """Raise PaddingError if the bits of one of `codes` are outside the range."""
+        stored = self.format.wrap(codes)
+        if (stored < self.minimum).any() or (stored > self.maximum).any():
+            raise PaddingError(
+                "it is padded with what is outside the storage range "
+                f"[{self.minimum}, {self.maximum}]"
+            )
+
+
+class Padding(ABC):
+    """The value of new positions."""
+
+    @abstractmethod
+    def codes(self, parameters: QuantizationParameters | None) -> NDArray[Any]:
+        """
+        The stored elements that are read as the value under `parameters`.
+
+        The array broadcasts to the shape of the parameters. These are None if elements are not
+        quantized. Raises PaddingError if no element is read as the value.
+        """
+
+
+@dataclass(frozen=True)
+class ZeroPoint(Padding):
+    """Real zero: the zero point of the slot that a position reads."""
+
+    def codes(self, parameters: QuantizationParameters | None) -> NDArray[Any]:
+        if parameters is None:
+            raise PaddingError("there is no zero point to pad with")
+        return parameters.expand()[1]
+
+
+@dataclass(frozen=True)
+class Stored(Padding):
+    """A stored element, whatever slot it is read with."""
+
+    value: np.generic
+
+    def __post_init__(self) -> None:
+        check_instance("the stored element", self.value, np.generic, "np.int8(3)")
+
+    def codes(self, parameters: QuantizationParameters | None) -> NDArray[Any]:
+        return np.asarray(self.value)
+
+
+@dataclass(frozen=True)
+class Real(Padding):
+    """The stored integer that is read as `value`, bit for bit."""
+
+    value: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", number("the padded value", self.value))
+
+    def codes(self, parameters: QuantizationParameters | None) -> NDArray[Any]:
+        if parameters is None:
+            raise PaddingError("elements are not quantized")
+        if self.value and parameters.expressed.precision > sys.float_info.mant_dig:
+            raise PaddingError(
+                f"{parameters.expressed.name} has more digits than are computed with"
+            )
+        scales, zero_points = parameters.expand()
+        with np.errstate(all="ignore"):
+            steps = np.rint(np.float64(self.value) / scales)
+        limit = 1 << parameters.storage.width
+        if not (np.abs(steps) <= limit).all():
+            raise PaddingError(f"{self.value} is out of the range of the storage")
+        codes = zero_points + steps.astype(np.int64)
+        read = parameters.read(codes)
+        wanted = np.full(read.shape, self.value, dtype=np.float64)
+        differs = read.view(np.int64) != wanted.view(np.int64)
+        if differs.any():
+            scale = np.broadcast_to(scales, differs.shape)[differs][0]
+            zero_point = np.broadcast_to(zero_points, differs.shape)[differs][0]
+            raise PaddingError(
+                f"no integer is read as {self.value} with scale {scale:.6e}, zero point "
+                f"{zero_point}"
+            )
+        return codes
+
+
+@dataclass(frozen=True)
+class Pad(Movement):
+    """
+    `low` and `high` new positions before and after each axis, which hold real zero.
+
+    A new position reads the slot of the nearest edge, and holds its zero point.
+    """
+
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        self._plain(many=["low", "high"])
+        if not len(self.low) == len(self.high) == len(self.gaps):
+            counts = [len(widths) for widths in (self.low, self.high, self.gaps)]
+            raise MovementError(f"low, high and interior widths differ in number: {counts}")
+        if any(width < 0 for width in (*self.low, *self.high, *self.gaps)):
+            raise MovementError("padding widths must not be negative")
+
+    @property
+    def gaps(self) -> tuple[int, ...]:
+        """The number of new positions between two neighbours, for each axis."""
+        return (0,) * len(self.low)
+
+    @property
+    def padding(self) -> Padding:
+        """The value of new positions."""
+        return ZeroPoint()
+
+    def __call__(self, *operands: MovableT) -> MovableT:
+        (operand,) = operands
+        widths = tuple(zip(self.low, self.high, strict=True))
+        for axis, gap in enumerate(self.gaps):
+            if gap and operand.shape[axis] > 1:
+                operand = _repeated(operand, axis, gap)
+        if not any(self.low) and not any(self.high):
+            return operand
+        return cast(MovableT, np.pad(operand, widths, mode="edge"))  # pyright: ignore[reportCallIssue, reportArgumentType]
+
+    def result_shape(self, *operands: Shape) -> Shape:
+        (operand,) = operands
+        if len(self.low) != len(operand):
+            raise MovementError(
+                f"{len(self.low)} low and {len(self.high)} high widths do not fit "
+                f"{len(operand)} axes"
+            )
+        return tuple(
+            DYNAMIC if length == DYNAMIC else low + length + max(length - 1, 0) * gap + high
+            for low, length, high, gap in zip(self.low, operand, self.high, self.gaps, strict=True)
+        )
+
+    def undo(self, moved: MovableT, operand: Shape) -> MovableT:
+        return cast(MovableT, moved[tuple(self._inside(moved.shape))])
+
+    @property
+    def values(self) -> ValueSet:
+        return ValueSet.MORE
+
+    def keeps_splats(
+        self, operands: Sequence[Splat], parameters: QuantizationParameters | None
+    ) -> bool:
+        (operand,) = operands
+        if parameters is None:
+            return np.asarray(self.padding.codes(None)).tobytes() == operand.value.tobytes()
+        wrap = parameters.storage.wrap
+        stored = wrap(np.asarray(operand.value).astype(np.int64))
+        return all(
+            (wrap(self.padding.codes(read).astype(np.int64)) == stored).all()
+            for _, read in self.new_positions(parameters)
+        )
+
+    def move_views(
+        self, operands: Sequence[ArrayView], parameters: QuantizationParameters | None
+    ) -> ArrayView:
+        (operand,) = operands
+        padded = np.empty(self.result_shape(operand.shape), dtype=operand.factors.dtype)
+        if parameters is None:
+            padded[...] = self.padding.codes(None)
+        else:
+            for region, read in self.new_positions(parameters):
+                padded[region] = self.padding.codes(read)
+        # A scalar would be what is read of an array without axes.
+        operand.write(padded[(*self._inside(padded.shape), ...)])
+        return ArrayView.of(padded)
+
+    def new_positions(
+        self, parameters: QuantizationParameters
+    ) -> list[tuple[tuple[slice, ...], QuantizationParameters]]:
+        """
+        The new positions of a result that has `parameters`, as disjoint regions.
+
+        Each region comes with the parameters of its elements.
+        """
+        regions: list[tuple[tuple[slice, ...], QuantizationParameters]] = []
+        shape = parameters.shape
+        inside = self._inside(shape)
+        for axis, (low, high) in enumerate(zip(self.low, self.high, strict=True)):
+            whole = [slice(0, length) for length in shape[axis + 1 :]]
+            end = shape[axis] - high
+            step = self.gaps[axis] + 1
+            between = [slice(low + offset, end, step) for offset in range(1, step)]
+            for new in (slice(0, low), slice(end, shape[axis]), *between):
+                region = (*inside[:axis], new, *whole)
+                if all(range(n)[positions] for positions, n in zip(region, shape, strict=True)):
+                    regions.append((region, parameters[region]))
+        return regions
+
+    def _inside(self, shape: Shape) -> list[slice]:
+        """The slices of a result of `shape` that hold the operand."""
+        return [
+            slice(low, length - high, gap + 1)
+            for low, length, high, gap in zip(self.low, shape, self.high, self.gaps, strict=True)
+        ]
+
+    def is_identity(self, *operands: Shape) -> bool:
+        (operand,) = operands
+        grows = any(
+            gap and length not in (0, 1) for gap, length in zip(self.gaps, operand, strict=True)
+        )
+        return not any(self.low) and not any(self.high) and not grows
+
+    def after(self, first: Movement) -> Movement | None:
+        if type(first) is not Pad or type(self) is not Pad:
+            return None
+        return Pad(
+            tuple(map(int.__add__, self.low, first.low)),
+            tuple(map(int.__add__, self.high, first.high)),
+        )
+
+
+@dataclass(frozen=True)
+class PadWith(Pad):
+    """
+    `Pad` with any value, and optionally between neighbouring positions.
+
+    https://openxla.org/stablehlo/spec#pad, except for negative widths, which are a slice.
+    """
+
+    interior: tuple[int, ...]
+    padded_with: Padding
+
+    @override
+    def __post_init__(self) -> None:
+        self._plain(many=["interior"])
+        check_instance("padded_with", self.padded_with, Padding, "ZeroPoint()")
+        super().__post_init__()
+
+    @property
+    def gaps(self) -> tuple[int, ...]:
+        return self.interior
+
+    @property
+    def padding(self) -> Padding:
+        return self.padded_with
+
+
+def padding_of_codes(
+    code: np.generic,
+    of: QuantizationParameters,
+    wanted: QuantizationParameters,
+    *,
+    is_same_storage: bool,
+) -> Stored | Real:
+    """
+    The padding value for new positions that read `wanted`, given one quantized element.
+
+    The element is stored as `code` and reads `of`. The result is that integer if storage, scale
+    and zero point are the same, and otherwise the number that the element is read as. Raises
+    PaddingError if that number is not known.
+    """
+    if of.size != 1:
+        raise PaddingError("what is padded with is not one element")
+    if is_same_storage and wanted.size == 1 and _slot(of) == _slot(wanted):
+        return Stored(code)
+    if of.expressed.precision > sys.float_info.mant_dig:
+        raise PaddingError(f"{of.expressed.name} has more digits than are computed with")
+    return Real(of.read(cast(IntArray, np.asarray(code))).item())
+
+
+def _slot(parameters: QuantizationParameters) -> Slot:
+    return Slot(parameters.rounded_scales.item(), parameters.cut_zero_points.item())
+
+
+def check_padding(
+    movement: Pad, parameters: QuantizationParameters, ranges: Sequence[StorageRange]
+) -> None:
+    """
+    Raise PaddingError if a new position cannot hold the integer that stands for the padding.
+
+    `parameters` are those of the result. `ranges` are the storage ranges of all quantized and
+    integer types that the element passes through: all have the same width, and each must
+    contain the integer with those bits.
+    """
+    if any(range.format.width != parameters.storage.width for range in ranges):
+        raise PaddingError("what is padded is cast to another number of bits")
+    for _, read in movement.new_positions(parameters):
+        codes = parameters.storage.wrap(movement.padding.codes(read).astype(np.int64))
+        for range in ranges:
+            range.check(codes)
+
+
+class ZeroPoints(NamedTuple):
+    """A region of new positions that hold their zero points, which are real zero."""
+
+    parameters: QuantizationParameters
+    """What the elements of the region read."""
+
+    range: StorageRange
+
+    @classmethod
+    def of(
+        cls, movement: Pad, parameters: QuantizationParameters, range: StorageRange
+    ) -> list[ZeroPoints]:
+        """The new positions of a result that has `parameters`, whose elements are in `range`."""
+        return [cls(read, range) for _, read in movement.new_positions(parameters)]
+
+    def are_bits(self, bits: int) -> bool:
+        """Whether all are the integer that has these bits, and may be stored."""
+        return self._are(self.parameters.storage.wrap(np.array(bits, dtype=np.int64)))
+
+    def are_quantized_zeros(self) -> bool:
+        """Whether all are what the number 0.0 is quantized to."""
+        low, high = self.range.minimum, self.range.maximum
+        return self._are(self.parameters.store(np.zeros(()), low, high))
+
+    def _are(self, codes: IntArray) -> bool:
+        zero_points = self.parameters.expand()[1]
+        try:
+            self.range.check(zero_points)
+        except PaddingError:
+            return False
+        return bool((codes == zero_points).all())
+
+    def bits(self) -> int | None:
+        """The one signed integer whose bits all are; None if they differ."""
+        signed = StorageFormat(self.parameters.storage.width, signed=True)
+        found = np.unique(signed.wrap(self.parameters.expand()[1]))
+        return int(found[0]) if len(found) == 1 else None
+
+    def are_read_as_zero(self) -> bool:
+        """Whether all are read as 0.0, bit for bit: not under a negative or infinite scale."""
+        zero_points = self.parameters.expand()[1]
+        read = np.ascontiguousarray(self.parameters.read(zero_points))
+        return not read.view(np.int64).any()
+
+
+def _repeated(operand: Movable, axis: int, gap: int) -> Any:
+    """Each position of `axis` followed by `gap` copies of it, except for the last."""
+    before, length, after = operand.shape[:axis], operand.shape[axis], operand.shape[axis + 1 :]
+    single = operand.reshape((*before, length, 1, *after))
+    repeated = np.broadcast_to(single, (*before, length, gap + 1, *after))
+    positions = slice(0, (length - 1) * (gap + 1) + 1)
+    whole = (slice(None),) * len(before), (slice(None),) * len(after)
+    return repeated.reshape((*before, length * (gap + 1), *after))[
+        (*whole[0], positions, *whole[1])
+    ]

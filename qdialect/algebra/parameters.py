@@ -1,0 +1,223 @@
+"""
+Quantization parameters that move with the elements they belong to.
+
+A quantized tensor is `(C, p)`: storage integers `C[i]` and a function `p` from the index
+of an element to a slot, which is a scale and a zero point. A shape op is a function `f`
+from result indices to operand indices, so that always and exactly
+
+    C' = C . f        p' = p . f
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
+
+from typing_extensions import override
+
+from qdialect.algebra.arguments import (
+    check_instance,
+    integer,
+    integer_array,
+    integers,
+    number_array,
+)
+from qdialect.algebra.bounded_cache import BoundedCache
+from qdialect.algebra.float_format import FloatFormat
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.run_map import IntArray, SlotMap
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FloatArray: TypeAlias = "NDArray[np.float64]"
+
+
+class Slot(NamedTuple):
+    """The scale and zero point of an element, read as `(value - zero_point) * scale`."""
+
+    scale: float
+    zero_point: int
+
+
+MAX_WIDTH: Final = 63
+"""The most bits of storage integers, which are computed with as int64."""
+
+
+class StorageFormat(NamedTuple):
+    """The storage integers that zero points are cut to: `width` bits, 1 to 63, signed or not."""
+
+    width: int
+    signed: bool
+
+    def wrap(self, values: IntArray) -> IntArray:
+        """`values`, int64 of any shape, cut to the width as MLIR's lowering cuts them."""
+        dropped = 64 - self.width
+        if self.signed:
+            return (values << dropped) >> dropped
+        return values & ((1 << self.width) - 1)
+
+
+_KNOWN_ENDS = BoundedCache[tuple[int, int], IntArray]()
+
+
+def _ends_of_blocks(length: int, count: int) -> IntArray:
+    """The ends of `count` equal blocks of an axis: a read-only array."""
+    if (known := _KNOWN_ENDS.get((length, count))) is not None:
+        return known
+    ends = np.arange(1, count + 1, dtype=np.int64) * (length // count)
+    ends.flags.writeable = False
+    return _KNOWN_ENDS.add((length, count), ends, count)
+
+
+@dataclass(frozen=True, eq=False)
+class QuantizationParameters(SlotMap):
+    """
+    The scale and zero point of every element of a tensor.
+
+    A scale means its value rounded to `expressed`, and a zero point its value cut to
+    `storage`, as in https://mlir.llvm.org/docs/Dialects/QuantDialect/. Values are kept as
+    written, and compared by what they mean.
+    """
+
+    ends: tuple[IntArray, ...]
+    """For each axis where its runs end: int64, as in `SlotMap`."""
+
+    scales: FloatArray
+    """One scale per slot: float64, `scales.shape[axis] == len(ends[axis])`."""
+
+    zero_points: IntArray
+    """One zero point per slot: int64, of the shape of `scales`."""
+
+    expressed: FloatFormat
+    storage: StorageFormat
+
+    def __post_init__(self) -> None:
+        """Raise ValueError where the arrays do not fit each other."""
+        runs = tuple(len(ends) for ends in self.ends)
+        if self.scales.shape != runs or self.zero_points.shape != runs:
+            raise ValueError(
+                f"{self.scales.shape} scales and {self.zero_points.shape} zero points "
+                f"do not fit {runs} runs"
+            )
+
+    @classmethod
+    def from_blocks(
+        cls,
+        shape: Sequence[int],
+        scales: FloatArray,
+        zero_points: IntArray,
+        expressed: FloatFormat,
+        storage: StorageFormat,
+    ) -> QuantizationParameters:
+        """
+        Parameters of a tensor of `shape` whose axes are cut into equal blocks.
+
+        `scales` (float64) and `zero_points` (int64) are arrays or nested sequences of one
+        dimension per axis: as many slots as the axis has blocks, which are of equal length.
+        Raises TypeError for something else than numbers, a float format and a storage format,
+        ValueError where they do not fit each other, and for zero points that are fractions.
+        """
+        shape = integers("shape", shape)
+        scales = number_array("scales", scales)
+        zero_points = integer_array("zero_points", zero_points)
+        check_instance("expressed", expressed, FloatFormat, 'FLOAT_FORMATS["f32"]')
+        check_instance("storage", storage, StorageFormat, "StorageFormat(8, signed=True)")
+        if not 1 <= integer("width", storage.width) <= MAX_WIDTH:
+            raise ValueError(f"storage has {storage.width} bits, but may have 1 to {MAX_WIDTH}")
+        if len(shape) != scales.ndim:
+            raise ValueError(f"{scales.ndim}-d scales do not fit {len(shape)} axes")
+        if any(length < 0 for length in shape):
+            raise ValueError(f"{list(shape)} is not a static shape")
+        ends: list[IntArray] = []
+        for length, slots in zip(shape, scales.shape, strict=True):
+            if slots < 1 or length % slots:
+                raise ValueError(f"{slots} blocks do not divide an axis of {length}")
+            ends.append(_ends_of_blocks(length, slots))
+        return cls(tuple(ends), scales, zero_points, expressed, storage)
+
+    @property
+    @override
+    def slot_arrays(self) -> tuple[FloatArray, IntArray]:
+        return self.scales, self.zero_points
+
+    @override
+    def _with_slots(self, ends: tuple[IntArray, ...], arrays: Sequence[NDArray[Any]]) -> Self:
+        scales, zero_points = arrays
+        return type(self)(ends, scales, zero_points, self.expressed, self.storage)
+
+    @cached_property
+    def rounded_scales(self) -> FloatArray:
+        """The scales rounded to the expressed type: float64."""
+        return self.expressed.round(self.scales)
+
+    @cached_property
+    def cut_zero_points(self) -> IntArray:
+        """The zero points cut to the storage width: int64."""
+        return self.storage.wrap(self.zero_points)
+
+    @property
+    @override
+    def _meaning(self) -> tuple[IntArray, IntArray]:
+        return self._scale_bits, self.cut_zero_points
+
+    @cached_property
+    def _scale_bits(self) -> IntArray:
+        # -0.0 is not 0.0, and NaN is itself.
+        return np.require(self.rounded_scales, requirements="C").view(np.int64)
+
+    def slot(self, index: Sequence[int]) -> Slot:
+        """The slot of the element at `index`: the rounded scale and the cut zero point."""
+        runs = self.runs_at(index)
+        return Slot(float(self.rounded_scales[runs]), int(self.cut_zero_points[runs]))
+
+    def expand(self) -> tuple[FloatArray, IntArray]:
+        """
+        The rounded scales (float64) and cut zero points (int64) of the elements.
+
+        Both broadcast to the tensor's shape: an axis of one run has length one.
+        """
+        scales, zero_points = self.rounded_scales, self.cut_zero_points
+        for axis, ends in enumerate(self.ends):
+            if len(ends) > 1:
+                slots = self.axis_slots(axis)
+                scales = scales.take(slots, axis=axis)
+                zero_points = zero_points.take(slots, axis=axis)
+        return scales, zero_points
+
+    def read(self, codes: NDArray[np.integer[Any]]) -> FloatArray:
+        """
+        The numbers that stored integers stand for: `(code - zero_point) * scale`, float64.
+
+        `codes` broadcast to the tensor's shape, and are cut to the storage. Every step is
+        rounded to the expressed type, as in https://mlir.llvm.org/docs/Dialects/QuantDialect/.
+        Exact for expressed types of up to 64 bits. Raises TypeError and ValueError if `codes`
+        are no integers.
+        """
+        codes = integer_array("codes", codes)
+        scales, zero_points = self.expand()
+        of = self.expressed.round
+        with np.errstate(all="ignore"):
+            stored = self.storage.wrap(codes).astype(np.float64)
+            difference = of(of(stored) - of(zero_points.astype(np.float64)))
+            return of(difference * scales)
+
+    def store(self, numbers: FloatArray, minimum: int, maximum: int) -> IntArray:
+        """
+        The integers that store numbers: `round(number / scale + zero_point)`, int64, clamped.
+
+        `numbers` are of the expressed type, float64, and broadcast to the tensor's shape.
+        Division and addition are rounded to the expressed type, and the sum to the nearest
+        integer, ties to even. Results below `minimum` or above `maximum`, also infinite ones,
+        are clamped; NaN becomes `minimum`. Exact for expressed types of up to 64 bits. Raises
+        TypeError if `numbers` are no numbers.
+        """
+        numbers = number_array("numbers", numbers)
+        scales, zero_points = self.expand()
+        of = self.expressed.round
+        with np.errstate(all="ignore"):
+            shifted = of(of(numbers / scales) + of(zero_points.astype(np.float64)))
+        bounded = np.clip(np.rint(shifted), minimum, maximum)
+        return np.where(np.isnan(bounded), minimum, bounded).astype(np.int64)

@@ -1,0 +1,181 @@
+"""Keys of attributes and types: equal ones mean the same, in whichever context they were read."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Collection, Hashable, Mapping
+from hashlib import blake2b
+from typing import Any, Final, cast
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseResourceAttr,
+    DictionaryAttr,
+    FloatData,
+    TensorType,
+    UnregisteredAttr,
+)
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute
+
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.movement import DYNAMIC, Shape
+from qdialect.certificates.dequantize import SlotTable
+from qdialect.certificates.followed_elements import pieces_of
+from qdialect.certificates.index_maps import NotCertifiableError, Positions
+from qdialect.certificates.step_budget import StepBudget
+from qdialect.certificates.value_nodes import storage_of
+from qdialect.dialects.quant.types import UniformQuantizedType, uniform_tensor
+from qdialect.dialects.quant.verification import with_lengths_of_slots
+from qdialect.ir.blobs import Blob, BlobStorage
+from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.value_types import element_type_or_self, shape_of
+
+_SAMPLES: Final = 24
+
+
+def sample_positions(size: int) -> Positions:
+    """Some row-major positions in a tensor of `size` elements, the first and the last too."""
+    if size <= _SAMPLES:
+        return np.arange(size, dtype=np.int64)
+    even = np.linspace(0, size - 1, _SAMPLES // 2).astype(np.int64)
+    # Multiples of an odd number: rows and columns of most shapes are hit in many places.
+    odd = np.arange(1, _SAMPLES // 2 + 1, dtype=np.int64) * 2_654_435_761 % size
+    return np.unique(np.concatenate((even, odd)))
+
+
+class AttributeKeys:
+    """
+    The keys of the attributes of one module, but for those whose names are ignored.
+
+    Numbers are compared by their bits, resources by their content, and types by their meaning:
+    see `TypeClasses`.
+    """
+
+    def __init__(
+        self, types: TypeClasses, resources: ResourceBlobs, ignored: Collection[str] = ()
+    ) -> None:
+        self._types = types
+        self._resources = resources
+        self._ignored = frozenset(ignored)
+        self._known: dict[Attribute, Hashable] = {}
+
+    def of_op(self, op: Operation, *without: str) -> Hashable:
+        """The key of all attributes and properties of an op, but for those of some names."""
+        # Text in generic form may have either.
+        return self.of_names({**op.attributes, **op.properties}, *without)
+
+    def of_names(self, attributes: Mapping[str, Attribute], *without: str) -> Hashable:
+        """The key of attributes by name, but for those of some names."""
+        left_out = self._ignored.union(without)
+        return tuple(
+            (name, self.of(attribute))
+            for name, attribute in sorted(attributes.items())
+            if name not in left_out
+        )
+
+    def of(self, attribute: Attribute) -> Hashable:
+        """The key of an attribute or a type."""
+        # Zeros of both signs are equal, so what holds floats cannot be looked up.
+        match attribute:
+            case FloatData():
+                return "float", struct.pack("<d", attribute.data)
+            case DictionaryAttr():
+                return "dictionary", self.of_names(attribute.data)
+            case ArrayAttr():
+                return "array", tuple(self.of(item) for item in attribute.data)
+            case DenseResourceAttr():
+                return self._of_resource(attribute)
+            case UniformQuantizedType() | TensorType():
+                return self._types.of(cast(Attribute, attribute), self)
+            case UnregisteredAttr():
+                # Each context has a class of its own for each name.
+                return "unregistered", attribute.parameters
+            case ParametrizedAttribute():
+                return type(attribute), tuple(self.of(each) for each in attribute.parameters)
+            case _:
+                return attribute
+
+    def _of_resource(self, attribute: DenseResourceAttr) -> Hashable:
+        blob = blob_of(attribute, self._resources)
+        if blob is None:
+            # Two handles of one name say nothing of data that is not here.
+            return "resource", object()
+        digest = blake2b(blob.alignment)
+        digest.update(blob.elements)
+        return "resource", self.of(cast(Any, attribute).type), digest.digest()
+
+
+def blob_of(attribute: DenseResourceAttr, resources: ResourceBlobs) -> Blob | None:
+    """The blob of a resource, if it is there."""
+    interface, key = resources.interface, attribute.resource_handle.data
+    blob = interface.find(key) if isinstance(interface, BlobStorage) else None
+    if blob is None and interface is not None:
+        blob = Blob.from_text(interface.lookup(key) or "")
+    return blob
+
+
+class TypeClasses:
+    """
+    Numbers for types: types of one number mean the same, however their slots are spelled.
+
+    Two quantized types of one shape mean the same if they store the same integers, and each
+    element has the same scale and the same zero point.
+    """
+
+    def __init__(self, steps: StepBudget) -> None:
+        self._steps = steps
+        self._numbers: dict[Hashable, int] = {}
+        self._known: dict[Attribute, int] = {}
+        self._tables: dict[int, list[tuple[SlotTable, int]]] = {}
+
+    def of(self, type: Attribute, keys: AttributeKeys) -> int:
+        """The number of a type. Raises StepLimitError."""
+        if (known := self._known.get(type)) is None:
+            known = self._known[type] = self._class_of(type, keys)
+        return known
+
+    def _class_of(self, type: Attribute, keys: AttributeKeys) -> int:
+        element_type = element_type_or_self(type)
+        shape = assumed_shape(type)
+        rest: Hashable = "scalar" if element_type is type else "unranked"
+        if isinstance(type, TensorType):
+            tensor = cast("TensorType[Attribute]", type)
+            rest = tensor.get_shape(), keys.of(tensor.encoding)
+        if not isinstance(element_type, UniformQuantizedType):
+            return self._number((rest, keys.of(element_type)))
+        try:
+            table = SlotTable.of(element_type, shape)
+        except NotCertifiableError:
+            return self._number((rest, element_type))
+        samples = sample_positions(math.prod(shape))
+        scales, zero_points = table.at(samples)
+        digest = blake2b(scales.tobytes())
+        digest.update(zero_points.tobytes())
+        bucket = self._number((rest, storage_of(element_type), digest.digest()))
+        tables = self._tables.setdefault(bucket, [])
+        for other, number in tables:
+            if self._are_equal(table, other, math.prod(shape)):
+                return number
+        tables.append((table, self._number((bucket, len(tables)))))
+        return tables[-1][1]
+
+    def _are_equal(self, one: SlotTable, other: SlotTable, size: int) -> bool:
+        if one.is_one_for_all([other]) or one.is_spelled_as(other):
+            return True
+        for positions in pieces_of(size):
+            self._steps.spend(len(positions))
+            if one.differs_at(other, positions).any():
+                return False
+        return True
+
+    def _number(self, key: Hashable) -> int:
+        return self._numbers.setdefault(key, len(self._numbers))
+
+
+def assumed_shape(type: Attribute) -> Shape:
+    """The shape, with the lengths that slots tell, and 1 for others that are not known."""
+    shape = shape_of(type) or ()
+    if isinstance(element_type_or_self(type), UniformQuantizedType) and shape:
+        shape = with_lengths_of_slots(uniform_tensor(type))
+    return tuple(1 if length == DYNAMIC else length for length in shape)

@@ -1,0 +1,222 @@
+"""Which ops do nothing but to make their results of their operands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import IntEnum
+from typing import Final
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    ComplexType,
+    IndexType,
+    IntegerType,
+    ModuleOp,
+    TensorType,
+    UnrankedTensorType,
+    UnregisteredAttr,
+    VectorType,
+)
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.ir import Attribute, Operation
+from xdsl.traits import IsTerminator, NoMemoryEffect, SymbolTable
+
+from qdialect.dialects.quant.types import StoredType
+from qdialect.ir.ordering import dependencies_first
+from qdialect.shape_ops.interface import name_of, role_of
+
+
+class Effects(IntEnum):
+    """How much an op does beside making its results."""
+
+    NONE = 0
+    """Nothing: equal operands give equal results, and an op whose results nobody uses is dead."""
+
+    UNDEFINED = 1
+    """It may have no defined behaviour, or not end; otherwise as NONE."""
+
+    ANY = 2
+    """It may do anything, such as to write memory, or to call a function that is not here."""
+
+
+_PURE_DIALECTS: Final = frozenset({"arith", "chlo", "complex", "index", "linalg", "math", "quant"})
+_PURE_DIALECTS_BUT: Final[Mapping[str, frozenset[str]]] = {
+    "tensor": frozenset(),
+    "tosa": frozenset({"custom", "variable", "variable_read", "variable_write", "while_loop"}),
+}
+"""The ops of these dialects are pure, but for those with these names."""
+
+_STABLEHLO_NAMES: Final = """
+abs add and atan2 batch_norm_grad batch_norm_inference batch_norm_training bitcast_convert broadcast
+broadcast_in_dim case cbrt ceil cholesky clamp compare complex concatenate constant convert
+convolution cosine count_leading_zeros divide dot dot_general dynamic_broadcast_in_dim dynamic_conv
+dynamic_gather dynamic_iota dynamic_pad dynamic_reshape dynamic_slice dynamic_update_slice einsum
+exponential exponential_minus_one fft floor gather get_dimension_size get_tuple_element if imag iota
+is_finite log log_plus_one logistic map maximum minimum multiply negate not optimization_barrier or
+pad popcnt power real real_dynamic_slice reduce reduce_precision reduce_window remainder reshape
+return reverse round_nearest_afz round_nearest_even rsqrt scatter select select_and_scatter
+set_dimension_size shift_left shift_right_arithmetic shift_right_logical sign sine slice sort sqrt
+subtract tan tanh torch_index_select transpose triangular_solve tuple unary_einsum
+uniform_dequantize uniform_quantize xor
+"""
+_STABLEHLO: Final = frozenset(_STABLEHLO_NAMES.split())
+"""Ops that compute, and neither communicate nor have a state: https://openxla.org/stablehlo/spec."""
+
+_PURE: Final[Mapping[str, frozenset[str]]] = {"stablehlo": _STABLEHLO, "mhlo": _STABLEHLO}
+"""The only ops of these dialects that are pure."""
+
+_WITH_PURE_REGIONS: Final = frozenset(
+    {
+        *("affine.for", "affine.if", "scf.execute_region", "scf.for", "scf.forall", "scf.if"),
+        *("scf.index_switch", "scf.reduce"),
+    }
+)
+"""Ops that do what their regions do, and come to an end if these do."""
+
+_UNDEFINED: Final = frozenset(
+    f"{dialect}.{name}"
+    for dialect in ("arith", "index")
+    for name in (
+        *("ceildivs", "ceildivsi", "ceildivu", "ceildivui", "divs", "divsi", "divu", "divui"),
+        *("floordivs", "floordivsi", "rems", "remsi", "remu", "remui"),
+    )
+)
+"""Divisions by zero are undefined."""
+
+_MAY_NOT_END: Final = frozenset({"scf.while", "stablehlo.while", "mhlo.while", "tosa.while_loop"})
+
+_VALUES: Final = (
+    AnyFloat,
+    ComplexType,
+    IndexType,
+    IntegerType,
+    StoredType,
+    TensorType,
+    UnrankedTensorType,
+    VectorType,
+)
+_SHAPES: Final = frozenset({"tosa.shape"})
+
+
+class CallEffects:
+    """The effects of ops of one module, and of calls of its functions."""
+
+    def __init__(self, module: ModuleOp, functions: Mapping[str, FuncOp]) -> None:
+        self._module = module
+        self._functions = functions
+        self._known: dict[Operation, Effects] = {}
+        self._of_functions: dict[str, Effects] = {}
+        for name in dependencies_first(functions, self._called_by):
+            self._of_functions[name] = self._of_function(functions[name])
+
+    def of_function(self, name: str) -> Effects:
+        """The effects of calling the function of a name."""
+        return self._of_functions.get(name, Effects.ANY)
+
+    def of_function_if_any(self, name: str) -> Effects:
+        """The effects of calling the function of a name; NONE if the module has none of it."""
+        return self._of_functions.get(name, Effects.NONE)
+
+    def callee_of(self, op: Operation) -> FuncOp | None:
+        """The function of the module that an op calls, if it is a call of one."""
+        if not isinstance(op, CallOp):
+            return None
+        table = op.parent_op()
+        while table is not None and not table.has_trait(SymbolTable):
+            table = table.parent_op()
+        return self._functions.get(op.callee.string_value()) if table is self._module else None
+
+    def of(self, op: Operation) -> Effects:
+        """The effects of an op, with those of its regions."""
+        if (known := self._known.get(op)) is None:
+            known = self._known[op] = self._of(op)
+        return known
+
+    def of_ops(self, ops: Iterable[Operation]) -> Effects:
+        """The effects of several ops."""
+        return max(map(self.of, ops), default=Effects.NONE)
+
+    def _of(self, op: Operation) -> Effects:
+        name = name_of(op)
+        if isinstance(op, CallOp):
+            callee = self.callee_of(op)
+            return Effects.ANY if callee is None else self.of_function(callee.sym_name.data)
+        if name in _MAY_NOT_END:
+            return max(Effects.UNDEFINED, self._of_regions(op))
+        if not _is_pure_but_for_regions(op, name):
+            return Effects.ANY
+        own = Effects.UNDEFINED if name in _UNDEFINED else Effects.NONE
+        return max(own, self._of_regions(op))
+
+    def _of_regions(self, op: Operation) -> Effects:
+        found = [self.of_ops(_ops_of_blocks(op))] if op.regions else []
+        if any(len(region.blocks) > 1 for region in op.regions):
+            found.append(Effects.UNDEFINED)
+        return max(found, default=Effects.NONE)
+
+    def _of_function(self, function: FuncOp) -> Effects:
+        return Effects.ANY if function.is_declaration else self._of_regions(function)
+
+    def _called_by(self, name: str) -> Iterator[str]:
+        for op in self._functions[name].walk():
+            if (callee := self.callee_of(op)) is not None:
+                yield callee.sym_name.data
+
+
+def _ops_of_blocks(op: Operation) -> Iterator[Operation]:
+    """The ops in the regions of `op`, without the terminators that only yield or branch."""
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.ops:
+                if not (inner is block.last_op and is_plain_terminator(inner)):
+                    yield inner
+
+
+_TERMINATORS: Final = frozenset(
+    {
+        *(
+            "affine.yield",
+            "cf.br",
+            "cf.cond_br",
+            "cf.switch",
+            "func.return",
+            "linalg.yield",
+            "mhlo.return",
+        ),
+        *("scf.condition", "scf.reduce.return", "scf.yield", "shape.yield", "stablehlo.return"),
+        *("tensor.yield", "tosa.yield"),
+    }
+)
+
+
+def is_plain_terminator(op: Operation) -> bool:
+    """Whether an op at the end of a block only says where control and values go from there."""
+    return isinstance(op, ReturnOp) or name_of(op) in _TERMINATORS
+
+
+def is_terminator(op: Operation) -> bool:
+    """Whether an op at the end of a block ends it."""
+    return not op.results or bool(op.successors) or op.has_trait(IsTerminator)
+
+
+def _is_pure_but_for_regions(op: Operation, name: str) -> bool:
+    if any(role_of(op)):
+        return True
+    if name in _WITH_PURE_REGIONS:
+        return True
+    if op.has_trait(NoMemoryEffect, value_if_unregistered=False):
+        return True
+    dialect, _, rest = name.partition(".")
+    is_known = (
+        dialect in _PURE_DIALECTS
+        or (dialect in _PURE_DIALECTS_BUT and rest not in _PURE_DIALECTS_BUT[dialect])
+        or rest in _PURE.get(dialect, ())
+    )
+    return is_known and all(map(_is_value, (*op.operand_types, *op.result_types)))
+
+
+def _is_value(type: Attribute) -> bool:
+    """Whether values of a type are no places in memory, and no tokens."""
+    if isinstance(type, UnregisteredAttr):
+        return type.attr_name.data in _SHAPES
+    return isinstance(type, _VALUES) or type.name in _SHAPES

@@ -1,0 +1,465 @@
+"""
+Elements of a value, followed to the constants and symbols that hold them.
+
+Nothing is moved: the positions that are asked for are mapped, node by node, to positions in
+the operands, and only the elements there are read.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+from xdsl.dialects.builtin import IntegerType
+
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.padding import PadWith
+from qdialect.certificates.dequantize import (
+    Doubles,
+    Integers,
+    bits_of,
+    cut,
+    dequantize,
+    differ,
+    numbers_in,
+    quantize,
+    width_of,
+)
+from qdialect.certificates.index_maps import NotCertifiableError, Positions, origins
+from qdialect.certificates.step_budget import STEPS_PER_REQUEST, StepBudget
+from qdialect.certificates.value_nodes import (
+    CastNode,
+    ConstantNode,
+    LayerAt,
+    MovedNode,
+    Node,
+    SymbolNode,
+    TypedNode,
+    ZeroPointsNode,
+    stores_the_same,
+)
+from qdialect.dialects.quant.types import StoredType, UniformQuantizedType
+from qdialect.shape_ops.interface import name_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+PIECE: Final = 1 << 15
+"""The number of elements in a piece: a few MiB, with all that is computed of them."""
+
+MOST_ELEMENTS: Final = 1 << 30
+"""A larger tensor is not looked at element by element."""
+
+_Leaf: TypeAlias = "ConstantNode | ZeroPointsNode | SymbolNode"
+_Stack: TypeAlias = tuple[Hashable, ...]
+"""The kinds of the nodes between casts, from the value that is asked downward."""
+
+
+def pieces_of(size: int) -> Iterator[Positions]:
+    """The positions in a tensor of `size` elements, in pieces; an empty piece if it has none."""
+    if size > MOST_ELEMENTS:
+        raise NotCertifiableError(f"{size} elements are too many to look at each")
+    for start in range(0, max(size, 1), PIECE):
+        yield np.arange(start, min(start + PIECE, size), dtype=np.int64)
+
+
+@dataclass
+class Elements:
+    """Some elements of a value, all read in one way, followed to where they are held."""
+
+    size: int
+
+    layers: list[LayerAt] = field(default_factory=list[LayerAt])
+    """How they are read: the first entry is the value itself, the last one the leaves."""
+
+    stored: NDArray[Any] | None = None
+    """
+    Their bits, if they are of constants and have been looked at.
+
+    At padded positions, the bits of the nearest edge.
+    """
+
+    symbols: Integers | None = None
+    """The symbol that each element is of; None for elements of constants."""
+
+    positions: Positions | None = None
+    """The position of each element in its leaf."""
+
+    padding: Integers | None = None
+    """The number of the padding that each element is, or -1; None if there is no padding."""
+
+    paddings: list[tuple[int, Node | None]] = field(default_factory=list[tuple[int, "Node | None"]])
+    """The number of casts above each padding, and its element; None for real zero."""
+
+    unread: NDArray[np.bool_] | None = None
+    """The elements that no constant has an element for; None if there are none such."""
+
+    leaves: list[tuple[_Leaf, Positions]] = field(default_factory=list[tuple[_Leaf, Positions]])
+    """The leaves, and the positions there."""
+
+    @property
+    def moved(self) -> NDArray[np.bool_]:
+        """Which elements are no padding."""
+        if self.padding is None:
+            return np.ones(self.size, dtype=np.bool_)
+        return self.padding < 0
+
+    def numbers_at(self, depth: int) -> NDArray[Any]:
+        """
+        The numbers below `depth` casts: integers, doubles, or bits.
+
+        Stored integers for quantized types. Raises NotCertifiableError if they are not known.
+        """
+        if self.stored is None:
+            raise NotCertifiableError("its elements are not known")
+        last = len(self.layers) - 1
+        layer = self.layers[last]
+        numbers = self._padded(numbers_in(self.stored, layer.element_type), last)
+        for at in range(last - 1, depth - 1, -1):
+            numbers = self._padded(_cast(numbers, self.layers[at + 1], self.layers[at]), at)
+        return numbers
+
+    def readings_at(self, depth: int) -> NDArray[Any]:
+        """As `numbers_at`, but quantized integers are dequantized: doubles."""
+        return _read(self.numbers_at(depth), self.layers[depth])
+
+    def _padded(self, numbers: NDArray[Any], depth: int) -> NDArray[Any]:
+        for number, (at, element) in enumerate(self.paddings):
+            if at == depth and self.padding is not None:
+                new = np.flatnonzero(self.padding == number)
+                if len(new):
+                    numbers = numbers.copy()
+                    numbers[new] = _padded_with(element, self.layers[at].part(new))
+        return numbers
+
+
+@dataclass
+class Group:
+    """Those of the elements that were asked for that are read in one way."""
+
+    where: Positions | None
+    """Their indices among the positions that were asked for; None for all, in order."""
+
+    elements: Elements
+
+
+def _padded_with(element: Node | None, layer: LayerAt) -> NDArray[Any]:
+    """The numbers at new positions that are read as `layer` says: one, or one for each."""
+    if element is None:
+        if layer.zero_points is None:
+            raise NotCertifiableError("there is no zero point to pad with")
+        return layer.zero_points
+    if element.size != 1:
+        raise NotCertifiableError(f"it is padded with {element.size} elements")
+    given = elements_at(element, np.zeros(1, dtype=np.int64))
+    type, own = layer.element_type, given.layers[0]
+    if not isinstance(type, UniformQuantizedType):
+        if own.element_type != type:
+            raise NotCertifiableError(
+                f"'{type}' is padded with an element of type '{own.element_type}'"
+            )
+        return given.numbers_at(0)
+    if own.scales is None or own.zero_points is None:
+        raise NotCertifiableError("the element that is padded with is not quantized")
+    assert layer.scales is not None
+    assert layer.zero_points is not None
+    real, same = given.readings_at(0), given.numbers_at(0)
+    is_same = (layer.scales == own.scales) & (layer.zero_points == own.zero_points)
+    with np.errstate(all="ignore"):
+        steps = np.clip(np.rint(real / layer.scales), -(2.0**33), 2.0**33)
+    steps = np.where(np.isnan(steps), 0.0, steps).astype(np.int64)
+    codes = np.where(is_same, same, layer.zero_points + steps)
+    codes = cut(codes, type.storage_type.bitwidth, type.is_signed)
+    if differ(_read(codes, layer), np.broadcast_to(real, codes.shape)).any():
+        raise NotCertifiableError(f"no stored integer is read as {real.item()}")
+    return codes
+
+
+def _read(numbers: NDArray[Any], layer: LayerAt) -> NDArray[Any]:
+    type = layer.element_type
+    if layer.scales is None or layer.zero_points is None:
+        return numbers
+    return dequantize(numbers, layer.scales, layer.zero_points, cast(UniformQuantizedType, type))
+
+
+def keeps_bits(below: LayerAt, above: LayerAt) -> bool:
+    """Whether a cast between these layers only says what its operand's bits are."""
+    type, wanted = below.element_type, above.element_type
+    kinds = [(isinstance(of, StoredType), isinstance(of, IntegerType)) for of in (type, wanted)]
+    is_renamed = kinds in ([(True, False), (False, True)], [(False, True), (True, False)])
+    return is_renamed and width_of(type) == width_of(wanted)
+
+
+def _cast(numbers: NDArray[Any], below: LayerAt, above: LayerAt) -> NDArray[Any]:
+    """
+    The numbers that a cast makes of numbers, by the types below and above it.
+
+    Raises NotCertifiableError for casts that neither keep bits, nor dequantize, nor quantize.
+    """
+    type, wanted = below.element_type, above.element_type
+    if keeps_bits(below, above):
+        return numbers_in(bits_of(numbers, type), wanted)
+    if below.scales is not None:
+        if wanted == cast(UniformQuantizedType, type).expressed_type:
+            return _read(numbers, below)
+    elif above.scales is not None and above.zero_points is not None and numbers.dtype.kind == "f":
+        quantized = cast(UniformQuantizedType, wanted)
+        if type == quantized.expressed_type:
+            return quantize(numbers, above.scales, above.zero_points, quantized)
+    op = above.node.cast
+    name = "a cast" if op is None else f"'{name_of(op)}'"
+    raise NotCertifiableError(f"nothing says how {name} casts '{type}' to '{wanted}'")
+
+
+@dataclass
+class _Request:
+    """Elements that are asked of a node."""
+
+    stack: _Stack
+    """The kinds above the node."""
+
+    where: Positions | None
+    """Their indices among the elements that were asked of the root; None for all, in order."""
+
+    positions: Positions
+
+    def part(self, chosen: Positions, positions: Positions) -> _Request:
+        """The elements of the chosen indices, at `positions` of another node."""
+        where = chosen if self.where is None else self.where[chosen]
+        return _Request(self.stack, where, positions[chosen])
+
+
+def elements_at(root: Node, positions: Positions, *, with_data: bool = True) -> Elements:
+    """
+    Follow the elements at row-major positions of a value.
+
+    Raises NotCertifiableError where it is not known how, or they are not all read in one way.
+    """
+    following = _Following(len(positions), with_data=with_data)
+    groups = following.of(root, positions)
+    if len(groups) != 1:
+        raise NotCertifiableError("its elements are behind different casts")
+    (group,) = groups
+    return group.elements if group.where is None else following.whole(group.where, group.elements)
+
+
+def groups_at(root: Node, positions: Positions, steps: StepBudget) -> list[Group]:
+    """
+    Follow the elements at row-major positions of a value, whichever ways they are read in.
+
+    Padding counts as another operand where types allow that. Raises NotCertifiableError.
+    """
+    return _Following(len(positions), steps=steps).of(root, positions)
+
+
+class _Following:
+    """One walk from a value down to the leaves."""
+
+    def __init__(
+        self, size: int, *, with_data: bool = True, steps: StepBudget | None = None
+    ) -> None:
+        self._size = size
+        self._with_data = with_data
+        self._steps = steps
+        self._layers: dict[_Stack, list[tuple[Positions | None, LayerAt]]] = {}
+        self._leaves: dict[_Stack, list[tuple[Positions | None, _Leaf, Positions]]] = {}
+        self._padding: Integers | None = None
+        self._paddings: list[tuple[int, Node | None]] = []
+        self._unread: NDArray[np.bool_] | None = None
+        self._requests: dict[int, dict[_Stack, list[_Request]]] = {}
+        self._pending: list[tuple[int, Node]] = []
+        """Nodes that elements are asked of: users come before their operands."""
+
+    def of(self, root: Node, positions: Positions) -> list[Group]:
+        self._ask(root, _Request((), None, positions))
+        while self._pending:
+            _, node = heapq.heappop(self._pending)
+            for requests in self._requests.pop(node.number).values():
+                request = _joined(requests)
+                if self._steps is not None:
+                    self._steps.spend(STEPS_PER_REQUEST + len(request.positions))
+                match node:
+                    case ConstantNode() | ZeroPointsNode() | SymbolNode():
+                        stack = self._add_layer(node, request)
+                        found = (request.where, node, request.positions)
+                        self._leaves.setdefault(stack, []).append(found)
+                    case CastNode():
+                        stack = self._add_layer(node, request)
+                        self._ask(node.operand, _Request(stack, request.where, request.positions))
+                    case MovedNode():
+                        self._move(node, request)
+                    case _:
+                        raise NotCertifiableError("it is not made of constants")
+        return [self._group(stack) for stack in self._leaves]
+
+    def _ask(self, node: Node, request: _Request) -> None:
+        if node.number not in self._requests:
+            self._requests[node.number] = {}
+            heapq.heappush(self._pending, (-node.number, node))
+        self._requests[node.number].setdefault(request.stack, []).append(request)
+
+    def _add_layer(self, node: TypedNode, request: _Request) -> _Stack:
+        stack = (*request.stack, node.kind)
+        layer = node.layer_at(request.positions)
+        self._layers.setdefault(stack, []).append((request.where, layer))
+        return stack
+
+    def _move(self, node: MovedNode, request: _Request) -> None:
+        shapes = [operand.shape for operand in node.operands]
+        found = origins(node.movement, shapes, request.positions)
+        if found.is_new is not None and found.is_new.any():
+            source = None if self._steps is None else _padding_source(node)
+            if source is not None:
+                new = np.flatnonzero(found.is_new)
+                at = (
+                    request.positions
+                    if source is not node.padding
+                    else np.zeros_like(found.positions)
+                )
+                self._ask(source, request.part(new, at))
+                kept = np.flatnonzero(~found.is_new)
+                if len(kept):
+                    self._ask(node.operands[0], request.part(kept, found.positions))
+                return
+            self._pad(node, request, found.is_new)
+        if found.operands is None:
+            (operand,) = node.operands
+            lower = _Request(request.stack, request.where, found.positions)
+            if operand.size == 0 and len(found.positions):
+                self._leave_unread(request)
+                lower = request.part(np.zeros(0, dtype=np.int64), found.positions)
+            self._ask(operand, lower)
+            return
+        order = np.argsort(found.operands, kind="stable")
+        numbers = found.operands[order]
+        starts = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
+        if not starts:
+            # Where nothing is taken, one operand tells how it would be read.
+            self._ask(node.operands[0], request.part(order, found.positions))
+        for start, end in pairwise([*starts, len(order)]):
+            chosen = order[start:end]
+            self._ask(node.operands[int(numbers[start])], request.part(chosen, found.positions))
+
+    def _pad(self, node: MovedNode, request: _Request, is_new: NDArray[np.bool_]) -> None:
+        if self._padding is None:
+            self._padding = np.full(self._size, -1, dtype=np.int64)
+        where = np.arange(self._size) if request.where is None else request.where
+        # A padding above this one has taken its new positions already.
+        new = where[is_new & (self._padding[where] < 0)]
+        self._padding[new] = len(self._paddings)
+        self._paddings.append((len(request.stack), node.padding))
+
+    def _leave_unread(self, request: _Request) -> None:
+        if self._unread is None:
+            self._unread = np.zeros(self._size, dtype=np.bool_)
+        self._unread[slice(None) if request.where is None else request.where] = True
+
+    def _group(self, stack: _Stack) -> Group:
+        parts = self._leaves[stack]
+        where = parts[0][0] if len(parts) == 1 else np.concatenate([_of(part[0]) for part in parts])
+        positions = np.concatenate([part[2] for part in parts]) if len(parts) > 1 else parts[0][2]
+        elements = Elements(len(positions), positions=positions)
+        elements.layers = [self._layer(stack[:depth], where) for depth in range(1, len(stack) + 1)]
+        elements.leaves = [(leaf, at) for _, leaf, at in parts]
+        if isinstance(parts[0][1], SymbolNode):
+            symbols = [
+                np.full(len(at), cast(SymbolNode, leaf).symbol, dtype=np.int64)
+                for _, leaf, at in parts
+            ]
+            elements.symbols = np.concatenate(symbols)
+        elif self._with_data:
+            bits = [
+                cast("ConstantNode | ZeroPointsNode", leaf).bits_at(at) for _, leaf, at in parts
+            ]
+            elements.stored = bits[0] if len(bits) == 1 else np.concatenate(bits)
+        elements.paddings = self._paddings
+        chosen = slice(None) if where is None else where
+        elements.padding = None if self._padding is None else self._padding[chosen]
+        elements.unread = None if self._unread is None else self._unread[chosen]
+        return Group(where, elements)
+
+    def whole(self, where: Positions, part: Elements) -> Elements:
+        """The only elements there are, in the order that was asked for; others are not read."""
+
+        def placed(values: NDArray[Any], otherwise: int) -> NDArray[Any]:
+            array = np.full(self._size, otherwise, dtype=values.dtype)
+            array[where] = values
+            return array
+
+        def placed_layer(layer: LayerAt) -> LayerAt:
+            if layer.scales is None or layer.zero_points is None:
+                return layer
+            return LayerAt(layer.node, placed(layer.scales, 1), placed(layer.zero_points, 0))
+
+        return Elements(
+            self._size,
+            layers=[placed_layer(layer) for layer in part.layers],
+            stored=None if part.stored is None else placed(part.stored, 0),
+            padding=self._padding,
+            paddings=self._paddings,
+            unread=self._unread,
+            leaves=part.leaves,
+        )
+
+    def _layer(self, stack: _Stack, where: Positions | None) -> LayerAt:
+        """How the elements of the indices `where` are read by the last node of `stack`."""
+        parts = self._layers[stack]
+        first = parts[0][1]
+        if first.scales is None:
+            return first
+        if len(parts) == 1 and (parts[0][0] is where or parts[0][0] is None):
+            return first if parts[0][0] is where or where is None else first.part(where)
+        indices = np.concatenate([_of(part[0]) for part in parts])
+        scales = np.concatenate([cast(Doubles, layer.scales) for _, layer in parts])
+        zero_points = np.concatenate([cast(Integers, layer.zero_points) for _, layer in parts])
+        at = np.zeros(self._size, dtype=np.int64)
+        at[indices] = np.arange(len(indices))
+        joined = LayerAt(first.node, scales, zero_points)
+        return joined.part(at[where] if where is not None else at)
+
+
+def _of(where: Positions | None) -> Positions:
+    # Only a request for all elements has no indices, and there is none beside it.
+    assert where is not None
+    return where
+
+
+def _joined(requests: list[_Request]) -> _Request:
+    """Requests of one stack as one: a value may be used many times."""
+    if len(requests) == 1:
+        return requests[0]
+    where = np.concatenate([_of(request.where) for request in requests])
+    positions = np.concatenate([request.positions for request in requests])
+    return _Request(requests[0].stack, where, positions)
+
+
+def _padding_source(node: MovedNode) -> Node | None:
+    """A node of the type of `node` that new positions are read of: at 0, or where they are."""
+    padding = node.padding
+    if padding is None:
+        if node.slots is None or not isinstance(node.element_type, UniformQuantizedType):
+            return None
+        return ZeroPointsNode(shape=node.shape, element_type=node.element_type, slots=node.slots)
+    if padding.size != 1 or not stores_the_same(padding.element_type, node.element_type):
+        return None
+    if not isinstance(node.element_type, UniformQuantizedType):
+        return padding
+    slots = getattr(padding, "slots", None)
+    is_alike = node.slots is not None and node.slots.is_one_for_all([slots])
+    return padding if is_alike else None
+
+
+def pads_with_quantized(node: MovedNode) -> bool:
+    """Whether the op that makes `node` pads with an element to be quantized to the slots there."""
+    if not isinstance(node.element_type, UniformQuantizedType):
+        return False
+    each: Node = node
+    # Only the last movement of an op has the slots of the declared type.
+    while isinstance(each, MovedNode) and (each is node or each.slots is None):
+        if isinstance(each.movement, PadWith) and each.padding is not None:
+            return _padding_source(each) is None
+        each = each.operands[0]
+    return False

@@ -1,0 +1,428 @@
+"""Whether two functions mean the same: shown by their terms, or else by running them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import zip_longest
+from typing import Final, cast
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from qdialect.algebra.lazy_numpy import np
+from qdialect.certificates.attribute_keys import AttributeKeys
+from qdialect.certificates.effects import Effects
+from qdialect.certificates.element_comparison import leaf_name
+from qdialect.certificates.followed_elements import groups_at
+from qdialect.certificates.function_terms import (
+    Body,
+    Calls,
+    ComparedModule,
+    Event,
+    TermReader,
+    Terms,
+)
+from qdialect.certificates.index_maps import NotCertifiableError, index_at
+from qdialect.certificates.sampled_runs import RunFailure, compare_runs
+from qdialect.certificates.step_budget import StepBudget
+from qdialect.certificates.typed_values import (
+    DifferenceError,
+    place,
+    require_same_elements,
+    require_same_type,
+)
+from qdialect.certificates.value_classes import unequal_element
+from qdialect.certificates.value_nodes import Node, SymbolNode
+from qdialect.shape_ops.interface import name_of
+
+
+class Grounds(IntEnum):
+    """What it rests on that two functions mean the same; the weakest grounds come last."""
+
+    DECLARED = 0
+    """Neither has a body."""
+
+    PROVEN = 1
+    """Each result and each effect is shown to be the same."""
+
+    ALL_INPUTS = 2
+    """Both were run with all arguments that there are."""
+
+    SAMPLES = 3
+    """Both were run with some arguments."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Two functions mean the same, and why."""
+
+    name: str
+    grounds: Grounds
+    runs: int = 0
+    """With how many sets of arguments both were run."""
+
+    callees: frozenset[str] = frozenset()
+    """The functions that a proof takes to mean the same."""
+
+    def __str__(self) -> str:
+        match self.grounds:
+            case Grounds.DECLARED:
+                return "declared"
+            case Grounds.PROVEN:
+                return "proven"
+            case Grounds.ALL_INPUTS:
+                return (
+                    f"run with {'its only input' if self.runs == 1 else f'all {self.runs} inputs'}"
+                )
+            case Grounds.SAMPLES:
+                return f"run with {self.runs} of its inputs"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is not the same, or that cannot be shown to be the same."""
+
+    message: str
+    op: Operation
+    is_before: bool = False
+    """Whether the op is one of the first module."""
+
+
+class NotShownError(Exception):
+    """It cannot be shown that functions mean the same. The message says what is missing."""
+
+    def __init__(self, message: str, op: Operation, *, is_before: bool = False) -> None:
+        super().__init__(message)
+        self.op = op
+        self.is_before = is_before
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two modules that are compared."""
+
+    sides: tuple[ComparedModule, ComparedModule]
+    terms: Terms
+    keys: tuple[AttributeKeys, AttributeKeys]
+    reachable: tuple[frozenset[str], frozenset[str]]
+    """The names of the functions of each module that can be called."""
+
+    runs: int
+    """The most sets of arguments that a function is run with."""
+
+    run_steps: StepBudget
+
+    def readers(self, calls: Calls) -> tuple[TermReader, TermReader]:
+        """What reads both modules as terms."""
+        before, after = (
+            TermReader(self.sides[at], self.terms, self.keys[at], calls, self.sides[1 - at].effects)
+            for at in (0, 1)
+        )
+        return before, after
+
+
+_SIGNATURE: Final = ("arg_attrs", "function_type", "res_attrs", "sym_name", "sym_visibility")
+
+
+def compare_functions(pair: Pair, old: FuncOp, new: FuncOp) -> Verdict:
+    """
+    Show that two functions of one name mean the same.
+
+    Raises DifferenceError if they do not, and NotShownError if that cannot be told.
+    """
+    _require_same_signature(pair, old, new)
+    name = new.sym_name.data
+    if old.is_declaration and new.is_declaration:
+        return Verdict(name, Grounds.DECLARED)
+    if old.is_declaration or new.is_declaration:
+        raise DifferenceError(" has no body in one of the modules")
+    proof = _Proof(pair, old, new)
+    only_one = pair.reachable[0] ^ pair.reachable[1]
+    called = frozenset[str](_called_from(pair, old) | _called_from(pair, new))
+    for expanded in dict.fromkeys((called & only_one, called)):
+        if proof.attempt(Calls(expanded)):
+            return Verdict(name, Grounds.PROVEN, callees=called - proof.expanded(expanded))
+    proof.require_no_other_effects()
+    try:
+        runs = compare_runs(pair.sides, (old, new), pair.runs, pair.run_steps)
+    except RunFailure as failure:
+        raise NotShownError(
+            f"is not shown to be the same: {proof.reason}; and it cannot be run: {failure.reason}",
+            failure.op,
+            is_before=failure.is_before,
+        ) from None
+    grounds = Grounds.ALL_INPUTS if runs.is_exhaustive else Grounds.SAMPLES
+    return Verdict(name, grounds, runs.count)
+
+
+def _called_from(pair: Pair, function: FuncOp) -> set[str]:
+    """The functions that are called in a function, and in those."""
+    found, pending = set[str](), [function]
+    side = pair.sides[0] if function.parent_op() is pair.sides[0].module else pair.sides[1]
+    while pending:
+        for op in pending.pop().walk():
+            callee = side.effects.callee_of(op)
+            if callee is not None and callee.sym_name.data not in found:
+                found.add(callee.sym_name.data)
+                pending.append(callee)
+    return found
+
+
+def _require_same_signature(pair: Pair, old: FuncOp, new: FuncOp) -> None:
+    types = old.function_type, new.function_type
+    for kind, olds, news in (
+        ("argument", types[0].inputs.data, types[1].inputs.data),
+        ("result", types[0].outputs.data, types[1].outputs.data),
+    ):
+        if len(olds) != len(news):
+            raise DifferenceError(f" has {len(news)} {kind}s, but had {len(olds)} before")
+        for number, of_both in enumerate(zip(olds, news, strict=True)):
+            with place(f" {kind} #{number}"):
+                require_same_type(*of_both, pair.keys)
+    visibilities = [visibility_of(function) for function in (old, new)]
+    if visibilities[0] != visibilities[1]:
+        raise DifferenceError(f" is {visibilities[1]}, but was {visibilities[0]} before")
+    require_same_attributes(pair.keys, *(_own_attributes(function) for function in (old, new)))
+    for kind, name in (("argument", "arg_attrs"), ("result", "res_attrs")):
+        lists = [_dictionaries(function, name) for function in (old, new)]
+        for number, (before, after) in enumerate(zip_longest(*lists, fillvalue={})):
+            with place(f" {kind} #{number}"):
+                require_same_attributes(pair.keys, before, after)
+
+
+def visibility_of(op: Operation) -> str:
+    """The visibility of a symbol."""
+    visibility = op.properties.get("sym_visibility") or op.attributes.get("sym_visibility")
+    return getattr(visibility, "data", "public")
+
+
+def _own_attributes(function: FuncOp) -> dict[str, Attribute]:
+    attributes = {**function.attributes, **function.properties}
+    return {name: of for name, of in attributes.items() if name not in _SIGNATURE}
+
+
+def _dictionaries(function: FuncOp, name: str) -> list[Mapping[str, Attribute]]:
+    attribute = function.properties.get(name) or function.attributes.get(name)
+    if not isinstance(attribute, ArrayAttr):
+        return []
+    items = cast("ArrayAttr[Attribute]", attribute).data
+    return [item.data if isinstance(item, DictionaryAttr) else {} for item in items]
+
+
+def require_same_attributes(
+    keys: tuple[AttributeKeys, AttributeKeys],
+    before: Mapping[str, Attribute],
+    after: Mapping[str, Attribute],
+) -> None:
+    """Raise DifferenceError for the first attribute that is not the same."""
+    for name in sorted({*before, *after}):
+        olds, news = ({name: of[name]} if name in of else {} for of in (before, after))
+        if keys[0].of_names(olds) != keys[1].of_names(news):
+            was, now = (f"is {of[name]}" if of else "is not there" for of in (olds, news))
+            was = was.replace("is", "was", 1)
+            raise DifferenceError(f" attribute '{name}' {now}, but {was} before")
+
+
+class _Proof:
+    """An attempt to show that two functions are equal as terms."""
+
+    def __init__(self, pair: Pair, old: FuncOp, new: FuncOp) -> None:
+        self._pair = pair
+        self._functions = old, new
+        self._readers: tuple[TermReader, TermReader] = pair.readers(Calls())
+        self.reason = "no proof was tried"
+        """What is not shown to be the same."""
+        self._other_effect: NotShownError | None = None
+        """The first effect that is not shown to be the same."""
+
+    def attempt(self, calls: Calls) -> bool:
+        """
+        Whether it is shown that the functions are equal.
+
+        Raises DifferenceError for results of constants that are different.
+        """
+        self._readers = self._pair.readers(calls)
+        self._other_effect = None
+        try:
+            old, new = (
+                reader.body(function.body)
+                for reader, function in zip(self._readers, self._functions, strict=True)
+            )
+            return old.key == new.key or self._are_equal(old, new)
+        except NotCertifiableError as error:
+            self.reason = str(error)
+        except RecursionError:
+            self.reason = "regions or calls are too deep"
+        self._other_effect = self._unshown(None, None)
+        return False
+
+    def expanded(self, names: frozenset[str]) -> frozenset[str]:
+        """Those of some functions whose calls are read as their bodies where there are any."""
+        effects = [side.effects for side in self._pair.sides]
+        return frozenset(
+            name
+            for name in names
+            if all(of.of_function_if_any(name) is Effects.NONE for of in effects)
+        )
+
+    def require_no_other_effects(self) -> None:
+        """Raise NotShownError if a function has an effect that is not shown to be the same."""
+        if self._other_effect is None:
+            return
+        for side, function in zip(self._pair.sides, self._functions, strict=True):
+            if side.effects.of_function(function.sym_name.data) is Effects.ANY:
+                raise self._other_effect
+
+    def _are_equal(self, old: Body, new: Body) -> bool:
+        if len(old.blocks) != 1 or len(new.blocks) != 1:
+            self.reason = "the blocks are other ones"
+            self._other_effect = self._unshown(None, None)
+            return False
+        olds, news = old.blocks[0], new.blocks[0]
+        self._other_effect = self._first_other_effect(olds[:-1], news[:-1])
+        last = olds[-1], news[-1]
+        if not all(isinstance(event.op, ReturnOp) for event in last):
+            self.reason = "it does not end with a return"
+            return False
+        return self._have_same_results(last[0], last[1]) and self._other_effect is None
+
+    def _have_same_results(self, old: Event, new: Event) -> bool:
+        is_shown = True
+        for number, values in enumerate(zip(old.op.operands, new.op.operands, strict=True)):
+            if old.operands[number] == new.operands[number]:
+                continue
+            nodes = self._nodes(values)
+            types = [value.type for value in values]
+            with place(f" result #{number}"):
+                try:
+                    require_same_elements(*nodes, types, self._pair.terms.steps)
+                except NotCertifiableError:
+                    self.reason = self._cause(f"result #{number}", values)
+                    is_shown = False
+        return is_shown
+
+    def _first_other_effect(
+        self, olds: Sequence[Event], news: Sequence[Event]
+    ) -> NotShownError | None:
+        keys = [[(event.key, event.operands) for event in events] for events in (olds, news)]
+        for at, (old, new) in enumerate(zip_longest(*keys)):
+            if old == new:
+                continue
+            # An op that is gone, or new, is told from one that is another.
+            is_gone = new is None or keys[0][at + 1 : at + 2] == [new]
+            is_new = old is None or keys[1][at + 1 : at + 2] == [old]
+            return self._unshown(
+                None if is_new and not is_gone else olds[at],
+                None if is_gone else news[at],
+            )
+        return None
+
+    def _unshown(self, old: Event | None, new: Event | None) -> NotShownError:
+        if old is None or new is None:
+            there = new or old
+            if there is None:
+                message = f"is not shown to be the same: {self.reason}; and it has effects"
+                return NotShownError(message, self._functions[1])
+            name = f"'{name_of(there.op)}' op"
+            self.reason = f"{name} is {'gone' if new is None else 'new'}"
+            return NotShownError(f"is not the same: {self.reason}", there.op, is_before=new is None)
+        if old.key == new.key:
+            number = next(
+                at
+                for at, (was, now) in enumerate(zip(old.operands, new.operands, strict=True))
+                if was != now
+            )
+            values = old.op.operands[number], new.op.operands[number]
+            self.reason = self._cause(f"operand #{number} of '{name_of(new.op)}' op", values)
+        elif name_of(old.op) != name_of(new.op):
+            self.reason = f"there is '{name_of(new.op)}' op where '{name_of(old.op)}' op was before"
+        else:
+            self.reason = (
+                f"'{name_of(new.op)}' op has other {_other_part(self._pair, old.op, new.op)}"
+            )
+        return NotShownError(f"is not shown to be the same: {self.reason}", new.op)
+
+    def _nodes(self, values: tuple[SSAValue, SSAValue]) -> tuple[Node, Node]:
+        before, after = (
+            reader.read(value) for reader, value in zip(self._readers, values, strict=True)
+        )
+        return before, after
+
+    def _cause(self, subject: str, values: tuple[SSAValue, SSAValue]) -> str:
+        """Why values are not shown to be equal: the first difference in what they are made of."""
+        try:
+            for _ in range(_MAX_CAUSES):
+                below = self._first_unequal_operands(values)
+                if below is None:
+                    break
+                user, number, values = below
+                subject = f"operand #{number} of '{name_of(user)}' op"
+            return f"{subject} {self._difference(values)}"
+        except NotCertifiableError as error:
+            return f"{subject}: {error}"
+
+    def _first_unequal_operands(
+        self, values: tuple[SSAValue, SSAValue]
+    ) -> tuple[Operation, int, tuple[SSAValue, SSAValue]] | None:
+        old, new = (value.owner for value in values)
+        if not isinstance(old, Operation) or not isinstance(new, Operation):
+            return None
+        nodes = self._nodes(values)
+        is_alike = name_of(old) == name_of(new) and len(old.operands) == len(new.operands)
+        if not is_alike or not all(isinstance(node, SymbolNode) for node in nodes):
+            return None
+        for number, operands in enumerate(zip(old.operands, new.operands, strict=True)):
+            classes = [
+                reader.class_of(operand)
+                for reader, operand in zip(self._readers, operands, strict=True)
+            ]
+            if classes[0] != classes[1]:
+                return new, number, operands
+        return None
+
+    def _difference(self, values: tuple[SSAValue, SSAValue]) -> str:
+        before, after = self._nodes(values)
+        if before.shape != after.shape:
+            return f"has shape {list(after.shape)}, but had {list(before.shape)} before"
+        owners = [value.owner for value in values if isinstance(value.owner, Operation)]
+        if all(isinstance(node, SymbolNode) for node in (before, after)):
+            was, now = (leaf_name(node) for node in (before, after))
+            if was == now and len(owners) == 2:
+                return f"is {now}, which has other {_other_part(self._pair, *owners)}"
+            return f"is {now}, but was {was} before"
+        position = unequal_element(before, after, self._pair.terms.steps)
+        if position is None:
+            return "is of another type"
+        element = f"element {index_at(position, before.shape)} " if before.shape else ""
+        was, now = (self._element(node, position) for node in (before, after))
+        return f"{element}is {now}, but was {was} before"
+
+    def _element(self, node: Node, position: int) -> str:
+        at = np.array([position], dtype=np.int64)
+        (group,) = groups_at(node, at, self._pair.terms.steps)
+        try:
+            return str(group.elements.numbers_at(0).item())
+        except NotCertifiableError:
+            leaf, positions = group.elements.leaves[0]
+            casts = [layer.node.cast for layer in group.elements.layers]
+            through = "".join(f"'{name_of(op)}' of " for op in casts if op is not None)
+            index = index_at(int(positions[0]), leaf.shape)
+            return f"{through}element {index} of {leaf_name(leaf)}"
+
+
+_MAX_CAUSES: Final = 1_000
+"""The most ops that are gone down to find the first difference."""
+
+
+def _other_part(pair: Pair, *ops: Operation) -> str:
+    keys = [pair_keys.of_op(op) for pair_keys, op in zip(pair.keys, ops, strict=True)]
+    if keys[0] != keys[1]:
+        return "attributes"
+    types = [
+        [pair.terms.types.of(type, pair_keys) for type in (*op.operand_types, *op.result_types)]
+        for pair_keys, op in zip(pair.keys, ops, strict=True)
+    ]
+    return "types" if types[0] != types[1] else "regions or operands"

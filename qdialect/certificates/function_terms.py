@@ -1,0 +1,339 @@
+"""
+Functions read as terms: what they return, and what else they do, of values in classes.
+
+Two functions whose terms are equal do the same with all arguments. Values of arguments are
+symbols; so are the results of ops that nothing is known of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from typing_extensions import override
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    ComplexType,
+    IndexType,
+    IntegerType,
+    ModuleOp,
+    TensorType,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from qdialect.certificates.attribute_keys import AttributeKeys, TypeClasses
+from qdialect.certificates.dequantize import SlotTable
+from qdialect.certificates.effects import CallEffects, Effects, is_plain_terminator, is_terminator
+from qdialect.certificates.followed_elements import (
+    elements_at,
+    pads_with_quantized,
+    pieces_of,
+)
+from qdialect.certificates.index_maps import NotCertifiableError
+from qdialect.certificates.step_budget import STEPS_PER_REQUEST, StepBudget, StepLimitError
+from qdialect.certificates.value_classes import ValueClasses
+from qdialect.certificates.value_graph import GraphReader
+from qdialect.certificates.value_nodes import MovedNode, Node, SymbolNode
+from qdialect.dialects.quant.types import StoredType, UniformQuantizedType
+from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
+from qdialect.shape_ops.interface import name_of
+
+_STEPS_PER_OP: Final = 3_000
+
+_STEPS_PER_EXPANSION: Final = 10_000
+
+_SCALARS: Final = (AnyFloat, ComplexType, IndexType, IntegerType, StoredType)
+
+
+class ComparedModule:
+    """A module as it is when it is compared, and what its ops do."""
+
+    def __init__(self, module: ModuleOp, context: Context) -> None:
+        self.module = module
+        self.functions: dict[str, FuncOp] = {
+            op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)
+        }
+        """The functions at the top, by name."""
+        self.resources = ResourceBlobs.of(context)
+        self.effects = CallEffects(module, self.functions)
+
+
+class Terms:
+    """The classes that terms of both modules are made of."""
+
+    def __init__(self, steps: StepBudget) -> None:
+        self.steps = steps
+        self.values = ValueClasses(steps)
+        self.types = TypeClasses(steps)
+
+
+@dataclass(frozen=True)
+class Event:
+    """An op that is done in its place, and not only if its results are used."""
+
+    op: Operation
+    key: Hashable
+    """All but the operands."""
+
+    operands: tuple[int, ...]
+    """The classes of the operands."""
+
+
+@dataclass(frozen=True)
+class Body:
+    """A region as a term."""
+
+    blocks: tuple[tuple[Event, ...], ...]
+    arguments: tuple[tuple[int, ...], ...]
+    """The types of the arguments of each block."""
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for regions that do the same."""
+        events = tuple(
+            tuple((event.key, event.operands) for event in block) for block in self.blocks
+        )
+        return self.arguments, events
+
+
+@dataclass
+class Calls:
+    """How calls of functions of the module are read."""
+
+    expanded: frozenset[str] = frozenset()
+    """The names of functions whose calls are read as their bodies."""
+
+    active: list[str] = field(default_factory=list[str])
+    """The names of functions that are being read in place of calls."""
+
+
+class TermReader(GraphReader):
+    """Reads the values of one module as terms."""
+
+    def __init__(
+        self,
+        side: ComparedModule,
+        terms: Terms,
+        keys: AttributeKeys,
+        calls: Calls,
+        others: CallEffects,
+        level: int = 0,
+    ) -> None:
+        super().__init__(side.resources, trusts_types=False, steps=terms.steps)
+        self._side = side
+        self._terms = terms
+        self._keys = keys
+        self._calls = calls
+        self._others = others
+        """The effects of functions of the other module."""
+        self._levels: dict[Region | None, int] = {None: level}
+        """How many regions there are around each region that is read."""
+
+    def body(self, region: Region, level: int = 0) -> Body:
+        """
+        A region as a term, whose block arguments are symbols by their places.
+
+        `level` is how many regions around it are read with it. Raises NotCertifiableError.
+        """
+        self._levels[region] = level
+        arguments = tuple(
+            self._bind_block(block, level, number) for number, block in enumerate(region.blocks)
+        )
+        numbers = {block: number for number, block in enumerate(region.blocks)}
+        blocks = tuple(
+            tuple(self.event(op, numbers) for op in block.ops if self._is_event(op))
+            for block in region.blocks
+        )
+        return Body(blocks, arguments)
+
+    def event(self, op: Operation, blocks: Mapping[Block, int] | None = None) -> Event:
+        """An op that is done in its place. Raises NotCertifiableError."""
+        successors = tuple((blocks or {}).get(block, -1) for block in op.successors)
+        operands = tuple(self.class_of(operand) for operand in op.operands)
+        return Event(op, (self._key(op), successors), operands)
+
+    def bind(self, value: SSAValue, node: Node) -> None:
+        """Have a value, such as an argument, be known as a node."""
+        self._nodes[value] = node
+
+    def class_of(self, value: SSAValue) -> int:
+        """The class of a value. Raises NotCertifiableError."""
+        return self._terms.values.class_of(self.read(value), self._type_number(value.type))
+
+    def symbol(self, key: Hashable, type: Attribute, text: str) -> SymbolNode:
+        """A value of which nothing is known but that all of an equal key are equal to it."""
+        number = self._terms.values.number(("symbol", key, self._type_number(type)))
+        element_type, shape = element_type_or_self(type), shape_of(type) or ()
+        slots = None
+        is_known = not isinstance(type, TensorType) or is_static(shape)
+        if is_known and isinstance(element_type, UniformQuantizedType):
+            try:
+                slots = SlotTable.of(element_type, shape)
+            except NotCertifiableError:
+                slots = None
+        node = SymbolNode(
+            shape=shape if is_known else (),
+            element_type=element_type,
+            slots=slots,
+            symbol=number,
+            text=text,
+        )
+        if is_known and (element_type is not type or isinstance(element_type, _SCALARS)):
+            self._terms.values.add_symbol(node, self._type_number(cast(Attribute, type)))
+        return node
+
+    @override
+    def _made_of(self, value: SSAValue) -> Sequence[SSAValue]:
+        owner = value.owner
+        if value in self._nodes or not isinstance(owner, Operation):
+            return ()
+        return [*owner.operands, *_values_from_outside(owner)]
+
+    @override
+    def _known(self, value: SSAValue) -> Node | None:
+        owner = value.owner
+        if not isinstance(owner, Operation):
+            raise NotCertifiableError("a block argument is used outside of its block")
+        self._terms.steps.spend(_STEPS_PER_OP)
+        try:
+            if (node := super()._known(value)) is not None:
+                return node
+        except StepLimitError:
+            raise
+        except NotCertifiableError:
+            # Equal operands give equal results all the same.
+            pass
+        if self._expands(owner):
+            self._expand(owner)
+        else:
+            # The value of an op without operands may be that of the op around it: `linalg.index`.
+            around = None if owner.operands else self._levels.get(owner.parent_region(), 0)
+            key = "op", self._key(owner), self._classes_of_operands(owner), around
+            self._name_results(owner, key)
+        return self._nodes[value]
+
+    @override
+    def _operand(self, value: SSAValue) -> Node:
+        shape = shape_of(value.type)
+        if shape is not None and not is_static(shape):
+            raise NotCertifiableError("there is a length only known at run time")
+        if shape is None and not isinstance(value.type, _SCALARS):
+            raise NotCertifiableError(f"'{value.type}' is no ranked tensor")
+        return super()._operand(value)
+
+    @override
+    def _moved(self, op: Operation) -> MovedNode:
+        node = super()._moved(op)
+        if pads_with_quantized(node):
+            # If no stored integer is the padding, it is no shape op that can be followed.
+            for positions in pieces_of(node.size):
+                self._terms.steps.spend(STEPS_PER_REQUEST + len(positions))
+                elements_at(node, positions).numbers_at(0)
+        return node
+
+    @override
+    def _settings(self, op: Operation) -> Hashable:
+        return self._keys.of_op(op)
+
+    def _classes_of_operands(self, op: Operation) -> tuple[int, ...]:
+        return tuple(self.class_of(operand) for operand in op.operands)
+
+    def _name_results(self, op: Operation, key: Hashable) -> None:
+        number = self._terms.values.number(key)
+        for index, result in enumerate(op.results):
+            text = f"a result of '{name_of(op)}'"
+            self._nodes[result] = self.symbol((number, index), result.type, text)
+
+    def _key(self, op: Operation) -> int:
+        """All that an op is but its operands and its successors."""
+        level = self._levels.get(op.parent_region(), 0)
+        regions = tuple(self.body(region, level + 1).key for region in op.regions)
+        types = tuple(self._type_number(type) for type in (*op.operand_types, *op.result_types))
+        attributes = self._keys.of_op(op)
+        return self._terms.values.number(("op", name_of(op), attributes, types, regions))
+
+    def _bind_block(self, block: Block, level: int, number: int) -> tuple[int, ...]:
+        for index, argument in enumerate(block.args):
+            if argument not in self._nodes:
+                key = "argument", level, number, index
+                self._nodes[argument] = self.symbol(key, argument.type, f"argument #{index}")
+        done = 0
+        for op in block.ops:
+            if self._is_event(op):
+                if self._effects_of(op) is Effects.ANY:
+                    # In equal regions, all events before it are equal, too.
+                    number_of_op = self._terms.values.number(("event", level, number, done))
+                    for index, result in enumerate(op.results):
+                        text = f"a result of '{name_of(op)}'"
+                        key = number_of_op, index
+                        self._nodes[result] = self.symbol(key, result.type, text)
+                done += 1
+        return tuple(self._type_number(argument.type) for argument in block.args)
+
+    def _is_event(self, op: Operation) -> bool:
+        if op.parent is not None and op is op.parent.last_op and is_terminator(op):
+            return True
+        return self._effects_of(op) is not Effects.NONE and not self._expands(op)
+
+    def _effects_of(self, op: Operation) -> Effects:
+        if op.parent is not None and op is op.parent.last_op and is_plain_terminator(op):
+            return Effects.NONE
+        effects = self._side.effects.of(op)
+        if (callee := self._side.effects.callee_of(op)) is not None:
+            effects = max(effects, self._others.of_function_if_any(callee.sym_name.data))
+        return effects
+
+    def _expands(self, op: Operation) -> bool:
+        callee = self._side.effects.callee_of(op)
+        if callee is None or callee.is_declaration or len(callee.body.blocks) != 1:
+            return False
+        name = callee.sym_name.data
+        return (
+            name in self._calls.expanded
+            and name not in self._calls.active
+            and self._side.effects.of_function(name) is Effects.NONE
+            and isinstance(callee.body.block.last_op, ReturnOp)
+        )
+
+    def _expand(self, op: Operation) -> None:
+        callee = self._side.effects.callee_of(op)
+        assert callee is not None
+        block, last = callee.body.block, callee.body.block.last_op
+        assert last is not None
+        level = self._levels.get(op.parent_region(), 0)
+        self._terms.steps.spend(_STEPS_PER_EXPANSION)
+        self._calls.active.append(callee.sym_name.data)
+        try:
+            reader = TermReader(
+                self._side, self._terms, self._keys, self._calls, self._others, level
+            )
+            reader._levels[callee.body] = level
+            for argument, operand in zip(block.args, op.operands, strict=True):
+                reader.bind(argument, self.read(operand))
+            for result, value in zip(op.results, last.operands, strict=True):
+                self._nodes[result] = reader.read(value)
+        finally:
+            self._calls.active.pop()
+
+    def _type_number(self, type: Attribute) -> int:
+        return self._terms.types.of(type, self._keys)
+
+
+def _values_from_outside(op: Operation) -> Iterator[SSAValue]:
+    """The values that the regions of an op use, and do not make."""
+    if not op.regions:
+        return
+    inside = set[SSAValue]()
+    used: list[SSAValue] = []
+    for inner in op.walk():
+        if inner is not op:
+            inside.update(inner.results)
+            used += inner.operands
+        for region in inner.regions:
+            for block in region.blocks:
+                inside.update(block.args)
+    yield from (value for value in dict.fromkeys(used) if value not in inside)

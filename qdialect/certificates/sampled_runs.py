@@ -1,0 +1,182 @@
+"""Two functions run with the same arguments, where a proof does not tell whether they are alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from typing_extensions import override
+from xdsl.dialects.func import FuncOp
+from xdsl.interpreter import Interpreter, PythonValues
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import InterpretationError
+
+from qdialect.algebra.memory_budget import MemoryLimitError, memory_budget
+from qdialect.certificates.attribute_keys import assumed_shape
+from qdialect.certificates.function_terms import ComparedModule
+from qdialect.certificates.step_budget import STEPS_PER_REQUEST, StepBudget, StepLimitError
+from qdialect.certificates.typed_values import place, require_same_results
+from qdialect.interpreters import (
+    ModuleInterpreter,
+    OpInterpretationError,
+    TypedArray,
+    dealt_arguments,
+    interesting_numbers,
+)
+from qdialect.interpreters.values import value_of
+
+DEFAULT_RUNS: Final = 512
+"""The most sets of arguments that functions are run with, unless these are all there are."""
+
+_MAX_COMBINATIONS: Final = 1 << 12
+"""The most combinations of argument values that are all tried."""
+
+_MAX_TEXT: Final = 60
+
+_STEPS_PER_ARGUMENT_ELEMENT: Final = 4
+
+
+@dataclass(frozen=True)
+class RunFailure(Exception):
+    """A function could not be run."""
+
+    reason: str
+    op: Operation
+    is_before: bool
+
+
+@dataclass(frozen=True)
+class Runs:
+    """How often two functions have been run with the same results."""
+
+    count: int
+    is_exhaustive: bool
+    """Whether there are no other arguments."""
+
+
+def compare_runs(
+    sides: tuple[ComparedModule, ComparedModule],
+    functions: tuple[FuncOp, FuncOp],
+    max_sets: int,
+    steps: StepBudget,
+) -> Runs:
+    """
+    Run both functions, of types that mean the same, with the same arguments.
+
+    Raises DifferenceError for results that are different, and RunFailure if the first function
+    runs with no arguments, or the second one does not with those that the first one runs with.
+    """
+    old, new = functions
+    try:
+        sets = dealt_arguments(
+            old.function_type,
+            interesting=interesting_numbers(functions),
+            max_sets=max_sets,
+            max_combinations=max(max_sets, _MAX_COMBINATIONS),
+        )
+    except InterpretationError as error:
+        raise RunFailure(str(error), old, is_before=True) from None
+    elements = sum(math.prod(assumed_shape(type)) for type in old.function_type.inputs)
+    runners = [_Runner(side, of, steps) for side, of in zip(sides, functions, strict=True)]
+    failure: RunFailure | None = None
+    count = 0
+    for number in range(len(sets)):
+        try:
+            # What it costs to make arguments, before they take memory.
+            steps.spend(_STEPS_PER_ARGUMENT_ELEMENT * elements)
+            arguments = sets[number]
+            olds = runners[0].run(arguments)
+        except StepLimitError as error:
+            failure = failure or RunFailure(str(error), old, is_before=True)
+            break
+        except (InterpretationError, MemoryLimitError) as error:
+            # Where the first function has no defined result, the second one need not have one.
+            failure = failure or _failure(error, old, is_before=True)
+            continue
+        try:
+            news = runners[1].run(arguments)
+        except StepLimitError as error:
+            failure = failure or RunFailure(str(error), new, is_before=False)
+            break
+        except (InterpretationError, MemoryLimitError) as error:
+            raise _failure(error, new, is_before=False) from None
+        with place(after=_arguments_text(number, arguments)):
+            require_same_results(olds, news)
+        count += 1
+    if not count:
+        raise failure or RunFailure("there are no arguments for it", old, is_before=True)
+    return Runs(count, sets.is_exhaustive and count == len(sets))
+
+
+def _failure(error: Exception, function: FuncOp, *, is_before: bool) -> RunFailure:
+    op = error.op if isinstance(error, OpInterpretationError) else function
+    return RunFailure(str(error), op, is_before)
+
+
+def _arguments_text(number: int, arguments: Sequence[TypedArray]) -> str:
+    if not arguments:
+        return ""
+    if sum(argument.elements.size for argument in arguments) <= len(arguments):
+        text = ", ".join(map(str, arguments))
+        if len(text) <= _MAX_TEXT:
+            return f", with {text}"
+    return f", with set #{number} of arguments"
+
+
+class _StepCounter(Interpreter.Listener):
+    """Stops a run that takes too long: raises StepLimitError."""
+
+    def __init__(self, steps: StepBudget) -> None:
+        self._steps = steps
+
+    @override
+    def will_interpret_op(self, op: Operation, args: PythonValues) -> None:
+        self._steps.spend(STEPS_PER_REQUEST + _size(args))
+
+    @override
+    def did_interpret_op(self, op: Operation, results: PythonValues) -> None:
+        self._steps.spend(_size(results))
+
+
+def _size(values: Sequence[Any]) -> int:
+    return sum(value.elements.size for value in values if isinstance(value, TypedArray))
+
+
+class _Runner:
+    """Runs one function with one set of arguments after the other."""
+
+    def __init__(self, side: ComparedModule, function: FuncOp, steps: StepBudget) -> None:
+        self._side = side
+        self._function = function
+        self._steps = steps
+        self._counter = _StepCounter(steps)
+        self._interpreter: ModuleInterpreter | None = None
+
+    def run(self, arguments: Sequence[TypedArray]) -> tuple[TypedArray, ...]:
+        """Raises InterpretationError, StepLimitError and MemoryLimitError."""
+        types = self._function.function_type
+        given = tuple(
+            TypedArray.of(argument.elements, type)
+            for argument, type in zip(arguments, types.inputs.data, strict=True)
+        )
+        with memory_budget():
+            # One that has failed is left in the middle of a function.
+            interpreter, self._interpreter = self._interpreter or self._made(), None
+            try:
+                results = interpreter.call_op(self._function, given)
+            except InterpretationError:
+                # An op that calls others may have wrapped the error that stopped the run.
+                self._steps.spend(0)
+                raise
+        self._interpreter = interpreter
+        return tuple(map(value_of, results, types.outputs))
+
+    def _made(self) -> ModuleInterpreter:
+        # The counter stops it before.
+        interpreter = ModuleInterpreter(
+            self._side.module, self._side.resources, max_steps=self._steps.limit
+        )
+        interpreter.listeners = (self._counter,)
+        return interpreter

@@ -1,0 +1,116 @@
+"""How two shape ops of quant become one: for the canonicalization and for the fold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.algebra.movement import Movement
+from qdialect.dialects.quant.shape_ops import ConcatOp, ShapeOp
+from qdialect.dialects.quant.types import uniform_tensor
+from qdialect.dialects.quant.verification import verify_movement
+from qdialect.shape_ops.interface import keeping_attribute_of
+
+
+class Composition(NamedTuple):
+    """One movement that does what an op and the ops that make its operands do."""
+
+    movement: Movement
+    operands: Sequence[SSAValue]
+
+    def op_for(self, op: ShapeOp, operands: Sequence[SSAValue]) -> ShapeOp:
+        """The op that takes the place of `op`, on `operands` in place of its own."""
+        new_op = type(op).of_movement(self.movement, operands, op.result.type)
+        new_op.attributes |= op.attributes
+        new_op.location = op.location
+        return new_op
+
+
+def composed(
+    op: ShapeOp,
+    operands: Sequence[SSAValue],
+    known: Mapping[Operation, Composition],
+    may_pass: Callable[[Operation], bool] = lambda op: True,
+) -> Composition | None:
+    """
+    One op that does what `op` and the ops that make its operands do, if there is one.
+
+    `g(f(x)) = (g . f)(x)`; and the operands of a concat that is an operand of a concat on
+    the same axis, and has no other use, become operands of that. `known` are the
+    compositions of ops before this one. An op before this one that `may_pass` rejects stays
+    an operand.
+    """
+    if keeping_attribute_of(op) is not None:
+        return None
+    if not isinstance(op, ConcatOp):
+        found = _compose(op, operands, known, may_pass)
+    elif _is_inlined(op):
+        # The concat that uses it takes all operands at once; step by step is quadratic.
+        return None
+    else:
+        found = Composition(op.movement, _inline_concats(op, operands, may_pass))
+    if found is None or list(found.operands) == list(operands) or op.result in found.operands:
+        return None
+    return found if _is_valid(op, found) else None
+
+
+def simplified(op: ShapeOp, operands: Sequence[SSAValue]) -> ShapeOp | None:
+    """The op that `composed` says, made."""
+    found = composed(op, operands, {})
+    return None if found is None else found.op_for(op, found.operands)
+
+
+def _compose(
+    op: ShapeOp,
+    operands: Sequence[SSAValue],
+    known: Mapping[Operation, Composition],
+    may_pass: Callable[[Operation], bool],
+) -> Composition | None:
+    first = operands[0].owner
+    if len(operands) != 1 or not isinstance(first, ShapeOp) or not may_pass(first):
+        return None
+    movement, inputs = known.get(first) or (first.movement, first.operands)
+    both = op.movement.after(movement)
+    return None if both is None else Composition(both, inputs)
+
+
+def _is_valid(op: ShapeOp, found: Composition) -> bool:
+    """Whether the op would verify: unknown lengths between two ops may have hidden a lie."""
+    *types, result = [uniform_tensor(value.type) for value in (*found.operands, op.result)]
+    between = [uniform_tensor(operand.type) for operand in op.operands]
+    if all(type.has_static_shape() for type in (*types, *between, result)):
+        return True
+    try:
+        verify_movement(found.movement, types, result)
+    except VerifyException:
+        return False
+    return True
+
+
+def _is_inlined(op: ConcatOp) -> bool:
+    """Whether the only user is a concat on the same axis, which takes all operands."""
+    user = op.result.get_user_of_unique_use()
+    return isinstance(user, ConcatOp) and user.dim == op.dim and user is not op
+
+
+def _inline_concats(
+    op: ConcatOp, operands: Sequence[SSAValue], may_pass: Callable[[Operation], bool]
+) -> Sequence[SSAValue]:
+    inputs: list[SSAValue] = []
+    pending = list(reversed(operands))
+    while pending:
+        operand = pending.pop()
+        inner = operand.owner
+        if (
+            isinstance(inner, ConcatOp)
+            and inner.dim == op.dim
+            and _is_inlined(inner)
+            and may_pass(inner)
+        ):
+            pending += reversed(inner.operands)
+        else:
+            inputs.append(operand)
+    return inputs

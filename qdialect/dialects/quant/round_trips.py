@@ -1,0 +1,105 @@
+"""Whether dequantizing and quantizing again gives the same integers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from qdialect.algebra.bounded_cache import BoundedCache
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.parameters import QuantizationParameters, Slot
+from qdialect.dialects.quant.types import UniformQuantizedType
+from qdialect.ir.elements import integer_range
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MAX_WIDTH: Final = 16
+"""The widest storage whose integers are all tried, in bits."""
+
+MAX_TRIED: Final = 1 << 24
+"""The most pairs of an integer and a slot that are tried for a type."""
+
+_AT_ONCE: Final = 1 << 20
+
+
+class UnprovableError(ValueError):
+    """Whether the integers of a type survive a round trip cannot be decided by trying them."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """An integer that a round trip changes."""
+
+    code: int
+    stored: int
+    slot: Slot
+
+    def __str__(self) -> str:
+        return (
+            f"{self.code} becomes {self.stored} with scale {self.slot.scale:.6e}, zero point "
+            f"{self.slot.zero_point}"
+        )
+
+
+def first_change(type: UniformQuantizedType, *, is_in_range: bool) -> Change | None:
+    """
+    An integer `q` with `qcast(dcast(q)) != q` under some slot of `type`; None if there is none.
+
+    Tries all integers of the storage range, or of the storage type if values may be outside
+    the range. The casts are `QuantizationParameters.read` and `store`. Raises UnprovableError
+    if that takes too long or is not exact.
+    """
+    key = type, is_in_range
+    if (known := _KNOWN_CHANGES.get(key)) is None:
+        found = _first_change(type, is_in_range=is_in_range)
+        known = _KNOWN_CHANGES.add(key, (found,), type.scales.size)
+    return known[0]
+
+
+_KNOWN_CHANGES = BoundedCache[tuple[UniformQuantizedType, bool], tuple[Change | None]]()
+
+
+def _first_change(type: UniformQuantizedType, *, is_in_range: bool) -> Change | None:
+    low, high = type.storage_type_min, type.storage_type_max
+    width = type.storage_format.width
+    first, last = (low, high) if is_in_range else integer_range(width, type.storage_format.signed)
+    if width > MAX_WIDTH:
+        raise UnprovableError(f"integers of more than {MAX_WIDTH} bits are not tried one by one")
+    if type.expressed_format.precision > sys.float_info.mant_dig:
+        raise UnprovableError(f"{type.expressed_type.name} has more digits than are computed with")
+    codes = np.arange(first, last + 1, dtype=np.int64)
+    scales, zero_points = _distinct_slots(type)
+    if scales.size * codes.size > MAX_TRIED:
+        raise UnprovableError(f"{scales.size} scales are too many to try all integers with")
+    for part in _parts(scales.size, codes.size):
+        parameters = QuantizationParameters.from_blocks(
+            (len(scales[part]), codes.size),
+            scales[part, np.newaxis],
+            zero_points[part, np.newaxis],
+            type.expressed_format,
+            type.storage_format,
+        )
+        stored = parameters.store(parameters.read(codes[np.newaxis]), low, high)
+        changed = np.argwhere(stored != codes)
+        if len(changed):
+            at = tuple(map(int, changed[0]))
+            return Change(int(codes[at[1]]), int(stored[at]), parameters.slot(at))
+    return None
+
+
+def _parts(count: int, size: int) -> Iterator[slice]:
+    """Slices of `count` slots, such that a slice times `size` integers fits in memory."""
+    step = max(_AT_ONCE // size, 1)
+    return (slice(start, start + step) for start in range(0, count, step))
+
+
+def _distinct_slots(type: UniformQuantizedType) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """The scales and zero points of a type, no two slots the same."""
+    scales = type.expressed_format.round(type.scales).reshape(-1)
+    zero_points = type.storage_format.wrap(type.zero_points).reshape(-1)
+    pairs = np.stack([np.ascontiguousarray(scales).view(np.int64), zero_points], axis=1)
+    different = np.unique(pairs, axis=0)
+    return np.ascontiguousarray(different[:, 0]).view(np.float64), different[:, 1]

@@ -1,0 +1,280 @@
+"""
+The text of the quant types, read as upstream reads it.
+
+What is wrong is reported in upstream's words and at its place; the functions follow
+https://github.com/llvm/llvm-project/blob/main/mlir/lib/Dialect/Quant/IR/TypeParser.cpp.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final, NamedTuple, NoReturn, cast
+
+from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness
+from xdsl.parser import AttrParser, Position
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.algebra.float_format import FloatFormat
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.parameters import FloatArray, IntArray, StorageFormat
+from qdialect.dialects.quant.slot_arrays import (
+    Slots,
+    illegal_scales,
+    read_slot_list,
+    scale_message,
+)
+from qdialect.ir.elements import integer_range
+from qdialect.ir.xdsl_private import resume_from
+from qdialect.text.mlir_errors import place_of_missing
+
+MAX_STORAGE_WIDTH: Final = 32
+
+_MAX_INT32 = 2**31 - 1
+_MIN_INT64, _MAX_INT64 = -(2**63), 2**63 - 1
+
+_MAX_WIDTH: Final = 2**24 - 1
+"""Of an integer type of MLIR."""
+
+_SIGNEDNESS: Final = {
+    "i": Signedness.SIGNLESS,
+    "si": Signedness.SIGNED,
+    "ui": Signedness.UNSIGNED,
+}
+# Nothing is given back: the time is linear in the text.
+_INTEGER_TYPE: Final = re.compile(r"(i|si|ui)(?:0(?=[0-9]))*+([0-9]++)")
+_UNSIGNED_WIDTH: Final = re.compile(r"u(?:0(?=[0-9]))*+([0-9]++)")
+_MAX_DIGITS: Final = 10
+"""More digits make a width that no type has."""
+_INTEGER: Final = re.compile(r"0x[0-9A-Fa-f]++|[0-9]++(?!\.)")
+_PLAIN_LIST: Final = re.compile(r"\{[\s0-9.eE+:,{}-]*\}(?=\s*+>)")
+
+_MAX_BRACKET_DEPTH: Final = 2
+"""Of a uniform type, whose storage range is in brackets of its own."""
+
+
+class StorageText(NamedTuple):
+    """The storage of a type as it is written: `u8<0:10>`."""
+
+    type: IntegerType
+    is_signed: bool
+    minimum: int | None
+    maximum: int | None
+
+
+def body_text(content: str, start: Position) -> str:
+    """The text in the angle brackets that open at `start`; none if they nest deeper."""
+    end = start
+    for _ in range(_MAX_BRACKET_DEPTH):
+        end = content.find(">", end) + 1
+        if end and content.count("<", start, end) == content.count(">", start, end):
+            return content[start:end]
+    return ""
+
+
+def keyword_position(keyword: str, parser: AttrParser) -> Position:
+    """Where `uniform` of `!quant.uniform<` or `!quant<uniform<` is, before what is next."""
+    return parser.lexer.input.content.rfind(keyword, 0, parser.pos)
+
+
+def raise_missing(parser: AttrParser, message: str) -> NoReturn:
+    """Raise ParseError where a token is missing: behind the one before."""
+    parser.raise_error(message, place_of_missing(parser))
+
+
+def expect(parser: AttrParser, punctuation: str) -> None:
+    """Parse a punctuation. Raises ParseError."""
+    if parser.parse_optional_characters(punctuation) is None:
+        raise_missing(parser, f"expected '{punctuation}'")
+
+
+@contextmanager
+def errors_at(parser: AttrParser, position: Position) -> Generator[None]:
+    """Raise ParseError at `position` for a VerifyException."""
+    try:
+        yield
+    except VerifyException as error:
+        parser.raise_error(str(error), position, position + 1)
+
+
+# Storage
+
+
+def parse_storage(parser: AttrParser) -> StorageText:
+    """Parse `i8`, `u8` or `i8<-8:7>`. Raises ParseError."""
+    position = parser.pos
+    type, is_signed = _parse_storage_type(parser)
+    if not 1 <= type.bitwidth <= MAX_STORAGE_WIDTH:
+        parser.raise_error(f"illegal storage type size: {type.bitwidth}", position)
+    if parser.parse_optional_punctuation("<") is None:
+        return StorageText(type, is_signed, None, None)
+    least, greatest = integer_range(type.bitwidth, is_signed)
+    at_minimum = parser.pos
+    minimum = _parse_integer(parser, _MIN_INT64, _MAX_INT64)
+    expect(parser, ":")
+    at_maximum = parser.pos
+    maximum = _parse_integer(parser, _MIN_INT64, _MAX_INT64)
+    expect(parser, ">")
+    if minimum < least:
+        parser.raise_error(f"illegal storage type minimum: {minimum}", at_minimum)
+    if maximum > greatest:
+        parser.raise_error(f"illegal storage type maximum: {maximum}", at_maximum)
+    return StorageText(type, is_signed, minimum, maximum)
+
+
+def _parse_storage_type(parser: AttrParser) -> tuple[IntegerType, bool]:
+    """The integer type, and whether it is read as signed: `u8` is an unsigned `i8`."""
+    position = parser.pos
+    keyword = parser.parse_optional_identifier()
+    if keyword is not None and (spelled := _INTEGER_TYPE.fullmatch(keyword)) is not None:
+        prefix, width = spelled.groups()
+        if len(width) > _MAX_DIGITS or int(width) > _MAX_WIDTH:
+            parser.raise_error("invalid integer width", position)
+        return IntegerType(int(width), _SIGNEDNESS[prefix]), prefix != "ui"
+    if keyword is None and (type := parser.parse_optional_type()) is not None:
+        # Upstream goes on with a type that it has not got.
+        if not isinstance(type, IntegerType):
+            parser.raise_error("storage type must be integral", position)
+        integer = cast(IntegerType, type)
+        return integer, integer.signedness.data is not Signedness.UNSIGNED
+    if keyword is None:
+        parser.raise_error("expected valid keyword", position)
+    if not keyword.startswith("u"):
+        parser.raise_error("illegal storage type prefix", position)
+    spelled = _UNSIGNED_WIDTH.fullmatch(keyword)
+    if spelled is None or len(spelled[1]) > _MAX_DIGITS or int(spelled[1]) >= 1 << 32:
+        parser.raise_error("expected storage type width", position)
+    return IntegerType(int(spelled[1])), False
+
+
+def parse_expressed(parser: AttrParser) -> AnyFloat:
+    """Parse a float type. Raises ParseError."""
+    position = parser.pos
+    type = parser.parse_optional_type()
+    if type is None:
+        raise_missing(parser, "expected non-function type")
+    if not isinstance(type, AnyFloat):
+        parser.raise_error("invalid kind of type specified", position)
+    return type
+
+
+# Slots
+
+
+def parse_slots(parser: AttrParser, storage: StorageFormat, expressed: FloatFormat) -> Slots:
+    """Parse the axes, if there are some, a comma, and the slots. Raises ParseError."""
+    if parser.parse_optional_punctuation(":") is None:
+        expect(parser, ",")
+        return Slots.per_tensor(*_parse_slot(parser, expressed))
+    if parser.parse_optional_punctuation("{") is None:
+        axis = _parse_integer(parser, -_MAX_INT32 - 1, _MAX_INT32)
+        expect(parser, ",")
+        return Slots.per_axis(axis, *_parse_slot_list(parser, expressed))
+    blocks: list[tuple[int, int]] = []
+    if parser.parse_optional_punctuation("}") is None:
+        blocks = parser.parse_comma_separated_list(
+            parser.Delimiter.NONE, lambda: _parse_block(parser)
+        )
+        expect(parser, "}")
+    expect(parser, ",")
+    scales, zero_points = _parse_slot_list(parser, expressed)
+    return Slots.sub_channel(blocks, scales, zero_points, expressed, storage)
+
+
+def _parse_block(parser: AttrParser) -> tuple[int, int]:
+    axis = _parse_integer(parser, -_MAX_INT32 - 1, _MAX_INT32)
+    expect(parser, ":")
+    return axis, _parse_integer(parser, _MIN_INT64, _MAX_INT64)
+
+
+def _parse_slot_list(parser: AttrParser, expressed: FloatFormat) -> tuple[FloatArray, IntArray]:
+    """A nested list in braces: float64 scales and int64 zero points of its shape."""
+    content = parser.lexer.input.content
+    if (plain := _PLAIN_LIST.match(content, parser.pos)) is not None:
+        slots = read_slot_list(plain[0])
+        if slots is not None and not illegal_scales(slots[0], expressed).size:
+            resume_from(parser, plain.end())
+            return slots
+    expect(parser, "{")
+    flat: list[tuple[float, int]] = []
+    shape = _parse_nested_slots(parser, expressed, flat)
+    scales = np.array([scale for scale, _ in flat], dtype=np.float64)
+    zero_points = np.array([zero_point for _, zero_point in flat], dtype=np.int64)
+    return scales.reshape(shape), zero_points.reshape(shape)
+
+
+def _parse_nested_slots(
+    parser: AttrParser, expressed: FloatFormat, flat: list[tuple[float, int]]
+) -> tuple[int, ...]:
+    """Add the slots of a list, whose brace has been read, to `flat`: its shape."""
+    length, inner = 0, ()
+    while True:
+        shape: tuple[int, ...] = ()
+        if parser.parse_optional_punctuation("{") is not None:
+            shape = _parse_nested_slots(parser, expressed, flat)
+        else:
+            flat.append(_parse_slot(parser, expressed))
+        if length and shape != inner:
+            parser.raise_error(
+                "tensor literal is invalid; ranks are not consistent between elements"
+            )
+        length, inner = length + 1, shape
+        if parser.parse_optional_punctuation(",") is None:
+            expect(parser, "}")
+            return (length, *inner)
+
+
+def _parse_slot(parser: AttrParser, expressed: FloatFormat) -> tuple[float, int]:
+    scale = parse_float(parser)
+    if scale < expressed.smallest or scale > expressed.largest:
+        parser.raise_error(scale_message(scale, expressed))
+    if parser.parse_optional_punctuation(":") is None:
+        return scale, 0
+    return scale, _parse_integer(parser, _MIN_INT64, _MAX_INT64)
+
+
+# Numbers
+
+
+def _parse_integer(parser: AttrParser, least: int, greatest: int) -> int:
+    # Booleans are one signed bit.
+    if (boolean := parser.parse_optional_boolean()) is not None:
+        return -int(boolean)
+    position = parser.pos
+    is_negative = parser.parse_optional_punctuation("-") is not None
+    value = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
+    if value is None:
+        if is_negative:
+            raise_missing(parser, "expected integer value")
+        parser.raise_error("expected integer value", position)
+    if is_negative:
+        value = -value
+    if not least <= value <= greatest:
+        parser.raise_error("integer value too large", position)
+    return value
+
+
+def parse_float(parser: AttrParser) -> float:
+    """Parse a decimal, or the bits of a double in hexadecimal. Raises ParseError."""
+    is_negative = parser.parse_optional_punctuation("-") is not None
+    position = parser.pos
+    # Upstream looks at the number before it reads the token behind it.
+    integer = _INTEGER.match(parser.lexer.input.content, position)
+    if integer is None:
+        value = parser.parse_optional_float(allow_negative=False)
+        if value is None:
+            parser.raise_error("expected floating point literal", position)
+        return -value if is_negative else value
+    if not integer[0].startswith("0x"):
+        parser.raise_error(
+            "unexpected decimal integer literal for a floating point value", position
+        )
+    if is_negative:
+        parser.raise_error("hexadecimal float literal should not have a leading minus", position)
+    bits = int(integer[0], 16)
+    if bits >= 1 << 64:
+        parser.raise_error("hexadecimal float constant out of range for type", position)
+    parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
+    return struct.unpack("<d", bits.to_bytes(8, "little"))[0]

@@ -1,0 +1,1 @@
+"""Ops that upstream dialects lack in xDSL: each goes when xDSL has it."""

@@ -1,0 +1,116 @@
+"""
+The ops of MLIR's `shape` dialect that the lowering of tensors without a rank needs.
+
+xDSL has no such dialect. Shapes are tensors of index; the types of the dialect are not
+known here: https://mlir.llvm.org/docs/Dialects/ShapeDialect/.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from typing import ClassVar, Final
+
+from typing_extensions import override
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, MemRefType, TensorType, UnregisteredAttr
+from xdsl.ir import Attribute, Dialect, Operation, SSAValue
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.ir.value_types import (
+    ValueKind,
+    is_tensor,
+    shape_of,
+    tensor_element_type,
+    verify_value_types,
+)
+
+EXTENTS: Final = TensorType(IndexType(), [DYNAMIC_INDEX])
+"""A shape of any rank."""
+
+
+def _is_shape(type: Attribute) -> bool:
+    shape = shape_of(type)
+    is_extents = shape is not None and len(shape) == 1 and tensor_element_type(type) == IndexType()
+    return is_extents or isinstance(type, UnregisteredAttr)
+
+
+_SHAPED: Final = ValueKind(
+    "shaped of any type values or ",
+    lambda type: is_tensor(type) or isinstance(type, MemRefType | UnregisteredAttr),
+)
+_SHAPE: Final = ValueKind("shape or extent tensor", _is_shape)
+_SIZE: Final = ValueKind(
+    "size or index", lambda type: isinstance(type, IndexType | UnregisteredAttr)
+)
+
+
+class ShapeOp(IRDLOperation, ABC):
+    """Base of the ops."""
+
+    KINDS: ClassVar[tuple[ValueKind, ...]]
+    """Of the operands and the results."""
+
+    traits = traits_def(Pure())
+
+    @override
+    def verify_(self) -> None:
+        try:
+            verify_value_types(self, self.KINDS)
+        except VerifyException as error:
+            raise VerifyException(f"'{self.name}' op {error}") from None
+
+
+@irdl_op_definition
+class ShapeOfOp(ShapeOp):
+    """The shape of a tensor: `shape.shape_of %x : tensor<*xf32> -> tensor<?xindex>`."""
+
+    name = "shape.shape_of"
+    KINDS: ClassVar = (_SHAPED, _SHAPE)
+
+    arg = operand_def()
+    result = result_def()
+
+    assembly_format = "$arg attr-dict `:` type($arg) `->` type($result)"
+
+    def __init__(self, arg: SSAValue | Operation):
+        super().__init__(operands=[arg], result_types=[EXTENTS])
+
+
+@irdl_op_definition
+class NumElementsOp(ShapeOp):
+    """How many elements a shape has: `shape.num_elements %s : tensor<?xindex> -> index`."""
+
+    name = "shape.num_elements"
+    KINDS: ClassVar = (_SHAPE, _SIZE)
+
+    shape = operand_def()
+    result = result_def()
+
+    assembly_format = "$shape attr-dict `:` type($shape) `->` type($result)"
+
+    def __init__(self, shape: SSAValue | Operation):
+        super().__init__(operands=[shape], result_types=[IndexType()])
+
+
+@irdl_op_definition
+class SplitAtOp(ShapeOp):
+    """
+    A shape cut in two before an axis.
+
+    `"shape.split_at"(%s, %axis) : (tensor<?xindex>, index) -> (tensor<?xindex>, tensor<?xindex>)`.
+    """
+
+    name = "shape.split_at"
+    KINDS: ClassVar = (_SHAPE, _SIZE, _SHAPE, _SHAPE)
+
+    operand = operand_def()
+    index = operand_def()
+    head = result_def()
+    tail = result_def()
+
+    def __init__(self, operand: SSAValue | Operation, index: SSAValue | Operation):
+        super().__init__(operands=[operand, index], result_types=[EXTENTS, EXTENTS])
+
+
+Shape = Dialect("shape", [ShapeOfOp, NumElementsOp, SplitAtOp], [])

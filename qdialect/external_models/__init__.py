@@ -1,1 +1,0 @@
-"""The ops of other dialects, as movements: a module per dialect, an entry per op."""

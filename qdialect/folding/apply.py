@@ -1,0 +1,212 @@
+"""Carrying out a plan: constants are written, uses replaced, and what is unused erased."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.transforms.dead_code_elimination import is_trivially_dead
+
+from qdialect.algebra.memory_budget import memory_budget
+from qdialect.dialects.quant.shape_ops import ShapeOp
+from qdialect.folding.element_steps import ElementValues
+from qdialect.folding.fold_plan import FoldPlan
+from qdialect.folding.graph import FoldGraph
+from qdialect.folding.plan import Decision, Fate, describe
+from qdialect.folding.plan_binding import bind
+from qdialect.folding.plan_report import report_of
+from qdialect.folding.report import FoldReport
+from qdialect.folding.writing import write_constant
+from qdialect.ir.garbage import paused_collection
+from qdialect.shape_ops.interface import elements_attribute_of, models_of, role_of
+
+LARGE_BYTES = 1 << 24
+"""Above 16 MiB of source elements, each source is freed as soon as its last result is written."""
+
+
+def apply(plan: FoldPlan, module: ModuleOp, context: Context) -> FoldReport:
+    """
+    Carry out a plan in the module that it was made for, or in one of the same names.
+
+    The module has the ops that the plan names, which do what the plan says; its constants
+    may have other elements. Raises PlanError if not, and then nothing is changed.
+    """
+    with paused_collection(), models_of(context), memory_budget() as budget:
+        graph = FoldGraph(module, context, budget)
+        return FoldRun(graph, bind(plan, graph, budget)).run()
+
+
+class Written(NamedTuple):
+    """A constant that has been written, with the casts behind it, in place of `op`."""
+
+    op: Operation
+    """It still has its operands. Sources that no later constant is made of may be erased."""
+
+    ops: Sequence[Operation]
+
+
+class FoldRun:
+    """
+    One run of a decision: `write` to its end, and then `finish`.
+
+    Elements are moved as views, so that a chain is copied once, into the attribute that is
+    written. Uses are replaced at the end, all operands of an op at once.
+    """
+
+    def __init__(self, graph: FoldGraph, decision: Decision) -> None:
+        self._graph = graph
+        self._decision = decision
+        self._gone = [op for op in graph.order if not decision.is_left(op)]
+        self._values = ElementValues(graph.steps, graph.constants)
+        self._written: dict[Operation, Sequence[Operation]] = {}
+        """The constant, and the casts behind it, that take the place of an op."""
+        self._joined: dict[Operation, Operation] = {}
+        """The op that takes the place of an op and of those before it."""
+        self._readers = Counter[Operation]()
+        """How many operands of ops that go are results of each op."""
+        self._unused: dict[Operation, None] = {}
+        """Ops whose results were operands of ops that go, and may be used by nothing else."""
+
+    @property
+    def plan(self) -> FoldPlan:
+        """The plan that is carried out: to be asked for before anything is written."""
+        return describe(self._graph, self._decision)
+
+    def run(self) -> FoldReport:
+        """Carry out all of the decision, and report it."""
+        for _ in self.write():
+            pass
+        return self.finish()
+
+    def write(self) -> Iterator[Written]:
+        """
+        Write the constants, one each time, before the ops that they replace are touched.
+
+        Operands of ops that are replaced are dropped once the next constant is asked for.
+        """
+        graph, written = self._graph, list(self._decision.written)
+        self._values.keep_for(graph.moved[op].step for op in written)
+        is_large = sum([source.nbytes for source in graph.sources.values()]) >= LARGE_BYTES
+        if is_large:
+            self._readers.update(maker for op in self._gone for maker in _makers_of_operands(op))
+        for op in reversed(written):
+            moved = graph.moved[op]
+            ops = write_constant(
+                moved,
+                self._values.take(moved.step),
+                self._decision.types[op],
+                graph.constants.resources,
+            )
+            for new in ops:
+                cast(Block, op.parent).insert_op_before(new, op)
+            (result,), (last,) = op.results, ops[-1].results
+            last.name_hint = last.name_hint or result.name_hint
+            self._written[op] = ops
+            graph.equal[result] = last
+            yield Written(op, ops)
+            if is_large:
+                self._release(op)
+
+    def finish(self) -> FoldReport:
+        """Replace uses, and erase the ops that go and the constants that only they used."""
+        self._write_joined()
+        self._replace()
+        self._erase()
+        return report_of(self._graph, self._decision, self._written, self._joined)
+
+    def _release(self, op: Operation) -> None:
+        """
+        Drop the operands of a written op once all its folded users are written too.
+
+        Constants that this leaves without a use are erased.
+        """
+        pending = [op]
+        while pending:
+            op = pending.pop()
+            if self._readers[op]:
+                continue
+            for maker in self._take_operands(op):
+                if maker in self._written:
+                    pending.append(maker)
+                elif any(result.first_use is not None for result in maker.results):
+                    continue
+                elif self._decision.fates.get(maker) is Fate.GONE:
+                    pending.append(maker)
+                elif elements_attribute_of(maker) and maker.results[0] not in self._decision.needed:
+                    self._graph.constants.forget(maker)
+                    self._erase_op(maker)
+
+    def _take_operands(self, op: Operation) -> Collection[Operation]:
+        """Drop the operands of an op, and of all ops in it. Returns the ops that made them."""
+        makers = list(_makers_of_operands(op)) if op.operands or op.regions else None
+        if not makers:
+            return ()
+        for inner in op.walk() if op.regions else (op,):
+            inner.operands = ()
+        for maker in makers:
+            self._readers[maker] -= 1
+        made = dict.fromkeys(makers)
+        self._unused |= made
+        return made
+
+    def _erase_op(self, op: Operation) -> None:
+        """Erase an op and free its elements: the report may hold the op."""
+        self._take_operands(op)
+        Rewriter.erase_op(op)
+        if (name := elements_attribute_of(op)) is not None:
+            op.properties.pop(name, None)
+            op.attributes.pop(name, None)
+
+    def _write_joined(self) -> None:
+        """Make the ops that take the place of shape ops and the ops before them."""
+        graph = self._graph
+        joined = self._decision.joined
+        for op in graph.order if joined else ():
+            if (composition := joined.get(op)) is None:
+                continue
+            operands = [graph.final(operand) for operand in composition.operands]
+            new_op = composition.op_for(cast(ShapeOp, op), operands)
+            Rewriter.insert_op(new_op, InsertPoint.before(op))
+            new_op.result.name_hint = op.results[0].name_hint
+            graph.equal[op.results[0]] = new_op.result
+            self._joined[op] = new_op
+
+    def _replace(self) -> None:
+        """Replace values where they are used, all operands of an op at once."""
+        equal = self._graph.equal
+        users = {use.operation: None for value in equal for use in value.uses}
+        for user in users:
+            if self._decision.is_left(user):
+                user.operands = [self._graph.final(operand) for operand in user.operands]
+
+    def _erase(self) -> None:
+        """Erase the ops that go, and then pure ops that only they used."""
+        for op in self._gone:
+            self._take_operands(op)
+        for op in reversed(self._gone):
+            if op.results[0].first_use is None:
+                self._unused.pop(op, None)
+                self._erase_op(op)
+        pending = list(self._unused)
+        while pending:
+            op = pending.pop()
+            if op.parent is None or any([result.first_use for result in op.results]):
+                continue
+            role = role_of(op)
+            is_pure = role.elements is not None or role.model is not None
+            if is_pure or is_trivially_dead(op):
+                pending += [o.owner for o in op.operands if isinstance(o.owner, Operation)]
+                self._erase_op(op)
+
+
+def _makers_of_operands(op: Operation) -> Iterator[Operation]:
+    """The ops that made the operands of an op and of all ops in it, once for each operand."""
+    for inner in op.walk() if op.regions else (op,):
+        for operand in inner.operands:
+            if isinstance(operand.owner, Operation):
+                yield operand.owner

@@ -1,0 +1,97 @@
+"""The canonicalization of the shape ops: one op at a time, within a total for each module."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from xdsl.ir import IRNode, Operation
+from xdsl.pattern_rewriter import (
+    PatternRewriter,
+    RewritePattern,
+    op_type_rewrite_pattern,
+)
+
+from qdialect.algebra.memory_budget import MemoryBudget, MemoryLimitError, memory_budget
+from qdialect.dialects.quant.composition import simplified
+from qdialect.dialects.quant.constants import ConstantOp
+from qdialect.dialects.quant.shape_ops import ShapeOp
+from qdialect.folding.element_steps import ElementStep, ElementValues
+from qdialect.folding.graph import verified_layer
+from qdialect.folding.moved_constant import SLOT_BYTES, MovedConstant, move
+from qdialect.folding.policy import DEFAULT_MAX_GROWTH
+from qdialect.folding.provenance import Provenance
+from qdialect.folding.writing import write_constant
+from qdialect.ir.resources import ResourceBlobs
+from qdialect.shape_ops.interface import NotFoldable, keeping_attribute_of, static_shape_of
+from qdialect.shape_ops.reading import Constants
+
+
+class FoldShapeOpOfConstants(RewritePattern):
+    """`f(constant C) = constant (C . f)`."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ShapeOp, rewriter: PatternRewriter, /) -> None:
+        sources = [
+            operand.owner for operand in op.operands if isinstance(operand.owner, ConstantOp)
+        ]
+        if len(sources) < len(op.operands) or keeping_attribute_of(op) is not None:
+            return
+        folded = _folded(op, sources)
+        if folded is not None:
+            rewriter.replace(op, folded)
+
+
+class ComposeShapeOps(RewritePattern):
+    """`g(f(x)) = (g . f)(x)`, where one op does both."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ShapeOp, rewriter: PatternRewriter, /) -> None:
+        new_op = simplified(op, op.operands)
+        if new_op is not None:
+            rewriter.replace(op, new_op)
+
+
+_ADDED: Final = WeakKeyDictionary[IRNode, MemoryBudget]()
+"""The bytes that may be added to each module: no pass tells a pattern where its run starts."""
+
+
+def _folded(op: ShapeOp, sources: Sequence[ConstantOp]) -> Operation | None:
+    """The constant that `op` makes of `sources`, its operands, if the defaults allow it."""
+    constants = Constants(ResourceBlobs(None))
+    with memory_budget() as budget:
+        try:
+            known: dict[Operation, MovedConstant] = {}
+            for source in dict.fromkeys(sources):
+                elements = constants.read(source)
+                assert elements is not None
+                known[source] = MovedConstant.of_source(source, elements, len(known))
+            operands = [known[source] for source in sources]
+            elements_move, moved = move(
+                op.movement, operands, declared=verified_layer(op, static_shape_of(op.result))
+            )
+            added = _bytes_of(moved) - sum(
+                _bytes_of(known[source])
+                for source in known
+                if all(use.operation is op for use in source.results[0].uses)
+            )
+            budget.reserve(max(added, 0))
+            root = op.get_toplevel_object()
+            _ADDED.setdefault(root, MemoryBudget(DEFAULT_MAX_GROWTH)).reserve(max(added, 0))
+        except (NotFoldable, MemoryLimitError):
+            return None
+        steps = [ElementStep(source) for source in known]
+        steps.append(ElementStep(op, tuple([each.step for each in operands]), (elements_move,)))
+        values = ElementValues(steps, constants).of(len(known))
+        provenance = Provenance(moved.provenance.value_set, known)
+        (constant,) = write_constant(
+            moved._replace(provenance=provenance), values, [op.result.type], constants.resources
+        )
+    hint = constant.results[0].name_hint
+    constant.results[0].name_hint = hint or op.result.name_hint
+    return constant
+
+
+def _bytes_of(moved: MovedConstant) -> int:
+    return moved.nbytes + SLOT_BYTES * sum([layer.size for layer in moved.layers])

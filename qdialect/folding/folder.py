@@ -1,0 +1,65 @@
+"""The fold of all shape ops of a module: it is planned, carried out, and reported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+
+from qdialect.algebra.arguments import check_instance
+from qdialect.algebra.memory_budget import memory_budget
+from qdialect.folding.apply import FoldRun
+from qdialect.folding.graph import FoldGraph
+from qdialect.folding.moved_constant import MovedConstant
+from qdialect.folding.plan import decide
+from qdialect.folding.policy import FoldPolicy
+from qdialect.folding.report import FoldReport
+from qdialect.folding.report_listener import FoldReportListener
+from qdialect.ir.garbage import paused_collection
+from qdialect.shape_ops.interface import models_of
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+
+def fold_shapes(
+    module: ModuleOp,
+    context: Context,
+    policy: FoldPolicy,
+    may_fold: Callable[[MovedConstant], bool] = lambda constant: True,
+) -> FoldReport:
+    """
+    Fold the shape ops of a module, of all dialects, into the constants that they move.
+
+    An op that is not understood, or whose fold `policy` does not allow, is left as it is, and
+    the report says why. `may_fold` chooses among constants, and the results of casts of
+    constants. Raises TypeError for arguments of another kind.
+    """
+    check_instance("module", module, ModuleOp, "parse_module(context, text)")
+    check_instance("context", context, Context, "Context()")
+    check_instance("policy", policy, FoldPolicy, "FoldPolicy()")
+    with fold_run(module, context, policy, may_fold) as run:
+        return run.run()
+
+
+@contextmanager
+def fold_run(
+    module: ModuleOp,
+    context: Context,
+    policy: FoldPolicy,
+    may_fold: Callable[[MovedConstant], bool] = lambda constant: True,
+) -> Generator[FoldRun]:
+    """
+    A fold that is planned, and that the caller carries out. See `fold_shapes`.
+
+    A context that wants plans is given this one.
+    """
+    with paused_collection(), models_of(context), memory_budget() as budget:
+        graph = FoldGraph(module, context, budget, may_fold)
+        run = FoldRun(graph, decide(graph, policy, budget))
+        if isinstance(context, FoldReportListener) and context.wants_fold_plans:
+            context.take_fold_plan(run.plan)
+        yield run

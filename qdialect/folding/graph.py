@@ -1,0 +1,350 @@
+"""What the shape ops and casts of a module make of its constants: what a plan is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from typing_extensions import override
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, UnregisteredOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.algebra.bounded_cache import BoundedCache
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.memory_budget import MemoryBudget, MemoryLimitError
+from qdialect.algebra.movement import (
+    Movement,
+    MovementError,
+    Reverse,
+    Shape,
+    Transpose,
+    Values,
+)
+from qdialect.dialects.quant.shape_ops import ShapeOp
+from qdialect.dialects.quant.verification import verify_same_slots
+from qdialect.folding.element_steps import ElementStep, ElementValues
+from qdialect.folding.moved_constant import (
+    SLOT_BYTES,
+    Element,
+    ElementMove,
+    Layer,
+    MovedConstant,
+    move,
+    single_element,
+)
+from qdialect.folding.op_names import OpNames, scoped
+from qdialect.folding.provenance import Part, Provenance
+from qdialect.folding.report import FoldRecord
+from qdialect.folding.unknown_ops import unknown_op_record
+from qdialect.ir.ordering import operands_first
+from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.value_types import tensor_element_type, tensor_parts
+from qdialect.shape_ops.identities import composition
+from qdialect.shape_ops.interface import (
+    Code,
+    Movements,
+    NotFoldable,
+    ShapeOpModel,
+    integers_in,
+    name_of,
+    role_of,
+    shape_of,
+    static_shape_of,
+)
+from qdialect.shape_ops.reading import ConstantOperands, Constants
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class _FoldedOperands(ConstantOperands):
+    """Operands that say what an op does, which may be made of constants themselves."""
+
+    def __init__(self, graph: FoldGraph) -> None:
+        super().__init__(graph.constants)
+        self._graph = graph
+
+    @override
+    def integers(self, value: SSAValue) -> NDArray[np.integer[Any]]:
+        value = self._graph.final(value)
+        owner = value.owner
+        moved = self._graph.moved.get(owner) if isinstance(owner, Operation) else None
+        if moved is not None and not moved.casts:
+            return integers_in(self._graph.values_of(moved), moved.layers[0].element_type)
+        return super().integers(value)
+
+
+class FoldGraph:
+    """
+    The shape ops and casts of a module, and the constants that they move.
+
+    Only parameters are moved here. Elements are looked at where they say what an op does.
+    """
+
+    def __init__(
+        self,
+        module: ModuleOp,
+        context: Context,
+        budget: MemoryBudget,
+        may_fold: Callable[[MovedConstant], bool] = lambda constant: True,
+    ) -> None:
+        self.constants = Constants(ResourceBlobs.of(context))
+        self.names = OpNames()
+        """The names of the shape ops, casts and constants of the module."""
+        self.order: list[Operation] = []
+        """Shape ops and casts, operands first."""
+        self.models: dict[Operation, ShapeOpModel | None] = {}
+        """How to read each of them; None for a cast."""
+        self.moved: dict[Operation, MovedConstant] = {}
+        """The results that are made of constants."""
+        self.sources: dict[Operation, MovedConstant] = {}
+        """The constants that have been read."""
+        self.steps: list[ElementStep] = []
+        self.refusals: dict[Operation, NotFoldable] = {}
+        self.equal: dict[SSAValue, SSAValue] = {}
+        """Results that are the same as another value of the same type."""
+        self.unreserved: dict[Operation, int] = {}
+        """The bytes beyond the input that the results of views take once they are written."""
+        self.unknown: Sequence[FoldRecord] = ()
+        """What is told of ops without a model that may be shape ops."""
+        self.places: Mapping[Operation, int] = {}
+        """The order of all ops of the module, if there are such ops."""
+        self._budget = budget
+        self._may_fold = may_fold
+        self._operands = _FoldedOperands(self)
+        self._composed: dict[Operation, tuple[Movement, SSAValue, bool]] = {}
+        """What an op does together with those before it, to which value, and if it is nothing."""
+        self._input_bytes = 0
+        """The bytes of the elements and scales that the module spells."""
+        self._read(module)
+
+    def final(self, value: SSAValue) -> SSAValue:
+        """The value that `value` is the same as in the end."""
+        while value in self.equal:
+            value = self.equal[value]
+        return value
+
+    def values_of(self, moved: MovedConstant) -> Values:
+        """The elements of a small constant that is looked at."""
+        return ElementValues(self.steps, self.constants).of(moved.step)
+
+    def _read(self, module: ModuleOp) -> None:
+        unknown: list[Operation] = []
+        for op, scope, position in scoped(module):
+            role = role_of(op)
+            is_moving = role.is_cast or role.model is not None
+            if is_moving:
+                self.models[op] = None if role.is_cast else role.model
+            if is_moving or role.elements is not None:
+                self.names.add(op, scope, position)
+            elif isinstance(op, UnregisteredOp):
+                unknown.append(op)
+        for op in operands_first(self.models):
+            self.order.append(op)
+            try:
+                self._visit(op)
+            except NotFoldable as error:
+                self.refusals[op] = error
+            except MemoryLimitError as error:
+                self.refusals[op] = NotFoldable(Code.MEMORY, str(error))
+        records = (unknown_op_record(op, self._constant) for op in unknown)
+        self.unknown = [record for record in records if record is not None]
+        if self.unknown:
+            self.places = {op: at for at, op in enumerate(module.walk())}
+
+    def _constant(self, value: SSAValue) -> MovedConstant | None:
+        """What a value holds, None if it is not made of constants."""
+        try:
+            return self._known(value, next(iter(value.uses)).operation)
+        except NotFoldable:
+            return None
+
+    def _visit(self, op: Operation) -> None:
+        model = self.models[op]
+        if model is None:
+            moved = self.moved[op] = self._known(op.operands[0], op).through(op)
+            self._input_bytes += SLOT_BYTES * moved.layers[-1].slots_in_type
+            return
+        movements = self._operands.read(op, model)
+        if not self._is_unmoved(op, movements):
+            self.moved[op] = self._move(op, movements)
+
+    def _is_unmoved(self, op: Operation, movements: Movements) -> bool:
+        """Whether `op`, with those before it, moves nothing."""
+        if len(movements.movements) > 1 or len(movements.operands) != 1:
+            return False
+        (result,), (operand,) = op.results, movements.operands
+        operand = self.final(operand)
+        is_same_type = operand.type == result.type
+        for movement in movements.movements:
+            shape = shape_of(operand)
+            _check_movement(movement, shape)
+            moves_nothing = movement.is_identity(shape)
+            if is_same_type and moves_nothing:
+                # What is before it need not be known, or be one movement with it.
+                break
+            if (first := self._composed.get(cast(Operation, operand.owner))) is not None:
+                composed = composition(movement, moves_nothing, first[0], first[2])
+                if composed is not None:
+                    movement, operand = composed, first[1]
+                    moves_nothing = movement.is_identity(shape_of(operand))
+                    is_same_type = operand.type == result.type
+            self._composed[op] = movement, operand, moves_nothing
+            if is_same_type and not moves_nothing:
+                return False
+        if not is_same_type or operand is result:
+            return False
+        self.equal[result] = operand
+        return True
+
+    def _move(self, op: Operation, movements: Movements) -> MovedConstant:
+        constants = [self._known(operand, op) for operand in movements.operands]
+        if not all(map(self._may_fold, constants)):
+            raise NotFoldable(Code.QUANTIZED, "an operand is quantized")
+        (result,) = op.results
+        shape = static_shape_of(result)
+        padding = None if movements.padding is None else self._element(movements.padding, op)
+        operands, moves = constants, list[ElementMove]()
+        declared = verified_layer(op, shape) if len(constants[0].layers) == 1 else None
+        for movement in movements.movements:
+            elements, moved = move(movement, operands, padding, declared)
+            self._reserve(op, movement, moved)
+            moves.append(elements)
+            operands = [moved]
+        (last,) = operands
+        if last.shape != shape:
+            raise NotFoldable(
+                Code.UNKNOWN_OP, f"its result has shape {list(shape)}, not {list(last.shape)}"
+            )
+        layers = last.layers
+        if declared is None:
+            # The lower layers are read through casts. The op declares the top one.
+            top = declared_layer(layers[-1], tensor_element_type(result.type), shape)
+            layers = (*layers[:-1], top)
+        provenance, casts = _named_after(constants, movements.movements)
+        self.steps.append(ElementStep(op, tuple([each.step for each in constants]), tuple(moves)))
+        return MovedConstant(
+            len(self.steps) - 1,
+            last.splat,
+            last.itemsize,
+            last.nbytes,
+            shape,
+            layers,
+            last.scale_origins,
+            casts,
+            provenance,
+            last.input_bytes,
+        )
+
+    def _reserve(self, op: Operation, movement: Movement, moved: MovedConstant) -> None:
+        """Reserve the memory that `movement` may take. Raises MemoryLimitError."""
+        in_input = min(moved.input_bytes, self._input_bytes)
+        nbytes = moved.nbytes + SLOT_BYTES * sum([layer.size for layer in moved.layers])
+        if nbytes <= in_input:
+            return
+        if isinstance(movement, Transpose | Reverse):
+            # A view takes no memory until it is written.
+            self.unreserved[op] = max(moved.nbytes - in_input, 0)
+            nbytes -= moved.nbytes
+        self._budget.reserve(max(nbytes - in_input, 0))
+
+    def _known(self, value: SSAValue, user: Operation) -> MovedConstant:
+        """What a value holds. Raises NotFoldable if it is not made of constants."""
+        owner = self.final(value).owner
+        if not isinstance(owner, Operation):
+            number = user.operands.index(value)
+            raise NotFoldable(Code.NOT_CONSTANT, f"operand #{number} is an argument")
+        if (moved := self.moved.get(owner)) is not None:
+            return moved
+        if (source := self._source(owner)) is not None:
+            return source
+        made = f"operand #{user.operands.index(value)} is made by '{name_of(owner)}', which"
+        if owner in self.refusals:
+            raise NotFoldable(Code.NOT_CONSTANT, f"{made} is not folded")
+        if isinstance(owner, UnregisteredOp):
+            raise NotFoldable(Code.UNKNOWN_OP, f"{made} is not known to move elements")
+        raise NotFoldable(Code.NOT_CONSTANT, f"{made} is not a constant")
+
+    def _source(self, op: Operation) -> MovedConstant | None:
+        """What a constant holds, None if `op` is not one. Raises NotFoldable."""
+        if (known := self.sources.get(op)) is not None:
+            return known
+        elements = self.constants.read(op)
+        if elements is None:
+            return None
+        source = MovedConstant.of_source(op, elements, len(self.steps))
+        self._input_bytes += source.input_bytes
+        self.steps.append(ElementStep(op))
+        self.sources[op] = source
+        return source
+
+    def _element(self, value: SSAValue, user: Operation) -> Element:
+        """One element: a scalar constant, or a constant tensor. Raises NotFoldable."""
+        if tensor_parts(value.type) is None:
+            return Element.of_stored(self.constants.element(value))
+        try:
+            moved = self._known(value, user)
+            return single_element(moved, self.values_of(moved))
+        except (NotFoldable, ValueError):
+            # It need not be an operand: a region may yield it.
+            raise NotFoldable(
+                Code.PADDING, "what is padded with is not one constant element"
+            ) from None
+
+
+def _named_after(
+    constants: Sequence[MovedConstant], movements: Sequence[Movement]
+) -> tuple[Provenance, tuple[Operation, ...]]:
+    """The provenance of what is moved, and the casts that are made again behind it."""
+    first = constants[0]
+    if len(constants) == 1:
+        return first.provenance.moved(movements), first.casts
+    parts = [Part(constant.provenance, constant.shape) for constant in constants]
+    provenance = Provenance.join(movements, parts)
+    # The constant that is written is of the kind of the first source, and so are the casts.
+    source = provenance.first_source
+    of_source = (each for each in constants if each.provenance.first_source is source)
+    return provenance, next(of_source, first).casts
+
+
+def verified_layer(op: Operation, shape: Shape) -> Layer | None:
+    """The layer of a result of `shape`, if a verifier has checked what its type means."""
+    if not isinstance(op, ShapeOp):
+        return None
+    return Layer.of(tensor_element_type(op.result.type), shape)
+
+
+_KNOWN_DECLARED = BoundedCache[tuple[Layer, Attribute, Shape], Layer]()
+
+
+def declared_layer(layer: Layer, declared: Attribute, shape: Shape) -> Layer:
+    """
+    `layer`, as the type `declared` spells it.
+
+    Raises NotFoldable if the elements are read in another way than that type says.
+    """
+    key = layer, declared, shape
+    if (known := _KNOWN_DECLARED.get(key)) is not None:
+        return known
+    read = Layer.of(declared, shape)
+    if not layer.can_join(read):
+        raise NotFoldable(
+            Code.STALE_TYPE, f"its elements are of type '{layer.element_type}', not '{declared}'"
+        )
+    if layer.parameters is not None and read.parameters is not None:
+        try:
+            verify_same_slots(layer.parameters, read.parameters)
+        except VerifyException as error:
+            raise NotFoldable(Code.STALE_TYPE, str(error)) from None
+    spelled = Layer(declared, layer.parameters)
+    return _KNOWN_DECLARED.add(key, spelled, layer.size + read.size)
+
+
+def _check_movement(movement: Movement, shape: Shape) -> None:
+    """Raise NotFoldable if there is no such movement of a tensor of `shape`."""
+    try:
+        movement.result_shape(shape)
+    except MovementError as error:
+        raise NotFoldable(Code.UNKNOWN_OP, str(error)) from None

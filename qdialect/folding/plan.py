@@ -1,0 +1,465 @@
+"""Planning a fold: which constants are written, of which types, and what is left and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp, NoneAttr, TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from qdialect.algebra.bounded_cache import BoundedCache
+from qdialect.algebra.memory_budget import MemoryBudget, MemoryLimitError, memory_budget
+from qdialect.algebra.movement import Movement, Shape
+from qdialect.algebra.padding import PadWith, ZeroPoint
+from qdialect.dialects.quant.composition import Composition, composed
+from qdialect.dialects.quant.shape_ops import ShapeOp
+from qdialect.dialects.quant.slot_arrays import Granularity
+from qdialect.dialects.quant.types import UniformQuantizedType
+from qdialect.folding.fold_plan import (
+    FoldPlan,
+    PlannedConstant,
+    PlannedRefusal,
+    PlannedRemoval,
+    PlannedSource,
+    PlannedStep,
+)
+from qdialect.folding.graph import FoldGraph
+from qdialect.folding.moved_constant import SLOT_BYTES, ElementMove, Layer, MovedConstant
+from qdialect.folding.policy import FoldPolicy, coarser, spell
+from qdialect.folding.writing import check_writable
+from qdialect.ir.garbage import paused_collection
+from qdialect.ir.value_types import tensor_element_type, tensor_like
+from qdialect.shape_ops.interface import (
+    Code,
+    NotFoldable,
+    dialect_traits_of,
+    elements_attribute_of,
+    find_attribute,
+    models_of,
+    name_of,
+)
+
+
+def plan(
+    module: ModuleOp,
+    context: Context,
+    policy: FoldPolicy,
+    may_fold: Callable[[MovedConstant], bool] = lambda constant: True,
+) -> FoldPlan:
+    """
+    What `fold_shapes` would do with a module, which is not changed.
+
+    `may_fold` chooses among constants, and the results of casts of constants.
+    """
+    with paused_collection(), models_of(context), memory_budget() as budget:
+        graph = FoldGraph(module, context, budget, may_fold)
+        return describe(graph, decide(graph, policy, budget))
+
+
+class Fate(Enum):
+    """What becomes of an op."""
+
+    LEFT = auto()
+    WRITTEN = auto()
+    """A constant takes its place."""
+    JOINED = auto()
+    """An op that also does what the ops before it do takes its place."""
+    GONE = auto()
+    """Nothing that is left uses it."""
+
+
+@dataclass
+class Decision:
+    """What becomes of the shape ops and casts of a graph."""
+
+    fates: dict[Operation, Fate] = field(default_factory=dict[Operation, Fate])
+    types: dict[Operation, Sequence[Attribute]] = field(
+        default_factory=dict[Operation, Sequence[Attribute]]
+    )
+    """For each op that is written the types of the constant, and of each cast behind it."""
+
+    refusals: dict[Operation, NotFoldable] = field(default_factory=dict[Operation, NotFoldable])
+    joined: dict[Operation, Composition] = field(default_factory=dict[Operation, Composition])
+    ends: dict[Operation, Operation] = field(default_factory=dict[Operation, Operation])
+    """For each op that goes into a constant the op whose place the constant takes."""
+
+    needed: set[SSAValue] = field(default_factory=set[SSAValue])
+    """Values that take the place of values in use, or are operands of joined ops."""
+
+    def is_left(self, op: Operation) -> bool:
+        """Whether an op stays as it is."""
+        return self.fates.get(op, Fate.LEFT) is Fate.LEFT
+
+    def is_needed(self, value: SSAValue) -> bool:
+        """Whether an op that stays uses a value, or will use it in place of another."""
+        if self.needed and value in self.needed:
+            return True
+        fates = self.fates
+        return any([fates.get(use.operation, Fate.LEFT) is Fate.LEFT for use in value.uses])
+
+    @property
+    def written(self) -> Iterator[Operation]:
+        """The ops that constants take the place of, users first."""
+        return (op for op, fate in self.fates.items() if fate is Fate.WRITTEN)
+
+    def steps_to(self, graph: FoldGraph) -> Sequence[int]:
+        """The steps of the graph that the constants are made by, in their order."""
+        pending = [graph.moved[op].step for op in self.written]
+        seen = set(pending)
+        while pending:
+            for operand in graph.steps[pending.pop()].operands:
+                if operand not in seen:
+                    seen.add(operand)
+                    pending.append(operand)
+        return sorted(seen)
+
+
+class _GrowthBudget:
+    """Bytes that folds may still add to the module."""
+
+    def __init__(self, most: int) -> None:
+        self.most = self.left = most
+
+    def spend(self, count: int) -> None:
+        """Take so many. Raises NotFoldable if there are fewer left."""
+        if count > self.left:
+            raise NotFoldable(
+                Code.GROWTH,
+                f"it would add {count} bytes, of {self.most} that are allowed {self.left} are left",
+            )
+        self.left -= max(count, 0)
+
+
+def decide(graph: FoldGraph, policy: FoldPolicy, budget: MemoryBudget) -> Decision:
+    """What becomes of the ops of a graph, within the limits of `policy`."""
+    decision = _Decider(graph, policy, budget).decide()
+    _join_left(graph, decision)
+    find_ends(graph, decision)
+    return decision
+
+
+class _Decider:
+    """Chooses the constants that are written such that they add no more than is allowed."""
+
+    def __init__(self, graph: FoldGraph, policy: FoldPolicy, budget: MemoryBudget) -> None:
+        self._graph = graph
+        self._policy = policy
+        self._budget = budget
+        self._first: Decision | None = None
+        """All folds, if they are too much together."""
+        self._has_scales: set[Operation] = set()
+        """Ops whose constant may add scales to the module."""
+
+    def decide(self) -> Decision:
+        """All folds if they are affordable together, else as many as fit, in module order."""
+        decision = self._decision(None, ())
+        most, moved = self._policy.max_growth, self._graph.moved
+        types = decision.types
+        added = sum([moved[op].nbytes + self._new_scales(op, types[op]) for op in decision.written])
+        if added <= most or added - self._freed(decision) <= most:
+            return decision
+        self._first, budget, affordable = decision, _GrowthBudget(most), set[Operation]()
+        for op in reversed(list(decision.written)):
+            try:
+                budget.spend(self._cost(op, types[op]))
+            except NotFoldable:
+                continue
+            affordable.add(op)
+        return self._decision(budget, affordable)
+
+    def _decision(
+        self, budget: _GrowthBudget | None, affordable: Collection[Operation]
+    ) -> Decision:
+        decision, graph = Decision(), self._graph
+        for op in reversed(graph.order):
+            decision.fates[op] = Fate.LEFT
+            result = next(iter(op.results), None)
+            if result is None:
+                continue
+            if result in graph.equal:
+                if decision.is_needed(result):
+                    decision.needed.add(graph.final(result))
+                decision.fates[op] = Fate.GONE
+            elif op not in graph.moved:
+                if result.first_use is not None and not decision.is_needed(result):
+                    # A later op undoes it.
+                    decision.fates[op] = Fate.GONE
+            elif not decision.is_needed(result):
+                if graph.models[op] is not None or result.first_use is not None:
+                    decision.fates[op] = Fate.GONE
+            elif graph.models[op] is not None:
+                try:
+                    types = self._allowed_types(op)
+                    if budget is not None and op not in affordable:
+                        budget.spend(self._cost(op, types))
+                    self._reserve(op)
+                    decision.types[op] = types
+                    decision.fates[op] = Fate.WRITTEN
+                except NotFoldable as error:
+                    decision.refusals[op] = error
+        return decision
+
+    def _allowed_types(self, op: Operation) -> Sequence[Attribute]:
+        """
+        The types of the constant that takes the place of `op`, and of each cast behind it.
+
+        Raises NotFoldable if the policy or a dialect does not allow one of them.
+        """
+        if self._first is not None:
+            if (known := self._first.types.get(op)) is not None:
+                return known
+            if (refusal := self._first.refusals.get(op)) is not None:
+                raise refusal
+        return self._spelled_types(op)
+
+    def _spelled_types(self, op: Operation) -> Sequence[Attribute]:
+        moved, (result,) = self._graph.moved[op], op.results
+        finest, first = self._policy.granularity, moved.provenance.first_source
+        assert first is not None
+        for maker in (first, *moved.casts):
+            traits = dialect_traits_of(maker)
+            finest = coarser(finest, traits.finest)
+            if not traits.has_empty_tensors and 0 in moved.shape:
+                dialect = name_of(maker).partition(".")[0]
+                raise NotFoldable(Code.ILLEGAL_TYPE, f"{dialect} has no tensors without elements")
+            if moved.casts and _has_encoding(maker.results[0].type):
+                raise NotFoldable(
+                    Code.ILLEGAL_TYPE, f"what the encoding of '{name_of(maker)}' becomes is unknown"
+                )
+        types: list[Attribute] = []
+        makers = (first, *moved.casts)
+        for layer, origin, maker in zip(moved.layers, moved.scale_origins, makers, strict=True):
+            tensor = _spelled(layer, moved.shape, finest)
+            type = tensor.element_type
+            if isinstance(type, UniformQuantizedType) and origin is not None:
+                slots = type.scales.size
+                is_free = slots <= self._policy.free_slots(moved.shape)
+                before = slots if is_free else origin.total
+                self._policy.check_parameters(type, moved.shape, before)
+                if slots > 1:
+                    self._has_scales.add(op)
+            like = maker.results[0].type
+            is_builtin = isinstance(like, TensorType)
+            types.append(tensor if is_builtin else tensor_like(like, moved.shape, type))
+        types[-1] = result.type
+        check_writable(first, moved.casts, types, self._graph.constants)
+        return types
+
+    def _reserve(self, op: Operation) -> None:
+        """Reserve the memory of the result of a view. Raises NotFoldable."""
+        if not self._graph.unreserved or (nbytes := self._graph.unreserved.get(op)) is None:
+            return
+        try:
+            self._budget.reserve(nbytes)
+        except MemoryLimitError as error:
+            raise NotFoldable(Code.MEMORY, str(error)) from None
+        del self._graph.unreserved[op]
+
+    def _freed(self, decision: Decision) -> int:
+        """The bytes of the sources that go."""
+        sources = dict[Operation, None]()
+        for op in decision.written:
+            sources |= dict.fromkeys(self._graph.moved[op].provenance.sources)
+        gone = (source for source in sources if not decision.is_needed(source.results[0]))
+        return sum(self._graph.sources[source].nbytes for source in gone)
+
+    def _new_scales(self, op: Operation, types: Sequence[Attribute]) -> int:
+        """The bytes of the scales that a constant has beyond those of its sources."""
+        if not self._has_scales or op not in self._has_scales:
+            return 0
+        moved, added = self._graph.moved[op], 0
+        for type, origin in zip(types, moved.scale_origins, strict=True):
+            element = tensor_element_type(type)
+            if origin is not None and isinstance(element, UniformQuantizedType):
+                added += max(element.scales.size - origin.total, 0)
+        return SLOT_BYTES * added
+
+    def _cost(self, op: Operation, types: Sequence[Attribute]) -> int:
+        """The bytes that a constant adds, if sources with other uses stay."""
+        moved, before = self._graph.moved[op], 0
+        if self._uses_alone(op):
+            sources = moved.provenance.sources
+            before = sum(self._graph.sources[source].nbytes for source in sources)
+        return moved.nbytes + self._new_scales(op, types) - before
+
+    def _uses_alone(self, op: Operation) -> bool:
+        """Whether nothing but `op` needs its sources and the ops on the way to it."""
+        graph = self._graph
+        pending, sources = [op], set(graph.moved[op].provenance.sources)
+        while pending:
+            for operand in pending.pop().operands:
+                owner = operand.owner
+                if not isinstance(owner, Operation):
+                    continue
+                if owner in graph.moved or operand in graph.equal:
+                    pending.append(owner)
+                elif owner not in sources:
+                    continue
+                if not operand.has_one_use():
+                    return False
+        return True
+
+
+def _join_left(graph: FoldGraph, decision: Decision) -> None:
+    """Compose the shape ops of quant that are left, and give up those that nothing uses."""
+    left = [op for op in graph.order if decision.is_left(op) and isinstance(op, ShapeOp)]
+    compositions = compositions_of(graph, left, decision.is_left)
+    for op in reversed(left):
+        if not decision.is_needed(op.result):
+            decision.fates[op] = Fate.GONE
+        elif (found := compositions.get(op)) is not None:
+            decision.fates[op] = Fate.JOINED
+            decision.joined[op] = found
+            decision.needed.update(map(graph.final, found.operands))
+
+
+def compositions_of(
+    graph: FoldGraph, ops: Iterable[ShapeOp], may_pass: Callable[[Operation], bool]
+) -> Mapping[Operation, Composition]:
+    """What each of some shape ops, operands first, does with those before it, as one op."""
+    compositions: dict[Operation, Composition] = {}
+    for op in ops:
+        operands = [graph.final(operand) for operand in op.operands]
+        if found := composed(op, operands, compositions, may_pass):
+            compositions[op] = found
+    return compositions
+
+
+def find_ends(graph: FoldGraph, decision: Decision) -> None:
+    """Find the constant that the result of each op goes into, if there is one."""
+    ends = decision.ends
+    for op, fate in decision.fates.items():
+        if fate is Fate.WRITTEN:
+            ends[op] = op
+        elif fate is Fate.GONE and (op in graph.moved or op.results[0] in graph.equal):
+            for use in op.results[0].uses:
+                user = use.operation
+                end = ends.get(user)
+                if end is None:
+                    continue
+                # An op that moves nothing may stand for a value further up.
+                if user.results[0] in graph.equal and not _leads_to(graph, user, op):
+                    continue
+                ends[op] = end
+                break
+
+
+def _leads_to(graph: FoldGraph, user: Operation, op: Operation) -> bool:
+    """Whether the result of `user`, which is the same as a value before it, is that of `op`."""
+    return graph.final(user.results[0]) is graph.final(op.results[0])
+
+
+def planned_movement(move: ElementMove) -> Movement:
+    """The movement as a plan has it: what is padded with is an element, and not part of it."""
+    movement = move.movement
+    if isinstance(movement, PadWith):
+        return replace(movement, padded_with=ZeroPoint())
+    return movement
+
+
+def describe(graph: FoldGraph, decision: Decision) -> FoldPlan:
+    """The plan of a decision."""
+    return _Describer(graph, decision).plan()
+
+
+class _Describer:
+    def __init__(self, graph: FoldGraph, decision: Decision) -> None:
+        self._graph = graph
+        self._decision = decision
+
+    def plan(self) -> FoldPlan:
+        graph, names = self._graph, self._graph.names
+        written = list(self._decision.written)[::-1]
+        sources: list[PlannedSource] = []
+        steps: list[PlannedStep] = []
+        numbers, ends, moved = self._decision.steps_to(graph), self._decision.ends, graph.moved
+        named = {number: names[graph.steps[number].op] for number in numbers}
+        for number, name in named.items():
+            op, operands, moves = graph.steps[number]
+            if not operands:
+                sources.append(self._source(op, name))
+                continue
+            of = tuple([named[operand] for operand in operands])
+            movements = tuple([planned_movement(move) for move in moves])
+            end = ends.get(op)
+            into = None if end is None else named[moved[end].step]
+            steps.append(PlannedStep(name, name_of(op), op.results[0].type, of, movements, into))
+        removed, refused = self._others(named)
+        return FoldPlan(
+            tuple(sources),
+            tuple(steps),
+            tuple([self._constant(op, named) for op in written]),
+            tuple(removed),
+            tuple([names[op] for op in graph.order if op in self._decision.joined])
+            if self._decision.joined
+            else (),
+            tuple(refused),
+        )
+
+    def _source(self, op: Operation, name: str) -> PlannedSource:
+        attribute = find_attribute(op, elements_attribute_of(op) or "")
+        is_resource = isinstance(attribute, DenseResourceAttr)
+        (result,) = op.results
+        return PlannedSource(
+            name,
+            name_of(op),
+            result.type,
+            attribute.resource_handle.data if is_resource else None,
+            self._graph.sources[op].nbytes,
+            self._decision.is_needed(result),
+        )
+
+    def _constant(self, op: Operation, named: Mapping[int, str]) -> PlannedConstant:
+        moved, names = self._graph.moved[op], self._graph.names
+        return PlannedConstant(
+            named[moved.step],
+            tuple([names[source] for source in moved.provenance.sources]),
+            tuple([names[cast_op] for cast_op in moved.casts]),
+            tuple(self._decision.types[op]),
+            moved.nbytes,
+        )
+
+    def _others(
+        self, steps: Container[int]
+    ) -> tuple[Sequence[PlannedRemoval], Sequence[PlannedRefusal]]:
+        """The ops that go and are no steps, and those that are refused."""
+        graph, decision, names = self._graph, self._decision, self._graph.names
+        removed: list[PlannedRemoval] = []
+        refused: list[PlannedRefusal] = []
+        for op in graph.order:
+            fate = decision.fates[op]
+            if fate is Fate.GONE:
+                moved = graph.moved.get(op)
+                if moved is not None and moved.step in steps and graph.models[op] is not None:
+                    continue
+                end = decision.ends.get(op)
+                into = None if end is None else names[end]
+                removed.append(PlannedRemoval(names[op], name_of(op), into))
+            elif fate is Fate.LEFT and graph.models[op] is not None:
+                refusal = decision.refusals.get(op) or graph.refusals.get(op)
+                if refusal is not None:
+                    refused.append(
+                        PlannedRefusal(names[op], name_of(op), refusal.code, str(refusal))
+                    )
+        return removed, refused
+
+
+_KNOWN_SPELLED = BoundedCache[tuple[Layer, Shape, Granularity], TensorType[Attribute]]()
+
+
+def _spelled(layer: Layer, shape: Shape, finest: Granularity) -> TensorType[Attribute]:
+    """The type of a tensor of `shape` that is read so. Raises NotFoldable."""
+    key = layer, shape, finest
+    if (known := _KNOWN_SPELLED.get(key)) is not None:
+        return known
+    type = layer.element_type
+    if layer.parameters is not None and not layer.is_spelled:
+        type = spell(layer.quantized, layer.parameters, finest)
+    return _KNOWN_SPELLED.add(key, TensorType(type, shape), layer.size)
+
+
+def _has_encoding(type: Attribute) -> bool:
+    return isinstance(type, TensorType) and not isinstance(type.encoding, NoneAttr)

@@ -1,0 +1,157 @@
+"""A plan that was stored, and the ops of a module that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NoReturn, cast
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Operation
+
+from qdialect.algebra.memory_budget import MemoryBudget, MemoryLimitError
+from qdialect.dialects.quant.shape_ops import ShapeOp
+from qdialect.folding.fold_plan import FoldPlan, PlanError
+from qdialect.folding.graph import FoldGraph, declared_layer
+from qdialect.folding.moved_constant import MovedConstant
+from qdialect.folding.plan import Decision, Fate, compositions_of, find_ends, planned_movement
+from qdialect.folding.writing import check_writable
+from qdialect.shape_ops.interface import Code, NotFoldable, name_of
+
+
+def bind(plan: FoldPlan, graph: FoldGraph, budget: MemoryBudget) -> Decision:
+    """
+    What a plan decides about the ops of a graph.
+
+    Every op that the plan names is found, and does in the module of the graph what the plan
+    says. Raises PlanError if not, or if its results take more memory than is allowed.
+    """
+    return _Binder(plan, graph, budget).bind()
+
+
+class _Binder:
+    def __init__(self, plan: FoldPlan, graph: FoldGraph, budget: MemoryBudget) -> None:
+        self._plan = plan
+        self._graph = graph
+        self._budget = budget
+        self._ops = graph.names.by_name
+
+    def bind(self) -> Decision:
+        plan, graph, decision = self._plan, self._graph, Decision()
+        for source in plan.sources:
+            self._check_op(source.name, source.op, source.type)
+        for step in plan.steps:
+            self._check_op(step.name, step.op, step.type)
+        written = {self._find(constant.name): constant for constant in plan.constants}
+        gone = {self._find(removal.name) for removal in plan.removed}
+        gone |= {self._find(step.name) for step in plan.steps if step.into is not None}
+        joined = set(map(self._find, plan.joined))
+        for removal in plan.removed:
+            self._check_op(removal.name, removal.op, None)
+        for op in reversed(graph.order):
+            decision.fates[op] = Fate.LEFT
+            if op in written:
+                decision.fates[op] = Fate.WRITTEN
+                decision.types[op] = written[op].types
+            elif op in gone:
+                decision.fates[op] = Fate.GONE
+            elif op in joined:
+                decision.fates[op] = Fate.JOINED
+        for refusal in plan.refused:
+            op = self._check_op(refusal.name, refusal.op, None)
+            decision.refusals[op] = NotFoldable(refusal.code, refusal.reason)
+        self._check_steps()
+        for op, constant in written.items():
+            self._check_constant(op, constant.sources, constant.casts, constant.types)
+        for result in graph.equal:
+            if any(decision.is_left(use.operation) for use in result.uses):
+                decision.needed.add(graph.final(result))
+        self._join(decision, joined)
+        find_ends(graph, decision)
+        self._check_unused(decision)
+        return decision
+
+    def _find(self, name: str) -> Operation:
+        op = self._ops.get(name)
+        if op is None:
+            raise PlanError(f"the module has no constant, cast or shape op {name}")
+        return op
+
+    def _check_op(self, name: str, kind: str, type: Attribute | None) -> Operation:
+        op = self._find(name)
+        if name_of(op) != kind:
+            raise PlanError(f"{name} is made by '{name_of(op)}', not by '{kind}'")
+        if type is not None and [type] != list(op.result_types):
+            found = ", ".join(f"'{other}'" for other in op.result_types)
+            raise PlanError(f"{name} is of type {found}, not '{type}'")
+        return op
+
+    def _check_steps(self) -> None:
+        """Raise PlanError if a shape op does something else than the plan says."""
+        graph = self._graph
+        for step in self._plan.steps:
+            op = self._find(step.name)
+            moved = graph.moved.get(op)
+            if moved is None:
+                reason = graph.refusals.get(op, "it moves nothing")
+                raise PlanError(f"{step.name} cannot be folded: {reason}")
+            _, operands, moves = graph.steps[moved.step]
+            found = [graph.steps[operand].op for operand in operands]
+            if found != [self._find(name) for name in step.operands]:
+                self._differs(step.name, "has other operands")
+            if tuple([planned_movement(move) for move in moves]) != step.movements:
+                self._differs(step.name, "moves elements in another way")
+
+    def _check_constant(
+        self,
+        op: Operation,
+        sources: Sequence[str],
+        casts: Sequence[str],
+        types: Sequence[Attribute],
+    ) -> None:
+        graph, moved = self._graph, self._graph.moved[op]
+        name = graph.names[op]
+        if list(moved.provenance.sources) != [self._find(source) for source in sources]:
+            self._differs(name, "is made of other constants")
+        if list(moved.casts) != [self._find(cast_op) for cast_op in casts]:
+            self._differs(name, "is behind other casts")
+        if len(types) != len(moved.layers) or types[-1] != op.results[0].type:
+            self._differs(name, "is of another type")
+        try:
+            self._check_spelling(moved, types)
+            check_writable(moved.provenance.sources[0], moved.casts, types, graph.constants)
+            self._budget.reserve(graph.unreserved.get(op, 0))
+        except (NotFoldable, MemoryLimitError) as error:
+            raise PlanError(f"{name} cannot be folded: {error}") from None
+
+    def _check_spelling(self, moved: MovedConstant, types: Sequence[Attribute]) -> None:
+        """Raise NotFoldable if types do not mean what the elements are read with."""
+        for layer, type in zip(moved.layers, types, strict=True):
+            if not isinstance(type, TensorType) or type.get_shape() != moved.shape:
+                raise NotFoldable(Code.STALE_TYPE, f"its shape is not that of '{type}'")
+            declared_layer(layer, cast("TensorType[Attribute]", type).element_type, moved.shape)
+
+    def _join(self, decision: Decision, joined: Collection[Operation]) -> None:
+        written = set(decision.written)
+        ops = [op for op in self._graph.order if isinstance(op, ShapeOp) and op not in written]
+        compositions = compositions_of(self._graph, ops, lambda op: op not in written)
+        for op in joined:
+            if op not in compositions:
+                self._differs(self._graph.names[op], "is preceded by other ops")
+            decision.joined[op] = compositions[op]
+            decision.needed.update(map(self._graph.final, compositions[op].operands))
+
+    def _check_unused(self, decision: Decision) -> None:
+        """Raise PlanError if an op that goes has a use that the plan does not know."""
+        graph = self._graph
+        for op, fate in decision.fates.items():
+            if fate is not Fate.GONE:
+                continue
+            for result in op.results:
+                is_used = result in decision.needed or (
+                    result not in graph.equal and decision.is_needed(result)
+                )
+                if is_used:
+                    self._differs(graph.names[op], "has other uses")
+
+    def _differs(self, name: str, what: str) -> NoReturn:
+        raise PlanError(f"{name} {what} than the plan says")

@@ -1,0 +1,133 @@
+"""The report of a fold that has been carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.algebra.movement import ValueSet
+from qdialect.folding.graph import FoldGraph
+from qdialect.folding.plan import Decision, Fate
+from qdialect.folding.provenance import Provenance
+from qdialect.folding.report import FoldRecord, FoldReport, Outcome
+from qdialect.shape_ops.interface import name_of
+
+
+def report_of(
+    graph: FoldGraph,
+    decision: Decision,
+    written: Mapping[Operation, Sequence[Operation]],
+    joined: Mapping[Operation, Operation],
+) -> FoldReport:
+    """
+    The report of a decision, after the module has been changed.
+
+    `written` are the constants, each with the casts behind it, in place of ops, and `joined`
+    the ops in place of ops of quant that were composed.
+    """
+    return _Reporter(graph, decision, written, joined).report()
+
+
+class _Reporter:
+    def __init__(
+        self,
+        graph: FoldGraph,
+        decision: Decision,
+        written: Mapping[Operation, Sequence[Operation]],
+        joined: Mapping[Operation, Operation],
+    ) -> None:
+        self._graph = graph
+        self._decision = decision
+        self._written = written
+        self._joined = joined
+        self._source_ends = {
+            source: op
+            for op in reversed(list(decision.written))
+            for source in graph.moved[op].provenance.sources
+        }
+        """For each constant that was moved the last op whose place a constant of it takes."""
+
+    def report(self) -> FoldReport:
+        report, graph = FoldReport(), self._graph
+        report.constants = len(self._written)
+        report.bytes_before = sum([graph.sources[source].nbytes for source in self._source_ends])
+        report.bytes_after = sum([graph.moved[op].nbytes for op in self._written])
+        for op in graph.order:
+            if graph.models[op] is None:
+                if _is_erased(op) and (stands := self._in_place_of(op)) is not None:
+                    report.vanished[op.results[0]] = stands
+            else:
+                report.ops_removed += _is_erased(op) and not (self._joined and op in self._joined)
+                record = self._record(op)
+                if record is not None:
+                    report.records.append(record)
+        if graph.unknown:
+            report.records += graph.unknown
+            report.records.sort(key=lambda record: graph.places[record.op])
+        for op, new_op in self._joined.items():
+            report.vanished[op.results[0]] = new_op.results[0]
+        for source, end in self._source_ends.items():
+            if _is_erased(source):
+                report.vanished[source.results[0]] = self._written[end][0].results[0]
+            else:
+                report.bytes_after += graph.sources[source].nbytes
+        for step in self._decision.steps_to(graph):
+            source = graph.steps[step].op
+            if source in graph.sources and _is_erased(source):
+                # It was moved, and no element of it is left.
+                report.vanished.setdefault(source.results[0], None)
+        return report
+
+    def _record(self, op: Operation) -> FoldRecord | None:
+        end, moved = self._decision.ends.get(op), self._graph.moved.get(op)
+        if end is not None and moved is not None:
+            return self._folded(op, moved.provenance, end)
+        if self._decision.fates[op] is Fate.GONE:
+            stands = self._stands(op.results[0])
+            return FoldRecord(Outcome.DROPPED, op, name_of(op), stands=stands, values=ValueSet.SAME)
+        refusal = self._decision.refusals.get(op) or self._graph.refusals.get(op)
+        if refusal is None:
+            return None
+        return FoldRecord(Outcome.REFUSED, op, name_of(op), code=refusal.code, reason=str(refusal))
+
+    def _folded(self, op: Operation, provenance: Provenance, end: Operation) -> FoldRecord:
+        value_set = provenance.value_set
+        if value_set is ValueSet.UNION and provenance.has_one_source:
+            value_set = ValueSet.PART
+        written = self._written[end]
+        (constant,), (stands,) = written[0].results, written[-1].results
+        return FoldRecord(
+            Outcome.FOLDED,
+            op,
+            name_of(op),
+            made_of=provenance,
+            constant=constant,
+            stands=stands,
+            values=value_set,
+        )
+
+    def _stands(self, result: SSAValue) -> SSAValue | None:
+        """The value in the output that takes the place of the result of a dropped op."""
+        same = self._graph.final(result)
+        maker = same.owner
+        if same is result:
+            return None
+        if not isinstance(maker, Operation) or not _is_erased(maker):
+            return same
+        return self._in_place_of(maker)
+
+    def _in_place_of(self, op: Operation) -> SSAValue | None:
+        """The value in the output that takes the place of the result of an erased op."""
+        if (end := self._source_ends.get(op)) is not None:
+            return self._written[end][0].results[0]
+        if (end := self._decision.ends.get(op)) is None:
+            return None
+        written = self._written[end]
+        is_cast = op in self._graph.models and self._graph.models[op] is None
+        casts = len(self._graph.moved[op].casts) if is_cast else -1
+        return written[casts].results[0]
+
+
+def _is_erased(op: Operation) -> bool:
+    return op.parent is None

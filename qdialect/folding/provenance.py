@@ -1,0 +1,206 @@
+"""Which constants the elements of a value come from: their names are kept, and reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from typing_extensions import override
+from xdsl.ir import Operation
+
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.movement import Concat, Movement, Shape, ValueSet
+from qdialect.algebra.run_map import IntArray, SlotMap, TooManySlotsError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_MAX_KEPT_RUNS: Final = 1 << 14
+"""Of larger maps only the list of sources is kept: each op of a chain holds a map."""
+
+Sources = dict[int, Operation]
+"""Constants by the number that stands for each in a `SourceMap`: its `id`."""
+
+
+@dataclass(frozen=True, eq=False)
+class SourceMap(SlotMap):
+    """For each element the number of the constant that it comes from."""
+
+    ends: tuple[IntArray, ...]
+    numbers: IntArray
+
+    @classmethod
+    def of_one(cls, shape: Shape, number: int) -> SourceMap:
+        """The map of a tensor of `shape` whose elements all come from one constant."""
+        ends = tuple(np.array([length]) for length in shape)
+        return cls(ends, np.full((1,) * len(shape), number))
+
+    @property
+    @override
+    def slot_arrays(self) -> tuple[IntArray, ...]:
+        return (self.numbers,)
+
+    @property
+    @override
+    def _meaning(self) -> tuple[IntArray, ...]:
+        return (self.numbers,)
+
+    @override
+    def _with_slots(self, ends: tuple[IntArray, ...], arrays: Sequence[NDArray[Any]]) -> SourceMap:
+        return SourceMap(ends, *arrays)
+
+
+class Provenance:
+    """
+    The constants that elements come from, and how the set of their values has changed.
+
+    The sources of a concatenation are collected on demand: a chain of n concatenations
+    would otherwise hold lists of 1, 2, ..., n sources.
+    """
+
+    def __init__(
+        self,
+        value_set: ValueSet,
+        sources: Iterable[Operation] = (),
+        source_map: SourceMap | None = None,
+    ) -> None:
+        self.value_set = value_set
+        """How the set of values of the sources has changed."""
+        self._sources = tuple(sources)
+        """In the order of their elements; empty if they are the sources of the parts."""
+        self._source_map = source_map
+        """The source of each element, if there are several and the map is small."""
+        self._parts: tuple[Part, ...] = ()
+        self._axis = 0
+        self._is_part = False
+        self.first_source = self._sources[0] if self._sources else None
+        """The constant that the first element comes from."""
+
+    @classmethod
+    def of(cls, source: Operation) -> Provenance:
+        """The provenance of the elements of a constant."""
+        return cls(ValueSet.SAME, (source,))
+
+    @classmethod
+    def _joined(cls, value_set: ValueSet, parts: tuple[Part, ...], axis: int) -> Provenance:
+        joined = cls(value_set)
+        joined._parts, joined._axis = parts, axis
+        joined.first_source = parts[0].provenance.first_source
+        return joined
+
+    @property
+    def sources(self) -> tuple[Operation, ...]:
+        """The constants that elements come from, in the order of their elements."""
+        return self._sources or tuple(self._found()[0].values())
+
+    @property
+    def has_one_source(self) -> bool:
+        """Whether all elements come from one constant."""
+        return len(self._sources) == 1
+
+    def moved(self, movements: Sequence[Movement]) -> Provenance:
+        """The provenance after movements of these elements alone."""
+        value_set = self.value_set.then(*[movement.values for movement in movements])
+        if not self.has_one_source and movements:
+            sources, source_map = self._found()
+            if source_map is not None:
+                sources, source_map = _moved(movements, sources, [source_map])
+                return Provenance(value_set, sources.values(), source_map)
+        return self.with_value_set(value_set)
+
+    def with_value_set(self, value_set: ValueSet) -> Provenance:
+        """The same sources, with another change of their set of values."""
+        if value_set is self.value_set:
+            return self
+        if self._parts:
+            return Provenance._joined(value_set, self._parts, self._axis)
+        return Provenance(value_set, self._sources, self._source_map)
+
+    def as_part(self, axis: int) -> Provenance:
+        """
+        This as a part of a concatenation on `axis`.
+
+        Only the first concatenation that takes a part keeps its parts apart. Otherwise
+        `x = concat(x, x)`, n times, would expand to 2**n parts.
+        """
+        if self._parts and (self._is_part or self._axis != axis):
+            sources, source_map = self._found()
+            return Provenance(self.value_set, sources.values(), source_map)
+        self._is_part = True
+        return self
+
+    def _found(self) -> tuple[Sources, SourceMap | None]:
+        if not self._parts:
+            return {id(source): source for source in self._sources}, self._source_map
+        flat: list[Part] = []
+        pending = list(reversed(self._parts))
+        while pending:
+            part = pending.pop()
+            if part.provenance._parts:
+                pending += reversed(part.provenance._parts)
+            else:
+                flat.append(part)
+        return _joined([Concat(self._axis)], flat)
+
+    @classmethod
+    def join(cls, movements: Sequence[Movement], parts: Sequence[Part]) -> Provenance:
+        """The provenance after movements of which the first takes all `parts`."""
+        value_set = ValueSet.SAME.then(
+            *(part.provenance.value_set for part in parts),
+            *(movement.values for movement in movements),
+        )
+        first, *others = movements
+        if not isinstance(first, Concat) or others:
+            sources, source_map = _joined(movements, parts)
+            return cls(value_set, sources.values(), source_map)
+        present = [part for part in parts if 0 not in part.shape] or parts[:1]
+        single = present[0].provenance
+        if all(
+            part.provenance.has_one_source and part.provenance.first_source is single.first_source
+            for part in present
+        ):
+            return single.with_value_set(value_set)
+        return cls._joined(
+            value_set,
+            tuple(Part(part.provenance.as_part(first.dim), part.shape) for part in present),
+            first.dim,
+        )
+
+
+class Part(NamedTuple):
+    """An operand of a concatenation, or of a movement of several operands: its `shape`."""
+
+    provenance: Provenance
+    shape: Shape
+
+
+def _joined(
+    movements: Sequence[Movement], parts: Sequence[Part]
+) -> tuple[Sources, SourceMap | None]:
+    all_sources: Sources = {}
+    operands: list[SourceMap] = []
+    for part in parts:
+        sources, source_map = part.provenance._found()  # pyright: ignore[reportPrivateUsage]
+        all_sources |= sources
+        if source_map is not None:
+            operands.append(source_map)
+        elif len(sources) == 1:
+            operands.append(SourceMap.of_one(part.shape, next(iter(sources))))
+    if len(all_sources) == 1 or len(operands) < len(parts):
+        return all_sources, None
+    return _moved(movements, all_sources, operands)
+
+
+def _moved(
+    movements: Sequence[Movement], sources: Sources, operands: Sequence[SourceMap]
+) -> tuple[Sources, SourceMap | None]:
+    try:
+        for movement in movements:
+            operands = [movement(*operands).simplify()]
+    except TooManySlotsError:
+        return sources, None
+    (source_map,) = operands
+    left = dict.fromkeys(source_map.numbers.ravel().tolist())
+    is_kept = len(left) > 1 and source_map.size <= _MAX_KEPT_RUNS
+    return {number: sources[number] for number in left}, source_map if is_kept else None

@@ -1,0 +1,511 @@
+"""
+Arguments that cover the values of their types: dealt out over sets like cards, not drawn.
+
+A *pool* is the list of values that an argument should take: all codes of a short type, the edges
+of a long one. Each position of an argument takes the values of the pool one after the other, set
+by set, so that no seed decides which of them are missed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple, cast, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+from xdsl.dialects.builtin import AnyFloat, FunctionType, IndexType, IntegerType, Signedness
+from xdsl.ir import Attribute
+from xdsl.utils.exceptions import InterpretationError
+
+from qdialect.algebra.float_format import FloatFormat
+from qdialect.algebra.movement import DYNAMIC, Shape
+from qdialect.dialects.quant.types import StoredType, UniformQuantizedType
+from qdialect.interpreters.memory import allocated, require_possible
+from qdialect.interpreters.random_values import declared_shape, naming_argument
+from qdialect.interpreters.values import (
+    TypedArray,
+    elements_of_bits,
+    elements_of_numbers,
+    format_of,
+    held_type,
+    width_of,
+)
+from qdialect.ir.elements import integer_range
+from qdialect.ir.value_types import element_type_or_self
+
+DEFAULT_MAX_SETS: Final = 512
+"""The most sets of arguments, unless they are all that there are."""
+
+DEFAULT_MAX_COMBINATIONS: Final = 1 << 16
+"""The most combinations of values that are all dealt."""
+
+_MAX_LISTED_WIDTH: Final = 8
+"""The most bits of a type whose pool is all of its codes, however small an argument is."""
+
+_MAX_LISTED: Final = 1 << 16
+"""The most codes that are all in the pool of an argument that takes them in a few sets."""
+
+_FEW_SETS: Final = 8
+
+_MAX_OTHERS: Final = 1 << 12
+"""The most numbers besides the edges in the pool of an argument that has room for them."""
+
+_MAX_INTERESTING: Final = 64
+"""The most numbers of the caller that go into a pool."""
+
+_MAX_INDEX: Final = 4
+
+_EQUAL_LENGTHS: Final = (3, 1, 4, 2)
+"""Lengths of unknown axes in one set after the other, where all axes have the same one."""
+
+_LEAST_DIFFERENT: Final = 2
+"""The least length of an unknown axis, where axes have different ones."""
+
+_MAX_UNKNOWN: Final = 1 << 12
+"""The most that the unknown lengths of an argument multiply its size by."""
+
+_LEAST_SETS: Final = 4
+"""The least sets of a series: that elements are exchanged shows where their values differ."""
+
+_MAX_SHARED, _MAX_TAME = 8, 4
+"""The most sets of equal arguments, and of tame ones."""
+
+_PIECE: Final = 1 << 20
+"""How many elements are dealt at once: the temporary arrays are of this size."""
+
+_Bits = NDArray[np.uint64]
+
+
+class _Pool(NamedTuple):
+    """The values that an argument should take, and the tame ones among them."""
+
+    values: NDArray[Any]
+    """Elements of the dtype of the type, 1-d."""
+
+    tame: NDArray[Any]
+    """Elements on which arithmetic is defined: no zeros, no infinities, and no NaN."""
+
+
+class _Set(NamedTuple):
+    """What one set of arguments is made from."""
+
+    shapes: tuple[Shape, ...]
+
+    dealt: tuple[int, ...]
+    """For each argument how many values each of its slots has taken in sets before."""
+
+    series: int
+    """Sets of one series go on where the one before them ended."""
+
+    is_shared: bool = False
+    """Whether arguments of one type are equal."""
+
+    is_tame: bool = False
+
+
+class DealtArguments(Sequence[tuple[TypedArray, ...]]):
+    """Sets of arguments. Each is made when it is asked for."""
+
+    is_exhaustive: bool
+    """Whether the sets are all that there are: a function that differs does so on one of them."""
+
+    def __init__(
+        self,
+        types: FunctionType,
+        interesting: Sequence[float],
+        max_sets: int,
+        max_combinations: int,
+    ) -> None:
+        self._types = types.inputs.data
+        self._declared = [declared_shape(type) for type in self._types]
+        values = _all_combinations(self._types, self._declared, max_combinations)
+        self.is_exhaustive = values is not None
+        if values is not None:
+            sizes = [math.prod(shape) for shape in self._declared]
+            counts = [len(of) ** size for of, size in zip(values, sizes, strict=True)]
+            self._pools = [_Pool(of, of) for of in values]
+            self._sets: Sequence[_Set] = ()
+            self._count = math.prod(counts)
+        else:
+            self._pools = [
+                _pool(element_type_or_self(type), shape, interesting)
+                for type, shape in zip(self._types, self._declared, strict=True)
+            ]
+            self._sets = self._planned(max(max_sets, 1))
+            self._count = len(self._sets)
+
+    @override
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int, /) -> tuple[TypedArray, ...]: ...
+
+    @overload
+    def __getitem__(self, index: slice, /) -> Sequence[tuple[TypedArray, ...]]: ...
+
+    @override
+    def __getitem__(
+        self, index: int | slice, /
+    ) -> tuple[TypedArray, ...] | Sequence[tuple[TypedArray, ...]]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        number = range(len(self))[index]
+        return self._combination(number) if self.is_exhaustive else self._dealt(number)
+
+    def _combination(self, number: int) -> tuple[TypedArray, ...]:
+        """Set `number` of all that there are: its digits are the elements."""
+        arguments: list[TypedArray] = []
+        for type, shape, pool in zip(self._types, self._declared, self._pools, strict=True):
+            digits: list[int] = []
+            for _ in range(math.prod(shape)):
+                number, digit = divmod(number, len(pool.values))
+                digits.append(digit)
+            elements = pool.values[np.array(digits, dtype=np.int64)].reshape(shape)
+            arguments.append(TypedArray.of(elements, type))
+        return tuple(arguments)
+
+    def _dealt(self, number: int) -> tuple[TypedArray, ...]:
+        of = self._sets[number]
+        arguments: list[TypedArray] = []
+        for at, (type, pool) in enumerate(zip(self._types, self._pools, strict=True)):
+            player = self._types.index(type) if of.is_shared else at
+            dealer = _Dealer(type, of.shapes[at], of.dealt[at], (of.series, player))
+            with naming_argument(at, type):
+                elements = dealer.deal(pool.tame if of.is_tame else pool.values)
+            arguments.append(TypedArray.of(elements, type))
+        return tuple(arguments)
+
+    def _planned(self, max_sets: int) -> list[_Set]:
+        unknown = sum(shape.count(DYNAMIC) for shape in self._declared)
+        has_equals = len(set(self._types)) < len(self._types)
+        has_numbers = any(_is_computed_with(element_type_or_self(type)) for type in self._types)
+        shared = min(_MAX_SHARED, max_sets // 4) * has_equals
+        tame = min(_MAX_TAME, max_sets // 4) * has_numbers
+        most = max_sets - shared - tame
+        if unknown > 1:
+            equal = self._series(0, (most + 1) // 2)
+            different = self._series(1, most // 2)
+            sets = [of for pair in zip(equal, different, strict=False) for of in pair]
+            both = min(len(equal), len(different))
+            sets += equal[both:] + different[both:]
+        else:
+            sets = self._series(0, most)
+        sets += [of._replace(is_shared=True) for of in self._series(2, shared)]
+        for at, of in enumerate(self._series(4, tame)):
+            sets.append((self._series(5, at + 1)[-1] if at % 2 else of)._replace(is_tame=True))
+        return sets
+
+    def _series(self, series: int, most: int) -> list[_Set]:
+        """Sets until all values have been dealt, in series of odd numbers of different lengths."""
+        sets: list[_Set] = []
+        dealt = (0,) * len(self._types)
+        while len(sets) < most:
+            number = len(sets)
+            lengths = self._different(number) if series % 2 else self._equal(number)
+            shapes = tuple(map(_with_lengths, self._declared, lengths))
+            sets.append(_Set(shapes, dealt, series))
+            dealt = tuple(
+                taken + _Dealer(type, shape, taken, ()).per_slot
+                for type, shape, taken in zip(self._types, shapes, dealt, strict=True)
+            )
+            if len(sets) >= _LEAST_SETS and all(
+                taken >= len(pool.values) or not taken
+                for taken, pool in zip(dealt, self._pools, strict=True)
+            ):
+                break
+        return sets
+
+    def _equal(self, number: int) -> list[list[int]]:
+        counts = [shape.count(DYNAMIC) for shape in self._declared]
+        length = _EQUAL_LENGTHS[number % len(_EQUAL_LENGTHS)]
+        while length ** max(counts, default=0) > _MAX_UNKNOWN:
+            length -= 1
+        return [[length] * count for count in counts]
+
+    def _different(self, number: int) -> list[list[int]]:
+        """Lengths that all differ; those that would make an argument too large are 1."""
+        counts = [shape.count(DYNAMIC) for shape in self._declared]
+        axes = iter(range(sum(counts)))
+        lengths: list[list[int]] = []
+        for count in counts:
+            lengths.append([])
+            for _ in range(count):
+                length = _LEAST_DIFFERENT + (next(axes) + number) % sum(counts)
+                fits = math.prod(lengths[-1]) * length <= _MAX_UNKNOWN
+                lengths[-1].append(length if fits else 1)
+        return lengths
+
+
+def dealt_arguments(
+    types: FunctionType,
+    *,
+    interesting: Iterable[float] = (),
+    max_sets: int = DEFAULT_MAX_SETS,
+    max_combinations: int = DEFAULT_MAX_COMBINATIONS,
+) -> DealtArguments:
+    """
+    Sets of arguments for a function of these types, the same ones in each run.
+
+    Where all elements of all arguments together have at most `max_combinations` combinations of
+    values, these are the sets, and `is_exhaustive` is true. Else there are at most `max_sets`,
+    fewer if these do it:
+
+    - At the positions that read one slot of its type, or at all positions together if there are
+      no slots, an argument takes every value of its pool. The pool of a type of up to 8 bits is
+      all its codes. That of others has the ends of the range, powers of two, the numbers in
+      `interesting` and the neighbours of both, and of floats NaN, infinities, zeros of both
+      signs, the least and the greatest of normal and denormal numbers, and ties of rounding.
+    - Axes of unknown length have all the same length, and different ones in every second set.
+    - In some sets arguments of the same type are equal, and in some there are no zeros,
+      infinities and NaN, so that arithmetic is defined.
+
+    Raises InterpretationError for a type that no values are known of. An argument that takes more
+    than the memory budget has left is such an error when its set is asked for.
+    """
+    return DealtArguments(types, list(interesting), max_sets, max_combinations)
+
+
+def _with_lengths(shape: Shape, lengths: Sequence[int]) -> Shape:
+    unknown = iter(lengths)
+    return tuple(next(unknown) if length == DYNAMIC else length for length in shape)
+
+
+class _Dealer:
+    """
+    Deals values to the positions of one argument.
+
+    The positions that read one slot take the values in turn. When all have been dealt, they are
+    shuffled anew; each slot has a deck of its own.
+    """
+
+    def __init__(self, type: Attribute, shape: Shape, dealt: int, seed: tuple[int, ...]) -> None:
+        self._declared, self._shape, self._already, self._seed = type, shape, dealt, seed
+        element_type = element_type_or_self(type)
+        self._slots: tuple[int, ...] = (1,) * len(shape)
+        if isinstance(element_type, UniformQuantizedType) and 0 not in shape:
+            self._slots = element_type.parameters_on(shape).scales.shape
+        self.per_slot = math.prod(shape) // math.prod(self._slots)
+
+    def deal(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Elements of the shape of the argument."""
+        require_possible(self._shape)
+        count = math.prod(self._shape)
+        nbytes = count * values.dtype.itemsize
+        elements = allocated(lambda: np.empty(count, dtype=values.dtype), nbytes)
+        for start in range(0, count, _PIECE):
+            positions = np.arange(start, min(start + _PIECE, count))
+            elements[start : start + _PIECE] = values[self._cards(positions, len(values))]
+        return elements.reshape(self._shape)
+
+    def _cards(self, positions: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+        slot, rank = self._places(positions)
+        deck, at = np.divmod(self._already + rank, count)
+        random = _mixed(self._seed, slot, deck)
+        # A unit modulo `count` and an offset make a permutation of the deck.
+        units = _units(count)
+        factor = units[(random % np.uint64(len(units))).astype(np.int64)]
+        offset = ((random >> np.uint64(32)) % np.uint64(count)).astype(np.int64)
+        return (factor * at + offset) % count
+
+    def _places(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """For each position the number of its slot, and its number among those of the slot."""
+        if math.prod(self._slots) == 1:
+            return np.zeros_like(positions), positions
+        slot, rank, slots_below, ranks_below = 0, 0, 1, 1
+        for length, slots in zip(reversed(self._shape), reversed(self._slots), strict=True):
+            positions, index = np.divmod(positions, length)
+            block = length // slots
+            slot = slot + index // block * slots_below
+            rank = rank + index % block * ranks_below
+            slots_below, ranks_below = slots_below * slots, ranks_below * block
+        return cast("NDArray[np.int64]", slot), cast("NDArray[np.int64]", rank)
+
+
+def _mixed(seed: Sequence[int], slot: NDArray[np.int64], deck: NDArray[np.int64]) -> _Bits:
+    """Random bits that depend on all of these: a round of SplitMix64 for each of them."""
+    bits = np.zeros(len(slot), dtype=np.uint64)
+    for part in (*seed, slot, deck):
+        bits = bits + np.asarray(part).astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+        bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        bits = bits ^ (bits >> np.uint64(31))
+    return bits
+
+
+def _units(count: int) -> NDArray[np.int64]:
+    """The numbers below `count` that have no divisor in common with it; 1 if there are none."""
+    numbers = np.arange(1, max(count, 2))
+    return numbers[np.gcd(numbers, count) == 1]
+
+
+# Pools
+
+
+def _is_computed_with(type: Attribute) -> bool:
+    return isinstance(type, IntegerType | IndexType | AnyFloat)
+
+
+def _all_combinations(
+    types: Sequence[Attribute], shapes: Sequence[Shape], most: int
+) -> list[NDArray[Any]] | None:
+    """All values of each of `types`, None if they have more combinations than `most`."""
+    pools: list[NDArray[Any]] = []
+    total = 1
+    for type, shape in zip(types, shapes, strict=True):
+        codes = _codes(element_type_or_self(type))
+        if DYNAMIC in shape or codes is None:
+            return None
+        count, size = codes.stop - codes.start, math.prod(shape)
+        # The power is computed where it cannot be a huge number.
+        total *= count**size if count < 2 or size <= most.bit_length() else most + 1
+        if total > most or count > most:
+            return None
+        pools.append(_listed(element_type_or_self(type), codes))
+    return pools
+
+
+def _codes(type: Attribute) -> range | None:
+    """All integers that a value is stored as, or all bit patterns of a float."""
+    held = held_type(type)
+    if isinstance(type, StoredType):
+        return range(type.storage_type_min, type.storage_type_max + 1)
+    if isinstance(held, IntegerType):
+        least, greatest = _range_of(held)
+        return range(least, greatest + 1)
+    if isinstance(held, AnyFloat):
+        return range(1 << width_of(held))
+    return None
+
+
+def _listed(type: Attribute, codes: range) -> NDArray[Any]:
+    if isinstance(held_type(type), AnyFloat):
+        return elements_of_bits(np.arange(codes.start, codes.stop, dtype=np.uint64), type)
+    return elements_of_numbers(np.arange(codes.start, codes.stop, dtype=np.int64), type)
+
+
+def _range_of(type: IntegerType) -> tuple[int, int]:
+    is_signed = type.signedness.data is not Signedness.UNSIGNED
+    return integer_range(type.bitwidth, is_signed=is_signed)
+
+
+def _pool(type: Attribute, declared: Shape, interesting: Sequence[float]) -> _Pool:
+    """The pool of an argument; `declared` is its shape, with unknown lengths."""
+    held = held_type(type)
+    if not isinstance(held, IntegerType | IndexType | AnyFloat):
+        raise InterpretationError(f"there are no values of type '{held}' to run a function with")
+    room = math.prod(length for length in declared if length != DYNAMIC)
+    codes = _codes(type)
+    if codes is not None and _are_listed(codes, held, room):
+        values = _listed(type, codes)
+    elif isinstance(held, AnyFloat):
+        values = _float_pool(held, room, interesting)
+    elif codes is None:
+        values = _index_pool(interesting)
+    else:
+        edges = _integer_edges(type, codes, interesting)
+        others = _others(room, len(edges))
+        drawn = codes.start + (others * (codes.stop - codes.start)).astype(object)
+        values = _integers(type, [*edges, *(min(int(n), codes.stop - 1) for n in drawn)])
+    return _Pool(values, _tame(type, values))
+
+
+def _are_listed(codes: range, held: Attribute, room: int) -> bool:
+    if width_of(cast(Any, held)) <= _MAX_LISTED_WIDTH:
+        return True
+    count = codes.stop - codes.start
+    return count <= min(_MAX_LISTED, max(room * _FEW_SETS, 1 << _MAX_LISTED_WIDTH))
+
+
+def _tame(type: Attribute, values: NDArray[Any]) -> NDArray[Any]:
+    held = held_type(type)
+    if isinstance(held, AnyFloat):
+        return elements_of_numbers(np.arange(1, 65) * 0.5, type)
+    if not _is_computed_with(type) or width_of(held) == 1:
+        return values
+    width = width_of(held)
+    return _integers(type, range(1, min(_MAX_INDEX, (1 << (width - 1)) - 1) + 1))
+
+
+def _integers(type: Attribute, numbers: Iterable[int]) -> NDArray[Any]:
+    """Integers of any width, each of them once."""
+    distinct = sorted(set(numbers))
+    bits = np.array([number % (1 << 64) for number in distinct], dtype=np.uint64)
+    return elements_of_numbers(bits.astype(np.int64), type)
+
+
+def _index_pool(interesting: Sequence[float]) -> NDArray[Any]:
+    near = _whole_neighbours(interesting)
+    return _integers(IndexType(), [*range(-1, _MAX_INDEX + 1), *near])
+
+
+def _whole_neighbours(interesting: Sequence[float]) -> list[int]:
+    finite = [number for number in interesting[:_MAX_INTERESTING] if math.isfinite(number)]
+    return [
+        whole + step
+        for number in finite
+        for whole in (math.floor(number), math.ceil(number))
+        for step in (-1, 0, 1)
+    ]
+
+
+def _integer_edges(type: Attribute, codes: range, interesting: Sequence[float]) -> list[int]:
+    powers = [1 << bit for bit in range((codes.stop - codes.start).bit_length())]
+    edges = [0, codes.start, codes.stop - 1, *powers, *(-power for power in powers)]
+    if isinstance(type, UniformQuantizedType):
+        edges += np.unique(type.zero_points)[:_MAX_INTERESTING].tolist()
+    edges = [number + step for number in edges for step in (-1, 0, 1)]
+    edges += _whole_neighbours(interesting)
+    return sorted({number for number in edges if number in codes})
+
+
+def _others(room: int, edges: int) -> NDArray[np.float64]:
+    """Numbers from 0 to 1 for as much of an argument as its edges leave."""
+    count = min(max(room - edges, 0), _MAX_OTHERS)
+    return np.random.default_rng(0).random(count)
+
+
+def _float_pool(type: AnyFloat, room: int, interesting: Sequence[float]) -> NDArray[Any]:
+    known = format_of(type)
+    numbers = _float_edges(known)
+    others = _others(room, len(numbers))
+    others = np.where(np.arange(len(others)) % 2, -1.0, 1.0) * 2.0 ** (others * 16 - 8)
+    given = [float(number) for number in interesting[:_MAX_INTERESTING]]
+    near = known.encode(known.round(np.array(given, dtype=np.float64)))
+    bits = np.concatenate(
+        (
+            known.encode(known.round(np.concatenate((numbers, -numbers, others)))),
+            *((near + np.uint64(step)) & _all_ones(known) for step in (0, 1, (1 << 64) - 1)),
+            # A NaN with a sign and a payload. The one without is among the edges.
+            [_all_ones(known)],
+        )
+    )
+    return elements_of_bits(np.unique(bits), type)
+
+
+def _all_ones(known: FloatFormat) -> np.uint64:
+    return np.uint64((1 << (known.exponent_bits + known.precision)) - 1)
+
+
+def _float_edges(known: FloatFormat) -> NDArray[np.float64]:
+    """Numbers without a sign at which rounding, ranges and comparisons change."""
+    last, digits = known.smallest, known.precision
+    least_normal = math.ldexp(last, digits - 1)
+    ulp = math.ldexp(1.0, 1 - digits)
+    halves = [number + 0.5 for number in range(9)]
+    whole = [1.0, 2.0, 3.0, 100.0, math.ldexp(1.0, digits) - 1, math.ldexp(1.0, digits)]
+    ranges = [
+        number + step for number in (7.0, 8.0, 127.0, 255.0) for step in (-0.5, 0.0, 0.5, 1.0)
+    ]
+    wide = [
+        number
+        for bits in (15, 16, 31, 32, 63, 64)
+        for number in (math.ldexp(1.0, bits), math.ldexp(1.0 - ulp / 2, bits))
+    ]
+    near_tie = [0.5 - ulp / 4, 0.5 + ulp / 2, 1.5 - ulp, 1.5 + ulp, 2.5 - 2 * ulp, 2.5 + 2 * ulp]
+    least = [0.0, last, least_normal - last, least_normal, math.sqrt(least_normal)]
+    greatest = [known.largest, known.largest * (1 - ulp / 2), math.inf, math.nan]
+    fractions = [0.25, 1 / 3, 0.75, 1 - ulp / 2, 1 + ulp]
+    return np.array([*halves, *whole, *ranges, *wide, *near_tie, *least, *greatest, *fractions])

@@ -1,0 +1,1 @@
+"""What every layer needs of xDSL: elements, resources, types of values. No quantization."""

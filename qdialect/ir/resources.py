@@ -1,0 +1,169 @@
+"""
+The elements of `dense_resource` attributes, which are kept outside of the IR as blobs.
+
+A blob is text, `0x`, four bytes of alignment and the elements as MLIR has them in memory:
+https://mlir.llvm.org/docs/LangRef/#dialect-resources.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyDenseElement,
+    ComplexType,
+    DenseResourceAttr,
+    IndexType,
+    TensorType,
+    VectorType,
+)
+from xdsl.ir import Attribute
+
+from qdialect.algebra.array_view import MAX_RANK
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.movement import Elements, Splat, Values
+from qdialect.ir.blobs import ALIGNMENT_BYTES, Blob, BlobStorage
+from qdialect.ir.elements import (
+    UnsupportedElementTypeError,
+    element_dtype,
+    memory_bytes,
+    pack_elements,
+    repeats,
+    unpack_elements,
+)
+
+
+class ResourceBlobs:
+    """
+    The blobs that the `dense_resource` attributes of one context stand for.
+
+    A blob that is not certainly what its type says cannot be read: see `read`.
+    """
+
+    def __init__(self, interface: OpAsmDialectInterface | None) -> None:
+        self.interface = interface
+        """Where the builtin dialect keeps the blobs, if it does."""
+
+    @classmethod
+    def of(cls, context: Context) -> ResourceBlobs:
+        """The blobs of `context`, whose builtin dialect is loaded if it is registered."""
+        builtin = context.get_optional_dialect("builtin")
+        return cls(builtin.get_interface(OpAsmDialectInterface) if builtin else None)
+
+    def read(self, attribute: DenseResourceAttr) -> Elements | None:
+        """
+        The elements of `attribute`, of its shape, and of the dtype of its element type.
+
+        A splat where all are equal, bit for bit. None if there is no blob (it may be
+        elided), or its text is malformed, or the type is not a tensor or a vector of static
+        shape whose elements xDSL can hold, or the blob has not as many bytes as they need:
+        a byte for each i1, and else as few as the width needs. Nor is it read where bits
+        that are not used are set: it may be packed, or sign-extended.
+        """
+        type = attribute.type
+        if self.alignment_of(attribute) is None or not isinstance(type, TensorType | VectorType):
+            return None
+        shape = type.get_shape()
+        if DYNAMIC_INDEX in shape or len(shape) > MAX_RANK:
+            return None
+        blob = cast(Blob, self._blob_of(attribute))
+        return _elements_in(blob.elements, cast(TensorType[Attribute], type).element_type, shape)
+
+    def why_unreadable(self, attribute: DenseResourceAttr) -> str | None:
+        """Why `read` gives None for a blob that is there; None if there is no such blob."""
+        blob, type = self._blob_of(attribute), attribute.type
+        if blob is None:
+            return None
+        if self.alignment_of(attribute) is None:
+            return "the blob of its constant does not start with an alignment"
+        if not isinstance(type, TensorType | VectorType) or DYNAMIC_INDEX in type.get_shape():
+            return f"the blob of its constant is of type '{type}'"
+        element_type = cast(TensorType[Attribute], type).element_type
+        count, size = math.prod(type.get_shape()), _element_size(element_type)
+        if size is not None and len(blob.elements) != count * size:
+            return (
+                f"the blob of its constant has {len(blob.elements)} bytes, and {count} elements "
+                f"of type '{element_type}' have {count * size}"
+            )
+        return f"the blob of its constant does not hold elements of type '{element_type}'"
+
+    def alignment_of(self, attribute: DenseResourceAttr) -> int | None:
+        """The alignment of the blob in bytes, a power of two; None if it cannot be told."""
+        blob = self._blob_of(attribute)
+        if blob is None or len(blob.alignment) < ALIGNMENT_BYTES:
+            return None
+        alignment = int.from_bytes(blob.alignment, "little")
+        return alignment if alignment.bit_count() == 1 else None
+
+    def write(
+        self, values: Values, type: AnyDenseElement, key: str, *, alignment: int | None = None
+    ) -> DenseResourceAttr:
+        """
+        An attribute whose blob, a new one, has `values`, as `dense_elements` takes them.
+
+        Its key is `key`, or one that starts with it if that is taken. Splats are written
+        out: the caller sees to it that they are not too large. The alignment, a power of
+        two, is that of an element unless it is given. Raises ValueError for another one or
+        if the context keeps no blobs, UnsupportedElementTypeError, and TypeError for values
+        of a wrong dtype.
+        """
+        if self.interface is None:
+            raise ValueError("the context has no builtin dialect that keeps blobs")
+        dtype = element_dtype(type)
+        if alignment is None:
+            alignment = 1 << min(dtype.itemsize - 1, 7).bit_length()
+        if alignment.bit_count() != 1 or alignment >> (8 * ALIGNMENT_BYTES):
+            raise ValueError(f"{alignment} is not an alignment")
+        data = memory_bytes(values, type)
+        if isinstance(values, Splat):
+            data *= math.prod(values.shape)
+        blob = Blob(alignment.to_bytes(ALIGNMENT_BYTES, "little"), data)
+        key = self.interface.declare_resource(key)
+        if isinstance(self.interface, BlobStorage):
+            self.interface.keep(key, blob)
+        else:
+            self.interface.parse_resource(key, blob.text)
+        return DenseResourceAttr.from_params(key, TensorType(type, values.shape))
+
+    def _blob_of(self, attribute: DenseResourceAttr) -> Blob | None:
+        key = attribute.resource_handle.data
+        if isinstance(self.interface, BlobStorage):
+            return self.interface.find(key)
+        return Blob.from_text((self.interface.lookup(key) if self.interface else None) or "")
+
+
+def _elements_in(
+    data: bytes | memoryview, type: Attribute, shape: tuple[int, ...]
+) -> Elements | None:
+    try:
+        element_dtype(type)
+    except UnsupportedElementTypeError:
+        return None
+    # Of the others, there is no dtype.
+    element_type = cast(AnyDenseElement, type)
+    values = unpack_elements(data, element_type)
+    if values is None or len(values) != math.prod(shape):
+        return None
+    if _has_unused_bits(element_type) and pack_elements(values, element_type) != data:
+        return None
+    if data and repeats(data, len(data) // len(values)):
+        return Splat(values[0], shape)
+    return values.reshape(shape)
+
+
+def _element_size(type: Attribute) -> int | None:
+    """The bytes of an element in memory, None if there are no such elements."""
+    try:
+        dtype = element_dtype(type)
+    except UnsupportedElementTypeError:
+        return None
+    return len(pack_elements(np.zeros(1, dtype=dtype), cast(AnyDenseElement, type)))
+
+
+def _has_unused_bits(type: AnyDenseElement) -> bool:
+    part = type.element_type if isinstance(type, ComplexType) else type
+    return not isinstance(part, IndexType) and part.bitwidth % 8 != 0

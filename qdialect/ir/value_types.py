@@ -1,0 +1,126 @@
+"""What the types of operands and results may be, with MLIR's messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, UnrankedTensorType, UnregisteredAttr
+from xdsl.ir import Attribute, Operation
+from xdsl.utils.exceptions import VerifyException
+
+if TYPE_CHECKING:
+    from qdialect.algebra.movement import Shape
+
+
+@dataclass(frozen=True)
+class ValueKind:
+    """What the type of an operand or a result must be."""
+
+    description: str
+    accepts: Callable[[Attribute], bool]
+
+
+def verify_value_types(op: Operation, kinds: Sequence[ValueKind]) -> None:
+    """
+    Verify the types of the operands and of the results, in this order.
+
+    Raises VerifyException, without the name of the op.
+    """
+    ends = [f"operand #{number}" for number in range(len(op.operands))]
+    ends += [f"result #{number}" for number in range(len(op.results))]
+    values = (*op.operands, *op.results)
+    for end, value, kind in zip(ends, values, kinds, strict=True):
+        if not kind.accepts(value.type):
+            raise VerifyException(f"{end} must be {kind.description}, but got '{value.type}'")
+
+
+class TensorParts(NamedTuple):
+    """What a tensor type says."""
+
+    shape: Shape
+    element_type: Attribute
+
+
+class TensorModel(NamedTuple):
+    """How the types of one name are read and made: ranked tensors that are not builtin ones."""
+
+    read: Callable[[Attribute], TensorParts | None]
+    make: Callable[[Attribute, Shape, Attribute], Attribute]
+
+
+_TENSOR_MODELS: Final[dict[str, TensorModel]] = {}
+
+
+def register_tensor_type(
+    name: str,
+    read: Callable[[Attribute], TensorParts | None],
+    make: Callable[[Attribute, Shape, Attribute], Attribute],
+) -> None:
+    """
+    Register the types of that name, such as `torch.vtensor`, as ranked tensors.
+
+    `read` gives the shape and the element type of one, in terms of builtin types; None if it
+    has no rank. `make` gives a type like its first argument, of another shape and element type.
+    """
+    _TENSOR_MODELS[name] = TensorModel(read, make)
+
+
+def _model_of(type: Attribute) -> TensorModel | None:
+    if not _TENSOR_MODELS:
+        return None
+    name = type.attr_name.data if isinstance(type, UnregisteredAttr) else type.name
+    return _TENSOR_MODELS.get(name)
+
+
+def tensor_parts(type: Attribute) -> TensorParts | None:
+    """The shape and the element type of a ranked tensor, builtin or registered."""
+    if isinstance(type, TensorType):
+        tensor = cast("TensorType[Attribute]", type)
+        return TensorParts(tensor.get_shape(), tensor.element_type)
+    model = _model_of(type)
+    return None if model is None else model.read(type)
+
+
+def tensor_like(type: Attribute, shape: Shape, element: Attribute) -> Attribute:
+    """A tensor as `type`, with its encoding, of another shape and element type."""
+    if (model := _model_of(type)) is not None:
+        return model.make(type, shape, element)
+    encoding = cast("TensorType[Attribute]", type).encoding
+    return TensorType(element, shape, encoding)
+
+
+def shape_of(type: Attribute) -> Shape | None:
+    """The shape of a tensor, None if it has no rank."""
+    parts = tensor_parts(type)
+    return None if parts is None else parts.shape
+
+
+def tensor_element_type(type: Attribute) -> Attribute:
+    """The element type of a tensor."""
+    if (parts := tensor_parts(type)) is not None:
+        return parts.element_type
+    return cast("UnrankedTensorType[Attribute]", type).element_type
+
+
+def is_tensor(type: Attribute) -> bool:
+    """Whether this is a tensor, with or without a rank."""
+    return isinstance(type, UnrankedTensorType) or tensor_parts(type) is not None
+
+
+def element_type_or_self(type: Attribute) -> Attribute:
+    """What a tensor is made of; a scalar is made of itself."""
+    return tensor_element_type(type) if is_tensor(type) else type
+
+
+def with_element_type(type: Attribute, element: Attribute) -> Attribute:
+    """A tensor as `type`, with its encoding, but of `element`; of a scalar, that is all."""
+    if (shape := shape_of(type)) is not None:
+        return tensor_like(type, shape, element)
+    return UnrankedTensorType(element) if isinstance(type, UnrankedTensorType) else element
+
+
+def is_static(shape: Shape | None) -> bool:
+    """Whether all lengths are known."""
+    return shape is not None and DYNAMIC_INDEX not in shape

@@ -1,0 +1,1 @@
+"""From the quant dialect to ops of tensor, linalg and arith."""

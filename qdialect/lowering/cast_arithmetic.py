@@ -1,0 +1,403 @@
+"""
+`quant.qcast` and `quant.dcast` as ops of MLIR's `arith` and `math` dialects.
+
+Unless another rounding is asked for, these are the ops of upstream's lowering, one by one:
+https://mlir.llvm.org/docs/Dialects/QuantDialect/#-lower-quant-ops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from typing_extensions import override
+from xdsl.dialects import arith, math, tensor
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    Float80Type,
+    Float128Type,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    LocationAttr,
+    NoneAttr,
+    TensorType,
+    UnrankedTensorType,
+    f64,
+)
+from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.rewriter import InsertPoint
+
+from qdialect.algebra.float_format import FloatFormat
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.movement import DYNAMIC
+from qdialect.algebra.parameters import StorageFormat
+from qdialect.dialects.quant.casts import DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from qdialect.dialects.quant.slot_arrays import Granularity
+from qdialect.dialects.quant.types import UniformQuantizedType
+from qdialect.dialects.upstream.arith import FPToSIOp, FPToUIOp, SIToFPOp, UIToFPOp
+from qdialect.dialects.upstream.shape import NumElementsOp, ShapeOfOp, SplitAtOp
+from qdialect.dialects.upstream.tensor import ReshapeOp
+from qdialect.ir.elements import DenseElementsAttr, dense_elements, element_dtype, integer_range
+from qdialect.ir.value_types import element_type_or_self, with_element_type
+from qdialect.lowering.storage_ops import (
+    Length,
+    StorageBuilder,
+    block_at,
+    unreadable_storage,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qdialect.algebra.parameters import FloatArray
+
+ArithmeticCast: TypeAlias = QuantizeCastOp | DequantizeCastOp
+
+Spread: TypeAlias = Callable[[SSAValue], SSAValue]
+"""Repeats a scalar that all elements share, to the shape of the computed value."""
+
+
+class Rounding(Enum):
+    """How a quotient becomes a storage integer."""
+
+    UPSTREAM = "upstream"
+    """
+    As in MLIR: truncation toward zero. A number outside the storage type is undefined; one
+    outside a narrower storage range is clamped.
+    """
+
+    NEAREST_EVEN = "nearest-even"
+    """
+    To the nearest integer, ties to even, and clamped to the storage range, infinities too. NaN
+    becomes the least storage integer.
+    """
+
+
+def unknown_arithmetic(op: ArithmeticCast) -> str | None:
+    """The reason why `op` cannot be computed; None if it can."""
+    quantized, other = op.input, op.result
+    if isinstance(op, QuantizeCastOp):
+        quantized, other = other, quantized
+    type = element_type_or_self(quantized.type)
+    if not isinstance(type, UniformQuantizedType):
+        return f"'{type}' has no scale"
+    if reason := unreadable_storage(type):
+        return reason
+    if isinstance(type.expressed_type, Float80Type | Float128Type):
+        return f"there are no constants of type '{type.expressed_type}'"
+    # `linalg.generic` reads a tensor with an encoding and makes one without.
+    computed: list[SSAValue] = [op.result] if isinstance(op, DequantizeCastOp) else []
+    if type.granularity is Granularity.PER_TENSOR:
+        computed.append(op.input)
+    for value in computed:
+        if _has_encoding(value.type):
+            return f"the arithmetic would drop the encoding of '{value.type}'"
+    return None
+
+
+def quantized_type(op: ArithmeticCast) -> UniformQuantizedType:
+    """The type that says how `op` computes, which `unknown_arithmetic` has found to be uniform."""
+    quantized = op.result if isinstance(op, QuantizeCastOp) else op.input
+    return cast(UniformQuantizedType, element_type_or_self(quantized.type))
+
+
+def _has_encoding(type: Attribute) -> bool:
+    return isinstance(type, TensorType) and not isinstance(
+        cast(TensorType[Attribute], type).encoding, NoneAttr
+    )
+
+
+def lower_cast(op: ArithmeticCast, rounding: Rounding, slots: SlotConstants) -> SSAValue:
+    """
+    Insert the ops that compute `op` before it, and return their result.
+
+    `unknown_arithmetic` must have found no reason against it. `slots` is shared by the casts of a
+    run.
+    """
+    builder = _CastBuilder(InsertPoint.before(op), op.location, slots)
+    type = quantized_type(op)
+    if isinstance(op, QuantizeCastOp):
+        computed = _Quantization(type, rounding).of(builder, op.input)
+        return builder.insert(StorageCastOp(computed, op.result.type)).result
+    storage = with_element_type(op.input.type, _storage_type(type))
+    stored = builder.insert(StorageCastOp(op.input, storage)).result
+    return _Dequantization(type).of(builder, stored)
+
+
+def _storage_type(type: UniformQuantizedType) -> IntegerType:
+    return IntegerType(type.storage_type.bitwidth)
+
+
+def _constant(builder: StorageBuilder, value: IntegerAttr | FloatAttr | DenseElementsAttr):
+    return builder.insert(arith.ConstantOp(value)).result
+
+
+class _CastBuilder(StorageBuilder):
+    """Makes a constant for each index, as upstream does."""
+
+    def __init__(self, point: InsertPoint, location: LocationAttr, slots: SlotConstants):
+        super().__init__(point, location)
+        self.slots = slots
+
+    @override
+    def index(self, length: Length) -> SSAValue:
+        if isinstance(length, SSAValue):
+            return length
+        return _constant(self, IntegerAttr.from_index_int_value(length))
+
+    def spread_to(self, value: SSAValue) -> Spread:
+        """Splats of the shape of `value`, if it is a tensor."""
+        if not isinstance(value.type, TensorType):
+            return lambda scalar: scalar
+        shape = cast(TensorType[Attribute], value.type).get_shape()
+        dynamic = [length for length in self.lengths(value) if isinstance(length, SSAValue)]
+        return lambda scalar: (
+            self.insert(tensor.SplatOp(scalar, dynamic, TensorType(scalar.type, shape))).result
+        )
+
+
+@dataclass(frozen=True)
+class _Arithmetic:
+    """The arithmetic of a cast, on scalars or tensors."""
+
+    type: UniformQuantizedType
+
+    @property
+    def made(self) -> Attribute:
+        """The element type of the computed value."""
+        raise NotImplementedError
+
+    def element(
+        self,
+        builder: StorageBuilder,
+        value: SSAValue,
+        scale: SSAValue,
+        zero_point: SSAValue | None,
+        spread: Spread,
+    ) -> SSAValue:
+        """Compute one element, or all that share a slot. A zero point of None is 0."""
+        raise NotImplementedError
+
+    def of(self, builder: _CastBuilder, value: SSAValue) -> SSAValue:
+        """Compute all of `value`, a scalar or a tensor."""
+        if not isinstance(value.type, UnrankedTensorType):
+            return self._of_ranked(builder, value, self.type.quantized_dimensions)
+        shape = builder.insert(ShapeOfOp(value)).result
+        if self.type.granularity is Granularity.PER_TENSOR:
+            lengths, axes = [builder.insert(NumElementsOp(shape)).result], ()
+        else:
+            lengths, axes = list(self._around_axis(builder, shape)), (1,)
+        flat = self._reshape(builder, value, lengths)
+        computed = self._of_ranked(builder, flat, axes)
+        return builder.insert(ReshapeOp(computed, shape, UnrankedTensorType(self.made))).result
+
+    def _around_axis(self, builder: _CastBuilder, shape: SSAValue) -> Sequence[SSAValue]:
+        """How many elements are before the quantized axis, on it, and after it."""
+        (axis,) = self.type.quantized_dimensions
+        at, behind = builder.index(axis), builder.index(axis + 1)
+        head = builder.insert(SplitAtOp(shape, at)).head
+        before = builder.insert(NumElementsOp(head)).result
+        tail = builder.insert(SplitAtOp(shape, behind)).tail
+        after = builder.insert(NumElementsOp(tail)).result
+        return before, builder.index(self.type.scales.size), after
+
+    def _reshape(
+        self, builder: _CastBuilder, value: SSAValue, lengths: Sequence[SSAValue]
+    ) -> SSAValue:
+        known = [DYNAMIC] if len(lengths) == 1 else [DYNAMIC, self.type.scales.size, DYNAMIC]
+        shape = builder.insert(tensor.FromElementsOp(*lengths)).result
+        type = TensorType(element_type_or_self(value.type), known)
+        return builder.insert(ReshapeOp(value, shape, type)).result
+
+    def _of_ranked(self, builder: _CastBuilder, value: SSAValue, axes: Sequence[int]) -> SSAValue:
+        if self.type.granularity is Granularity.PER_TENSOR:
+            return self._of_one_slot(builder, value)
+        shape = cast(TensorType[Attribute], value.type).get_shape()
+        scales, zero_points = (_constant(builder, of) for of in builder.slots.of(self.type))
+        init = builder.empty(builder.lengths(value), self.made)
+        slots = AffineMap(len(shape), 0, tuple(self._slot_at(axes, len(shape))))
+
+        def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
+            value, scale, zero_point, _ = elements
+            return self.element(inner, value, scale, zero_point, lambda scalar: scalar)
+
+        return builder.generic(
+            init,
+            [value, scales, zero_points],
+            [AffineMap.identity(len(shape)), slots, slots],
+            element,
+        )
+
+    def _slot_at(self, axes: Sequence[int], rank: int) -> Sequence[AffineExpr]:
+        """The index of the slot of a position, in the arrays of slots."""
+        if self.type.granularity is Granularity.PER_AXIS:
+            return [AffineExpr.dimension(axis) for axis in axes]
+        # An axis may be repeated, and then its last block counts.
+        block_of = dict(zip(axes, self.type.block_sizes, strict=True))
+        return [
+            block_at(axis, block_of[axis]) if axis in block_of else AffineExpr.constant(0)
+            for axis in range(rank)
+        ]
+
+    def _of_one_slot(self, builder: _CastBuilder, value: SSAValue) -> SSAValue:
+        slot, expressed = self.type.single_slot, self.type.expressed_type
+        scale = _constant(builder, FloatAttr(slot.scale, expressed))
+        zero_point = _constant(builder, self._integer(slot.zero_point))
+        spread = builder.spread_to(value)
+        return self.element(builder, value, scale, zero_point if slot.zero_point else None, spread)
+
+    def _integer(self, value: int) -> IntegerAttr:
+        """The bits of `value`, of the storage, as a signless integer."""
+        width = self.type.storage_type.bitwidth
+        bits = StorageFormat(width, signed=True).wrap(np.array(value, dtype=np.int64))
+        return IntegerAttr(int(bits), IntegerType(width))
+
+    def _as_float(self, builder: StorageBuilder, value: SSAValue) -> SSAValue:
+        op = SIToFPOp if self.type.is_signed else UIToFPOp
+        type = with_element_type(value.type, self.type.expressed_type)
+        return builder.insert(op(value, cast(AnyFloat, type))).result
+
+
+@dataclass(frozen=True)
+class _Dequantization(_Arithmetic):
+    """`(stored - zero_point) * scale`."""
+
+    @property
+    @override
+    def made(self) -> Attribute:
+        return self.type.expressed_type
+
+    @override
+    def element(
+        self,
+        builder: StorageBuilder,
+        value: SSAValue,
+        scale: SSAValue,
+        zero_point: SSAValue | None,
+        spread: Spread,
+    ) -> SSAValue:
+        scale = spread(scale)
+        value = self._as_float(builder, value)
+        if zero_point is not None:
+            zero_point = self._as_float(builder, spread(zero_point))
+            value = builder.insert(arith.SubfOp(value, zero_point)).result
+        return builder.insert(arith.MulfOp(value, scale)).result
+
+
+@dataclass(frozen=True)
+class _Quantization(_Arithmetic):
+    """`x / scale + zero_point`, rounded."""
+
+    rounding: Rounding
+
+    @property
+    @override
+    def made(self) -> Attribute:
+        return _storage_type(self.type)
+
+    @override
+    def element(
+        self,
+        builder: StorageBuilder,
+        value: SSAValue,
+        scale: SSAValue,
+        zero_point: SSAValue | None,
+        spread: Spread,
+    ) -> SSAValue:
+        value = builder.insert(arith.DivfOp(value, spread(scale))).result
+        if zero_point is not None:
+            zero_point = self._as_float(builder, spread(zero_point))
+            value = builder.insert(arith.AddfOp(value, zero_point)).result
+        match self.rounding:
+            case Rounding.UPSTREAM:
+                return self._truncated(builder, value, spread)
+            case Rounding.NEAREST_EVEN:
+                return self._rounded(builder, value, spread)
+
+    @property
+    def _range(self) -> tuple[int, int]:
+        return self.type.storage_type_min, self.type.storage_type_max
+
+    def _truncated(self, builder: StorageBuilder, value: SSAValue, spread: Spread) -> SSAValue:
+        value = self._as_integer(builder, value)
+        if self._range == integer_range(self.type.storage_type.bitwidth, self.type.is_signed):
+            return value
+        constants = [_constant(builder, self._integer(bound)) for bound in self._range]
+        least, greatest = map(spread, constants)
+        maximum, minimum = (
+            (arith.MaxSIOp, arith.MinSIOp)
+            if self.type.is_signed
+            else (arith.MaxUIOp, arith.MinUIOp)
+        )
+        value = builder.insert(maximum(value, least)).result
+        return builder.insert(minimum(value, greatest)).result
+
+    def _rounded(self, builder: StorageBuilder, value: SSAValue, spread: Spread) -> SSAValue:
+        value = builder.insert(math.RoundEvenOp(value)).result
+        expressed = self.type.expressed_type
+        if not _holds(self.type.expressed_format, self._range):
+            # Every storage integer, and every number of a narrower format, is a double.
+            expressed = f64
+            value = builder.insert(arith.ExtFOp(value, with_element_type(value.type, f64))).result
+        constants = [_constant(builder, FloatAttr(bound, expressed)) for bound in self._range]
+        least, greatest = map(spread, constants)
+        # Of NaN and a number, these ops give the number.
+        value = builder.insert(arith.MaxnumfOp(value, least)).result
+        value = builder.insert(arith.MinnumfOp(value, greatest)).result
+        return self._as_integer(builder, value)
+
+    def _as_integer(self, builder: StorageBuilder, value: SSAValue) -> SSAValue:
+        op = FPToSIOp if self.type.is_signed else FPToUIOp
+        type = with_element_type(value.type, _storage_type(self.type))
+        return builder.insert(op(value, cast(IntegerType, type))).result
+
+
+def _holds(format: FloatFormat, bounds: tuple[int, int]) -> bool:
+    numbers = np.array(bounds, dtype=np.float64)
+    return bool((format.round(numbers) == numbers).all())
+
+
+class SlotConstants:
+    """
+    The scales and zero points of types, as the constants that casts read: of each type once.
+
+    Many casts have the same type, and many slots take long to write.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[UniformQuantizedType, tuple[DenseElementsAttr, DenseElementsAttr]] = {}
+
+    def of(self, type: UniformQuantizedType) -> tuple[DenseElementsAttr, DenseElementsAttr]:
+        """The scales, rounded to the expressed type, and the zero points, cut to the storage."""
+        if type not in self._known:
+            self._known[type] = _scales(type), _zero_points(type)
+        return self._known[type]
+
+
+def slot_bytes(type: UniformQuantizedType) -> int:
+    """The bytes of the constants of a type that `SlotConstants` makes."""
+    if type.granularity is Granularity.PER_TENSOR:
+        return 0
+    sizes = (element_dtype(of).itemsize for of in (type.expressed_type, _storage_type(type)))
+    return type.scales.size * sum(sizes)
+
+
+def _scales(type: UniformQuantizedType) -> DenseElementsAttr:
+    dtype = element_dtype(type.expressed_type)
+    bits = _as_bits(type.scales, type.expressed_format, dtype)
+    return dense_elements(bits, type.expressed_type)
+
+
+def _as_bits(values: FloatArray, format: FloatFormat, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """`values`, rounded, as bits of a dtype that may have an odd size."""
+    words = format.round_to_bits(values).astype("<u8").reshape(-1, 1).view(np.uint8)
+    return np.ascontiguousarray(words[:, : dtype.itemsize]).view(dtype).reshape(values.shape)
+
+
+def _zero_points(type: UniformQuantizedType) -> DenseElementsAttr:
+    cut = StorageFormat(type.storage_type.bitwidth, signed=True).wrap(type.zero_points)
+    return dense_elements(cut, _storage_type(type))

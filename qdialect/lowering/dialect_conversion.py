@@ -1,0 +1,154 @@
+"""
+The rules of MLIR's dialect conversion that passes on casts and types share.
+
+https://mlir.llvm.org/docs/DialectConversion/.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+
+from xdsl.dialects.builtin import FunctionType, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.rewriter import Rewriter
+
+from qdialect.algebra.memory_budget import MemoryLimitError, memory_budget
+from qdialect.dialects.quant.casts import CastOp
+from qdialect.ir.errors import OpErrors
+from qdialect.ir.replacements import Replacements
+from qdialect.ir.xdsl_private import set_type
+from qdialect.shape_ops.interface import name_of
+
+
+def functions_in(module: ModuleOp) -> list[FuncOp]:
+    """The functions that a pass on functions is run on: those of the module itself."""
+    return [op for op in module.body.ops if isinstance(op, FuncOp)]
+
+
+def converted_ops(root: Operation) -> Iterator[Operation]:
+    """
+    `root` and the ops in it, except those in unreachable blocks.
+
+    Ops come before those in their regions, and blocks in the order of the text.
+    """
+    pending: list[Iterator[Operation]] = [iter((root,))]
+    while pending:
+        op = next(pending[-1], None)
+        if op is None:
+            pending.pop()
+            continue
+        yield op
+        if op.regions:
+            pending.append(_ops_of(op.regions))
+
+
+def _ops_of(regions: Iterable[Region]) -> Iterator[Operation]:
+    for region in regions:
+        for block in reachable_blocks(region):
+            yield from block.ops
+
+
+def reachable_blocks(region: Region) -> Iterator[Block]:
+    """The blocks of a region that its first one leads to, in the order of the text."""
+    if (first := region.first_block) is None:
+        return
+    reached = {first}
+    pending = [first]
+    while pending:
+        last = pending.pop().last_op
+        for successor in () if last is None else last.successors:
+            if successor not in reached:
+                reached.add(successor)
+                pending.append(successor)
+    yield from (block for block in region.blocks if block in reached)
+
+
+def fold_casts(casts: Iterable[CastOp], replacements: Replacements) -> set[CastOp]:
+    """
+    Find the casts that undo another one, and add the values that replace them to `replacements`.
+
+    All folds are decided before anything is changed, as in MLIR. Casts that lose their last use
+    are left alone.
+    """
+    folded: set[CastOp] = set()
+    for op in casts:
+        for value in op.fold() or ():
+            # In a graph region, they may undo each other.
+            if isinstance(value, SSAValue) and replacements.final(value) is not op.result:
+                replacements.add(op.result, value)
+                folded.add(op)
+    return folded
+
+
+def drop_folded_casts(casts: Iterable[CastOp]) -> None:
+    """Replace casts that undo another one, and erase them: see `fold_casts`."""
+    replacements = Replacements()
+    folded = fold_casts(casts, replacements)
+    replacements.apply()
+    for op in folded:
+        Rewriter.erase_op(op)
+
+
+def reserve_for(op: Operation, nbytes: int) -> None:
+    """
+    Reserve the bytes of constants that `op` is lowered to, in the budget of the run.
+
+    Raises OpErrors if too few are left.
+    """
+    try:
+        with memory_budget() as budget:
+            budget.reserve(nbytes)
+    except MemoryLimitError as error:
+        raise OpErrors.of(op, f"cannot be lowered: {error}") from error
+
+
+class TypeConversion(ABC):
+    """A map from types to types. Each type of a module is converted once."""
+
+    def __init__(self) -> None:
+        self._known: dict[Attribute, Attribute | None] = {}
+
+    @abstractmethod
+    def convert(self, type: Attribute) -> Attribute | None:
+        """The type that replaces `type`, maybe itself; None if there is none."""
+
+    def of(self, type: Attribute) -> Attribute | None:
+        """As `convert`, but each type is converted once."""
+        if type not in self._known:
+            self._known[type] = self.convert(type)
+        return self._known[type]
+
+    def converts(self, type: Attribute) -> bool:
+        """Whether values of `type` do not keep it."""
+        return self.of(type) != type
+
+    def convert_value(self, value: SSAValue) -> None:
+        """Convert the type of a value, at its definition and its uses."""
+        type = self.of(value.type)
+        assert type is not None
+        # A new value would need a copy of its op, or of all arguments of its block.
+        set_type(value, type)
+
+    def convert_function(self, op: FuncOp) -> None:
+        """Convert the types in the signature of a function, but not its values."""
+        signature = op.function_type
+        ends = [[self.of(type) for type in end] for end in (signature.inputs, signature.outputs)]
+        inputs, outputs = ([type for type in end if type is not None] for end in ends)
+        op.function_type = FunctionType.from_lists(inputs, outputs)
+
+
+def refuse_function_constants(op: Operation, types: TypeConversion) -> None:
+    """
+    Raise OpErrors if `op` is the constant of a function that gets another type.
+
+    As in MLIR, the types inside a function type are not converted.
+    """
+    if name_of(op) != "func.constant":
+        return
+    for type in op.result_types:
+        if isinstance(type, FunctionType) and any(
+            types.converts(end) for end in (*type.inputs, *type.outputs)
+        ):
+            raise OpErrors([(op, f"'{name_of(op)}' op reference to function with mismatched type")])

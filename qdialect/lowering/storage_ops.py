@@ -1,0 +1,595 @@
+"""
+Movements of storage integers as ops of MLIR's `tensor` and `linalg` dialects.
+
+`STORAGE_OPS` has one builder for each movement. All but padding move floats as well. A result
+may have static lengths where the declared shape is dynamic, or the other way round.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeAlias, TypeVar, cast
+
+from xdsl.dialects import arith, tensor
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    DenseArrayBase,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    LocationAttr,
+    Signedness,
+    TensorType,
+    i64,
+)
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.dialects.linalg.ops import GenericOp, IndexOp, TransposeOp, YieldOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.movement import (
+    DYNAMIC,
+    BroadcastInDim,
+    Concat,
+    Movement,
+    Reshape,
+    Reverse,
+    Shape,
+    Slice,
+    Take,
+    Transpose,
+)
+from qdialect.algebra.padding import Pad
+from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
+from qdialect.dialects.quant.types import QuantizedTensor, StoredType
+from qdialect.dialects.quant.verification import with_lengths_of_slots
+from qdialect.ir.elements import dense_elements
+
+StorageTensor = TensorType[IntegerType]
+
+Length: TypeAlias = int | SSAValue
+"""A length that is known, or one of type `index`."""
+
+OpT = TypeVar("OpT", bound=Operation)
+
+
+def storage_tensor(type: QuantizedTensor) -> StorageTensor:
+    """The type of the storage integers of a tensor, which are signless."""
+    width = type.element_type.storage_type.bitwidth
+    return TensorType(IntegerType(width), type.get_shape())
+
+
+def unreadable_storage(type: StoredType) -> str | None:
+    """The reason why `quant.scast` cannot read storage integers of `type`; None if it can."""
+    stored = type.storage_type
+    if stored.signedness.data is Signedness.SIGNLESS:
+        return None
+    return f"it stores '{stored}', but quant.scast reads signless integers"
+
+
+def _type_of(value: SSAValue) -> StorageTensor:
+    return cast(StorageTensor, value.type)
+
+
+class StorageBuilder:
+    """Inserts ops on storage integers at one place, with one location."""
+
+    def __init__(self, point: InsertPoint, location: LocationAttr):
+        self._point = point
+        self._location = location
+        self._indices: dict[int, SSAValue] = {}
+
+    def insert(self, op: OpT) -> OpT:
+        """Insert `op` after the ops that were inserted before."""
+        op.location = self._location
+        Rewriter.insert_op(op, self._point)
+        return op
+
+    # Lengths and indices
+
+    def index(self, length: Length) -> SSAValue:
+        """`length` as a value."""
+        if isinstance(length, SSAValue):
+            return length
+        if length not in self._indices:
+            constant = arith.ConstantOp(IntegerAttr(length, IndexType()))
+            self._indices[length] = self.insert(constant).result
+        return self._indices[length]
+
+    def length(self, value: SSAValue, axis: int) -> Length:
+        """The length of an axis of `value`."""
+        known = _type_of(value).get_shape()[axis]
+        if known != DYNAMIC:
+            return known
+        return self.insert(tensor.DimOp(value, self.index(axis))).result
+
+    def lengths(self, value: SSAValue) -> list[Length]:
+        """The lengths of all axes of `value`."""
+        return [self.length(value, axis) for axis in range(_type_of(value).get_num_dims())]
+
+    def add(self, length: Length, known: int) -> Length:
+        """`length + known`."""
+        if isinstance(length, int):
+            return length + known
+        if not known:
+            return length
+        return self.insert(arith.AddiOp(length, self.index(known))).result
+
+    def multiply(self, length: Length, other: Length) -> Length:
+        """`length * other`."""
+        if isinstance(length, int) and isinstance(other, int):
+            return length * other
+        if 1 in (length, other):
+            return other if length == 1 else length
+        return self.insert(arith.MuliOp(self.index(length), self.index(other))).result
+
+    def divide(self, length: Length, known: int) -> Length:
+        """`length / known`, an exact division."""
+        if isinstance(length, int):
+            return length // known
+        if known == 1:
+            return length
+        return self.insert(arith.DivUIOp(length, self.index(known))).result
+
+    # Tensors
+
+    def empty(self, lengths: Sequence[Length], element: Attribute) -> SSAValue:
+        """A tensor of `lengths` that is written later."""
+        dynamic = [length for length in lengths if isinstance(length, SSAValue)]
+        type = TensorType(element, _shape_of(lengths))
+        return self.insert(tensor.EmptyOp(dynamic, type)).tensor
+
+    def cast(self, value: SSAValue, shape: Shape) -> SSAValue:
+        """`value` as a tensor of `shape`, which knows other lengths."""
+        if _type_of(value).get_shape() == shape:
+            return value
+        type = TensorType(_type_of(value).element_type, shape)
+        return self.insert(tensor.CastOp(value, type)).dest
+
+    def collapse(self, value: SSAValue, groups: Sequence[Sequence[int]]) -> SSAValue:
+        """`value` with each group of neighbouring axes as one."""
+        shape = _type_of(value).get_shape()
+        if len(groups) == len(shape):
+            return value
+        merged = [_product([shape[axis] for axis in group]) for group in groups]
+        op = tensor.CollapseShapeOp.create(
+            operands=[value],
+            result_types=[TensorType(_type_of(value).element_type, merged)],
+            properties={"reassociation": _reassociation(groups)},
+        )
+        return self.insert(op).result
+
+    def expand(
+        self, value: SSAValue, groups: Sequence[Sequence[int]], lengths: Sequence[Length]
+    ) -> SSAValue:
+        """`value` with each axis cut into a group of axes, of `lengths`."""
+        if len(groups) == len(lengths):
+            return value
+        shape = _shape_of(lengths)
+        op = tensor.ExpandShapeOp(
+            value,
+            [length for length in lengths if isinstance(length, SSAValue)],
+            _reassociation(groups),
+            shape,
+            TensorType(_type_of(value).element_type, shape),
+        )
+        return self.insert(op).result
+
+    def pad(self, movement: Pad, value: SSAValue, element: IntegerAttr | FloatAttr) -> SSAValue:
+        """`value` with `element` at all new positions."""
+        type = _type_of(value)
+        block = Block(arg_types=[IndexType()] * type.get_num_dims())
+        block.add_op(tensor.YieldOp(self.insert(arith.ConstantOp(element)).result))
+        op = tensor.PadOp(
+            value,
+            [],
+            [],
+            Region(block),
+            movement.low,
+            movement.high,
+            TensorType(type.element_type, movement.result_shape(type.get_shape())),
+        )
+        return self.insert(op).result
+
+    def generic(
+        self,
+        init: SSAValue,
+        inputs: Sequence[SSAValue],
+        maps: Sequence[AffineMap],
+        element: Callable[[StorageBuilder, Sequence[SSAValue]], SSAValue],
+    ) -> SSAValue:
+        """
+        A tensor of the type of `init`, made by `linalg.generic`.
+
+        `maps` say which element of each input is read at each position, and `element`
+        makes one of them, in a builder of its own.
+        """
+        type = _type_of(init)
+        block = Block(arg_types=[_type_of(value).element_type for value in (*inputs, init)])
+        inner = StorageBuilder(InsertPoint.at_end(block), self._location)
+        inner.insert(YieldOp(element(inner, block.args)))
+        rank = type.get_num_dims()
+        op = GenericOp(
+            inputs,
+            [init],
+            Region(block),
+            [AffineMapAttr(map) for map in (*maps, AffineMap.identity(rank))],
+            [IteratorTypeAttr.parallel()] * rank,
+            [type],
+        )
+        return self.insert(op).results[0]
+
+    def read(self, init: SSAValue, value: SSAValue, positions: Sequence[AffineExpr]) -> SSAValue:
+        """A tensor of the type of `init` that reads `value` at `positions`."""
+        map = AffineMap(_type_of(init).get_num_dims(), 0, tuple(positions))
+        return self.generic(init, [value], [map], lambda _, elements: elements[0])
+
+    def gather(
+        self,
+        init: SSAValue,
+        value: SSAValue,
+        positions: Callable[[StorageBuilder], Sequence[SSAValue]],
+    ) -> SSAValue:
+        """As `read`, at `positions` that are computed in the loops."""
+        element_type = _type_of(value).element_type
+
+        def element(inner: StorageBuilder, _: Sequence[SSAValue]) -> SSAValue:
+            return inner.insert(tensor.ExtractOp(value, positions(inner), element_type)).result
+
+        return self.generic(init, [], [], element)
+
+    def loop_index(self, axis: int) -> SSAValue:
+        """Where the loop over `axis` is, in the body of `generic`."""
+        return self.insert(IndexOp(axis)).result
+
+
+def _shape_of(lengths: Sequence[Length]) -> Shape:
+    return tuple(DYNAMIC if isinstance(length, SSAValue) else length for length in lengths)
+
+
+def _product(lengths: Sequence[int]) -> int:
+    return DYNAMIC if DYNAMIC in lengths else math.prod(lengths)
+
+
+def _reassociation(groups: Sequence[Sequence[int]]) -> ArrayAttr[ArrayAttr[IntegerAttr]]:
+    return ArrayAttr(ArrayAttr(IntegerAttr(axis, i64) for axis in group) for group in groups)
+
+
+def _transpose(
+    builder: StorageBuilder,
+    movement: Transpose,
+    operands: Sequence[SSAValue],
+    result: TensorType[Any],
+) -> SSAValue:
+    (operand,) = operands
+    lengths = builder.lengths(operand)
+    init = builder.empty(
+        [lengths[axis] for axis in movement.permutation], _type_of(operand).element_type
+    )
+    permutation = DenseArrayBase.from_list(i64, movement.permutation)
+    return builder.insert(TransposeOp(operand, init, permutation)).res[0]
+
+
+def _slice(
+    builder: StorageBuilder,
+    movement: Slice,
+    operands: Sequence[SSAValue],
+    result: TensorType[Any],
+) -> SSAValue:
+    op = tensor.ExtractSliceOp.from_static_parameters(
+        operands[0], movement.offsets, movement.sizes, movement.strides
+    )
+    return builder.insert(op).result
+
+
+def _concat(
+    builder: StorageBuilder,
+    movement: Concat,
+    operands: Sequence[SSAValue],
+    result: TensorType[Any],
+) -> SSAValue:
+    types = [_type_of(operand) for operand in operands]
+    shape = movement.result_shape(*(type.get_shape() for type in types))
+    type = TensorType(types[0].element_type, shape)
+    return builder.insert(tensor.ConcatOp(operands, movement.dim, type)).result
+
+
+def _reverse(
+    builder: StorageBuilder,
+    movement: Reverse,
+    operands: Sequence[SSAValue],
+    result: TensorType[Any],
+) -> SSAValue:
+    (operand,) = operands
+    lengths = builder.lengths(operand)
+    last = {axis: builder.index(builder.add(lengths[axis], -1)) for axis in movement.dims}
+
+    def positions(inner: StorageBuilder) -> Iterator[SSAValue]:
+        for axis in range(len(lengths)):
+            index = inner.loop_index(axis)
+            if axis in last:
+                index = inner.insert(arith.SubiOp(last[axis], index)).result
+            yield index
+
+    init = builder.empty(lengths, _type_of(operand).element_type)
+    return builder.gather(init, operand, lambda inner: list(positions(inner)))
+
+
+def _take(
+    builder: StorageBuilder,
+    movement: Take,
+    operands: Sequence[SSAValue],
+    result: TensorType[Any],
+) -> SSAValue:
+    (operand,) = operands
+    element_type = _type_of(operand).element_type
+    lengths = builder.lengths(operand)
+    lengths[movement.dim] = len(movement.indices)
+    listed = dense_elements(np.array(movement.indices, dtype=np.int64), IndexType())
+    indices = builder.insert(arith.ConstantOp(listed)).result
+
+    def element(inner: StorageBuilder, taken: Sequence[SSAValue]) -> SSAValue:
+        positions = [
+            taken[0] if axis == movement.dim else inner.loop_index(axis)
+            for axis in range(len(lengths))
+        ]
+        return inner.insert(tensor.ExtractOp(operand, positions, element_type)).result
+
+    map = AffineMap(len(lengths), 0, (AffineExpr.dimension(movement.dim),))
+    return builder.generic(builder.empty(lengths, element_type), [indices], [map], element)
+
+
+def _broadcast_in_dim(
+    builder: StorageBuilder,
+    movement: BroadcastInDim,
+    operands: Sequence[SSAValue],
+    result: TensorType[Any],
+) -> SSAValue:
+    (operand,) = operands
+    lengths: list[Length] = list(movement.shape)
+    last: dict[int, SSAValue] = {}
+    """Where an axis that may or may not be repeated ends."""
+    shape = _type_of(operand).get_shape()
+    for axis, dim in enumerate(movement.dims):
+        if lengths[dim] == DYNAMIC:
+            lengths[dim] = builder.length(operand, axis)
+        elif shape[axis] == DYNAMIC and lengths[dim] != 1:
+            last[axis] = builder.index(builder.add(builder.length(operand, axis), -1))
+    init = builder.empty(lengths, _type_of(operand).element_type)
+    if not last:
+        return builder.read(
+            init,
+            operand,
+            [
+                AffineExpr.constant(0) if shape[axis] == 1 else AffineExpr.dimension(dim)
+                for axis, dim in enumerate(movement.dims)
+            ],
+        )
+
+    def positions(inner: StorageBuilder) -> Iterator[SSAValue]:
+        for axis, dim in enumerate(movement.dims):
+            index = inner.index(0) if shape[axis] == 1 else inner.loop_index(dim)
+            if axis in last:
+                index = inner.insert(arith.MinUIOp(index, last[axis])).result
+            yield index
+
+    return builder.gather(init, operand, lambda inner: list(positions(inner)))
+
+
+def _reshape(
+    builder: StorageBuilder,
+    movement: Reshape,
+    operands: Sequence[SSAValue],
+    result: TensorType[Any],
+) -> SSAValue:
+    (operand,) = operands
+    lengths = [
+        _unknown_length(builder, operand, movement) if length == DYNAMIC else length
+        for length in movement.shape
+    ]
+    if not _type_of(operand).get_shape():
+        # An expansion begins with an axis.
+        element = tensor.ExtractOp(operand, [], _type_of(operand).element_type)
+        operand = builder.insert(tensor.FromElementsOp(builder.insert(element).result)).result
+    shape, moved = _type_of(operand).get_shape(), _shape_of(lengths)
+    if not moved:
+        operand, groups = builder.cast(operand, (1,) * len(shape)), []
+    else:
+        groups = list(_common_groups(shape, moved))
+    collapsed = builder.collapse(operand, [old for old, _ in groups])
+    merged = tuple(_product([moved[axis] for axis in new]) for _, new in groups)
+    return builder.expand(builder.cast(collapsed, merged), [new for _, new in groups], lengths)
+
+
+def _unknown_length(builder: StorageBuilder, operand: SSAValue, movement: Reshape) -> Length:
+    """The length that the number of elements leaves for the one axis that has none."""
+    shape = _type_of(operand).get_shape()
+    known, wanted = _known_product(shape), _known_product(movement.shape)
+    common = math.gcd(known, wanted)
+    length: Length = known // common
+    for axis, each in enumerate(shape):
+        if each == DYNAMIC:
+            length = builder.multiply(builder.length(operand, axis), length)
+    return builder.divide(length, wanted // common)
+
+
+def _known_product(shape: Shape) -> int:
+    return math.prod(length for length in shape if length != DYNAMIC)
+
+
+def _common_groups(old: Shape, new: Shape) -> Iterator[tuple[range, range]]:
+    """
+    Cut both shapes into as many groups of neighbouring axes, each of as many elements.
+
+    Both have an axis. A group of one dynamic length in each is one if the others agree.
+    """
+    dynamic = old.count(DYNAMIC), new.count(DYNAMIC)
+    is_decided = dynamic == (0, 0) or (
+        dynamic == (1, 1) and _known_product(old) == _known_product(new)
+    )
+    if not is_decided or 0 in (*old, *new):
+        yield range(len(old)), range(len(new))
+        return
+
+    def size(shape: Shape, axes: range) -> tuple[int, int]:
+        part = shape[axes.start : axes.stop]
+        return part.count(DYNAMIC), _known_product(part)
+
+    ones, others = range(1), range(1)
+    while True:
+        one_size, other_size = size(old, ones), size(new, others)
+        if one_size < other_size:
+            ones = range(ones.start, ones.stop + 1)
+        elif one_size > other_size:
+            others = range(others.start, others.stop + 1)
+        elif ones.stop < len(old) and others.stop < len(new):
+            yield ones, others
+            ones = range(ones.stop, ones.stop + 1)
+            others = range(others.stop, others.stop + 1)
+        else:
+            # The axes that remain on one side have length one.
+            yield range(ones.start, len(old)), range(others.start, len(new))
+            return
+
+
+def _pad(
+    builder: StorageBuilder,
+    movement: Pad,
+    operands: Sequence[SSAValue],
+    result: TensorType[Any],
+) -> SSAValue:
+    (operand,) = operands
+    type = _type_of(operand)
+    parameters = result.element_type.parameters_on(_assumed_shape(movement, result))
+    format = StorageFormat(type.element_type.bitwidth, signed=True)
+    zero_points: set[int] = set()
+    for _, padded in movement.new_positions(parameters):
+        zero_points.update(np.unique(format.wrap(padded.zero_points)).tolist())
+    if len(zero_points) > 1:
+        return _pad_with_slots(builder, movement, operand, parameters)
+    zero_point = IntegerAttr(next(iter(zero_points), 0), type.element_type)
+    return builder.pad(movement, operand, zero_point)
+
+
+def _assumed_shape(movement: Pad, result: QuantizedTensor) -> Shape:
+    """A static shape whose new positions read the same slots as in any other shape."""
+    widths = zip(movement.low, movement.high, strict=True)
+    return tuple(
+        low + 1 + high if length == DYNAMIC else length
+        for length, (low, high) in zip(with_lengths_of_slots(result), widths, strict=True)
+    )
+
+
+def _pad_with_slots(
+    builder: StorageBuilder,
+    movement: Pad,
+    operand: SSAValue,
+    parameters: QuantizationParameters,
+) -> SSAValue:
+    """Pad each position with the zero point of its slot."""
+    element = _type_of(operand).element_type
+    coarse = parameters.coarsen()
+    zero_points = StorageFormat(element.bitwidth, signed=True).wrap(coarse.zero_points)
+    slots = builder.insert(arith.ConstantOp(dense_elements(zero_points, element))).result
+    lengths = builder.lengths(operand)
+    padded = [
+        builder.add(length, low + high)
+        for length, low, high in zip(lengths, movement.low, movement.high, strict=True)
+    ]
+    blocks = zip(coarse.block_sizes, zero_points.shape, strict=True)
+    init = builder.read(
+        builder.empty(padded, element),
+        slots,
+        [
+            AffineExpr.constant(0) if count == 1 else block_at(axis, block)
+            for axis, (block, count) in enumerate(blocks)
+        ],
+    )
+    op = tensor.InsertSliceOp.get(
+        operand,
+        init,
+        static_sizes=_shape_of(lengths),
+        static_offsets=movement.low,
+        sizes=[length for length in lengths if isinstance(length, SSAValue)],
+        static_strides=[1] * len(lengths),
+    )
+    return builder.insert(op).result
+
+
+def block_at(axis: int, block: int) -> AffineExpr:
+    """The block of `axis` that a position is in."""
+    position = AffineExpr.dimension(axis)
+    return position if block == 1 else position // block
+
+
+StorageOps: TypeAlias = Callable[
+    [StorageBuilder, Any, Sequence[SSAValue], TensorType[Any]], SSAValue
+]
+"""
+Builds the ops that move the storage integers of operands.
+
+It is not called for an identity, nor for a result without elements. The shape of the result may
+differ from the declared one in lengths that only one of the two knows.
+"""
+
+STORAGE_OPS: Final[dict[type[Movement], StorageOps]] = {
+    Transpose: _transpose,
+    Reshape: _reshape,
+    Slice: _slice,
+    Concat: _concat,
+    BroadcastInDim: _broadcast_in_dim,
+    Reverse: _reverse,
+    Take: _take,
+    Pad: _pad,
+}
+"""One entry for each movement; that of another shape op may be added."""
+
+
+def move_elements(
+    builder: StorageBuilder,
+    movement: Movement,
+    operands: Sequence[SSAValue],
+    result: TensorType[Any],
+) -> SSAValue:
+    """
+    Build the ops that move `operands` to a value of the shape of `result`.
+
+    The elements may be of any type that is not quantized. They are storage integers for a
+    `Pad`, whose `result` is of the quantized type.
+    """
+    shape = result.get_shape()
+    if 0 in shape and DYNAMIC not in shape:
+        return builder.empty(shape, _type_of(operands[0]).element_type)
+    if movement.is_identity(*(_type_of(operand).get_shape() for operand in operands)):
+        moved = operands[0]
+    else:
+        moved = STORAGE_OPS[type(movement)](builder, movement, operands, result)
+    return builder.cast(moved, shape)
+
+
+def unknown_length(movement: Movement, operands: Sequence[Shape]) -> str | None:
+    """The reason why operands of these shapes do not determine the shape of the result, or None."""
+    if isinstance(movement, Reshape):
+        return _unknown_length_of_reshape(movement, operands[0])
+    if isinstance(movement, BroadcastInDim):
+        kept = dict(zip(movement.dims, operands[0], strict=True))
+        for axis, length in enumerate(movement.shape):
+            if length == DYNAMIC and kept.get(axis, 1) == 1:
+                return f"nothing tells the length of axis {axis} of the result"
+    return None
+
+
+def _unknown_length_of_reshape(movement: Reshape, operand: Shape) -> str | None:
+    count, known = movement.shape.count(DYNAMIC), _known_product(movement.shape)
+    if count > 1:
+        return f"the number of elements does not tell {count} lengths of the result"
+    if count and not known:
+        return "the number of elements does not tell a length of a result that has none"
+    if count and DYNAMIC not in operand and math.prod(operand) % known:
+        return f"{math.prod(operand)} elements are not a multiple of {known}"
+    return None

@@ -1,0 +1,57 @@
+"""The passes: one module each, named after its flag."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from qdialect.lazy_exports import lazy_exports
+
+if __name__ != "qdialect.passes":
+    raise ImportError("this package is imported as qdialect.passes")
+
+if TYPE_CHECKING:
+    from qdialect.passes.canonicalize import CanonicalizePass
+    from qdialect.passes.elide_round_trips import ElideRoundTripsPass
+    from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
+    from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
+    from qdialect.passes.inline import InlinePass
+    from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
+    from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
+    from qdialect.passes.normalize_quant_types import NormalizeQuantTypesPass
+    from qdialect.passes.sink_quant_shapes import SinkQuantShapesPass
+    from qdialect.passes.strip_func_quant_types import StripFuncQuantTypesPass
+    from qdialect.passes.verify_quant_shapes import VerifyQuantShapesPass
+
+__all__ = [
+    "PASSES",
+    "CanonicalizePass",
+    "ElideRoundTripsPass",
+    "FoldConstantShapesPass",
+    "FoldQuantShapesPass",
+    "InlinePass",
+    "LowerQuantOpsPass",
+    "LowerQuantShapesPass",
+    "NormalizeQuantTypesPass",
+    "SinkQuantShapesPass",
+    "StripFuncQuantTypesPass",
+    "VerifyQuantShapesPass",
+]
+
+PASSES: Final = {
+    "canonicalize": "CanonicalizePass",
+    "elide-round-trips": "ElideRoundTripsPass",
+    "fold-constant-shapes": "FoldConstantShapesPass",
+    "fold-quant-shapes": "FoldQuantShapesPass",
+    "inline": "InlinePass",
+    "lower-quant-ops": "LowerQuantOpsPass",
+    "lower-quant-shapes": "LowerQuantShapesPass",
+    "normalize-quant-types": "NormalizeQuantTypesPass",
+    "sink-quant-shapes": "SinkQuantShapesPass",
+    "strip-func-quant-types": "StripFuncQuantTypesPass",
+    "verify-quant-shapes": "VerifyQuantShapesPass",
+}
+"""The class of each pass, by the flag. Its module has the name of the flag."""
+
+__getattr__ = lazy_exports(
+    __name__, {name: flag.replace("-", "_") for flag, name in PASSES.items()}
+)

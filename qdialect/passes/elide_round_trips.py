@@ -1,0 +1,122 @@
+"""The pass that drops pairs of casts that undo each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from typing_extensions import override
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from qdialect.dialects.quant.casts import CastOp, DequantizeCastOp, QuantizeCastOp
+from qdialect.dialects.quant.constants import ConstantOp
+from qdialect.dialects.quant.round_trips import UnprovableError, first_change
+from qdialect.dialects.quant.shape_ops import PadOp, ShapeOp
+from qdialect.dialects.quant.types import UniformQuantizedType, uniform_tensor
+from qdialect.folding.report import FoldRecord, FoldReport, Outcome
+from qdialect.folding.report_listener import FoldReportListener
+from qdialect.ir.ordering import operands_first
+from qdialect.ir.replacements import Replacements, erase_with_unused
+from qdialect.ir.value_types import element_type_or_self
+from qdialect.shape_ops.interface import Code
+
+QuantOp: TypeAlias = CastOp | ConstantOp | ShapeOp
+
+
+class RoundTripElider:
+    """Drops the second cast of each pair in one walk, and the first if nothing else uses it."""
+
+    def __init__(self, *, changing: bool) -> None:
+        self._changing = changing
+        self._report = FoldReport(verb="elided")
+        self._replaced = Replacements()
+        self._gone: dict[Operation, None] = {}
+        self._in_range: set[SSAValue] = set()
+        """Quantized values whose integers are known to be in the storage range."""
+
+    def elide(self, module: ModuleOp) -> FoldReport:
+        """Drop all pairs of casts that can be dropped."""
+        ops = dict.fromkeys(op for op in module.walk() if isinstance(op, QuantOp))
+        for op in operands_first(ops):
+            if self._makes_range(op):
+                self._in_range.add(op.result)
+            if isinstance(op, QuantizeCastOp | DequantizeCastOp):
+                self._visit(op)
+        self._replaced.apply()
+        erase_with_unused(self._gone)
+        records = self._report.records
+        # A cast that was refused may have been used by dropped casts alone.
+        records[:] = [r for r in records if r.outcome is not Outcome.REFUSED or r.op.parent]
+        return self._report
+
+    def _makes_range(self, op: QuantOp) -> bool:
+        """Whether the integers of the result are known to be in the storage range."""
+        if isinstance(op, PadOp) and not uniform_tensor(op.result.type).has_static_shape():
+            # Its verifier checks zero points only where all lengths are known.
+            return False
+        if isinstance(op, ConstantOp | ShapeOp):
+            return all(operand in self._in_range for operand in op.operands)
+        return isinstance(op, QuantizeCastOp)
+
+    def _visit(self, op: QuantizeCastOp | DequantizeCastOp) -> None:
+        first = self._replaced.final(op.input).owner
+        if not isinstance(first, CastOp) or first.name != op.INVERSE:
+            return
+        origin = self._replaced.final(first.input)
+        if origin.type != op.result.type or origin is op.result:
+            return
+        change = self._change(op, origin)
+        if change is not None and not self._changing:
+            record = FoldRecord(
+                Outcome.REFUSED,
+                op,
+                op.name,
+                code=Code.NUMERICS,
+                reason=f"'{op.name}' of '{first.name}' would change numerics: {change}",
+            )
+        else:
+            is_same = f"'{op.name}' of '{first.name}' is the identity for every integer"
+            changes = f"'{op.name}' of '{first.name}' is gone, which changes numerics: {change}"
+            reason = is_same if change is None else changes
+            record = FoldRecord(Outcome.ELIDED, op, op.name, reason=reason, stands=origin)
+            self._replaced.add(op.result, origin)
+            self._gone[op] = None
+        self._report.records.append(record)
+
+    def _change(self, op: QuantizeCastOp | DequantizeCastOp, origin: SSAValue) -> str | None:
+        """The change of values if `origin` replaced the result of `op`, None if there is none."""
+        if isinstance(op, DequantizeCastOp):
+            return "floats are no longer rounded and bounded"
+        type = element_type_or_self(origin.type)
+        if not isinstance(type, UniformQuantizedType):
+            return "the type does not say how it is read"
+        try:
+            change = first_change(type, is_in_range=origin in self._in_range)
+        except UnprovableError as error:
+            return f"perhaps, since {error}"
+        return None if change is None else str(change)
+
+
+@dataclass(frozen=True)
+class ElideRoundTripsPass(ModulePass):
+    """
+    Drop a `qcast` of a `dcast` where that is provably the identity.
+
+    It is if every storage integer comes back under every slot of the type, which is tried. With
+    `changing`, pairs that change numerics are dropped too, such as `dcast` of `qcast`. The report
+    has each pair.
+    """
+
+    name = "elide-round-trips"
+
+    changing: bool = False
+    """Whether pairs are dropped that change numerics."""
+
+    @override
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        report = RoundTripElider(changing=self.changing).elide(op)
+        if isinstance(ctx, FoldReportListener):
+            ctx.take_fold_report(report)

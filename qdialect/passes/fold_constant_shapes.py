@@ -1,0 +1,62 @@
+"""The pass that folds shape ops into constants that are not quantized."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from typing_extensions import override
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from qdialect.certificates.certified_fold import Certificate, fold_with_certificate
+from qdialect.dialects.quant.types import QuantizedType
+from qdialect.folding.folder import fold_shapes
+from qdialect.folding.moved_constant import MovedConstant
+from qdialect.folding.policy import DEFAULT_MAX_GROWTH, FoldPolicy
+from qdialect.folding.report_listener import FoldReportListener
+
+
+def _is_plain(constant: MovedConstant) -> bool:
+    return not any(isinstance(layer.element_type, QuantizedType) for layer in constant.layers)
+
+
+@dataclass(frozen=True)
+class FoldConstantShapesPass(ModulePass):
+    """
+    Fold shape ops into float and integer constants, before they are quantized.
+
+    The folded constant has the name and the attributes of the constant that it comes from,
+    so that profiles, which are keyed by names, still find it. What is quantized is left.
+    """
+
+    name = "fold-constant-shapes"
+
+    max_growth: int = field(default=DEFAULT_MAX_GROWTH, metadata={"is": "a number of bytes"})
+    """How many bytes of elements the folds may add to the module."""
+
+    verify: str = Certificate.NONE.value
+    """Which certificate each fold must have: the value of a `Certificate`."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError if an option has a value that means nothing."""
+        _ = self.policy, self.certificate
+
+    @property
+    def policy(self) -> FoldPolicy:
+        """The options, as the engine takes them. Raises ValueError."""
+        return FoldPolicy(max_growth=self.max_growth)
+
+    @property
+    def certificate(self) -> Certificate:
+        """What is shown of each fold. Raises ValueError."""
+        return Certificate.named(self.verify)
+
+    @override
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.certificate is Certificate.NONE:
+            report = fold_shapes(op, ctx, self.policy, _is_plain)
+        else:
+            report = fold_with_certificate(op, ctx, self.policy, self.certificate, _is_plain)
+        if isinstance(ctx, FoldReportListener):
+            ctx.take_fold_report(report)

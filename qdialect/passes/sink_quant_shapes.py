@@ -1,0 +1,32 @@
+"""The pass that moves shape ops below quantizing casts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from typing_extensions import override
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from qdialect.folding.report_listener import FoldReportListener
+from qdialect.sinking.sinker import sink_shapes
+
+
+@dataclass(frozen=True)
+class SinkQuantShapesPass(ModulePass):
+    """
+    Move shape ops below the casts of the quant dialect, exactly.
+
+    `qcast(f(x))` becomes `f(qcast(x))`, and so for `dcast` and `scast`, so that casts meet. A
+    per-axis or sub-channel type is derived again for the operand of `f`. Casts of all that a
+    concat joins become one cast of the concat. There are never more casts than before.
+    """
+
+    name = "sink-quant-shapes"
+
+    @override
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        report = sink_shapes(op, ctx)
+        if isinstance(ctx, FoldReportListener):
+            ctx.take_fold_report(report)

@@ -1,0 +1,177 @@
+"""The pass that gives functions storage integers in the place of quantized values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from typing_extensions import override
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from qdialect.dialects.quant.casts import CastOp, StorageCastOp
+from qdialect.dialects.quant.types import QuantizedType, StoredType
+from qdialect.ir.errors import OpErrors
+from qdialect.ir.value_types import element_type_or_self, with_element_type
+from qdialect.lowering.dialect_conversion import (
+    TypeConversion,
+    converted_ops,
+    drop_folded_casts,
+    refuse_function_constants,
+)
+
+
+class StorageTypes(TypeConversion):
+    """Storage integers in the place of quantized values, bare or in a tensor."""
+
+    @override
+    def convert(self, type: Attribute) -> Attribute | None:
+        element = element_type_or_self(type)
+        if not isinstance(element, QuantizedType):
+            return type
+        if not isinstance(element, StoredType):
+            return None
+        return with_element_type(type, element.storage_type)
+
+
+class FunctionStripping:
+    """
+    Strips the functions, calls and returns of a module in one walk.
+
+    Their values become storage integers. Where other ops read or make quantized values,
+    `quant.scast` follows the op that makes the value, as in MLIR.
+    """
+
+    def __init__(self) -> None:
+        self.types = StorageTypes()
+        self.ops: dict[Operation, None] = {}
+        """The functions, calls and returns to strip."""
+        self.quantized: dict[SSAValue, SSAValue] = {}
+        """The quantized value that other ops use, by the value that became storage integers."""
+        self.stored: dict[SSAValue, SSAValue] = {}
+        """The storage integers of each other value."""
+
+    def strip(self, module: ModuleOp) -> None:
+        """Strip all functions in `module`. Raises OpErrors, and then changes nothing."""
+        reached = dict.fromkeys(converted_ops(module))
+        for op in module.walk():
+            self._check(op, is_reached=op in reached)
+        drop_folded_casts([op for op in reached if isinstance(op, CastOp)])
+        self.ops = {op: None for op in reached if isinstance(op, FuncOp | CallOp | ReturnOp)}
+        for op in self.ops:
+            if isinstance(op, CallOp) and self._is_converted(op):
+                # As in MLIR, which creates a new call.
+                op.attributes.clear()
+        for op in self.ops:
+            if isinstance(op, FuncOp):
+                self._strip_function(op)
+            else:
+                self._store(op.results)
+        self._replace_uses()
+        for op in self.ops:
+            op.operands = [self._stored(operand) for operand in op.operands]
+
+    def _check(self, op: Operation, *, is_reached: bool) -> None:
+        """Raise OpErrors for ops that MLIR cannot strip either."""
+        refuse_function_constants(op, self.types)
+        types = [*op.operand_types, *op.result_types]
+        if isinstance(op, FuncOp):
+            types += [*op.function_type.inputs, *op.function_type.outputs]
+            others = [type for block in _later_blocks(op) for type in block.arg_types]
+        elif isinstance(op, CallOp | ReturnOp):
+            others = [] if is_reached else types
+        else:
+            return
+        reason = next(filter(None, map(self._without_storage, types)), None)
+        if reason is None and any(self.types.converts(type) for type in others):
+            reason = (
+                "a block that is not the first one has quantized arguments"
+                if isinstance(op, FuncOp)
+                else "nothing leads to its block"
+            )
+        if reason is not None:
+            raise OpErrors(
+                [
+                    (
+                        op,
+                        f"failed to legalize operation '{op.name}' that was explicitly marked "
+                        f"illegal: {reason}",
+                    )
+                ]
+            )
+
+    def _without_storage(self, type: Attribute) -> str | None:
+        if self.types.of(type) is None:
+            return f"'{element_type_or_self(type)}' has no storage type"
+        return None
+
+    def _is_converted(self, op: Operation) -> bool:
+        return any(map(self.types.converts, (*op.operand_types, *op.result_types)))
+
+    def _strip_function(self, op: FuncOp) -> None:
+        self.types.convert_function(op)
+        if (entry := op.body.first_block) is not None:
+            self._store(entry.args)
+
+    def _store(self, values: Iterable[SSAValue]) -> None:
+        """Convert quantized values to storage integers, with a cast where other ops use them."""
+        for value in values:
+            type = value.type
+            if not self.types.converts(type):
+                continue
+            self.types.convert_value(value)
+            if any(use.operation not in self.ops for use in value.uses):
+                self.quantized[value] = _insert_cast(value, type)
+
+    def _replace_uses(self) -> None:
+        users = dict.fromkeys(use.operation for value in self.quantized for use in value.uses)
+        casts = {value.owner for value in self.quantized.values()}
+        for user in users:
+            if user not in self.ops and user not in casts:
+                operands = user.operands
+                user.operands = [self.quantized.get(operand, operand) for operand in operands]
+
+    def _stored(self, value: SSAValue) -> SSAValue:
+        if not self.types.converts(value.type):
+            return value
+        if value not in self.stored:
+            type = cast(Attribute, self.types.of(value.type))
+            self.stored[value] = _insert_cast(value, type)
+        return self.stored[value]
+
+
+def _insert_cast(value: SSAValue, type: Attribute) -> SSAValue:
+    """Cast `value` right after it is defined: of several values, the last is cast first."""
+    op, owner = StorageCastOp(value, type), value.owner
+    if isinstance(owner, Block):
+        Rewriter.insert_op(op, InsertPoint.at_start(owner))
+    else:
+        op.location = owner.location
+        Rewriter.insert_op(op, InsertPoint.after(owner))
+    return op.result
+
+
+def _later_blocks(op: FuncOp) -> Sequence[Block]:
+    return tuple(op.body.blocks)[1:]
+
+
+@dataclass(frozen=True)
+class StripFuncQuantTypesPass(ModulePass):
+    """
+    Give functions storage integers in the place of quantized values.
+
+    Signatures, declarations, calls and returns are converted; types inside tuples or
+    function types, and attributes, are not. The result is that of MLIR's pass of this name.
+    """
+
+    name = "strip-func-quant-types"
+
+    @override
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Raises OpErrors."""
+        FunctionStripping().strip(op)

@@ -1,0 +1,1 @@
+"""Which movement an op is: the interface, and a file for each dialect."""

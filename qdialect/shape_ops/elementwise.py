@@ -1,0 +1,266 @@
+"""
+Element-wise ops: what each element of the result is computed from.
+
+Exporters dequantize by arithmetic: an integer weight is converted, a zero point subtracted, and a
+scale multiplied, each by an op of its own or in the body of one. A movement commutes with every
+element-wise op, so the arithmetic is known here as a term, whatever dialect it is written in. A
+reader is registered for the name of an op, as a shape op's model is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    TensorType,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from qdialect.ir.elements import has_signedness
+from qdialect.ir.value_types import element_type_or_self
+from qdialect.shape_ops.interface import (
+    Code,
+    NotFoldable,
+    Operands,
+    load_models,
+    name_of,
+    shape_of,
+)
+
+
+class Arithmetic(StrEnum):
+    """A scalar op, by the name that it has in the arith dialect, but for the kind of number."""
+
+    SIGNED_TO_FLOAT = "sitofp"
+    UNSIGNED_TO_FLOAT = "uitofp"
+    SIGN_EXTEND = "extsi"
+    ZERO_EXTEND = "extui"
+    EXTEND_FLOAT = "extf"
+    TRUNCATE_FLOAT = "truncf"
+    SUBTRACT = "sub"
+    MULTIPLY = "mul"
+    ADD = "add"
+
+
+@dataclass(frozen=True)
+class Input:
+    """The element of an operand."""
+
+    number: int
+    """Which of `Elementwise.operands`."""
+
+    type: Attribute
+    """The scalar type."""
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A constant of the body."""
+
+    attribute: IntegerAttr[Any] | FloatAttr[Any]
+
+    @property
+    def type(self) -> Attribute:
+        """The scalar type."""
+        return self.attribute.type
+
+
+@dataclass(frozen=True)
+class Apply:
+    """A scalar op of terms."""
+
+    arithmetic: Arithmetic
+    operands: tuple[Term, ...]
+    type: Attribute
+    """The scalar type of the result."""
+
+
+Term: TypeAlias = Input | Scalar | Apply
+
+
+class Elementwise(NamedTuple):
+    """How an op computes each element of its result."""
+
+    operands: tuple[SSAValue, ...]
+    """The tensors that elements are read from."""
+
+    axes: tuple[tuple[int | None, ...], ...]
+    """
+    For each operand, and each axis of it, the axis of the result that it follows; None for an
+    axis of length 1 that is read at position 0.
+    """
+
+    term: Term
+
+
+class SmallOperand(NamedTuple):
+    """An operand of an op that is written again, before it is broadcast."""
+
+    value: SSAValue
+
+    axes: tuple[int, ...]
+    """For each axis of `value` the axis of the result that it follows; increasing."""
+
+    like: Operation | None = None
+    """The op that broadcast it before, if there was one: it is broadcast again by one like it."""
+
+
+ElementwiseReader: TypeAlias = Callable[[Any, Operands], Elementwise]
+"""Reads an op of one name. Raises NotFoldable."""
+
+ElementwiseWriter: TypeAlias = Callable[[Any, Sequence[SmallOperand], Attribute], list[Operation]]
+"""
+Writes an op like a given one, of other operands and of another result type.
+
+Returns the ops in order; the last one has the result.
+"""
+
+
+class ElementwiseModel(NamedTuple):
+    """What is known of the element-wise ops of one name."""
+
+    read: ElementwiseReader
+    write: ElementwiseWriter
+
+    keeps_rank: bool
+    """Whether operands have the rank of the result, with axes of length 1 for a broadcast."""
+
+
+BroadcastWriter: TypeAlias = Callable[[Any, SmallOperand, Attribute], list[Operation]]
+"""Writes an op like a given broadcast, of an operand and to a result type; returns the ops."""
+
+_MODELS: Final[dict[str, ElementwiseModel]] = {}
+
+_BROADCASTS: Final[dict[str, BroadcastWriter]] = {}
+
+ReaderT = TypeVar("ReaderT", bound=ElementwiseReader)
+
+
+def elementwise_op(
+    *names: str, write: ElementwiseWriter, keeps_rank: bool = False
+) -> Callable[[ReaderT], ReaderT]:
+    """Register a function as the reader of the element-wise ops of these names."""
+
+    def register(read: ReaderT) -> ReaderT:
+        for name in names:
+            _MODELS[name] = ElementwiseModel(read, write, keeps_rank)
+        return read
+
+    return register
+
+
+def elementwise_model_of(op: Operation) -> ElementwiseModel | None:
+    """How to read `op`, if ops of its name may be element-wise."""
+    name = name_of(op)
+    load_models(name)
+    return _MODELS.get(name)
+
+
+BroadcastWriterT = TypeVar("BroadcastWriterT", bound=BroadcastWriter)
+
+
+def broadcast_writer(*names: str) -> Callable[[BroadcastWriterT], BroadcastWriterT]:
+    """Register a function that writes broadcasts of these names again."""
+
+    def register(write: BroadcastWriterT) -> BroadcastWriterT:
+        _BROADCASTS.update(dict.fromkeys(names, write))
+        return write
+
+    return register
+
+
+def is_broadcast(op: Operation) -> bool:
+    """Whether `op` is a broadcast that can be written again, of another operand."""
+    load_models(name_of(op))
+    return name_of(op) in _BROADCASTS
+
+
+def write_like(
+    op: Operation, operands: Sequence[SmallOperand], result: Attribute
+) -> list[Operation]:
+    """
+    Write an element-wise op that broadcasts nothing itself: every operand has the result's shape.
+
+    Operands of fewer axes are broadcast before, each by an op like the one that did so before.
+    Raises NotFoldable if there was none.
+    """
+    shape = shape_of_type(result)
+    ops: list[Operation] = []
+    values: list[SSAValue] = []
+    for operand in operands:
+        value = operand.value
+        if len(operand.axes) < len(shape):
+            if operand.like is None:
+                raise NotFoldable(Code.ARITHMETIC, f"'{name_of(op)}' does not broadcast")
+            type = with_shape(value.type, shape)
+            ops += _BROADCASTS[name_of(operand.like)](operand.like, operand, type)
+            value = ops[-1].results[0]
+        values.append(value)
+    return [*ops, recreated(op, values, result)]
+
+
+def recreated(op: Operation, operands: Sequence[SSAValue], result: Attribute) -> Operation:
+    """An op with the name, the attributes and the location of `op`, and other operands."""
+    return type(op).create(
+        operands=operands,
+        result_types=[result],
+        properties=dict(op.properties),
+        attributes=dict(op.attributes),
+        location=op.location,
+    )
+
+
+def conversion(source: Attribute, target: Attribute) -> Arithmetic | None:
+    """The scalar op that converts one type to another as `stablehlo.convert` does, if known."""
+    if isinstance(source, IntegerType):
+        is_unsigned = (
+            has_signedness(cast(IntegerType, source), Signedness.UNSIGNED) or source.bitwidth == 1
+        )
+        if isinstance(target, IntegerType):
+            if source.bitwidth >= target.bitwidth:
+                return None
+            return Arithmetic.ZERO_EXTEND if is_unsigned else Arithmetic.SIGN_EXTEND
+        return Arithmetic.UNSIGNED_TO_FLOAT if is_unsigned else Arithmetic.SIGNED_TO_FLOAT
+    if not isinstance(target, AnyFloat):
+        return None
+    if cast(AnyFloat, source).bitwidth < target.bitwidth:
+        return Arithmetic.EXTEND_FLOAT
+    return Arithmetic.TRUNCATE_FLOAT
+
+
+def same_shape(op: Operation, arithmetic: Arithmetic, operands: Sequence[SSAValue]) -> Elementwise:
+    """An op of operands that have the shape of its result."""
+    axes = tuple(range(len(shape_of(op.results[0]))))
+    inputs = tuple(
+        Input(number, element_type_or_self(operand.type)) for number, operand in enumerate(operands)
+    )
+    term = Apply(arithmetic, inputs, element_type_or_self(op.results[0].type))
+    return Elementwise(tuple(operands), (axes,) * len(operands), term)
+
+
+def converted(op: Operation) -> Elementwise:
+    """An op that converts each element of its operand. Raises NotFoldable if that is not known."""
+    types = [element_type_or_self(value.type) for value in (*op.operands, *op.results)]
+    arithmetic = conversion(*types)
+    if arithmetic is None:
+        raise NotFoldable(Code.ARITHMETIC, f"'{types[0]}' is not converted to '{types[1]}'")
+    return same_shape(op, arithmetic, op.operands)
+
+
+def shape_of_type(type: Attribute) -> tuple[int, ...]:
+    """The shape of a tensor type."""
+    return cast("TensorType[Attribute]", type).get_shape()
+
+
+def with_shape(type: Attribute, shape: Sequence[int]) -> TensorType[Attribute]:
+    """A tensor type of another shape."""
+    tensor = cast("TensorType[Attribute]", type)
+    return TensorType(tensor.element_type, shape, tensor.encoding)

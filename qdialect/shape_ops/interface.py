@@ -1,0 +1,640 @@
+"""
+The knowledge that passes have of ops: shape ops as movements, constants, and casts.
+
+Ops of other dialects have external models, in MLIR's words: functions that read an op,
+registered by its name. The models that come with qdialect are in `qdialect.shape_ops`, one
+module per dialect, which is imported when an op of the dialect is met. A compiler registers
+its own with `shape_op`, `register_constant` and `register_cast`, for all contexts, or in a
+`ShapeOps` that a dialect brings to its contexts. Ops are identified by name, so their dialect
+need not be registered.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from enum import Flag, StrEnum, auto
+from functools import cache, lru_cache
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, cast
+
+from xdsl.context import Context
+from xdsl.dialect_interfaces import DialectInterface
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    UnregisteredOp,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from qdialect.algebra.bounded_cache import BoundedCache, registered_cache
+from qdialect.algebra.granularity import Granularity
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.movement import (
+    DYNAMIC,
+    Movement,
+    MovementError,
+    Shape,
+    Slice,
+    Values,
+    as_view,
+    values_dtype,
+)
+from qdialect.algebra.padding import PadWith, ZeroPoint
+from qdialect.ir.elements import MAX_REPEATED_ELEMENTS, element_dtype, elements_of, has_signedness
+from qdialect.ir.errors import message_of
+from qdialect.ir.value_types import register_tensor_type as register_tensor_type
+from qdialect.ir.value_types import tensor_parts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Code(StrEnum):
+    """
+    Why something is not folded, sunk or elided, in one word.
+
+    They are stable: tools may match them.
+    """
+
+    NOT_CONSTANT = "not-constant"
+    DYNAMIC_SHAPE = "dynamic-shape"
+    UNKNOWN_OP = "unknown-op"
+    STALE_TYPE = "stale-type"
+    QUANTIZED = "quantized"
+    GRANULARITY = "granularity"
+    PARAMETER_GROWTH = "parameter-growth"
+    GROWTH = "growth"
+    MEMORY = "memory"
+    PADDING = "padding"
+    ARITHMETIC = "arithmetic"
+    MIXED_CONSTANTS = "mixed-constants"
+    ILLEGAL_TYPE = "illegal-type"
+    NOT_INVERTIBLE = "not-invertible"
+    USES = "uses"
+    CASTS = "casts"
+    NUMERICS = "numerics"
+    KEPT = "kept"
+
+
+class NotFoldable(Exception):
+    """An op cannot be folded, or not be read. The message is the reason."""
+
+    def __init__(self, code: Code, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+class NoSuchMovementError(NotFoldable):
+    """The op is read, and no operand can be moved so."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(Code.UNKNOWN_OP, reason)
+
+
+class Operands(Protocol):
+    """The operands of an op that is read, as far as they are known."""
+
+    def integers(self, value: SSAValue) -> NDArray[np.integer[Any]]:
+        """The elements of an integer constant: see `integers_in`. Raises NotFoldable."""
+        ...
+
+
+class Movements(NamedTuple):
+    """The effect of an op: movements of some of its operands."""
+
+    operands: Sequence[SSAValue]
+    """The operands that are moved."""
+
+    movements: Sequence[Movement]
+    """The first takes all operands, each of the others the result of the one before."""
+
+    padding: SSAValue | None = None
+    """The element that a `PadWith` among the movements pads with."""
+
+
+class ShapeOpInterface(ABC):
+    """A base for op classes that return their movements themselves."""
+
+    @property
+    @abstractmethod
+    def movements(self) -> Movements:
+        """The effect of the op."""
+
+
+ShapeOpModel = Callable[[Any, Operands], Movements]
+"""Reads an op of one name. Raises NotFoldable."""
+
+ShapeOpModelT = TypeVar("ShapeOpModelT", bound=ShapeOpModel)
+
+
+class RunTimeOperands(Protocol):
+    """The operands of an op that is run."""
+
+    @property
+    def lists(self) -> Mapping[str, tuple[int, ...]]:
+        """The static lists of the op, with operands in place of what they leave out."""
+        ...
+
+    def shape(self, number: int) -> Shape:
+        """The shape of an operand; a negative number counts from the last."""
+        ...
+
+    def integers(self, number: int) -> NDArray[np.integer[Any]]:
+        """The elements of an operand: see `integers_in`. Raises NotFoldable."""
+        ...
+
+
+RunTimeShape = Callable[[RunTimeOperands], Sequence[int]]
+"""The shape of the result of an op that is run; DYNAMIC for a length that follows from others."""
+
+
+class ShapeOpEntry(NamedTuple):
+    """What is registered for the shape ops of one name."""
+
+    model: ShapeOpModel
+
+    run_time_shape: RunTimeShape | None = None
+    """The shape of a result where neither its type nor what is moved says it."""
+
+    static_lists: tuple[str, ...] = ()
+    """Attributes of integers. In the order of these, DYNAMIC stands for the last operands."""
+
+
+class CastReads(Flag):
+    """What a cast makes of an element. Of several, the types that it is between choose one."""
+
+    UNKNOWN = 0
+    """Nothing is said: shape ops are folded through the cast, but nothing is padded behind it."""
+
+    BITS = auto()
+    """The same bits: integers are read as quantized elements, or the other way round."""
+
+    NUMBERS = auto()
+    """A quantized element becomes the number that it stands for, of the expressed type."""
+
+    CODES = auto()
+    """A number, or a quantized element, is quantized anew: rounded and clamped."""
+
+    CONVERTED = auto()
+    """A number becomes a number of another type."""
+
+
+@dataclass(frozen=True)
+class DialectTraits:
+    """Which tensors the types of a dialect can spell."""
+
+    finest: Granularity = Granularity.SUB_CHANNEL
+    """The finest quantized type that its constants and casts can have."""
+
+    has_empty_tensors: bool = True
+    """Whether there are tensors without elements."""
+
+
+class ShapeOps(DialectInterface):
+    """
+    The models of the ops of a dialect.
+
+    A dialect with one among its interfaces brings it to each context that loads it. There,
+    it comes before what is registered for all contexts, name by name.
+    """
+
+    def __init__(self, traits: DialectTraits | None = None) -> None:
+        self.traits = traits
+        self.entries: dict[str, ShapeOpEntry] = {}
+        self.casts: dict[str, CastReads] = {}
+        self.constants: dict[str, str] = {}
+
+    def shape_op(
+        self,
+        name: str,
+        *,
+        run_time_shape: RunTimeShape | None = None,
+        static_lists: Sequence[str] = (),
+    ) -> Callable[[ShapeOpModelT], ShapeOpModelT]:
+        """As the function `shape_op`, for the contexts that load the dialect."""
+
+        def register(model: ShapeOpModelT) -> ShapeOpModelT:
+            self.entries[name] = ShapeOpEntry(model, run_time_shape, tuple(static_lists))
+            _role.cache_clear()
+            return model
+
+        return register
+
+    def register_constant(self, name: str, elements: str) -> None:
+        """As the function `register_constant`, for the contexts that load the dialect."""
+        self.constants[name] = elements
+        _role.cache_clear()
+
+    def register_cast(self, name: str, reads: CastReads = CastReads.UNKNOWN) -> None:
+        """As the function `register_cast`, for the contexts that load the dialect."""
+        self.casts[name] = reads
+        _role.cache_clear()
+
+    def knows(self, name: str) -> bool:
+        """Whether something is registered for the ops of that name."""
+        return name in self.entries or name in self.casts or name in self.constants
+
+    def knows_dialect(self, name: str) -> bool:
+        """Whether something is registered for an op of that dialect."""
+        names = chain(self.entries, self.casts, self.constants)
+        return any(op.startswith(f"{name}.") for op in names)
+
+
+_FOR_ALL: Final = ShapeOps()
+"""The models that are registered for all contexts."""
+
+_TRAITS: Final[dict[str, DialectTraits]] = {}
+_IN_CONTEXT: Final[ContextVar[Mapping[str, ShapeOps]]] = ContextVar("qdialect.shape_ops")
+"""The `ShapeOps` of the dialects of the context in use, by dialect name."""
+
+_KEEPING_ATTRIBUTES: Final[set[str]] = {
+    # tensor.pad: the padding is not to be folded away, even if it has no width.
+    "nofold",
+    # Without the op, the placement of its result would be lost.
+    "mhlo.sharding",
+    "sdy.sharding",
+}
+
+
+@contextmanager
+def models_of(context: Context | None) -> Generator[None]:
+    """Within the block, use the `ShapeOps` of the dialects that `context` has loaded."""
+    dialects = () if context is None else context.loaded_dialects
+    found = {dialect.name: dialect.get_interface(ShapeOps) for dialect in dialects}
+    token = _IN_CONTEXT.set({name: ops for name, ops in found.items() if ops is not None})
+    try:
+        yield
+    finally:
+        _IN_CONTEXT.reset(token)
+
+
+def shape_op(
+    name: str,
+    *,
+    run_time_shape: RunTimeShape | None = None,
+    static_lists: Sequence[str] = (),
+) -> Callable[[ShapeOpModelT], ShapeOpModelT]:
+    """
+    Register a function as the model of the ops of that name, in place of any before it.
+
+    Where lengths are only known when an op is run, `run_time_shape` tells the shape of its
+    result, and `static_lists` name the attributes that its last operands complete.
+    """
+    load_models(name)
+    return _FOR_ALL.shape_op(name, run_time_shape=run_time_shape, static_lists=static_lists)
+
+
+def register_constant(name: str, elements: str) -> None:
+    """
+    Register an op without operands whose result has the elements of an attribute.
+
+    The attribute or property `elements` is `dense` or `dense_resource`, of the shape of
+    the result. Its element type is that of the result, or the storage type of that.
+    """
+    load_models(name)
+    _FOR_ALL.register_constant(name, elements)
+
+
+def register_cast(name: str, reads: CastReads = CastReads.UNKNOWN) -> None:
+    """
+    Register an op that changes how each element of its operand is read, and moves none.
+
+    What becomes of an element depends on nothing but the element types of the operand and
+    the result, and on their slots there: `reads` says what.
+    """
+    load_models(name)
+    _FOR_ALL.register_cast(name, reads)
+
+
+def register_dialect_traits(dialect: str, traits: DialectTraits) -> None:
+    """Say which tensors the types of a dialect can spell, if not all that MLIR has."""
+    _load_dialect(dialect)
+    _TRAITS[dialect] = traits
+
+
+def register_keeping_attribute(name: str) -> None:
+    """Have ops stay that have an attribute or a property of that name, whatever its value."""
+    _KEEPING_ATTRIBUTES.add(name)
+
+
+def keeping_attribute_of(op: Operation) -> str | None:
+    """The name of the attribute because of which `op` stays, if it has one."""
+    for held in (op.properties, op.attributes):
+        if not _KEEPING_ATTRIBUTES.isdisjoint(held):
+            return min(_KEEPING_ATTRIBUTES.intersection(held))
+    return None
+
+
+def dialect_traits_of(op: Operation) -> DialectTraits:
+    """Which tensors the dialect of `op` can have."""
+    dialect = name_of(op).partition(".")[0]
+    _load_dialect(dialect)
+    own = _IN_CONTEXT.get(_NO_DIALECTS).get(dialect)
+    if own is not None and own.traits is not None:
+        return own.traits
+    return _TRAITS.get(dialect, _ALL_TENSORS)
+
+
+_NO_DIALECTS: Final[Mapping[str, ShapeOps]] = {}
+_ALL_TENSORS: Final = DialectTraits()
+
+
+def is_known_dialect(name: str) -> bool:
+    """Whether something is registered for ops of the dialect `name`."""
+    _load_dialect(name)
+    known = (_FOR_ALL, *_IN_CONTEXT.get(_NO_DIALECTS).values())
+    return any(ops.knows_dialect(name) for ops in known)
+
+
+class Role(NamedTuple):
+    """The part that ops of one name play."""
+
+    entry: ShapeOpEntry | None
+    """How to read a shape op."""
+
+    reads: CastReads | None
+    """What a cast makes of elements."""
+
+    elements: str | None
+    """The name of the attribute with the elements of a constant."""
+
+    @property
+    def model(self) -> ShapeOpModel | None:
+        """How to read a shape op."""
+        return None if self.entry is None else self.entry.model
+
+    @property
+    def is_cast(self) -> bool:
+        """Whether it is a cast."""
+        return self.reads is not None
+
+
+def role_of(op: Operation) -> Role:
+    """The part that `op` plays."""
+    role = _role_of(op)
+    if role.is_cast and not len(op.operands) == len(op.results) == 1:
+        return _NO_ROLE
+    return role
+
+
+_NO_ROLE = Role(None, None, None)
+
+
+def read_movements(op: Operation, model: ShapeOpModel, operands: Operands) -> Movements:
+    """
+    The effect of a shape op, as `model` reads it.
+
+    Raises NotFoldable, also for what is malformed: nothing has verified an op of a dialect
+    that is not registered. It is a NoSuchMovementError if only the numbers are wrong.
+    """
+    try:
+        movements = model(op, operands)
+    except MovementError as error:
+        raise NoSuchMovementError(str(error)) from None
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise NotFoldable(Code.UNKNOWN_OP, f"it is malformed: {message_of(error)}") from None
+    if not movements.operands:
+        raise NotFoldable(Code.UNKNOWN_OP, "it has no operand that it moves")
+    return movements
+
+
+def model_of(op: Operation) -> ShapeOpModel | None:
+    """How to read `op`, if it is known to be a shape op."""
+    return _role_of(op).model
+
+
+def entry_of(op: Operation) -> ShapeOpEntry | None:
+    """What is registered for `op`, if it is known to be a shape op."""
+    return _role_of(op).entry
+
+
+def is_cast(op: Operation) -> bool:
+    """Whether `op` is known to be a cast."""
+    return role_of(op).is_cast
+
+
+def cast_reads(op: Operation) -> CastReads:
+    """What a cast makes of elements."""
+    return _role_of(op).reads or CastReads.UNKNOWN
+
+
+def elements_attribute_of(op: Operation) -> str | None:
+    """The name of the attribute that holds the elements of `op`, if it is a constant."""
+    return _role_of(op).elements
+
+
+def _role_of(op: Operation) -> Role:
+    name = name_of(op)
+    if in_context := _IN_CONTEXT.get(_NO_DIALECTS):
+        own = in_context.get(name.partition(".")[0])
+        if own is not None and own.knows(name):
+            return _role_in(own, type(op), name)
+    return _role(type(op), name)
+
+
+# Every op of a module is asked for, and few names are different.
+@registered_cache
+@lru_cache(maxsize=1024)
+def _role(cls: type[Operation], name: str) -> Role:
+    load_models(name)
+    return _role_in(_FOR_ALL, cls, name)
+
+
+def _role_in(ops: ShapeOps, cls: type[Operation], name: str) -> Role:
+    entry = _OWN_ENTRY if issubclass(cls, ShapeOpInterface) else ops.entries.get(name)
+    return Role(entry, ops.casts.get(name), ops.constants.get(name))
+
+
+def _own_movements(op: ShapeOpInterface, operands: Operands) -> Movements:
+    return op.movements
+
+
+_OWN_ENTRY: Final = ShapeOpEntry(_own_movements)
+
+
+def load_models(name: str) -> None:
+    """Import the models that come with qdialect for the dialect of an op's name."""
+    _load_dialect(name.partition(".")[0])
+
+
+@registered_cache
+@cache
+def _load_dialect(dialect: str) -> None:
+    """Import what comes with qdialect for `dialect`, if there is something."""
+    module = f"qdialect.shape_ops.{dialect}"
+    if dialect.isidentifier() and find_spec(module) is not None:
+        import_module(module)
+
+
+# Functions that models read ops with.
+
+
+def name_of(op: Operation) -> str:
+    """The name of an op, also of an unregistered one."""
+    # Quicker than to ask for the class, which all ops are asked.
+    return op.name if op.name != UnregisteredOp.name else cast(UnregisteredOp, op).op_name.data
+
+
+def find_attribute(op: Operation, name: str) -> Attribute | None:
+    """A property, or an attribute as generic text may have it, if there is one."""
+    # A zero is false.
+    return op.properties[name] if name in op.properties else op.attributes.get(name)
+
+
+def attribute_of(op: Operation, name: str) -> Attribute:
+    """
+    A property, or an attribute as generic text may have it.
+
+    Raises NotFoldable if there is none.
+    """
+    attribute = find_attribute(op, name)
+    if attribute is None:
+        raise NotFoldable(Code.UNKNOWN_OP, f"there is no attribute '{name}'")
+    return attribute
+
+
+def integer_of(op: Operation, name: str) -> int:
+    """An integer attribute. Raises NotFoldable if it is something else."""
+    return _integer_in(attribute_of(op, name), name)
+
+
+def _integer_in(attribute: Attribute, name: str) -> int:
+    integer = cast("IntegerAttr[IntegerType | IndexType]", attribute)
+    if not isinstance(attribute, IntegerAttr) or not is_integer(integer.type):
+        raise NotFoldable(Code.UNKNOWN_OP, f"attribute '{name}' does not hold integers")
+    return integer.value.data
+
+
+def integers_of(op: Operation, name: str) -> tuple[int, ...]:
+    """
+    The integers of an array, however it is written.
+
+    Raises NotFoldable if it holds anything else, or a length only known at run time.
+    """
+    attribute = attribute_of(op, name)
+    match attribute:
+        case DenseArrayBase() if is_integer(cast(Attribute, attribute.elt_type)):
+            values = integers_of_array(cast("DenseArrayBase[IntegerType]", attribute))
+        case DenseIntOrFPElementsAttr():
+            elements, type = elements_of(attribute), attribute.type.element_type
+            values = tuple(integers_in(elements, type).reshape(-1).tolist())
+        case ArrayAttr():
+            values = tuple(_integer_in(item, name) for item in cast(Sequence[Attribute], attribute))
+        case _:
+            raise NotFoldable(Code.UNKNOWN_OP, f"attribute '{name}' is not an array of integers")
+    if DYNAMIC in values:
+        raise NotFoldable(Code.DYNAMIC_SHAPE, f"'{name}' is only known at run time")
+    return values
+
+
+_KNOWN_ARRAYS = BoundedCache[DenseArrayBase[IntegerType], tuple[int, ...]]()
+
+
+def integers_of_array(attribute: DenseArrayBase[IntegerType]) -> tuple[int, ...]:
+    """The integers of an array attribute."""
+    if (known := _KNOWN_ARRAYS.get(attribute)) is not None:
+        return known
+    values = tuple(attribute.get_values())
+    return _KNOWN_ARRAYS.add(attribute, values, len(values))
+
+
+def is_integer(type: Attribute) -> bool:
+    """Whether elements of `type` can be lengths or positions: not truth values."""
+    return isinstance(type, IndexType) or (isinstance(type, IntegerType) and type.bitwidth > 1)
+
+
+def integers_in(values: Values, type: Attribute) -> NDArray[np.integer[Any]]:
+    """
+    The elements of a constant of `type` that lists lengths or positions.
+
+    The result is int64, or uint64 if an element is 2**63 or more. Raises NotFoldable if the
+    elements are not integers of `type`, or too many to be expanded.
+    """
+    if math.prod(values.shape) > MAX_REPEATED_ELEMENTS:
+        raise NotFoldable(Code.UNKNOWN_OP, "a constant that says what it does is too long")
+    if is_integer(type) and (values_dtype(values) != element_dtype(type)):
+        raise NotFoldable(Code.UNKNOWN_OP, f"a constant does not hold elements of type '{type}'")
+    return as_integers(as_view(values).array(), type)
+
+
+def as_integers(numbers: NDArray[Any], type: Attribute) -> NDArray[np.integer[Any]]:
+    """
+    Integers, given modulo 2**64, as elements of `type`: int64, or uint64 if one is that large.
+
+    Raises NotFoldable if elements of `type` are not integers, or are truth values.
+    """
+    if not is_integer(type):
+        raise NotFoldable(Code.UNKNOWN_OP, f"elements of type '{type}' do not say a position")
+    signed = numbers.astype(np.int64)
+    is_unsigned = isinstance(type, IntegerType) and has_signedness(
+        cast(IntegerType, type), Signedness.UNSIGNED
+    )
+    return signed.view(np.uint64) if is_unsigned and (signed < 0).any() else signed
+
+
+def shape_of(value: SSAValue) -> Shape:
+    """The shape of a ranked tensor. Raises NotFoldable if it is something else."""
+    if (parts := tensor_parts(value.type)) is None:
+        raise NotFoldable(Code.UNKNOWN_OP, "it does not move a ranked tensor")
+    return parts.shape
+
+
+def static_shape_of(value: SSAValue) -> Shape:
+    """The shape of a tensor. Raises NotFoldable if a length is only known at run time."""
+    shape = shape_of(value)
+    if DYNAMIC in shape:
+        raise NotFoldable(Code.DYNAMIC_SHAPE, "the result has a length only known at run time")
+    return shape
+
+
+def shape_in(number: int) -> RunTimeShape:
+    """The shape that an operand holds, for an op that is run."""
+    return lambda operands: [
+        DYNAMIC if length < 0 else length
+        for length in operands.integers(number).reshape(-1).tolist()
+    ]
+
+
+def padded(
+    shape: Shape,
+    low: Sequence[int],
+    high: Sequence[int],
+    interior: Sequence[int] | None = None,
+) -> list[Movement]:
+    """
+    Padding of a tensor of `shape`; a negative width removes positions at that end.
+
+    The padding value is `Movements.padding`.
+    """
+    if not len(low) == len(high) == len(shape):
+        raise NotFoldable(Code.UNKNOWN_OP, "there is not one width for each axis")
+    interior = interior or (0,) * len(shape)
+    pad = PadWith(
+        tuple(max(width, 0) for width in low),
+        tuple(max(width, 0) for width in high),
+        tuple(interior),
+        ZeroPoint(),
+    )
+    if all(width >= 0 for width in (*low, *high)):
+        return [pad]
+    grown = pad.result_shape(shape)
+    if DYNAMIC in grown:
+        raise NotFoldable(Code.DYNAMIC_SHAPE, "a length is only known at run time")
+    offsets = tuple(max(-width, 0) for width in low)
+    sizes = tuple(
+        length - offset - max(-width, 0)
+        for length, offset, width in zip(grown, offsets, high, strict=True)
+    )
+    return [pad, Slice(offsets, sizes, (1,) * len(shape))]

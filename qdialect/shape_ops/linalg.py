@@ -1,0 +1,197 @@
+"""
+The ops of the linalg dialect that only move elements.
+
+https://mlir.llvm.org/docs/Dialects/Linalg/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    DenseArrayBase,
+    FloatAttr,
+    IntegerAttr,
+    i64,
+)
+from xdsl.dialects.tensor import EmptyOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+
+from qdialect.algebra.movement import BroadcastInDim, Movement, Reshape, Transpose
+from qdialect.shape_ops.arith import term_of
+from qdialect.shape_ops.elementwise import (
+    Elementwise,
+    Input,
+    Scalar,
+    SmallOperand,
+    Term,
+    broadcast_writer,
+    elementwise_op,
+    recreated,
+    shape_of_type,
+)
+from qdialect.shape_ops.interface import (
+    Code,
+    Movements,
+    NotFoldable,
+    Operands,
+    attribute_of,
+    find_attribute,
+    integers_of,
+    shape_of,
+    shape_op,
+)
+
+# These write to their last operand.
+
+
+@shape_op("linalg.transpose", run_time_shape=lambda operands: operands.shape(-1))
+def _transpose(op: Operation, operands: Operands) -> Movements:
+    _require_result(op)
+    return Movements(op.operands[:1], [Transpose(integers_of(op, "permutation"))])
+
+
+@shape_op("linalg.broadcast", run_time_shape=lambda operands: operands.shape(-1))
+def _broadcast(op: Operation, operands: Operands) -> Movements:
+    _require_result(op)
+    new, shape = integers_of(op, "dimensions"), shape_of(op.results[0])
+    dims = tuple(axis for axis in range(len(shape)) if axis not in new)
+    return Movements(op.operands[:1], [BroadcastInDim(dims, shape)])
+
+
+@shape_op("linalg.generic", run_time_shape=lambda operands: operands.shape(-1))
+def _generic(op: Operation, operands: Operands) -> Movements:
+    """One that yields its input, of axes in another order, or repeated."""
+    _require_result(op)
+    block = op.regions[0].block
+    yielded = list(block.last_op.operands) if block.last_op is not None else []
+    if len(op.operands) != 2 or block.first_op is not block.last_op or yielded != [block.args[0]]:
+        raise NotFoldable(Code.UNKNOWN_OP, "it does more than to yield its input")
+    maps = attribute_of(op, "indexing_maps")
+    if not isinstance(maps, ArrayAttr):
+        raise NotFoldable(Code.UNKNOWN_OP, "it has no indexing maps")
+    inputs, results = map(_axes_of, cast(ArrayAttr[Attribute], maps).data)
+    shape = shape_of(op.results[0])
+    if None in results or len(set(results)) != len(shape):
+        raise NotFoldable(Code.UNKNOWN_OP, "its result is not written in a permutation of axes")
+    return Movements(op.operands[:1], _reads(shape_of(op.operands[0]), inputs, results, shape))
+
+
+def _require_result(op: Operation) -> None:
+    if len(op.results) != 1:
+        raise NotFoldable(Code.UNKNOWN_OP, "it has no tensor for a result")
+
+
+def _axes_of(map: Attribute) -> list[int | None]:
+    """The loop that each axis is read in; None for one that is read at zero only."""
+    axes: list[int | None] = []
+    for expression in map.data.results if isinstance(map, AffineMapAttr) else ():
+        if isinstance(expression, AffineDimExpr):
+            axes.append(expression.position)
+        elif isinstance(expression, AffineConstantExpr) and expression.value == 0:
+            axes.append(None)
+        else:
+            raise NotFoldable(Code.UNKNOWN_OP, "its indexing maps do more than to name axes")
+    return axes
+
+
+def _reads(
+    shape: tuple[int, ...],
+    inputs: list[int | None],
+    results: list[int | None],
+    result_shape: tuple[int, ...],
+) -> list[Movement]:
+    movements: list[Movement] = []
+    if None in inputs:
+        # Only an axis of one position can be read at zero alone.
+        kept = [axis for axis, loop in enumerate(inputs) if loop is not None]
+        if any(shape[axis] != 1 for axis in range(len(shape)) if axis not in kept):
+            raise NotFoldable(Code.UNKNOWN_OP, "its indexing maps do more than to name axes")
+        movements.append(Reshape(tuple(shape[axis] for axis in kept)))
+        inputs = [inputs[axis] for axis in kept]
+    if len(set(inputs)) != len(inputs):
+        raise NotFoldable(Code.UNKNOWN_OP, "it reads a diagonal")
+    dims = tuple(results.index(loop) for loop in inputs)
+    if len(dims) == len(result_shape):
+        permutation = tuple(sorted(range(len(dims)), key=dims.__getitem__))
+        return [*movements, Transpose(permutation)]
+    return [*movements, BroadcastInDim(dims, result_shape)]
+
+
+@broadcast_writer("linalg.broadcast")
+def _broadcast_again(op: Operation, operand: SmallOperand, type: Attribute) -> list[Operation]:
+    empty = EmptyOp([], type)
+    new = recreated(op, [operand.value, empty.tensor], type)
+    added = [axis for axis in range(len(shape_of_type(type))) if axis not in operand.axes]
+    held = new.properties if "dimensions" in new.properties else new.attributes
+    held["dimensions"] = DenseArrayBase.from_list(i64, added)
+    new.add_region(op.regions[0].clone())
+    return [empty, new]
+
+
+def _write_generic(
+    op: Operation, operands: Sequence[SmallOperand], type: Attribute
+) -> list[Operation]:
+    """The same body, with maps that read each operand along its axes of the result."""
+    empty = EmptyOp([], type)
+    new = recreated(op, [*(operand.value for operand in operands), empty.tensor], type)
+    rank = len(shape_of_type(type))
+    loops = [AffineExpr.dimension(axis) for axis in range(rank)]
+    maps = [AffineMap(rank, 0, tuple(loops[axis] for axis in o.axes)) for o in operands]
+    maps.append(AffineMap.identity(rank))
+    held = new.properties if "indexing_maps" in new.properties else new.attributes
+    held["indexing_maps"] = ArrayAttr([AffineMapAttr(map) for map in maps])
+    kinds = cast("ArrayAttr[Attribute]", attribute_of(op, "iterator_types")).data
+    held["iterator_types"] = ArrayAttr([kinds[0]] * rank if kinds else [])
+    new.add_region(op.regions[0].clone())
+    return [empty, new]
+
+
+@elementwise_op("linalg.generic", write=_write_generic)
+def _compute(op: Operation, operands: Operands) -> Elementwise:
+    """One whose loops are parallel, and whose body is arithmetic on its inputs."""
+    _require_result(op)
+    kinds = cast("ArrayAttr[Attribute]", attribute_of(op, "iterator_types")).data
+    if not kinds or any(kind != kinds[0] or "parallel" not in str(kind) for kind in kinds):
+        raise NotFoldable(Code.ARITHMETIC, "its loops are not parallel")
+    maps = cast("ArrayAttr[Attribute]", attribute_of(op, "indexing_maps")).data
+    *inputs, results = map(_axes_of, maps)
+    if None in results or sorted(cast("list[int]", results)) != list(range(len(kinds))):
+        raise NotFoldable(Code.ARITHMETIC, "its result is not written in a permutation of axes")
+    for loops, operand in zip(inputs, op.operands, strict=False):
+        lengths = zip(loops, shape_of(operand), strict=True)
+        if any(loop is None and length != 1 for loop, length in lengths):
+            raise NotFoldable(Code.ARITHMETIC, "its indexing maps do more than to name axes")
+    axes = tuple(
+        tuple(None if loop is None else results.index(loop) for loop in loops) for loops in inputs
+    )
+    return Elementwise(tuple(op.operands[: len(inputs)]), axes, _term_of_body(op))
+
+
+def _term_of_body(op: Operation) -> Term:
+    block = op.regions[0].block
+    terms: dict[SSAValue, Term] = {
+        arg: Input(number, arg.type) for number, arg in enumerate(block.args[:-1])
+    }
+    for inner in block.ops:
+        if inner is block.last_op:
+            break
+        terms[inner.results[0]] = term_of(inner, [_term(value, terms) for value in inner.operands])
+    if block.last_op is None or len(block.last_op.operands) != 1:
+        raise NotFoldable(Code.ARITHMETIC, "it yields more than one element")
+    return _term(block.last_op.operands[0], terms)
+
+
+def _term(value: SSAValue, terms: Mapping[SSAValue, Term]) -> Term:
+    if (known := terms.get(value)) is not None:
+        return known
+    owner = value.owner
+    constant = find_attribute(owner, "value") if isinstance(owner, Operation) else None
+    if isinstance(constant, IntegerAttr | FloatAttr) and isinstance(owner, ConstantOp):
+        return Scalar(cast("FloatAttr[Any]", constant))
+    raise NotFoldable(Code.ARITHMETIC, "its body reads what is no constant")

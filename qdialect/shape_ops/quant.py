@@ -1,0 +1,14 @@
+"""
+The constant and the casts of the quant dialect, whose shape ops know themselves what they do.
+
+https://mlir.llvm.org/docs/Dialects/QuantDialect/.
+"""
+
+from __future__ import annotations
+
+from qdialect.shape_ops.interface import CastReads, register_cast, register_constant
+
+register_constant("quant.constant", "value")
+register_cast("quant.dcast", CastReads.NUMBERS)
+register_cast("quant.qcast", CastReads.CODES)
+register_cast("quant.scast", CastReads.BITS)

@@ -1,0 +1,169 @@
+"""Reading constants of any dialect, and the operands of shape ops that are constants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    FloatAttr,
+    IntegerAttr,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.movement import Elements
+from qdialect.ir.elements import (
+    DenseElementsAttr,
+    UnsupportedElementTypeError,
+    element_dtype,
+    elements_of,
+)
+from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.value_types import tensor_element_type, tensor_parts
+from qdialect.shape_ops.interface import (
+    Code,
+    Movements,
+    NotFoldable,
+    ShapeOpModel,
+    elements_attribute_of,
+    find_attribute,
+    integers_in,
+    is_cast,
+    keeping_attribute_of,
+    name_of,
+    read_movements,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class StoredElement(NamedTuple):
+    """One element of a constant, and the casts that it is read through."""
+
+    stored: np.generic
+    """The element as the constant stores it: of the dtype of its element type."""
+
+    type: Attribute
+    """The type of the element after the casts."""
+
+    casts: tuple[Operation, ...]
+    """The casts, in their order."""
+
+
+class Constants:
+    """The elements of constant ops, each read once."""
+
+    def __init__(self, resources: ResourceBlobs) -> None:
+        self.resources = resources
+        self._read: dict[Operation, Elements | NotFoldable] = {}
+
+    def read(self, op: Operation) -> Elements | None:
+        """
+        The elements of a constant, of the shape of its result; None if `op` is not a constant.
+
+        Raises NotFoldable if the elements are not known, or do not have that shape.
+        """
+        found = self._read.get(op)
+        if found is None:
+            name = elements_attribute_of(op)
+            if name is None:
+                return None
+            try:
+                found = self._tensor(op, name)
+            except NotFoldable as error:
+                found = error
+            self._read[op] = found
+        if isinstance(found, NotFoldable):
+            raise found
+        return found
+
+    def _tensor(self, op: Operation, name: str) -> Elements:
+        types = op.result_types
+        parts = tensor_parts(types[0]) if len(types) == 1 else None
+        if parts is None:
+            raise NotFoldable(Code.UNKNOWN_OP, "it is not a ranked tensor")
+        values = self.elements(op, name)
+        if values.shape != parts.shape:
+            raise NotFoldable(Code.UNKNOWN_OP, "its elements do not have the shape of its type")
+        return values
+
+    def forget(self, op: Operation) -> None:
+        """Drop the elements of `op`, so that they can be freed once the op is erased."""
+        self._read.pop(op, None)
+
+    def elements(self, op: Operation, name: str) -> Elements:
+        """The elements in the attribute `name` of `op`. Raises NotFoldable."""
+        attribute = find_attribute(op, name)
+        values: Elements | None = None
+        try:
+            if isinstance(attribute, DenseIntOrFPElementsAttr):
+                values = elements_of(cast(DenseElementsAttr, attribute))
+            elif isinstance(attribute, DenseResourceAttr):
+                values = self.resources.read(attribute)
+        except UnsupportedElementTypeError as error:
+            raise NotFoldable(Code.NOT_CONSTANT, str(error)) from None
+        if values is not None:
+            return values
+        if isinstance(attribute, DenseResourceAttr):
+            wrong = self.resources.why_unreadable(attribute)
+            if wrong is not None:
+                raise NotFoldable(Code.NOT_CONSTANT, wrong)
+        raise NotFoldable(Code.NOT_CONSTANT, "the data of its constant is not here")
+
+    def integers(self, op: Operation) -> NDArray[np.integer[Any]]:
+        """The elements of a constant of integers: see `integers_in`. Raises NotFoldable."""
+        name = elements_attribute_of(op)
+        if name is None:
+            raise NotFoldable(Code.DYNAMIC_SHAPE, f"'{name_of(op)}' makes what must be constant")
+        parts = tensor_parts(op.results[0].type)
+        if parts is not None and (values := self.read(op)) is not None:
+            return integers_in(values, parts.element_type)
+        # A shape of tosa is no tensor.
+        held = tensor_element_type(cast(Any, find_attribute(op, name)).type)
+        return integers_in(self.elements(op, name), held)
+
+    def element(self, value: SSAValue) -> StoredElement:
+        """A scalar constant, through the casts that it is read with. Raises NotFoldable."""
+        op = value.owner
+        if not isinstance(op, Operation):
+            raise NotFoldable(Code.PADDING, "what is padded with is not constant")
+        if is_cast(op):
+            element = self.element(op.operands[0])
+            return StoredElement(element.stored, op.results[0].type, (*element.casts, op))
+        name = elements_attribute_of(op)
+        attribute = find_attribute(op, name) if name is not None else None
+        if not isinstance(attribute, IntegerAttr | FloatAttr):
+            raise NotFoldable(Code.PADDING, "what is padded with is not constant")
+        packable = cast(Any, attribute.type)
+        try:
+            dtype = element_dtype(packable)
+        except UnsupportedElementTypeError as error:
+            raise NotFoldable(Code.PADDING, str(error)) from None
+        stored = np.frombuffer(packable.pack([attribute.value.data]), dtype=dtype)[0]
+        return StoredElement(stored, op.results[0].type, ())
+
+
+class ConstantOperands:
+    """The constant operands that say what a shape op does."""
+
+    def __init__(self, constants: Constants) -> None:
+        self.constants = constants
+
+    def integers(self, value: SSAValue) -> NDArray[np.integer[Any]]:
+        """The elements of an integer constant: see `integers_in`. Raises NotFoldable."""
+        owner = value.owner
+        if not isinstance(owner, Operation):
+            raise NotFoldable(Code.DYNAMIC_SHAPE, "an argument says what must be constant")
+        return self.constants.integers(owner)
+
+    def read(self, op: Operation, model: ShapeOpModel) -> Movements:
+        """What a shape op does that may be folded. Raises NotFoldable."""
+        if (attribute := keeping_attribute_of(op)) is not None:
+            raise NotFoldable(Code.KEPT, f"its attribute '{attribute}' says that it stays")
+        types = op.result_types
+        if len(types) != 1 or tensor_parts(types[0]) is None:
+            raise NotFoldable(Code.UNKNOWN_OP, "its result is not a ranked tensor")
+        return read_movements(op, model, self)

@@ -1,0 +1,253 @@
+"""
+The shape ops, the constant and the casts of StableHLO.
+
+https://openxla.org/stablehlo/spec. Its types are per-tensor and per-axis only.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from xdsl.dialects.builtin import DenseArrayBase, i64
+from xdsl.ir import Attribute, Operation
+
+from qdialect.algebra.granularity import Granularity
+from qdialect.algebra.movement import (
+    BroadcastInDim,
+    Concat,
+    Movement,
+    Reshape,
+    Reverse,
+    Shape,
+    Slice,
+    Take,
+    Transpose,
+)
+from qdialect.shape_ops.elementwise import (
+    Arithmetic,
+    Elementwise,
+    SmallOperand,
+    broadcast_writer,
+    converted,
+    elementwise_op,
+    recreated,
+    same_shape,
+    write_like,
+)
+from qdialect.shape_ops.interface import (
+    CastReads,
+    Code,
+    DialectTraits,
+    Movements,
+    NotFoldable,
+    Operands,
+    attribute_of,
+    integer_of,
+    integers_of,
+    padded,
+    register_cast,
+    register_constant,
+    register_dialect_traits,
+    shape_of,
+    shape_op,
+    static_shape_of,
+)
+
+register_constant("stablehlo.constant", "value")
+register_cast("stablehlo.uniform_quantize", CastReads.CODES)
+register_cast("stablehlo.uniform_dequantize", CastReads.NUMBERS)
+register_cast("stablehlo.convert", CastReads.CONVERTED)
+register_dialect_traits("stablehlo", DialectTraits(finest=Granularity.PER_AXIS))
+
+
+@shape_op("stablehlo.transpose")
+def _transpose(op: Operation, operands: Operands) -> Movements:
+    return Movements(op.operands, [Transpose(integers_of(op, "permutation"))])
+
+
+@shape_op("stablehlo.reshape")
+def _reshape(op: Operation, operands: Operands) -> Movements:
+    return Movements(op.operands, [Reshape(shape_of(op.results[0]))])
+
+
+@shape_op("stablehlo.slice")
+def _slice(op: Operation, operands: Operands) -> Movements:
+    starts, limits = integers_of(op, "start_indices"), integers_of(op, "limit_indices")
+    strides = integers_of(op, "strides")
+    sizes = tuple(
+        -((start - limit) // max(stride, 1))
+        for start, limit, stride in zip(starts, limits, strides, strict=True)
+    )
+    return Movements(op.operands, [Slice(starts, sizes, strides)])
+
+
+@shape_op("stablehlo.concatenate")
+def _concatenate(op: Operation, operands: Operands) -> Movements:
+    return Movements(op.operands, [Concat(integer_of(op, "dimension"))])
+
+
+@shape_op("stablehlo.broadcast_in_dim")
+def _broadcast_in_dim(op: Operation, operands: Operands) -> Movements:
+    dims = integers_of(op, "broadcast_dimensions")
+    return Movements(op.operands, [BroadcastInDim(dims, shape_of(op.results[0]))])
+
+
+@shape_op("stablehlo.reverse")
+def _reverse(op: Operation, operands: Operands) -> Movements:
+    return Movements(op.operands, [Reverse(integers_of(op, "dimensions"))])
+
+
+@shape_op("stablehlo.pad")
+def _pad(op: Operation, operands: Operands) -> Movements:
+    movements = padded(
+        shape_of(op.operands[0]),
+        integers_of(op, "edge_padding_low"),
+        integers_of(op, "edge_padding_high"),
+        integers_of(op, "interior_padding"),
+    )
+    return Movements(op.operands[:1], movements, op.operands[1])
+
+
+@shape_op("stablehlo.gather")
+def _gather(op: Operation, operands: Operands) -> Movements:
+    """
+    A gather of whole slices, at positions of at most one axis.
+
+    Where a slice is as long as its axis, every start index is clamped to zero.
+    """
+    shape, sizes = static_shape_of(op.operands[0]), integers_of(op, "slice_sizes")
+    numbers = _GatherNumbers.of(op)
+    taken = [axis for axis, (size, n) in enumerate(zip(sizes, shape, strict=True)) if size != n]
+    if len(taken) > 1 or any(sizes[axis] != 1 or axis not in numbers.starts for axis in taken):
+        raise NotFoldable(Code.UNKNOWN_OP, "it is not a take along one axis")
+    indices_shape = static_shape_of(op.operands[1])
+    if numbers.index_axis == len(indices_shape):
+        indices_shape = (*indices_shape, 1)
+    numbers.check(shape, sizes, indices_shape)
+    batch = (*indices_shape[: numbers.index_axis], *indices_shape[numbers.index_axis + 1 :])
+    window = tuple(sizes[axis] for axis in range(len(shape)) if axis not in numbers.dropped)
+    movements: list[Movement] = [Reshape((*(1 for _ in batch), *window))]
+    if taken:
+        (axis,) = taken
+        vectors = operands.integers(op.operands[1]).reshape(indices_shape)
+        along_axis = vectors.take(numbers.starts.index(axis), axis=numbers.index_axis)
+        indices = along_axis.clip(0, shape[axis] - 1).reshape(-1).tolist()
+        others = (other for other in range(len(shape)) if other != axis)
+        movements = [
+            Take(axis, tuple(indices)),
+            Transpose((axis, *others)),
+            Reshape((*batch, *window)),
+        ]
+    # Axes of the operand go to `offset_dims`, those of the indices to what is left.
+    rank = len(batch) + len(window)
+    places = (*(at for at in range(rank) if at not in numbers.offsets), *numbers.offsets)
+    lengths = dict(zip(places, (*batch, *window), strict=True))
+    movements.append(BroadcastInDim(places, tuple(lengths[at] for at in range(rank))))
+    return Movements(op.operands[:1], movements)
+
+
+class _GatherNumbers(NamedTuple):
+    """The fields of `dimension_numbers`: https://openxla.org/stablehlo/spec#gather."""
+
+    offsets: tuple[int, ...]
+    collapsed: tuple[int, ...]
+    batching: tuple[int, ...]
+    indices_batching: tuple[int, ...]
+    starts: tuple[int, ...]
+    index_axis: int
+
+    @property
+    def dropped(self) -> tuple[int, ...]:
+        """The axes of the operand that the result does not have."""
+        return (*self.collapsed, *self.batching)
+
+    @classmethod
+    def of(cls, op: Operation) -> _GatherNumbers:
+        """
+        Those of `op`, by their text, which is the same where the attribute is registered.
+
+        Raises NotFoldable if there is anything else in it.
+        """
+        text = str(attribute_of(op, "dimension_numbers"))
+        body = _GATHER_NUMBERS.fullmatch(text)
+        if body is None:
+            raise NotFoldable(Code.UNKNOWN_OP, "its dimension numbers are not understood")
+        found: dict[str, tuple[int, ...]] = {}
+        for field in _FIELD.finditer(body[1] or ""):
+            name, single, several = field.groups()
+            if name in found or (name == "index_vector_dim") != (single is not None):
+                raise NotFoldable(Code.UNKNOWN_OP, f"'{name}' is not understood")
+            found[name] = tuple(int(number) for number in _NUMBER.findall(single or several))
+        (index_axis,) = found.pop("index_vector_dim", (0,))
+        numbers = cls(
+            found.pop("offset_dims", ()),
+            found.pop("collapsed_slice_dims", ()),
+            found.pop("operand_batching_dims", ()),
+            found.pop("start_indices_batching_dims", ()),
+            found.pop("start_index_map", ()),
+            index_axis,
+        )
+        if found:
+            raise NotFoldable(Code.UNKNOWN_OP, f"'{next(iter(found))}' is not understood")
+        return numbers
+
+    def check(self, shape: Shape, sizes: Shape, indices: Shape) -> None:
+        """
+        Raise NotFoldable if they are not of a gather of slices of `sizes`.
+
+        `indices` is the shape of the indices with their axis of vectors.
+        """
+        count = len(indices) - 1 + len(shape) - len(self.dropped)
+        axes = (*self.collapsed, *self.batching), (*self.starts, *self.batching)
+        fits = (
+            all(len(set(of)) == len(of) and all(at < len(shape) for at in of) for of in axes)
+            and all(sizes[axis] == 1 for axis in self.dropped)
+            and len(self.offsets) == len(shape) - len(self.dropped)
+            and list(self.offsets) == sorted(set(self.offsets))
+            and all(at < count for at in self.offsets)
+            and indices[self.index_axis] == len(self.starts)
+            and [indices[at] for at in self.indices_batching]
+            == [shape[axis] for axis in self.batching]
+        )
+        if not fits:
+            raise NotFoldable(Code.UNKNOWN_OP, "its dimension numbers do not fit its operands")
+
+
+# Quantifiers that give nothing back keep the time linear in the length of a text.
+_NUMBER: Final = re.compile("[0-9]++")
+_NUMBERS = r"\s*+(?:[0-9]++\s*+(?:,\s*+[0-9]++\s*+)*+)?+"
+_FIELD: Final = re.compile(rf"([a-z_]++)\s*+=\s*+(?:([0-9]++)|\[({_NUMBERS})\])\s*+")
+_ANY_FIELD = rf"[a-z_]++\s*+=\s*+(?:[0-9]++|\[{_NUMBERS}\])\s*+"
+_GATHER_NUMBERS: Final = re.compile(
+    rf"#stablehlo\.gather(?:<\s*+((?:{_ANY_FIELD}(?:,\s*+{_ANY_FIELD})*+)?+)>)?+"
+)
+
+
+@broadcast_writer("stablehlo.broadcast_in_dim")
+def _broadcast_again(op: Operation, operand: SmallOperand, type: Attribute) -> list[Operation]:
+    new = recreated(op, [operand.value], type)
+    name = "broadcast_dimensions"
+    held = new.properties if name in new.properties else new.attributes
+    held[name] = DenseArrayBase.from_list(i64, operand.axes)
+    return [new]
+
+
+@elementwise_op("stablehlo.convert", write=write_like)
+def _convert(op: Operation, operands: Operands) -> Elementwise:
+    return converted(op)
+
+
+@elementwise_op("stablehlo.subtract", write=write_like)
+def _subtract(op: Operation, operands: Operands) -> Elementwise:
+    return same_shape(op, Arithmetic.SUBTRACT, op.operands)
+
+
+@elementwise_op("stablehlo.multiply", write=write_like)
+def _multiply(op: Operation, operands: Operands) -> Elementwise:
+    return same_shape(op, Arithmetic.MULTIPLY, op.operands)
+
+
+@elementwise_op("stablehlo.add", write=write_like)
+def _add(op: Operation, operands: Operands) -> Elementwise:
+    return same_shape(op, Arithmetic.ADD, op.operands)

@@ -1,0 +1,82 @@
+"""
+The shape ops of the tensor dialect.
+
+https://mlir.llvm.org/docs/Dialects/TensorOps/.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.algebra.movement import Concat, InsertSlice, Movement, Reshape, Slice
+from qdialect.shape_ops.interface import (
+    Code,
+    Movements,
+    NotFoldable,
+    Operands,
+    integer_of,
+    integers_of,
+    padded,
+    shape_in,
+    shape_of,
+    shape_op,
+)
+
+_SLICE_LISTS = ("static_offsets", "static_sizes", "static_strides")
+
+
+@shape_op("tensor.reshape", run_time_shape=shape_in(1))
+@shape_op(
+    "tensor.expand_shape",
+    run_time_shape=lambda operands: operands.lists["static_output_shape"],
+    static_lists=["static_output_shape"],
+)
+@shape_op("tensor.collapse_shape")
+def _reshape(op: Operation, operands: Operands) -> Movements:
+    # Where the result is static, so is what else the op may say of its shape.
+    return Movements(op.operands[:1], [Reshape(shape_of(op.results[0]))])
+
+
+@shape_op(
+    "tensor.extract_slice",
+    run_time_shape=lambda operands: operands.lists["static_sizes"],
+    static_lists=_SLICE_LISTS,
+)
+def _extract_slice(op: Operation, operands: Operands) -> Movements:
+    movement = Slice(*_slice_parameters(op))
+    movements: list[Movement] = [movement]
+    if (shape := shape_of(op.results[0])) != movement.sizes:
+        movements.append(Reshape(shape))
+    return Movements(op.operands[:1], movements)
+
+
+@shape_op("tensor.insert_slice", static_lists=_SLICE_LISTS)
+def _insert_slice(op: Operation, operands: Operands) -> Movements:
+    return Movements(op.operands[:2], [InsertSlice(*_slice_parameters(op))])
+
+
+def _slice_parameters(op: Operation) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    return (
+        integers_of(op, "static_offsets"),
+        integers_of(op, "static_sizes"),
+        integers_of(op, "static_strides"),
+    )
+
+
+@shape_op("tensor.concat")
+def _concat(op: Operation, operands: Operands) -> Movements:
+    return Movements(op.operands, [Concat(integer_of(op, "dim"))])
+
+
+@shape_op("tensor.pad", static_lists=["static_low", "static_high"])
+def _pad(op: Operation, operands: Operands) -> Movements:
+    low, high = integers_of(op, "static_low"), integers_of(op, "static_high")
+    movements = padded(shape_of(op.operands[0]), low, high)
+    return Movements(op.operands[:1], movements, _padding_of(op))
+
+
+def _padding_of(op: Operation) -> SSAValue:
+    last = op.regions[0].block.last_op if len(op.regions[0].blocks) == 1 else None
+    if last is None or len(last.operands) != 1:
+        raise NotFoldable(Code.UNKNOWN_OP, "its region does not yield one element")
+    return last.operands[0]

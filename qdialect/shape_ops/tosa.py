@@ -1,0 +1,192 @@
+"""
+The shape ops, the constant and the cast of the tosa dialect.
+
+https://mlir.llvm.org/docs/Dialects/TOSA/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from xdsl.ir import Attribute, Operation
+
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.movement import (
+    BroadcastInDim,
+    Concat,
+    Movement,
+    Reshape,
+    Reverse,
+    Slice,
+    Take,
+    Transpose,
+)
+from qdialect.shape_ops.elementwise import (
+    Arithmetic,
+    Elementwise,
+    SmallOperand,
+    converted,
+    elementwise_op,
+    recreated,
+    same_shape,
+)
+from qdialect.shape_ops.interface import (
+    CastReads,
+    Code,
+    DialectTraits,
+    Movements,
+    NotFoldable,
+    Operands,
+    RunTimeOperands,
+    integer_of,
+    integers_of,
+    padded,
+    register_cast,
+    register_constant,
+    register_dialect_traits,
+    shape_in,
+    shape_of,
+    shape_op,
+    static_shape_of,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+register_constant("tosa.const", "values")
+register_constant("tosa.const_shape", "values")
+register_cast("tosa.cast", CastReads.NUMBERS | CastReads.CODES | CastReads.CONVERTED)
+register_dialect_traits("tosa", DialectTraits(has_empty_tensors=False))
+
+
+@shape_op("tosa.identity")
+def _identity(op: Operation, operands: Operands) -> Movements:
+    return Movements(op.operands, [])
+
+
+@shape_op("tosa.transpose")
+def _transpose(op: Operation, operands: Operands) -> Movements:
+    return Movements(op.operands, [Transpose(integers_of(op, "perms"))])
+
+
+@shape_op("tosa.reshape", run_time_shape=shape_in(1))
+def _reshape(op: Operation, operands: Operands) -> Movements:
+    # Where the result is static, so is what the second operand says of its shape.
+    return Movements(op.operands[:1], [Reshape(shape_of(op.results[0]))])
+
+
+@shape_op("tosa.slice", run_time_shape=shape_in(2))
+def _slice(op: Operation, operands: Operands) -> Movements:
+    offsets = _known(operands.integers(op.operands[1]))
+    sizes = static_shape_of(op.results[0])
+    return Movements(op.operands[:1], [Slice(offsets, sizes, (1,) * len(sizes))])
+
+
+@shape_op("tosa.concat")
+def _concat(op: Operation, operands: Operands) -> Movements:
+    return Movements(op.operands, [Concat(integer_of(op, "axis"))])
+
+
+@shape_op("tosa.pad")
+def _pad(op: Operation, operands: Operands) -> Movements:
+    widths = _known(operands.integers(op.operands[1]))
+    movements = padded(shape_of(op.operands[0]), widths[::2], widths[1::2])
+    return Movements(op.operands[:1], movements, op.operands[2])
+
+
+@shape_op("tosa.reverse")
+def _reverse(op: Operation, operands: Operands) -> Movements:
+    return Movements(op.operands, [Reverse((integer_of(op, "axis"),))])
+
+
+def _tiled_shape(operands: RunTimeOperands) -> list[int]:
+    multiples = map(int, operands.integers(1))
+    return [count * n for count, n in zip(multiples, operands.shape(0), strict=True)]
+
+
+@shape_op("tosa.tile", run_time_shape=_tiled_shape)
+def _tile(op: Operation, operands: Operands) -> Movements:
+    multiples = _known(operands.integers(op.operands[1]))
+    if len(multiples) == len(shape_of(op.operands[0])) and all(count == 1 for count in multiples):
+        return Movements(op.operands[:1], [])
+    shape, result = static_shape_of(op.operands[0]), static_shape_of(op.results[0])
+    # Every axis gets a new one before it, which is what is repeated.
+    pairs = tuple(length for axis in shape for length in (1, axis))
+    tiled = tuple(length for pair in zip(multiples, shape, strict=True) for length in pair)
+    dims = tuple(range(len(pairs)))
+    movements = [Reshape(pairs), BroadcastInDim(dims, tiled), Reshape(result)]
+    return Movements(op.operands[:1], movements)
+
+
+def _known(values: NDArray[np.integer[Any]]) -> tuple[int, ...]:
+    """The integers of a shape. Raises NotFoldable if one stands for what is not known."""
+    if (values < 0).any():
+        raise NotFoldable(Code.DYNAMIC_SHAPE, "-1 stands for what is only known at run time")
+    return tuple(map(int, values))
+
+
+@shape_op("tosa.gather")
+def _gather(op: Operation, operands: Operands) -> Movements:
+    batches, length, channels = static_shape_of(op.operands[0])
+    indices = operands.integers(op.operands[1])
+    if indices.ndim != 2 or len(indices) != batches:
+        raise NotFoldable(Code.UNKNOWN_OP, "its indices are not a row for each batch")
+    if ((indices < 0) | (indices >= length)).any():
+        raise NotFoldable(Code.UNKNOWN_OP, f"an index is not in an axis of length {length}")
+    count = indices.shape[1]
+    if not batches:
+        return Movements(op.operands[:1], [Reshape((0, count, channels))])
+    if (indices == indices[0]).all():
+        return Movements(op.operands[:1], [Take(1, tuple(indices[0].tolist()))])
+    # Each batch has its own: it takes of the rows of all.
+    rows = indices + length * np.arange(batches)[:, np.newaxis]
+    movements: list[Movement] = [
+        Reshape((batches * length, channels)),
+        Take(0, tuple(rows.reshape(-1).tolist())),
+        Reshape((batches, count, channels)),
+    ]
+    return Movements(op.operands[:1], movements)
+
+
+def _write_again(
+    op: Operation, operands: Sequence[SmallOperand], type: Attribute
+) -> list[Operation]:
+    """Operands of the rank of the result are broadcast by the op; a shift is given again."""
+    values = [operand.value for operand in operands]
+    return [recreated(op, [*values, *op.operands[len(values) :]], type)]
+
+
+def _broadcasting(op: Operation, arithmetic: Arithmetic) -> Elementwise:
+    shape = shape_of(op.results[0])
+    read = same_shape(op, arithmetic, op.operands[:2])
+    axes = tuple(
+        tuple(
+            axis if length == shape[axis] else None
+            for axis, length in enumerate(static_shape_of(operand))
+        )
+        for operand in read.operands
+    )
+    return read._replace(axes=axes)
+
+
+@elementwise_op("tosa.cast", write=_write_again, keeps_rank=True)
+def _cast(op: Operation, operands: Operands) -> Elementwise:
+    return converted(op)
+
+
+@elementwise_op("tosa.sub", write=_write_again, keeps_rank=True)
+def _sub(op: Operation, operands: Operands) -> Elementwise:
+    return _broadcasting(op, Arithmetic.SUBTRACT)
+
+
+@elementwise_op("tosa.mul", write=_write_again, keeps_rank=True)
+def _mul(op: Operation, operands: Operands) -> Elementwise:
+    if len(op.operands) > 2 and operands.integers(op.operands[2]).any():
+        raise NotFoldable(Code.ARITHMETIC, "the product is shifted")
+    return _broadcasting(op, Arithmetic.MULTIPLY)
+
+
+@elementwise_op("tosa.add", write=_write_again, keeps_rank=True)
+def _add(op: Operation, operands: Operands) -> Elementwise:
+    return _broadcasting(op, Arithmetic.ADD)

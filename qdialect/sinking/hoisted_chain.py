@@ -1,0 +1,141 @@
+"""A shape op of one operand, and the casts that have been hoisted above it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr
+from xdsl.ir import Attribute
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.algebra.bounded_cache import BoundedCache
+from qdialect.algebra.movement import DYNAMIC, Movement, Shape, pulled_back
+from qdialect.algebra.padding import Pad, StorageRange, ZeroPoints
+from qdialect.algebra.run_map import TooManySlotsError
+from qdialect.dialects.quant.casts import CastOp, StorageCastOp
+from qdialect.dialects.quant.slot_arrays import Granularity
+from qdialect.dialects.quant.types import UniformQuantizedType
+from qdialect.folding.policy import FoldPolicy, spell
+from qdialect.shape_ops.interface import Code, NotFoldable
+from qdialect.sinking.moving_ops import Form, MovingOp, Scalar
+
+
+@dataclass(frozen=True, eq=False)
+class Link:
+    """A shape op, and the element types it has once casts have been hoisted above it."""
+
+    moving: MovingOp
+
+    before: Attribute
+    """The element type of the operand now."""
+
+    form: Form
+    """How to rebuild the op on `before`. Until a cast is hoisted, only the last type is set."""
+
+    @classmethod
+    def of(cls, moving: MovingOp, result: Attribute) -> Link:
+        """An op that no cast has been hoisted above, whose result has element type `result`."""
+        elements = (result,) * len(moving.movements)
+        return cls(moving, moving.element, Form(elements, moving.padding))
+
+    def below(self, cast: CastOp, element: Attribute) -> Link:
+        """
+        This op below `cast`, with a result of element type `element`.
+
+        Raises NotFoldable if there is no such op, or its elements would change.
+        """
+        moving, padding = self.moving, None
+        if isinstance(element, UniformQuantizedType):
+            shapes = (*moving.operand_shapes, *moving.shapes)
+            before, *elements = _types_before(moving.movements, shapes, element)
+            self._check_padding(cast, elements)
+        else:
+            before, elements = element, [element] * len(moving.movements)
+            padding = self._padding_below(cast, element)
+        return Link(moving, before, moving.form([before], elements, padding))
+
+    def _zero_points(self, elements: Sequence[Attribute]) -> Iterator[ZeroPoints]:
+        """The new positions, if the elements after each movement are of these quantized types."""
+        for movement, element, shape in zip(
+            self.moving.movements, elements, self.moving.shapes, strict=True
+        ):
+            if isinstance(movement, Pad):
+                assert isinstance(element, UniformQuantizedType)
+                if DYNAMIC in shape:
+                    raise NotFoldable(Code.DYNAMIC_SHAPE, "a length is only known at run time")
+                bounds = element.storage_type_min, element.storage_type_max
+                range = StorageRange(element.storage_format, *bounds)
+                yield from ZeroPoints.of(movement, element.parameters_on(shape), range)
+
+    def _check_padding(self, cast: CastOp, elements: Sequence[Attribute]) -> None:
+        """Raise NotFoldable if `cast` makes something else of the padding than zero points."""
+        padding = self.form.padding
+        for new in self._zero_points(elements):
+            if isinstance(cast, StorageCastOp) and isinstance(padding, IntegerAttr):
+                is_exact = new.are_bits(padding.value.data)
+            else:
+                # How another number is rounded is not the same everywhere.
+                is_zero = padding is not None and padding.value.data == 0
+                is_exact = is_zero and new.are_quantized_zeros()
+            if not is_exact:
+                raise NotFoldable(
+                    Code.PADDING, f"it pads with what '{cast.name}' does not make zero points of"
+                )
+
+    def _padding_below(self, cast: CastOp, element: Attribute) -> Scalar | None:
+        """What `cast` makes of zero points, one element for all. Raises NotFoldable."""
+        if not any(isinstance(movement, Pad) for movement in self.moving.movements):
+            return None
+        regions = self._zero_points(self.form.elements)
+        if isinstance(cast, StorageCastOp):
+            bits = {new.bits() for new in regions} or {0}
+            if len(bits) == 1 and (single := bits.pop()) is not None:
+                return IntegerAttr(single, element)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        elif all(new.are_read_as_zero() for new in regions):
+            return FloatAttr(0.0, element)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        raise NotFoldable(
+            Code.PADDING, f"it pads with what '{cast.name}' does not make one element of"
+        )
+
+
+_KNOWN_TYPES = BoundedCache[
+    tuple[tuple[Movement, ...], tuple[Shape, ...], UniformQuantizedType], tuple[Attribute, ...]
+]()
+
+
+def _types_before(
+    movements: tuple[Movement, ...], shapes: tuple[Shape, ...], element: UniformQuantizedType
+) -> tuple[Attribute, ...]:
+    """
+    The element types before the first movement and after each, where the last is `element`.
+
+    Raises NotFoldable if there are none, or they have too many scales.
+    """
+    if element.granularity is Granularity.PER_TENSOR:
+        return (element,) * (len(movements) + 1)
+    key = movements, shapes, element
+    if (known := _KNOWN_TYPES.get(key)) is not None:
+        return known
+    if any(DYNAMIC in shape for shape in shapes):
+        raise NotFoldable(Code.DYNAMIC_SHAPE, "a length is only known at run time")
+    parameters = element.parameters_on(shapes[-1])
+    types, slots = [element], element.scales.size
+    for movement, shape in zip(reversed(movements), reversed(shapes[:-1]), strict=True):
+        try:
+            before = pulled_back(movement, parameters, shape)
+            if before is None:
+                raise NotFoldable(
+                    Code.NOT_INVERTIBLE,
+                    "no type of what it moves gives its result the scales that the cast needs",
+                )
+            type = spell(element, before, Granularity.SUB_CHANNEL)
+        except TooManySlotsError as error:
+            raise NotFoldable(Code.PARAMETER_GROWTH, str(error)) from None
+        except VerifyException as error:
+            raise NotFoldable(Code.ILLEGAL_TYPE, str(error)) from None
+        FoldPolicy().check_parameters(type, shape, slots)
+        types.append(type)
+        parameters = before
+    weight = sum(1 + type.scales.size for type in types)
+    return _KNOWN_TYPES.add(key, tuple(reversed(types)), weight)

@@ -1,0 +1,312 @@
+"""Shape ops of any dialect, as movements that can be rebuilt on elements of another type."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, TypeAlias, cast
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    NoneAttr,
+    TensorType,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.algebra.array_view import MAX_RANK
+from qdialect.algebra.movement import (
+    DYNAMIC,
+    Chain,
+    Movement,
+    MovementError,
+    Shape,
+    Transpose,
+    as_view,
+)
+from qdialect.algebra.padding import Pad, PadWith
+from qdialect.dialects.quant.dialect import Quant
+from qdialect.dialects.quant.shape_ops import ShapeOp
+from qdialect.dialects.quant.slot_arrays import Granularity
+from qdialect.dialects.quant.types import QuantizedTensor, QuantizedType, UniformQuantizedType
+from qdialect.dialects.quant.verification import verify_movement
+from qdialect.ir.value_types import element_type_or_self
+from qdialect.lowering.storage_ops import (
+    STORAGE_OPS,
+    StorageBuilder,
+    move_elements,
+    unknown_length,
+)
+from qdialect.shape_ops.interface import Code, Movements, NotFoldable, ShapeOpModel
+from qdialect.shape_ops.reading import ConstantOperands
+
+Scalar: TypeAlias = IntegerAttr | FloatAttr
+
+_QUANT_OPS: Final[dict[type[Movement], type[ShapeOp]]] = {
+    op.MOVEMENT: op for op in Quant.operations if issubclass(op, ShapeOp)
+}
+
+
+@dataclass(frozen=True)
+class Form:
+    """The element types that a shape op is rebuilt for, and how."""
+
+    elements: tuple[Attribute, ...]
+    """The element type after each movement."""
+
+    padding: Scalar | None
+    """The padding of a `Pad`, where elements are not quantized. Otherwise it is zero."""
+
+    is_copy: bool = False
+    """Whether it is the same op with other types."""
+
+
+@dataclass(frozen=True, eq=False)
+class MovingOp:
+    """A shape op as movements of elements, whatever their type."""
+
+    op: Operation
+    operands: tuple[SSAValue, ...]
+    """The operands that it moves."""
+    movements: tuple[Movement, ...]
+    """The first one takes all operands. Padding is a `Pad`."""
+    shapes: tuple[Shape, ...]
+    """The shape after each movement."""
+    padding: Scalar | None
+    """The padding, if its elements are not quantized."""
+    _accepted: dict[Attribute, bool] = field(default_factory=dict[Attribute, bool])
+    """Whether the op itself accepts an element type, for those that have been tried."""
+
+    @classmethod
+    def read(cls, op: Operation, model: ShapeOpModel, known: ConstantOperands) -> MovingOp:
+        """
+        Read `op`.
+
+        Raises NotFoldable if it is not known, or its types contradict its movements.
+        """
+        read = known.read(op, model)
+        operands, result = [_tensor(value) for value in read.operands], _tensor(op.results[0])
+        elements = [type.element_type for type in (*operands, result)]
+        quantized = [isinstance(element, UniformQuantizedType) for element in elements]
+        is_plain = len(set(elements)) == 1 and not isinstance(elements[0], QuantizedType)
+        if not operands or not (all(quantized) or is_plain):
+            raise NotFoldable(Code.STALE_TYPE, "its types are not what a shape op makes of another")
+        movements, padding = _without_padding(read, result, known, is_quantized=all(quantized))
+        shapes = _shapes(movements, [type.get_shape() for type in operands], result.get_shape())
+        moving = cls(op, tuple(read.operands), movements, shapes, padding)
+        if not moving.is_static:
+            if len(movements) > 1 or not _is_one_slot(elements):
+                raise NotFoldable(Code.DYNAMIC_SHAPE, "a length is only known at run time")
+        elif all(quantized) and not isinstance(op, ShapeOp):
+            # The verifiers of the others do not look at scales.
+            _verify_types(movements, operands, result)
+        return moving
+
+    @cached_property
+    def operand_shapes(self) -> tuple[Shape, ...]:
+        """The shapes of the operands that it moves."""
+        return tuple(_tensor(operand).get_shape() for operand in self.operands)
+
+    @property
+    def element(self) -> Attribute:
+        """The element type of the first operand that it moves."""
+        return _tensor(self.operands[0]).element_type
+
+    @cached_property
+    def is_static(self) -> bool:
+        """Whether all lengths are known."""
+        return all(DYNAMIC not in shape for shape in (*self.operand_shapes, *self.shapes))
+
+    def form(
+        self,
+        operands: Sequence[Attribute],
+        elements: Sequence[Attribute],
+        padding: Scalar | None = None,
+    ) -> Form:
+        """
+        How to rebuild it on operands of these element types.
+
+        `elements` are those after each movement. Raises NotFoldable if no ops are known for it.
+        """
+        if self._can_be_copied((*operands, elements[-1]), padding):
+            return Form(tuple(elements), padding, is_copy=True)
+        shapes = self.operand_shapes
+        for movement, element, shape in zip(self.movements, elements, self.shapes, strict=True):
+            is_quantized = isinstance(element, UniformQuantizedType)
+            if type(movement) not in (_QUANT_OPS if is_quantized else STORAGE_OPS):
+                kind = "of quantized elements" if is_quantized else "of what is not quantized"
+                raise NotFoldable(Code.UNKNOWN_OP, f"there is no op for {kind} that does the same")
+            if not is_quantized and (reason := unknown_length(movement, shapes)):
+                raise NotFoldable(Code.DYNAMIC_SHAPE, reason)
+            shapes = (shape,)
+        return Form(tuple(elements), padding)
+
+    def make(self, form: Form, builder: StorageBuilder, operands: Sequence[SSAValue]) -> SSAValue:
+        """Rebuild it. The operands have the element types that `form` was made for."""
+        if form.is_copy:
+            return builder.insert(self._copy(operands, form.elements[-1])).results[0]
+        values = operands
+        for movement, element, shape in zip(
+            self.movements, form.elements, self.shapes, strict=True
+        ):
+            type_ = TensorType(element, shape)
+            if isinstance(element, UniformQuantizedType):
+                op = _QUANT_OPS[type(movement)].of_movement(movement, values, type_)
+                value = builder.insert(op).result
+            elif isinstance(movement, Pad) and form.padding is not None:
+                value = builder.cast(builder.pad(movement, values[0], form.padding), shape)
+            else:
+                value = move_elements(builder, movement, values, type_)
+            values = [value]
+        return values[0]
+
+    def _can_be_copied(self, elements: Sequence[Attribute], padding: Scalar | None) -> bool:
+        """Whether the op itself accepts these element types, of its operands and its result."""
+        if isinstance(self.op, ShapeOp):
+            return False
+        if list(elements) == self._own_elements:
+            return _is_same(padding, self.padding)
+        if self.op.regions or self.padding is not None or len(set(elements)) > 1:
+            return False
+        if (accepted := self._accepted.get(elements[0])) is None:
+            accepted = self._accepted[elements[0]] = self._accepts(elements[0])
+        return accepted
+
+    @cached_property
+    def _own_elements(self) -> list[Attribute]:
+        return [_tensor(value).element_type for value in (*self.operands, self.op.results[0])]
+
+    def _accepts(self, element: Attribute) -> bool:
+        """Whether the op can be of elements of one other type."""
+        own = self._own_elements[0]
+        others = (operand for operand in self.op.operands if operand not in self.operands)
+        if any(element_type_or_self(other.type) == own for other in others):
+            # That operand, such as the tensor to write to, would need the other type too.
+            return False
+        types = [TensorType(element, shape) for shape in self.operand_shapes]
+        copy = self._copy(Block(arg_types=types).args, element)
+        try:
+            copy.verify_()
+        except VerifyException:
+            return False
+        finally:
+            copy.operands = ()
+        return True
+
+    def _copy(self, operands: Sequence[SSAValue], element: Attribute) -> Operation:
+        copy = self.op.clone(dict(zip(self.operands, operands, strict=True)))
+        (result,) = copy.results
+        Rewriter.replace_value_with_new_type(result, TensorType(element, self.shapes[-1]))
+        return copy
+
+
+def _is_same(one: Scalar | None, other: Scalar | None) -> bool:
+    """Whether both are none, or the same bit for bit: zeros may differ in their sign."""
+    return one == other and str(one) == str(other)
+
+
+def _tensor(value: SSAValue) -> TensorType[Attribute]:
+    """The type of a ranked tensor. Raises NotFoldable."""
+    if not isinstance(value.type, TensorType):
+        raise NotFoldable(Code.UNKNOWN_OP, "it does not move a ranked tensor")
+    type = cast("TensorType[Attribute]", value.type)
+    if not isinstance(type.encoding, NoneAttr):
+        raise NotFoldable(Code.ILLEGAL_TYPE, "what becomes of an encoding is unknown")
+    return type
+
+
+def _is_one_slot(elements: Sequence[Attribute]) -> bool:
+    """Whether all elements are of one type, and read the same slot if it is quantized."""
+    first = elements[0]
+    return len(set(elements)) == 1 and (
+        not isinstance(first, UniformQuantizedType) or first.granularity is Granularity.PER_TENSOR
+    )
+
+
+def _without_padding(
+    read: Movements, result: TensorType[Attribute], known: ConstantOperands, *, is_quantized: bool
+) -> tuple[tuple[Movement, ...], Scalar | None]:
+    """The movements, with padding as `Pad`, and its value. Raises NotFoldable."""
+    movements, padding = list[Movement](), None
+    for movement in read.movements:
+        if isinstance(movement, PadWith):
+            if any(movement.interior):
+                raise NotFoldable(Code.UNKNOWN_OP, "it pads between positions")
+            if is_quantized or read.padding is None:
+                raise NotFoldable(Code.PADDING, "what it pads with is of a quantized type")
+            padding = _scalar(read.padding, known)
+            if padding.type != result.element_type:
+                raise NotFoldable(
+                    Code.PADDING,
+                    f"elements of type '{result.element_type}' are padded with one of type "
+                    f"'{padding.type}'",
+                )
+            movement = Pad(movement.low, movement.high)
+        movements.append(movement)
+    if not movements:
+        movements.append(Transpose(tuple(range(result.get_num_dims()))))
+    return tuple(movements), padding
+
+
+def _scalar(value: SSAValue, known: ConstantOperands) -> Scalar:
+    """The one element of a constant. Raises NotFoldable."""
+    constants, owner = known.constants, value.owner
+    if isinstance(value.type, TensorType):
+        elements = constants.read(owner) if isinstance(owner, Operation) else None
+        if elements is None:
+            raise NotFoldable(Code.PADDING, "what is padded with is not constant")
+        if math.prod(elements.shape) != 1:
+            raise NotFoldable(Code.PADDING, "what is padded with is not one element")
+        stored = as_view(elements).array().reshape(-1)[0]
+        type = cast("TensorType[Attribute]", value.type).element_type
+    else:
+        stored, type, casts = constants.element(value)
+        if casts:
+            raise NotFoldable(Code.PADDING, "what is padded with is made by a cast")
+    if isinstance(type, IntegerType):
+        return IntegerAttr(int(stored), cast(IntegerType, type), truncate_bits=True)
+    if isinstance(type, AnyFloat):
+        return FloatAttr(type.unpack(stored.tobytes(), 1)[0], type)
+    raise NotFoldable(Code.PADDING, "what is padded with is not a known number")
+
+
+def _shapes(
+    movements: Sequence[Movement], operands: Sequence[Shape], declared: Shape
+) -> tuple[Shape, ...]:
+    """The shape after each movement, the last as declared. Raises NotFoldable."""
+    shapes, moved = list[Shape](), operands
+    try:
+        for movement in movements:
+            moved = [movement.result_shape(*moved)]
+            shapes += moved
+    except MovementError as error:
+        raise NotFoldable(Code.UNKNOWN_OP, str(error)) from None
+    pairs = zip(shapes[-1], declared, strict=False)
+    if len(shapes[-1]) != len(declared) or any(
+        one != other and DYNAMIC not in (one, other) for one, other in pairs
+    ):
+        raise NotFoldable(
+            Code.UNKNOWN_OP, f"its result has shape {list(declared)}, not {list(shapes[-1])}"
+        )
+    if any(len(shape) > MAX_RANK for shape in (*operands, *shapes)):
+        raise NotFoldable(Code.UNKNOWN_OP, f"a rank is more than {MAX_RANK}")
+    return (*shapes[:-1], declared)
+
+
+def _verify_types(
+    movements: Sequence[Movement],
+    operands: Sequence[TensorType[Attribute]],
+    result: TensorType[Attribute],
+) -> None:
+    """Raise NotFoldable if the operands give the result another type than the declared one."""
+    *of, declared = (cast(QuantizedTensor, type) for type in (*operands, result))
+    try:
+        verify_movement(Chain.of(movements), of, declared)
+    except VerifyException as error:
+        raise NotFoldable(Code.STALE_TYPE, str(error)) from None

@@ -1,0 +1,415 @@
+"""The walk that moves the shape ops of a module below casts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, NoneAttr, TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from qdialect.dialects.quant.casts import CastOp
+from qdialect.dialects.quant.types import QuantizedType, UniformQuantizedType
+from qdialect.folding.report import FoldRecord, FoldReport, Outcome
+from qdialect.ir.ordering import operands_first
+from qdialect.ir.replacements import Replacements, erase_with_unused
+from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.value_types import tensor_element_type
+from qdialect.lowering.storage_ops import StorageBuilder
+from qdialect.shape_ops.interface import (
+    Code,
+    NotFoldable,
+    ShapeOpModel,
+    model_of,
+    models_of,
+    name_of,
+)
+from qdialect.shape_ops.reading import ConstantOperands, Constants
+from qdialect.sinking.hoisted_chain import Link
+from qdialect.sinking.joining import join_casts
+from qdialect.sinking.moving_ops import MovingOp
+
+
+def sink_shapes(module: ModuleOp, context: Context) -> FoldReport:
+    """
+    Move the shape ops of a module below the casts of the quant dialect that use them alone.
+
+    Ops that cannot be moved exactly stay, and the report says why.
+    """
+    sinking = _Sinking(
+        ConstantOperands(Constants(ResourceBlobs.of(context))),
+        frozenset(op for op in module.walk() if _is_cast_or_shape_op(op)),
+    )
+    with models_of(context):
+        while True:
+            _CastJoiner(sinking).join(module)
+            refused = _ShapeSinker(sinking).sink(module)
+            if not sinking.has_freed():
+                # A reason of an earlier round may no longer hold.
+                sinking.report.records.extend(refused)
+                return sinking.report
+
+
+@dataclass(frozen=True, eq=False)
+class _Sinking:
+    """The state of one run of the pass, which all its walks share."""
+
+    known: ConstantOperands
+    original: Collection[Operation]
+    """The casts and shape ops of the module as it was read: only these are reported."""
+    report: FoldReport = field(default_factory=lambda: FoldReport(verb="sunk"))
+    blocked: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
+    """Values that no cast went across, because of their users."""
+
+    def has_freed(self) -> bool:
+        """
+        Whether the users of a blocked value have changed so that a cast may go across. Forgets all.
+
+        A shape op that is rebuilt on elements of another type no longer uses, for example, the
+        tensor that the original wrote to; and of its operand there is a cast in its place.
+        """
+        blocked = list(self.blocked)
+        self.blocked.clear()
+        return any(_is_free(value) for value in blocked)
+
+    def tell(self, record: FoldRecord) -> None:
+        """Add a record to the report, if it is of an op that was read."""
+        if record.op in self.original:
+            self.report.records.append(record)
+
+    def tell_vanished(self, value: SSAValue, by: SSAValue) -> None:
+        """Report what stands for a value, if that is of an op that was read."""
+        if value.owner in self.original:
+            self.report.vanished[value] = by
+
+    def replace(self, replaced: Replacements) -> None:
+        """Replace values in the module and in what has been recorded of it."""
+        replaced.apply()
+        final = replaced.final
+        records, vanished = self.report.records, self.report.vanished
+        for at, record in enumerate(records):
+            if record.stands is not None:
+                records[at] = record._replace(stands=final(record.stands))
+        vanished.update({value: by if by is None else final(by) for value, by in vanished.items()})
+        blocked = dict.fromkeys(map(final, self.blocked))
+        self.blocked.clear()
+        self.blocked.update(blocked)
+
+
+class _Rewriting:
+    """The base of both walks. New ops are inserted at once, replaced ones erased at the end."""
+
+    def __init__(self, sinking: _Sinking) -> None:
+        self._sinking = sinking
+        self._replaced = Replacements()
+        self._gone: dict[Operation, None] = {}
+
+    def _cast_again(
+        self, casts: Sequence[CastOp], point: InsertPoint, operand: SSAValue, result: Attribute
+    ) -> CastOp:
+        """One cast of `operand` at `point`, with the attributes of all of `casts`: equal ones."""
+        first = casts[0]
+        attributes = dict[str, Attribute]()
+        for other in reversed(casts):
+            attributes |= other.attributes
+        new = type(first).create(
+            operands=[operand],
+            result_types=[result],
+            properties=first.properties,
+            attributes=attributes,
+            location=first.location,
+        )
+        new.result.name_hint = first.result.name_hint
+        Rewriter.insert_op(new, point)
+        return new
+
+    def _finish(self) -> None:
+        """Replace values where they are used, and erase replaced ops with what only they used."""
+        self._sinking.replace(self._replaced)
+        erase_with_unused(self._gone)
+
+
+class _CastJoiner(_Rewriting):
+    """`f(cast(x), cast(y)) = cast(f(x, y))`, where casts are equal and used by nothing else."""
+
+    def join(self, module: ModuleOp) -> None:
+        """Join the casts of a module."""
+        joining = dict.fromkeys(op for op in module.walk() if _moves_several(op))
+        for op in operands_first(joining):
+            last: Operation | None = op
+            while last is not None and self._is_behind_casts(last):
+                # The casts before these may be equal too.
+                last = self._join(last, op)
+        self._finish()
+
+    def _is_behind_casts(self, op: Operation) -> bool:
+        finals = map(self._replaced.final, op.operands)
+        return _moves_several(op) and any(isinstance(value.owner, CastOp) for value in finals)
+
+    def _join(self, op: Operation, first: Operation) -> Operation | None:
+        """
+        Join the casts before `op`, if possible. Returns the op that takes its place.
+
+        `first` is the op of the module that the chain of casts began at, for the report.
+        """
+        try:
+            moving = MovingOp.read(op, cast(ShapeOpModel, model_of(op)), self._sinking.known)
+            finals = [self._replaced.final(operand) for operand in moving.operands]
+            casts, form = join_casts(moving, finals)
+        except NotFoldable:
+            # An op that stays below its casts needs no record.
+            return None
+        shared = [value for value in dict.fromkeys(moving.operands) if not _is_used_by(value, op)]
+        if shared:
+            self._sinking.blocked.update(dict.fromkeys(shared))
+            return None
+        builder = StorageBuilder(InsertPoint.before(op), op.location)
+        value = moving.make(form, builder, [each.input for each in casts])
+        value.name_hint = op.results[0].name_hint
+        joined = list(dict.fromkeys(casts))
+        new = self._cast_again(joined, InsertPoint.before(op), value, op.results[0].type)
+        self._replaced.add(op.results[0], new.result)
+        self._gone[op] = None
+        self._gone |= dict.fromkeys(joined)
+        one = f"one '{new.name}' is behind it, and not {len(joined)} before it"
+        self._sinking.tell(
+            FoldRecord(Outcome.JOINED, first, name_of(first), reason=one, stands=new.result)
+        )
+        op.operands = ()
+        for each in joined:
+            each.operands = ()
+        return cast(Operation, value.owner)
+
+
+@dataclass(eq=False)
+class _Run:
+    """Shape ops one after another, each of which is used by nothing but the next."""
+
+    base: SSAValue
+    """The operand of the first op."""
+    links: list[Link]
+    moved: int = 0
+    """The number of ops, from the first, that casts have been hoisted above."""
+    cast: CastOp | None = None
+    """The last of these casts: the moved ops will replace its result."""
+
+
+class _ShapeSinker(_Rewriting):
+    """
+    `cast(f(x)) = f(cast(x))`, where nothing else uses `f(x)`.
+
+    A cast goes above all shape ops before it in one step. These are rebuilt at the end.
+    """
+
+    def __init__(self, sinking: _Sinking) -> None:
+        super().__init__(sinking)
+        self._merged: dict[SSAValue, tuple[SSAValue, ...]] = {}
+        """The results of equal casts by that of the cast which replaces them."""
+        self._runs: dict[SSAValue, _Run] = {}
+        """Runs by the value that they end in."""
+        self._unread: dict[Operation, NotFoldable] = {}
+        """Why an op is in no run."""
+        self._refusals: dict[Operation, NotFoldable] = {}
+        """Why an op is not below the cast that uses it."""
+
+    def sink(self, module: ModuleOp) -> list[FoldRecord]:
+        """Sink the shape ops of a module. Returns the records of those that stay."""
+        for op in operands_first(dict.fromkeys(filter(_is_cast_or_shape_op, module.walk()))):
+            if not isinstance(op, CastOp):
+                self._visit(op)
+            elif op not in self._gone:
+                self._raise(op)
+        for run in self._runs.values():
+            if run.cast is not None:
+                self._make(run, run.cast)
+        self._finish()
+        return [
+            FoldRecord(Outcome.REFUSED, op, name_of(op), code=refusal.code, reason=str(refusal))
+            for op, refusal in self._refusals.items()
+            if op in self._sinking.original
+        ]
+
+    def _users(self, value: SSAValue) -> Iterator[Operation]:
+        """The ops that use `value` or one of the values it replaces."""
+        for each in self._merged.get(value, (value,)):
+            for use in each.uses:
+                yield use.operation
+
+    def _has_one_use(self, value: SSAValue) -> bool:
+        users = self._users(value)
+        return next(users, None) is not None and next(users, None) is None
+
+    def _merge(self, casts: Sequence[CastOp], operand: SSAValue) -> CastOp:
+        """One cast in place of equal casts of `operand`."""
+        if len(casts) == 1:
+            return casts[0]
+        point = InsertPoint.after(cast(Operation, operand.owner))
+        new = self._cast_again(casts, point, operand, casts[0].result.type)
+        self._merged[new.result] = tuple(each.result for each in casts)
+        for each in casts:
+            self._replaced.add(each.result, new.result)
+            self._sinking.tell_vanished(each.result, new.result)
+            self._gone[each] = None
+        return new
+
+    def _visit(self, op: Operation) -> None:
+        """Take a shape op as the last of a run."""
+        try:
+            moving = MovingOp.read(op, cast(ShapeOpModel, model_of(op)), self._sinking.known)
+        except NotFoldable as error:
+            self._unread[op] = error
+            return
+        if len(moving.operands) > 1:
+            several = f"its {len(moving.operands)} operands would be cast one by one"
+            self._unread[op] = NotFoldable(Code.CASTS, several)
+            return
+        operand = self._replaced.final(next(iter(moving.operands)))
+        run = self._take_run(operand, op, is_alone=self._has_one_use(operand))
+        run = run or _Run(operand, [])
+        run.links.append(Link.of(moving, tensor_element_type(op.results[0].type)))
+        self._runs[op.results[0]] = run
+
+    def _take_run(self, value: SSAValue, user: Operation, *, is_alone: bool) -> _Run | None:
+        """The run that ends in `value`, if `user` is in its block and nothing else uses it."""
+        run = self._runs.get(value)
+        if run is None:
+            return None
+        if not is_alone:
+            self._sinking.blocked[value] = None
+            return None
+        if run.links[-1].moving.op.parent is not user.parent:
+            return None
+        return self._runs.pop(value)
+
+    def _raise(self, op: CastOp) -> None:
+        """Hoist a cast, and equal casts with it, above as many shape ops as possible."""
+        if not _is_known(op):
+            return
+        value = self._replaced.final(op.input)
+        is_open = value in self._runs and value not in self._sinking.blocked
+        casts = _equal_casts(self._users(value)) if is_open else []
+        run = self._take_run(value, op, is_alone=bool(casts))
+        if run is None:
+            self._refuse(op)
+            return
+        at, element, below = len(run.links), tensor_element_type(op.result.type), list[Link]()
+        while at:
+            last = run.links[at - 1]
+            try:
+                link = last.below(op, element)
+            except NotFoldable as error:
+                self._refusals[last.moving.op] = error
+                break
+            below.append(link)
+            element = link.before
+            at -= 1
+        if not below:
+            self._runs[value] = run
+            return
+        op = self._merge(casts, value)
+        base = self._split(run, at, op)
+        shape = cast("TensorType[Attribute]", base.type).get_shape()
+        new = self._cast_again([op], InsertPoint.before(op), base, TensorType(element, shape))
+        self._gone |= dict.fromkeys([op, *(link.moving.op for link in below)])
+        self._runs[op.result] = _Run(new.result, below[::-1], len(below), op)
+
+    def _split(self, run: _Run, at: int, op: CastOp) -> SSAValue:
+        """The operand of the ops of a run from `at` on, which `op` goes above. The rest stays."""
+        if at == 0:
+            return run.base
+        if at < run.moved:
+            return self._make_links(run.links[:at], run.base, op)
+        if run.cast is not None:
+            kept = _Run(run.base, run.links[: run.moved], run.moved, run.cast)
+            self._runs[run.cast.result] = kept
+        return self._replaced.final(run.links[at].moving.operands[0])
+
+    def _refuse(self, op: CastOp) -> None:
+        """Record why the shape op before a cast does not sink, if there is one."""
+        value = self._replaced.final(op.input)
+        before = value.owner
+        if not isinstance(before, Operation):
+            return
+        if before in self._unread:
+            self._refusals[before] = self._unread[before]
+        elif value in self._runs and not isinstance(before, CastOp):
+            self._refusals[before] = NotFoldable(
+                Code.USES, "its result is used by more than equal casts in its block"
+            )
+
+    def _make(self, run: _Run, last: CastOp) -> None:
+        """Rebuild the shape ops that casts have been hoisted above, of which `last` is the last."""
+        value = self._make_links(run.links[: run.moved], run.base, last)
+        self._replaced.add(last.result, value)
+        self._sinking.tell_vanished(last.result, value)
+        for link in run.links[: run.moved]:
+            op = link.moving.op
+            self._refusals.pop(op, None)
+            reason = f"it is now below '{last.name}'"
+            self._sinking.tell(FoldRecord(Outcome.SUNK, op, name_of(op), reason=reason))
+
+    def _make_links(self, links: Sequence[Link], base: SSAValue, at: Operation) -> SSAValue:
+        """Rebuild shape ops before `at`."""
+        value = base
+        for link in links:
+            op = link.moving.op
+            builder = StorageBuilder(InsertPoint.before(at), op.location)
+            value = link.moving.make(link.form, builder, [value])
+            value.name_hint = value.name_hint or op.results[0].name_hint
+        return value
+
+
+def _is_cast_or_shape_op(op: Operation) -> bool:
+    return isinstance(op, CastOp) or model_of(op) is not None
+
+
+def _moves_several(op: Operation) -> bool:
+    """Whether `op` may be a shape op that moves several operands."""
+    return len(op.operands) > 1 and model_of(op) is not None
+
+
+def _equal_casts(users: Iterable[Operation]) -> list[CastOp]:
+    """`users`, if all are equal casts in one block, else an empty list."""
+    casts = list[CastOp]()
+    for user in users:
+        if not isinstance(user, CastOp) or not _is_equal(user, (casts or [user])[0]):
+            return []
+        casts.append(user)
+    return casts
+
+
+def _is_equal(one: CastOp, other: CastOp) -> bool:
+    return one is other or (
+        type(one) is type(other)
+        and one.result.type == other.result.type
+        and one.parent is other.parent
+    )
+
+
+def _is_free(value: SSAValue) -> bool:
+    """Whether a cast may go across `value`: a single op uses it, or equal casts do."""
+    users = dict.fromkeys(use.operation for use in value.uses)
+    return len(users) == 1 or bool(_equal_casts(users))
+
+
+def _is_used_by(value: SSAValue, op: Operation) -> bool:
+    """Whether nothing but `op` uses `value`."""
+    return all(use.operation is op for use in value.uses)
+
+
+def _is_known(op: CastOp) -> bool:
+    """Whether a cast is of ranked tensors, and says how it reads or writes elements."""
+    for type in (op.input.type, op.result.type):
+        if not isinstance(type, TensorType):
+            return False
+        tensor = cast("TensorType[Attribute]", type)
+        element = tensor.element_type
+        is_opaque = isinstance(element, QuantizedType) and not isinstance(
+            element, UniformQuantizedType
+        )
+        if is_opaque or not isinstance(tensor.encoding, NoneAttr):
+            return False
+    return True

@@ -1,0 +1,116 @@
+"""
+Where MLIR's parser reports malformed text, and in which words.
+
+The functions mirror `Parser::emitWrongTokenError`, `Parser::parseDialectSymbolBody` and the
+lexer of https://github.com/llvm/llvm-project/tree/main/mlir/lib/AsmParser.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from xdsl.parser import AttrParser, Position
+
+_BRACKET: Final = re.compile(r'[<>()\[\]{}"]|->')
+_OPENING: Final = {">": "<", ")": "(", "]": "[", "}": "{"}
+_STRING_BODY: Final = re.compile(r'(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+')
+
+_NAME_ERRORS: Final = {
+    "%": "invalid SSA name",
+    "#": "invalid attribute name",
+    "^": "invalid block name",
+    "!": "invalid type identifier",
+    "@": "@ identifier expected to start with letter or '_'",
+    ".": "expected three consecutive dots for an ellipsis",
+}
+
+
+class TextError(NamedTuple):
+    """What is wrong with a text, and where."""
+
+    message: str
+    position: Position
+
+
+def end_of_token_before(content: str, position: Position) -> Position:
+    """
+    Where a token that is missing at `position` is reported: behind the token before it.
+
+    If there is none before, that is `position`.
+    """
+    end = position
+    while True:
+        while end and content[end - 1] in " \t":
+            end -= 1
+        if not end:
+            return position
+        if content[end - 1] not in "\r\n":
+            return end
+        end -= 1
+        start = max(content.rfind("\n", 0, end), content.rfind("\r", 0, end)) + 1
+        comment = content.find("//", start, end)
+        end = end if comment < 0 else comment
+
+
+def place_of_missing(parser: AttrParser) -> Position:
+    """Where MLIR reports that another token was expected than the next one."""
+    content = parser.lexer.input.content
+    # At the end, what is missing is missing before the last character.
+    position = min(parser.pos, len(content) - 1)
+    return end_of_token_before(content, max(position, 0))
+
+
+def balanced_end(content: str, start: Position) -> Position | TextError:
+    """
+    The position after the bracket that closes the one at `start`.
+
+    Brackets in strings do not count, but those in comments do.
+    """
+    opened: list[str] = []
+    position = reported = start
+    while (bracket := _BRACKET.search(content, position)) is not None:
+        position = bracket.end()
+        match bracket[0]:
+            case '"':
+                end = string_end(content, bracket.start())
+                if isinstance(end, TextError):
+                    return end
+                # Upstream has the last string as its token.
+                position, reported = end, bracket.start()
+            case "->":
+                pass
+            case "<" | "(" | "[" | "{" as opening:
+                opened.append(opening)
+            case closing:
+                if opened[-1] != _OPENING[closing]:
+                    break
+                opened.pop()
+                if not opened:
+                    return position
+    return TextError(f"unbalanced '{opened[-1]}' character in pretty dialect name", reported)
+
+
+def string_end(content: str, start: Position) -> Position | TextError:
+    """The position after the string literal whose quote is at `start`."""
+    body = _STRING_BODY.match(content, start + 1)
+    assert body is not None
+    end = body.end()
+    if content.startswith('"', end):
+        return end + 1
+    if content.startswith("\\", end):
+        return TextError("unknown escape in string literal", end)
+    return TextError("expected '\"' in string literal", end)
+
+
+def token_error(content: str, start: Position) -> TextError:
+    """What is wrong with the text at `start`, which is no token."""
+    first = content[start]
+    quote = start + content.startswith('@"', start)
+    if content.startswith('"', quote):
+        end = string_end(content, quote)
+        if isinstance(end, TextError):
+            return end
+    # Upstream has read one character more of these.
+    is_behind = first in ".@"
+    return TextError(_NAME_ERRORS.get(first, "unexpected character"), start + is_behind)

@@ -1,0 +1,49 @@
+"""From a call of a tool to its exit status."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+
+from qdialect.algebra.memory_budget import MemoryLimitError
+from qdialect.tools.tool_error import ToolError, reason_of
+
+RECURSION_LIMIT = 4000
+"""Enough for some 400 nested regions; the stack of a process has room for many more."""
+
+EXIT_SUCCESS, EXIT_FAILURE = 0, 1
+EXIT_CLOSED_PIPE = 141
+"""What a shell makes of SIGPIPE, which ends mlir-opt."""
+
+
+def run_tool(name: str, run: Callable[[Sequence[str]], bool], argv: Sequence[str] | None) -> int:
+    """
+    Run a tool with these arguments, or those of the process.
+
+    `run` says whether there was no error; it may raise ToolError for what is wrong outside
+    of the text, and OSError if standard output cannot be written. Returns the exit status:
+    0, or 1 if there was an error, which is on standard error. Raises KeyboardInterrupt.
+
+    Nothing of the process is changed but the recursion limit, which is restored.
+    """
+    recursion_limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(recursion_limit, RECURSION_LIMIT))
+    try:
+        return EXIT_SUCCESS if run(sys.argv[1:] if argv is None else argv) else EXIT_FAILURE
+    except (ToolError, MemoryLimitError) as error:
+        message = str(error)
+    except SystemExit:
+        # argparse has printed its help. It raises ToolError for errors.
+        return EXIT_SUCCESS
+    except BrokenPipeError:
+        return EXIT_CLOSED_PIPE
+    except OSError as error:
+        message = f"cannot write the output: {reason_of(error)}"
+    except MemoryError as error:
+        # numpy says how much it has asked for.
+        message = f"out of memory: {error}".rstrip(": ")
+    finally:
+        sys.setrecursionlimit(recursion_limit)
+    # Outside of the handlers, what the exception holds on to is free.
+    sys.stderr.write(f"{name}: error: {message}\n")
+    return EXIT_FAILURE

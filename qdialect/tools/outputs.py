@@ -1,0 +1,189 @@
+"""The files and streams that the tools write to."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import Final, TextIO
+
+from qdialect.tools import temporary_files
+from qdialect.tools.tool_error import TOOL, ToolError, reason_of
+
+STANDARD_OUTPUT: Final = ("-", "/dev/stdout")
+"""How it is called on the command line."""
+
+_IN_PLACE_ONLY: Final = (errno.EACCES, errno.EBUSY, errno.EPERM, errno.EROFS, errno.EXDEV)
+"""Why a file cannot be replaced by another one, though perhaps it can be written."""
+
+
+class Output:
+    """
+    Where modules are printed: standard output, or a file that is written whole or not.
+
+    The text of a file goes to a temporary file next to it, which then takes its name: a hard
+    link to the old file keeps the old text. The new file has the mode of the old one, and
+    its owner if this process may give files away. Where that is not possible, since the
+    folder cannot be written or the file is mounted, the text is copied into the old file at
+    the end. What is not a regular file, such as /dev/null, is written directly.
+    """
+
+    stream: TextIO
+
+    is_good: bool
+    """Whether what was written is what was asked for."""
+
+    def __init__(self, path: str) -> None:
+        """Raises ToolError if the file cannot be written."""
+        self.is_good = False
+        self._path = path
+        self._temporary: str | None = None
+        try:
+            self.stream = self._open()
+        except (OSError, ValueError) as error:
+            raise ToolError(f"cannot open output file '{path}': {reason_of(error)}") from None
+
+    def _open(self) -> TextIO:
+        if self._path in STANDARD_OUTPUT:
+            return _open_standard_output()
+        # Links there lead to whatever a stream of the process is redirected to.
+        if os.path.abspath(self._path).startswith("/dev/"):
+            return _open(self._path)
+        self._path = os.path.realpath(self._path)
+        folder = os.path.dirname(self._path)
+        old = _status_of(self._path)
+        if old is None:
+            return self._open_temporary(folder)
+        if not stat.S_ISREG(old.st_mode):
+            return _open(self._path)
+        if not os.access(self._path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        try:
+            stream = self._open_temporary(folder)
+        except OSError as error:
+            if error.errno not in _IN_PLACE_ONLY:
+                raise
+            # Start-up: few runs need it.
+            from tempfile import gettempdir
+
+            stream = self._open_temporary(gettempdir())
+        self._take_over(old)
+        return stream
+
+    def _open_temporary(self, folder: str) -> TextIO:
+        """A new file, with the mode of a new file."""
+        while True:
+            path = os.path.join(folder, f".{TOOL}-{os.urandom(8).hex()}")
+            temporary_files.register(path)
+            try:
+                descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+            except BaseException as error:
+                temporary_files.forget(path)
+                if isinstance(error, FileExistsError):
+                    continue
+                raise
+            self._temporary = path
+            return _open(descriptor)
+
+    def _take_over(self, old: os.stat_result) -> None:
+        """Have the temporary file look like the old one."""
+        assert self._temporary is not None
+        new = os.stat(self._temporary)
+        if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
+            with suppress(PermissionError):
+                os.chown(self._temporary, old.st_uid, old.st_gid)
+        os.chmod(self._temporary, stat.S_IMODE(old.st_mode))
+
+    def close(self, keep: bool) -> None:
+        """Finish; unless `keep`, leave the file as it was. Raises OSError."""
+        try:
+            _finish(self.stream)
+            if keep and self._temporary is not None:
+                _put_in_place(self._temporary, self._path)
+        finally:
+            if self._temporary is not None:
+                with suppress(OSError):
+                    os.unlink(self._temporary)
+                temporary_files.forget(self._temporary)
+
+
+def _put_in_place(temporary: str, path: str) -> None:
+    try:
+        os.replace(temporary, path)
+    except OSError as error:
+        if error.errno not in _IN_PLACE_ONLY or not os.path.exists(path):
+            raise
+        # Start-up: few runs need it.
+        from shutil import copyfile
+
+        copyfile(temporary, path)
+
+
+def overwrite_each_other(first: str, second: str) -> bool:
+    """Whether two outputs are one file, or both standard output."""
+    if first in STANDARD_OUTPUT and second in STANDARD_OUTPUT:
+        return True
+    one, other = _status_of(first), _status_of(second)
+    if one is None or other is None:
+        return os.path.realpath(first) == os.path.realpath(second)
+    return os.path.samestat(one, other) and not os.path.samestat(one, os.stat(os.devnull))
+
+
+def _status_of(path: str) -> os.stat_result | None:
+    """The status of the file that an output goes to, None if there is none yet."""
+    try:
+        return os.fstat(sys.stdout.fileno()) if path in STANDARD_OUTPUT else os.stat(path)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, AttributeError):
+        if path in STANDARD_OUTPUT:
+            # It is no stream of the system's.
+            return None
+        raise
+
+
+def _open(file: str | int) -> TextIO:
+    return open(file, "w", encoding="utf-8", newline="\n")
+
+
+@contextmanager
+def standard_output() -> Generator[TextIO]:
+    """
+    Standard output, for text of MLIR, which is UTF-8.
+
+    Raises ToolError if it is closed, and OSError at the end if it cannot be written.
+    """
+    stream = _open_standard_output()
+    try:
+        yield stream
+    finally:
+        _finish(stream)
+
+
+def _open_standard_output() -> TextIO:
+    """A stream of its own: `sys.stdout` keeps its encoding, and gets nothing that then fails."""
+    if is_closed(sys.stdout):
+        raise ToolError("standard output is closed")
+    sys.stdout.flush()
+    try:
+        descriptor = os.dup(sys.stdout.fileno())
+    except (OSError, ValueError, AttributeError):
+        # It has none of the system's streams below, such as in a notebook.
+        return sys.stdout
+    return _open(descriptor)
+
+
+def _finish(stream: TextIO) -> None:
+    """Have all that was written be where it belongs. Raises OSError."""
+    if stream is sys.stdout:
+        stream.flush()
+    else:
+        stream.close()
+
+
+def is_closed(stream: TextIO | None) -> bool:
+    """Python has None for a standard stream that the process was started without."""
+    return stream is None

@@ -1,0 +1,18 @@
+"""The shape ops of the quant dialect, by their movements."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+from random_tensors import unary_movements
+
+from qdialect.algebra.movement import Movement, Shape
+from qdialect.dialects.quant import Quant, ShapeOp
+
+OWN_OPS: dict[type[Movement], type[ShapeOp]] = {
+    op.MOVEMENT: op for op in Quant.operations if issubclass(op, ShapeOp)
+}
+
+
+def own_movements(shape: Shape) -> st.SearchStrategy[Movement]:
+    """The movements of one operand of `shape` that the dialect has an op for."""
+    return unary_movements(shape).filter(lambda movement: type(movement) in OWN_OPS)

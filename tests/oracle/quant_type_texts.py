@@ -1,0 +1,105 @@
+"""Texts of quant types, each with a mistake in it, and what mlir-opt says of them."""
+
+from __future__ import annotations
+
+import random
+import re
+import subprocess
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
+
+TYPES = (
+    "!quant.any<i8:f32>",
+    "!quant.any<i8<-8:7>>",
+    "!quant.any<u8<0:10>:f16>",
+    "!quant.uniform<i8:f32, 0.5>",
+    "!quant.uniform<u8:f32, 0.5:128>",
+    "!quant.uniform<i8<-4:3>:f32, 1.0e-1:-3>",
+    "!quant.uniform<i16:f64:1, {0.5,0.25:3}>",
+    "!quant.uniform<i8<-8:7>:f32:0, {2.0e+2:0,0.99872:120,1.5}>",
+    "!quant.uniform<i8:f32:{0:1, 1:32}, {{0.5, 0.25:3}, {0.5, 2.0}}>",
+    "!quant.uniform<u8:bf16:{1:2}, {{1.0:1, 2.0}}>",
+    "!quant.uniform<i8:f32:{}, {{{1.0}}}>",
+    "!quant<uniform<i8:f32, 0.5:3>>",
+    "!quant<any<i8<-8:7>:f32>>",
+    "!quant.calibrated<f32<-0.998:1.2321>>",
+    "!quant<calibrated<f64<-0.998:1.2321>>>",
+    "!quant.uniform<si8:f32, 0x3FF0000000000000>",
+    "!quant.uniform<ui4:f32:3, {1.0,2.0}>",
+    "tensor<2x!quant.uniform<i8:f32:0, {0.5,0.25:3}>>",
+    "!quant.uniform<i8:f32:1,\n  {0.5,0.25:3}\n>",
+)
+
+_WORDS = """
+    < > { } [ ] ( ) , : - -> . ... = * + ? ! # @ % ^ & ; ~ é 1 0 -1 300 99999999999999999999 1.0
+    0.5 .5 1e5 3.0e 1.0e999 0x10 0xZ i8 u8 i0 i99 i123123123123 u f32 f80 index quant uniform any
+    true false x xf32 s "s" "s "\\q" i8:f32 //>
+"""
+_INSERTED = (*_WORDS.split(), " ", "\n")
+"""What a mistake puts in."""
+
+_TOKEN = re.compile(
+    r"\s+|->|\.\.\.|[A-Za-z_][A-Za-z0-9_$]*|[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?|0x[0-9A-Fa-f]+"
+    r"|[0-9]+|.",
+    re.DOTALL,
+)
+_ERROR = re.compile(r"^<stdin>:(\d+):(\d+): error: (.*)$", re.MULTILINE)
+
+
+class PlacedError(NamedTuple):
+    """An error in a text, and its line and column, counted from 1."""
+
+    line: int
+    column: int
+    message: str
+
+
+def types_with_mistakes(seed: int, count: int) -> list[str]:
+    """Types of which one token, after `!quant`, is another, missing, added or elsewhere."""
+    of = random.Random(seed)
+    return [_with_mistake(of.choice(TYPES), of) for _ in range(count)]
+
+
+def _with_mistake(type: str, of: random.Random) -> str:
+    tokens = _TOKEN.findall(type)
+    first = tokens.index("quant") + 1
+    place = of.randrange(first, len(tokens))
+    match of.randrange(4):
+        case 0:
+            tokens[place] = of.choice(_INSERTED)
+        case 1:
+            del tokens[place]
+        case 2:
+            tokens.insert(place, of.choice(_INSERTED))
+        case _:
+            other = of.randrange(first, len(tokens))
+            tokens[place], tokens[other] = tokens[other], tokens[place]
+    return "".join(tokens)
+
+
+def function_of(type: str) -> str:
+    """A module that has a type in it."""
+    return f"func.func private @f({type})\n"
+
+
+def first_errors(types: Sequence[str]) -> list[PlacedError | None]:
+    """The first error that mlir-opt-22 has for each `function_of` a type; None if it has none."""
+    texts = [function_of(type) for type in types]
+    starts = [1]
+    for text in texts:
+        starts.append(starts[-1] + text.count("\n") + 1)
+    done = subprocess.run(
+        ["mlir-opt-22", "--split-input-file", "-o", "/dev/null"],
+        input="// -----\n".join(texts),
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    found: list[PlacedError | None] = [None] * len(texts)
+    for line, column, message in _ERROR.findall(done.stderr):
+        index = bisect_right(starts, int(line)) - 1
+        if found[index] is None:
+            found[index] = PlacedError(int(line) - starts[index] + 1, int(column), message)
+    return found

@@ -1,0 +1,52 @@
+"""
+Random modules of shape ops of all dialects, as text, and what numpy says of their values.
+
+Where each element of a result comes from is computed by numpy on an array of positions.
+Everything else follows from that: an element has its bits, a scale and a zero point, and
+the constant that it came from.
+"""
+
+from random_modules.drawing import MAX_ELEMENTS, OPS, Op, functions
+from random_modules.function import DEQUANTIZING, Function, Layer, Node, module_text
+from random_modules.spelling import (
+    PLAIN,
+    Bits,
+    Shape,
+    Spelling,
+    Storage,
+    coarsest_blocks,
+    nested,
+    spelled,
+    tensor,
+)
+from random_modules.stablehlo_ops import stablehlo_concatenate, stablehlo_pad
+from random_modules.tensor_ops import tensor_concat, tensor_insert_slice, tensor_pad
+from random_modules.tosa_ops import tosa_concat, tosa_pad
+
+__all__ = [
+    "DEQUANTIZING",
+    "MAX_ELEMENTS",
+    "OPS",
+    "PLAIN",
+    "Bits",
+    "Function",
+    "Layer",
+    "Node",
+    "Op",
+    "Shape",
+    "Spelling",
+    "Storage",
+    "coarsest_blocks",
+    "functions",
+    "module_text",
+    "nested",
+    "spelled",
+    "stablehlo_concatenate",
+    "stablehlo_pad",
+    "tensor",
+    "tensor_concat",
+    "tensor_insert_slice",
+    "tensor_pad",
+    "tosa_concat",
+    "tosa_pad",
+]

@@ -1,0 +1,125 @@
+"""The tosa dialect of the tools: xDSL's, and what is added to it."""
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, DenseResourceAttr, TensorType, f32, i8
+from xdsl.dialects.tosa import TOSA
+from xdsl.dialects.tosa import ConstOp as XDSLConstOp
+from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, TypeAttribute
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    prop_def,
+    result_def,
+)
+from xdsl.traits import ConstantLike, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.dialects.quant import Storage, UniformQuantizedType
+from qdialect.dialects.upstream import tosa
+from qdialect.tools.registry import ToolContext
+
+
+@irdl_op_definition
+class FutureTransposeOp(IRDLOperation):
+    name = "tosa.transpose"
+
+
+@irdl_op_definition
+class FutureConstOp(IRDLOperation):
+    name = "tosa.const"
+
+    values = prop_def(DenseIntOrFPElementsAttr | DenseResourceAttr)
+    output = result_def()
+
+
+@irdl_attr_definition
+class FutureShapeType(ParametrizedAttribute, TypeAttribute):
+    name = "tosa.shape"
+
+
+def operations_of(dialect: Dialect) -> dict[str, Any]:
+    operations = list(dialect.operations)
+    by_name = {op.name: op for op in operations}
+    assert len(by_name) == len(operations)
+    return by_name
+
+
+def test_what_xdsl_has_is_kept():
+    operations = operations_of(tosa.with_additions(TOSA))
+    assert set(TOSA.operations) - set(operations.values()) == {XDSLConstOp}
+    assert operations["tosa.const"] is tosa.ConstOp
+    assert operations.keys() == {
+        op.name for op in (*TOSA.operations, *tosa.TOSA_ADDITIONS.operations)
+    }
+
+
+def test_what_xdsl_may_have_one_day_is_its_own():
+    future = Dialect("tosa", [FutureTransposeOp, FutureConstOp], [FutureShapeType])
+    extended = tosa.with_additions(future)
+    operations = operations_of(extended)
+    assert operations["tosa.transpose"] is FutureTransposeOp
+    assert operations["tosa.const"] is FutureConstOp
+    assert operations["tosa.pad"] is tosa.PadOp
+    assert list(extended.attributes) == [FutureShapeType]
+
+
+def test_tools_know_the_ops_of_both():
+    context = ToolContext()
+    assert context.get_op("tosa.pad") is tosa.PadOp
+    assert context.get_op("tosa.add") in TOSA.operations
+    assert context.get_type("tosa.shape") is tosa.ShapeType
+
+
+def test_nothing_is_imported_before_a_name_is_met():
+    code = (
+        "import sys\n"
+        "from qdialect.tools.registry import ToolContext\n"
+        "context = ToolContext()\n"
+        "context.get_op('builtin.module')\n"
+        "tosa = {'xdsl.dialects.tosa', 'qdialect.dialects.upstream.tosa'}\n"
+        "assert not tosa & sys.modules.keys()\n"
+        "context.get_op('tosa.pad')\n"
+        "assert tosa <= sys.modules.keys()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("op", list(tosa.TOSA_ADDITIONS.operations), ids=lambda op: op.name)
+def test_traits(op: type[IRDLOperation]):
+    assert op.has_trait(Pure())
+    is_constant = op in (tosa.ConstOp, tosa.ConstShapeOp)
+    assert op.has_trait(ConstantLike()) == is_constant
+
+
+def constant(values: Attribute, output: Attribute) -> tosa.ConstOp:
+    return tosa.ConstOp.create(properties={"values": values}, result_types=[output])
+
+
+def test_constants_have_their_attribute_as_value():
+    values = DenseResourceAttr.from_params("weight", TensorType(i8, [2]))
+    op = constant(
+        values, TensorType(UniformQuantizedType.per_tensor(Storage.of(i8), f32, 0.5), [2])
+    )
+    op.verify()
+    assert ConstantLike.get_constant_value(op.output) is values
+    shape = DenseIntOrFPElementsAttr.from_list(TensorType(tosa.IndexType(), [2]), [3, 4])
+    shape_op = tosa.ConstShapeOp.create(
+        properties={"values": shape}, result_types=[tosa.ShapeType(2)]
+    )
+    shape_op.verify()
+    assert ConstantLike.get_constant_value(shape_op.output) is shape
+    assert shape_op.integers.tolist() == [3, 4]
+
+
+@pytest.mark.parametrize("output", [TensorType(i8, [3]), TensorType(f32, [1000]), i8])
+def test_messages_do_not_print_constants(output: Attribute):
+    values = DenseIntOrFPElementsAttr.from_list(TensorType(i8, [1000]), [77] * 999 + [78])
+    with pytest.raises(VerifyException) as caught:
+        constant(values, output).verify_()
+    assert "77" not in str(caught.value)
+    assert len(str(caught.value)) < 200

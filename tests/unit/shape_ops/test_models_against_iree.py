@@ -1,0 +1,402 @@
+"""
+What the models of shape ops read, against IREE: a compiler with a reading of its own.
+
+The interpreter, the fold and the verifier all ask the same model what an op does, so none of them
+notices one that is wrong. Here each op is run on arguments whose elements all differ.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.func import FuncOp
+
+from qdialect import shape_ops
+from qdialect.interpreters import TypedArray, run_function
+from qdialect.shape_ops.interface import name_of
+from qdialect.text.parser import LocatingParser
+from qdialect.tools.registry import ToolContext
+
+needs_iree = pytest.mark.skipif(
+    find_spec("iree") is None
+    or find_spec("iree.compiler") is None
+    or find_spec("iree.runtime") is None,
+    reason="iree-base-compiler and iree-base-runtime are not installed",
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A function of shape ops, and the shapes of its arguments where types do not tell them."""
+
+    name: str
+    text: str
+    """`(arguments) -> (results) { body }`."""
+
+    shapes: tuple[tuple[int, ...], ...] = ()
+    numbers: tuple[int | None, ...] = ()
+    """Arguments that are scalars, each None for one that is a tensor."""
+
+    @property
+    def function(self) -> str:
+        return f"func.func @{self.name}{self.text}"
+
+
+def same(name: str, text: str, type: str, result: str, *, extra: str = "") -> Case:
+    """A case of one op on one argument: `$` is the argument, `TYPES` are the types."""
+    op = text.replace("$", "%x").replace("TYPES", f": ({type}) -> {result}")
+    return Case(
+        name, f"(%x: {type}) -> {result} {{\n{extra}\n  %r = {op}\n  return %r : {result}\n}}"
+    )
+
+
+def shape(name: str, *lengths: int) -> str:
+    rank = len(lengths)
+    type = f"!tosa.shape<{rank}>"
+    values = f"dense<{list(lengths)}> : tensor<{rank}xindex>"
+    return f'  %{name} = "tosa.const_shape"() <{{values = {values}}}> : () -> {type}\n'
+
+
+TOSA = [
+    same("identity", '"tosa.identity"($) TYPES', "tensor<2x3xi32>", "tensor<2x3xi32>"),
+    same(
+        "transpose",
+        '"tosa.transpose"($) <{perms = array<i32: 2, 0, 1>}> TYPES',
+        "tensor<2x3x4xi32>",
+        "tensor<4x2x3xi32>",
+    ),
+    same(
+        "transpose_four",
+        '"tosa.transpose"($) <{perms = array<i32: 0, 3, 1, 2>}> TYPES',
+        "tensor<2x3x4x5xi8>",
+        "tensor<2x5x3x4xi8>",
+    ),
+    Case(
+        "reshape",
+        "(%x: tensor<2x6xi32>) -> tensor<3x4xi32> {\n"
+        + shape("s", 3, 4)
+        + '  %r = "tosa.reshape"(%x, %s) : (tensor<2x6xi32>, !tosa.shape<2>) -> tensor<3x4xi32>\n'
+        "  return %r : tensor<3x4xi32>\n}",
+    ),
+    Case(
+        "slice",
+        "(%x: tensor<4x6xi32>) -> tensor<2x3xi32> {\n"
+        + shape("o", 1, 2)
+        + shape("s", 2, 3)
+        + '  %r = "tosa.slice"(%x, %o, %s) : (tensor<4x6xi32>, !tosa.shape<2>, !tosa.shape<2>)'
+        " -> tensor<2x3xi32>\n  return %r : tensor<2x3xi32>\n}",
+    ),
+    Case(
+        "concat",
+        "(%x: tensor<2x3xi32>, %y: tensor<2x1xi32>) -> tensor<2x4xi32> {\n"
+        '  %r = "tosa.concat"(%x, %y) <{axis = 1 : i32}>'
+        " : (tensor<2x3xi32>, tensor<2x1xi32>) -> tensor<2x4xi32>\n"
+        "  return %r : tensor<2x4xi32>\n}",
+    ),
+    Case(
+        "pad",
+        "(%x: tensor<2x3xi32>) -> tensor<3x8xi32> {\n"
+        + shape("w", 1, 0, 2, 3)
+        + '  %c = "tosa.const"() <{values = dense<-7> : tensor<1xi32>}> : () -> tensor<1xi32>\n'
+        '  %r = "tosa.pad"(%x, %w, %c) : (tensor<2x3xi32>, !tosa.shape<4>, tensor<1xi32>)'
+        " -> tensor<3x8xi32>\n  return %r : tensor<3x8xi32>\n}",
+    ),
+    same(
+        "reverse",
+        '"tosa.reverse"($) <{axis = 1 : i32}> TYPES',
+        "tensor<2x3x4xi32>",
+        "tensor<2x3x4xi32>",
+    ),
+    Case(
+        "tile",
+        "(%x: tensor<2x3xi32>) -> tensor<4x9xi32> {\n"
+        + shape("m", 2, 3)
+        + '  %r = "tosa.tile"(%x, %m) : (tensor<2x3xi32>, !tosa.shape<2>) -> tensor<4x9xi32>\n'
+        "  return %r : tensor<4x9xi32>\n}",
+    ),
+    Case(
+        "gather",
+        "(%x: tensor<2x3x4xi32>) -> tensor<2x2x4xi32> {\n"
+        '  %i = "tosa.const"() <{values = dense<[[2, 0], [1, 1]]> : tensor<2x2xi32>}>'
+        " : () -> tensor<2x2xi32>\n"
+        '  %r = "tosa.gather"(%x, %i) : (tensor<2x3x4xi32>, tensor<2x2xi32>) -> tensor<2x2x4xi32>\n'
+        "  return %r : tensor<2x2x4xi32>\n}",
+    ),
+]
+
+MINUS_SEVEN = '%c = "stablehlo.constant"() <{value = dense<-7> : tensor<i32>}> : () -> tensor<i32>'
+
+STABLEHLO = [
+    same(
+        "transpose",
+        '"stablehlo.transpose"($) <{permutation = array<i64: 2, 0, 1>}> TYPES',
+        "tensor<2x3x4xi32>",
+        "tensor<4x2x3xi32>",
+    ),
+    same("reshape", '"stablehlo.reshape"($) TYPES', "tensor<2x6xi32>", "tensor<3x4xi32>"),
+    same(
+        "slice",
+        '"stablehlo.slice"($) <{start_indices = array<i64: 1, 0>, '
+        "limit_indices = array<i64: 4, 6>, strides = array<i64: 2, 4>}> TYPES",
+        "tensor<4x6xi32>",
+        "tensor<2x2xi32>",
+    ),
+    Case(
+        "concatenate",
+        "(%x: tensor<2x3xi32>, %y: tensor<1x3xi32>) -> tensor<3x3xi32> {\n"
+        '  %r = "stablehlo.concatenate"(%x, %y) <{dimension = 0 : i64}>'
+        " : (tensor<2x3xi32>, tensor<1x3xi32>) -> tensor<3x3xi32>\n"
+        "  return %r : tensor<3x3xi32>\n}",
+    ),
+    same(
+        "broadcast_in_dim",
+        '"stablehlo.broadcast_in_dim"($) <{broadcast_dimensions = array<i64: 2, 0>}> TYPES',
+        "tensor<4x1xi32>",
+        "tensor<3x2x4xi32>",
+    ),
+    same(
+        "reverse",
+        '"stablehlo.reverse"($) <{dimensions = array<i64: 2, 0>}> TYPES',
+        "tensor<2x3x4xi32>",
+        "tensor<2x3x4xi32>",
+    ),
+    same(
+        "pad",
+        '"stablehlo.pad"($, %c) <{edge_padding_low = array<i64: 1, -1>, '
+        "edge_padding_high = array<i64: 2, 3>, interior_padding = array<i64: 2, 0>}> "
+        ": (tensor<2x3xi32>, tensor<i32>) -> tensor<7x5xi32>",
+        "tensor<2x3xi32>",
+        "tensor<7x5xi32>",
+        extra=MINUS_SEVEN,
+    ),
+    same(
+        "pad_negative_interior",
+        '"stablehlo.pad"($, %c) <{edge_padding_low = array<i64: -2>, '
+        "edge_padding_high = array<i64: -1>, interior_padding = array<i64: 1>}> "
+        ": (tensor<5xi32>, tensor<i32>) -> tensor<6xi32>",
+        "tensor<5xi32>",
+        "tensor<6xi32>",
+        extra=MINUS_SEVEN,
+    ),
+]
+
+_GATHERS = [
+    # name, dimension numbers, slice sizes, operand, indices, result
+    ("rows", "offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], "
+     "index_vector_dim = 1", "1, 4", "3x4", [2, 0, 9, -5, 1], "5x4"),
+    ("columns", "offset_dims = [0], collapsed_slice_dims = [1], start_index_map = [1], "
+     "index_vector_dim = 1", "3, 1", "3x4", [2, 0, 9], "3x3"),
+    ("kept", "offset_dims = [1, 2], start_index_map = [1], index_vector_dim = 1",
+     "3, 1", "3x4", [2, 0], "2x3x1"),
+    ("vectors", "offset_dims = [2], collapsed_slice_dims = [0], start_index_map = [0], "
+     "index_vector_dim = 2", "1, 4", "3x4", [[[2], [0]], [[1], [1]]], "2x2x4"),
+    ("vector_first", "offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], "
+     "index_vector_dim = 0", "1, 4", "3x4", [[2, 0, 1]], "3x4"),
+    ("whole", "offset_dims = [0, 1], start_index_map = [0], index_vector_dim = 0",
+     "3, 4", "3x4", [2], "3x4"),
+]  # fmt: skip
+
+
+def _gather(name: str, numbers: str, sizes: str, operand: str, indices: Any, result: str) -> Case:
+    array = np.array(indices)
+    type = f"tensor<{'x'.join(map(str, array.shape))}xi32>"
+    return same(
+        f"gather_{name}",
+        f'"stablehlo.gather"($, %i) <{{dimension_numbers = #stablehlo.gather<{numbers}>, '
+        f"slice_sizes = array<i64: {sizes}>, indices_are_sorted = false}}> "
+        f": (tensor<{operand}xi32>, {type}) -> tensor<{result}xi32>",
+        f"tensor<{operand}xi32>",
+        f"tensor<{result}xi32>",
+        extra=f'  %i = "stablehlo.constant"() <{{value = dense<{array.tolist()}> : {type}}}>'
+        f" : () -> {type}",
+    )
+
+
+_MAP = "affine_map<(d0, d1, d2) -> ({})>"
+
+
+def _generic(name: str, inputs: str, results: str, type: str, result: str) -> Case:
+    maps = ", ".join(_MAP.format(of) for of in (inputs, results))
+    loops = ", ".join(['"parallel"'] * 3)
+    return Case(
+        name,
+        f"(%x: {type}) -> {result} {{\n  %e = tensor.empty() : {result}\n"
+        f"  %r = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{loops}]}}"
+        f" ins(%x : {type}) outs(%e : {result}) {{\n  ^bb0(%a: i32, %b: i32):\n"
+        f"    linalg.yield %a : i32\n  }} -> {result}\n  return %r : {result}\n}}",
+    )
+
+
+TENSOR = [
+    Case(
+        "reshape",
+        "(%x: tensor<2x6xi32>) -> tensor<3x4xi32> {\n"
+        "  %s = arith.constant dense<[3, 4]> : tensor<2xindex>\n"
+        "  %r = tensor.reshape %x(%s) : (tensor<2x6xi32>, tensor<2xindex>) -> tensor<3x4xi32>\n"
+        "  return %r : tensor<3x4xi32>\n}",
+    ),
+    Case(
+        "expand_shape",
+        "(%x: tensor<6x4xi32>) -> tensor<2x3x4x1xi32> {\n"
+        "  %r = tensor.expand_shape %x [[0, 1], [2, 3]] output_shape [2, 3, 4, 1]"
+        " : tensor<6x4xi32> into tensor<2x3x4x1xi32>\n  return %r : tensor<2x3x4x1xi32>\n}",
+    ),
+    Case(
+        "expand_shape_dynamic",
+        "(%x: tensor<?x4xi32>) -> tensor<?x3x4xi32> {\n"
+        "  %c0 = arith.constant 0 : index\n  %c3 = arith.constant 3 : index\n"
+        "  %d = tensor.dim %x, %c0 : tensor<?x4xi32>\n  %n = arith.divui %d, %c3 : index\n"
+        "  %r = tensor.expand_shape %x [[0, 1], [2]] output_shape [%n, 3, 4]"
+        " : tensor<?x4xi32> into tensor<?x3x4xi32>\n  return %r : tensor<?x3x4xi32>\n}",
+        ((6, 4),),
+    ),
+    Case(
+        "collapse_shape",
+        "(%x: tensor<2x3x4x5xi32>) -> tensor<6x20xi32> {\n"
+        "  %r = tensor.collapse_shape %x [[0, 1], [2, 3]]"
+        " : tensor<2x3x4x5xi32> into tensor<6x20xi32>\n  return %r : tensor<6x20xi32>\n}",
+    ),
+    Case(
+        "extract_slice",
+        "(%x: tensor<4x6xi32>) -> tensor<2x2xi32> {\n"
+        "  %r = tensor.extract_slice %x[1, 0] [2, 2] [2, 3] : tensor<4x6xi32> to tensor<2x2xi32>\n"
+        "  return %r : tensor<2x2xi32>\n}",
+    ),
+    Case(
+        "extract_slice_of_lower_rank",
+        "(%x: tensor<4x1x6xi32>) -> tensor<6xi32> {\n"
+        "  %r = tensor.extract_slice %x[3, 0, 0] [1, 1, 6] [1, 1, 1]"
+        " : tensor<4x1x6xi32> to tensor<6xi32>\n  return %r : tensor<6xi32>\n}",
+    ),
+    Case(
+        "extract_slice_dynamic",
+        "(%x: tensor<?x6xi32>, %o: index, %n: index) -> tensor<?x2xi32> {\n"
+        "  %r = tensor.extract_slice %x[%o, 1] [%n, 2] [2, 1]"
+        " : tensor<?x6xi32> to tensor<?x2xi32>\n"
+        "  return %r : tensor<?x2xi32>\n}",
+        ((5, 6),),
+        (None, 1, 2),
+    ),
+    Case(
+        "insert_slice",
+        "(%x: tensor<2x2xi32>, %y: tensor<4x6xi32>) -> tensor<4x6xi32> {\n"
+        "  %r = tensor.insert_slice %x into %y[1, 0] [2, 2] [2, 3]"
+        " : tensor<2x2xi32> into tensor<4x6xi32>\n  return %r : tensor<4x6xi32>\n}",
+    ),
+    Case(
+        "concat",
+        "(%x: tensor<2x3xi32>, %y: tensor<2x1xi32>) -> tensor<2x4xi32> {\n"
+        "  %r = tensor.concat dim(1) %x, %y"
+        " : (tensor<2x3xi32>, tensor<2x1xi32>) -> tensor<2x4xi32>\n"
+        "  return %r : tensor<2x4xi32>\n}",
+    ),
+    Case(
+        "pad",
+        "(%x: tensor<2x3xi32>) -> tensor<3x8xi32> {\n  %c = arith.constant -7 : i32\n"
+        "  %r = tensor.pad %x low[1, 2] high[0, 3] {\n  ^bb0(%i: index, %j: index):\n"
+        "    tensor.yield %c : i32\n  } : tensor<2x3xi32> to tensor<3x8xi32>\n"
+        "  return %r : tensor<3x8xi32>\n}",
+    ),
+    Case(
+        "pad_dynamic",
+        "(%x: tensor<2x3xi32>, %l: index) -> tensor<?x8xi32> {\n  %c = arith.constant -7 : i32\n"
+        "  %r = tensor.pad %x low[%l, 2] high[0, 3] {\n  ^bb0(%i: index, %j: index):\n"
+        "    tensor.yield %c : i32\n  } : tensor<2x3xi32> to tensor<?x8xi32>\n"
+        "  return %r : tensor<?x8xi32>\n}",
+        ((2, 3),),
+        (None, 2),
+    ),
+    Case(
+        "transpose",
+        "(%x: tensor<2x3x4xi32>) -> tensor<4x2x3xi32> {\n"
+        "  %e = tensor.empty() : tensor<4x2x3xi32>\n"
+        "  %r = linalg.transpose ins(%x : tensor<2x3x4xi32>) outs(%e : tensor<4x2x3xi32>)"
+        " permutation = [2, 0, 1]\n  return %r : tensor<4x2x3xi32>\n}",
+    ),
+    Case(
+        "broadcast",
+        "(%x: tensor<2x3xi32>) -> tensor<2x4x3xi32> {\n"
+        "  %e = tensor.empty() : tensor<2x4x3xi32>\n"
+        "  %r = linalg.broadcast ins(%x : tensor<2x3xi32>) outs(%e : tensor<2x4x3xi32>)"
+        " dimensions = [1]\n  return %r : tensor<2x4x3xi32>\n}",
+    ),
+    _generic("generic_in", "d2, d0, d1", "d0, d1, d2", "tensor<2x3x4xi32>", "tensor<3x4x2xi32>"),
+    _generic("generic_out", "d0, d1, d2", "d2, d0, d1", "tensor<2x3x4xi32>", "tensor<4x2x3xi32>"),
+    _generic("generic_both", "d1, d2, d0", "d2, d0, d1", "tensor<2x3x4xi32>", "tensor<3x4x2xi32>"),
+    _generic("generic_repeats", "d2, d0", "d0, d1, d2", "tensor<2x3xi32>", "tensor<3x5x2xi32>"),
+    _generic("generic_at_zero", "d2, 0", "d0, d1, d2", "tensor<2x1xi32>", "tensor<3x5x2xi32>"),
+]
+
+DIALECTS = {
+    "tosa": TOSA,
+    "stablehlo": [*STABLEHLO, *(_gather(*case) for case in _GATHERS)],
+    "none": TENSOR,
+}
+
+
+def arguments_of(function: FuncOp, case: Case) -> list[TypedArray]:
+    """Arguments whose elements all differ, in all arguments together."""
+    arguments: list[TypedArray] = []
+    first, shapes = 1, iter(case.shapes)
+    for number, type in enumerate(function.function_type.inputs.data):
+        scalar = case.numbers[number] if case.numbers else None
+        if scalar is not None:
+            arguments.append(TypedArray.of_numbers(np.array(scalar), type))
+            continue
+        lengths = next(shapes, None) or cast("TensorType[Any]", type).get_shape()
+        count = int(np.prod(lengths))
+        numbers = np.arange(first, first + count).reshape(lengths)
+        arguments.append(TypedArray.of_numbers(numbers, type))
+        first += count
+    return arguments
+
+
+@needs_iree
+@pytest.mark.usefixtures("without_plugins")
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_models_read_ops_as_iree_does(dialect: str):
+    # Without stubs, and not installed everywhere.
+    compiler: Any = import_module("iree.compiler")
+    runtime: Any = import_module("iree.runtime")
+    cases = DIALECTS[dialect]
+    text = "\n".join(case.function for case in cases)
+    binary = compiler.compile_str(text, target_backends=["vmvx"], input_type=dialect)
+    context = runtime.SystemContext(config=runtime.Config("local-sync"))
+    context.add_vm_module(runtime.VmModule.copy_buffer(context.instance, binary))
+    tools = ToolContext(allow_unregistered=True)
+    module = LocatingParser(tools, text, dialect).parse_module()
+    for case, function in zip(cases, module.ops, strict=True):
+        assert isinstance(function, FuncOp)
+        arguments = arguments_of(function, case)
+        given = [int(value.numbers) if not value.shape else value.elements for value in arguments]
+        expected = np.asarray(context.modules.module[case.name](*given).to_host())
+        (found,) = run_function(module, case.name, arguments, tools)
+        assert found.shape == expected.shape, case.name
+        assert found.numbers.tolist() == expected.tolist(), case.name
+
+
+def test_every_model_is_among_the_cases():
+    """A shape op that comes along has a case; those of the dialect itself are tested elsewhere."""
+    texts = {
+        name_of(op)
+        for dialect, cases in DIALECTS.items()
+        for case in cases
+        for op in LocatingParser(ToolContext(allow_unregistered=True), case.function, dialect)
+        .parse_module()
+        .walk()
+    }
+    known = {
+        name
+        for file in Path(shape_ops.__path__[0]).glob("*.py")
+        for name in re.findall(r'@shape_op\(\s*"([\w.]+)"', file.read_text())
+    }
+    assert "tosa.transpose" in known
+    assert known <= texts

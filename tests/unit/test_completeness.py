@@ -1,0 +1,205 @@
+"""Nothing is forgotten: what each movement, and each op of the dialect, needs to have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import random_tensors
+from folded_modules import op_of, parse
+from hypothesis import find
+from hypothesis import strategies as st
+from random_tensors import joins, numpy_moves, unary_movements
+from xdsl.ir import Operation
+
+import qdialect
+from qdialect import (
+    BroadcastInDim,
+    Chain,
+    Concat,
+    InsertSlice,
+    Movement,
+    Pad,
+    PadWith,
+    Reshape,
+    Reverse,
+    Slice,
+    Take,
+    Transpose,
+)
+from qdialect.algebra.movement import Shape
+from qdialect.algebra.padding import ZeroPoint
+from qdialect.certificates.index_maps import moved_shape, origins
+from qdialect.dialects.quant import Quant, ShapeOp
+from qdialect.interpreters import run_function
+from qdialect.lowering.storage_ops import STORAGE_OPS
+from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
+from qdialect.shape_ops.interface import (
+    CastReads,
+    Movements,
+    Operands,
+    cast_reads,
+    elements_attribute_of,
+    is_known_dialect,
+    model_of,
+    shape_op,
+)
+
+pytestmark = pytest.mark.usefixtures("without_plugins")
+
+ROOT = Path(__file__).parents[2]
+
+EXAMPLES: dict[type[Movement], tuple[Movement, list[Shape]]] = {
+    Transpose: (Transpose((1, 0)), [(2, 3)]),
+    Reshape: (Reshape((6,)), [(2, 3)]),
+    Slice: (Slice((0, 1), (2, 1), (1, 1)), [(2, 3)]),
+    Concat: (Concat(0), [(2, 3), (1, 3)]),
+    BroadcastInDim: (BroadcastInDim((1,), (2, 3)), [(3,)]),
+    Reverse: (Reverse((1,)), [(2, 3)]),
+    Pad: (Pad((1, 0), (0, 1)), [(2, 3)]),
+    PadWith: (PadWith((1, 0), (0, 1), (0, 1), ZeroPoint()), [(2, 3)]),
+    Take: (Take(1, (2, 0, 2)), [(2, 3)]),
+    InsertSlice: (InsertSlice((0, 1), (1, 1), (1, 1)), [(1, 1), (2, 3)]),
+    Chain: (Chain(Transpose((1, 0)), (Reverse((0,)),)), [(2, 3)]),
+}
+
+WITHOUT_OP = {
+    PadWith: "quant.pad pads with zero; others are what other dialects have",
+    InsertSlice: "tensor.insert_slice is read, and never made",
+    Chain: "it is several ops",
+}
+"""Movements that no op of the dialect is, and that are not lowered to storage, and why."""
+
+
+def movements() -> list[type[Movement]]:
+    """All that come along: not those that a test or a page has made."""
+    found, pending = list[type[Movement]](), list(Movement.__subclasses__())
+    while pending:
+        cls = pending.pop()
+        pending += cls.__subclasses__()
+        if cls.__module__.startswith("qdialect."):
+            found.append(cls)
+    return sorted(found, key=lambda cls: cls.__name__)
+
+
+def own_ops() -> Sequence[type[Operation]]:
+    return list(Quant.operations)
+
+
+@pytest.mark.parametrize("cls", movements())
+class TestMovement:
+    def test_it_is_exported_and_has_an_example(self, cls: type[Movement]) -> None:
+        assert cls.__name__ in qdialect.__all__
+        assert cls in EXAMPLES
+
+    def test_it_answers_what_can_be_simplified(self, cls: type[Movement]) -> None:
+        """Also that there is no answer is said by the class, and not by its base."""
+        for name in ("is_identity", "after", "undo", "result_shape", "__call__"):
+            owner = next(base for base in cls.__mro__ if name in vars(base))
+            assert owner is not Movement, f"{cls.__name__} does not define '{name}'"
+
+    def test_the_certificate_knows_it(self, cls: type[Movement]) -> None:
+        if cls is Chain:
+            # Its steps are followed one by one.
+            return
+        assert origins.dispatch(cls) is not origins.dispatch(Movement)
+        assert moved_shape.dispatch(cls) is not moved_shape.dispatch(Movement)
+
+    def test_it_has_an_op_and_is_lowered_or_a_reason_is_given(self, cls: type[Movement]) -> None:
+        own = {op.MOVEMENT for op in own_ops() if issubclass(op, ShapeOp)}
+        assert (cls in own) is (cls not in WITHOUT_OP)
+        assert (cls in STORAGE_OPS) is (cls not in WITHOUT_OP)
+
+    def test_random_tests_draw_it(self, cls: type[Movement]) -> None:
+        if cls is Chain:
+            # Chains of ops are drawn.
+            return
+        several = joins().map(lambda join: join[0])
+        drawn = st.one_of(unary_movements((2, 3)), several)
+        assert find(drawn, lambda movement: type(movement) is cls)
+        assert hasattr(random_tensors, cls.__name__)
+
+    def test_it_is_folded_certified_and_run(self, cls: type[Movement]) -> None:
+        """As an op that nothing else knows: all that a movement needs is the movement."""
+        movement, operands = EXAMPLES[cls]
+        name = f"complete.{cls.__name__.lower()}"
+
+        @shape_op(name)
+        def _(op: Operation, operands: Operands) -> Movements:
+            return Movements(op.operands, [movement])
+
+        def tensor(shape: Shape, element: str) -> str:
+            return f"tensor<{''.join(f'{length}x' for length in shape)}{element}>"
+
+        quantized = "!quant.uniform<i8:f32, 0.5:3>"
+        result = tensor(movement.result_shape(*operands), quantized)
+        arrays = [
+            np.arange(np.prod(shape)).reshape(shape) + 9 * at for at, shape in enumerate(operands)
+        ]
+        constants = "\n".join(
+            f'%{at} = "stablehlo.constant"() <{{value = dense<{array.tolist()}> '
+            f": {tensor(array.shape, 'i8')}}}> : () -> {tensor(array.shape, quantized)}"
+            for at, array in enumerate(arrays)
+        )
+        types = ", ".join(tensor(shape, quantized) for shape in operands)
+        names = ", ".join(f"%{at}" for at in range(len(operands)))
+        text = f"""
+        func.func @f() -> {result} {{
+          {constants}
+          %r = "{name}"({names}) : ({types}) -> {result}
+          return %r : {result}
+        }}
+        """
+        expected = moved_by_numpy(movement, arrays)
+        for is_folded in (False, True):
+            module, context = parse(text)
+            if is_folded:
+                FoldQuantShapesPass(verify="values").apply(context, module)
+                assert op_of(module, "stablehlo.constant")
+            (value,) = run_function(module, "f", (), context)
+            assert value.numbers.tolist() == expected.tolist()
+
+
+def moved_by_numpy(movement: Movement, arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """What numpy makes of arrays; padded with 3, the zero point."""
+    if isinstance(movement, Chain):
+        for step in (movement.first, *movement.others):
+            arrays = [moved_by_numpy(step, arrays)]
+        return arrays[0]
+    moved = numpy_moves(movement, *arrays)
+    if isinstance(movement, Pad):
+        inside = tuple(
+            slice(low, length - high, gap + 1)
+            for low, high, gap, length in zip(
+                movement.low, movement.high, movement.gaps, moved.shape, strict=True
+            )
+        )
+        padded = np.full_like(moved, 3)
+        padded[inside] = moved[inside]
+        return padded
+    return moved
+
+
+@pytest.mark.parametrize("cls", own_ops())
+class TestOp:
+    def test_it_is_known_as_something(self, cls: type[Operation]) -> None:
+        op = cls.create()
+        known = [
+            model_of(op) is not None,
+            elements_attribute_of(op) is not None,
+            cast_reads(op) is not CastReads.UNKNOWN,
+        ]
+        assert sum(known) == 1
+        assert is_known_dialect("quant")
+
+    def test_it_is_on_its_pages_and_in_a_test_of_its_text(self, cls: type[Operation]) -> None:
+        assert cls.name in (ROOT / "docs" / "dialect.md").read_text()
+        texts = (path.read_text() for path in (ROOT / "tests" / "filecheck").rglob("*.mlir"))
+        assert any("CHECK" in text and f"{cls.name} " in text for text in texts)
+
+    def test_it_can_be_imported_with_the_others(self, cls: type[Operation]) -> None:
+        from qdialect.dialects import quant
+
+        assert getattr(quant, cls.__name__) is cls

@@ -1,0 +1,149 @@
+"""Imports point downward: from a floor of the house to those below it, or along it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import qdialect
+
+ROOT = Path(qdialect.__file__).parent
+
+FLOORS = (
+    "lazy_exports",
+    "algebra",
+    "ir",
+    "text",
+    "shape_ops",
+    "dialects.quant",
+    "dialects.upstream",
+    "lowering",
+    "folding",
+    "sinking",
+    "interpreters",
+    "certificates",
+    "passes",
+    "tools",
+    "universe",
+    "__main__",
+)
+"""From the lowest to the highest."""
+
+UPWARD = {
+    ("dialects.quant.shape_ops", "folding.canonicalization"): "xDSL asks ops for patterns",
+    ("ir.replacements", "shape_ops.interface"): "it erases what is known to be a constant",
+    ("tools.registry", "universe"): "the names that are plugged into xDSL are those of the tools",
+}
+"""Imports that point upward, and why."""
+
+NUMPY_ONLY = {"numpy", "typing_extensions"}
+"""What the algebra may import that is neither Python's own nor its own."""
+
+
+class Import(NamedTuple):
+    """One import of a module."""
+
+    importer: str
+    imported: str
+    line: int
+    is_in_function: bool
+    has_reason: bool
+
+
+def modules() -> list[str]:
+    """All modules, without the name of the package; a package is its `__init__`."""
+    paths = sorted(ROOT.rglob("*.py"))
+    names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths]
+    return [name.removesuffix(".__init__") for name in names if name != "__init__"]
+
+
+@cache
+def imports_of(module: str) -> tuple[Import, ...]:
+    path = ROOT.joinpath(*module.split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    text = path.read_text(encoding="utf-8")
+    lines = text.split("\n")
+
+    def walk(node: ast.AST, *, is_in_function: bool) -> Iterator[Import]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+                continue
+            if isinstance(child, ast.Import | ast.ImportFrom):
+                for name in imported(child):
+                    yield Import(
+                        module, name, child.lineno, is_in_function, has_reason(lines, child.lineno)
+                    )
+            is_function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            yield from walk(child, is_in_function=is_in_function or is_function)
+
+    return tuple(walk(ast.parse(text), is_in_function=False))
+
+
+def imported(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
+    """The modules that a statement imports."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+        return
+    assert node.level == 0, "imports are absolute"
+    assert node.module is not None
+    for alias in node.names:
+        path = ROOT.parent.joinpath(*node.module.split("."), alias.name)
+        is_module = path.is_dir() or path.with_suffix(".py").is_file()
+        yield f"{node.module}.{alias.name}" if is_module else node.module
+
+
+def has_reason(lines: list[str], line: int) -> bool:
+    """Whether there is a comment directly above an import, or above those that it follows."""
+    above = line - 2
+    while not lines[above].strip() or lines[above].strip().startswith(("import ", "from ")):
+        above -= 1
+    return lines[above].strip().startswith("#")
+
+
+def floor_of(module: str) -> int:
+    name = next((f for f in FLOORS if f"{module}.".startswith(f"{f}.")), None)
+    assert name is not None, f"'{module}' is on no floor"
+    return FLOORS.index(name)
+
+
+@pytest.mark.parametrize("module", modules())
+def test_imports_point_downward(module: str) -> None:
+    if module == "dialects":
+        assert not imports_of(module)
+        return
+    for of in imports_of(module):
+        name = of.imported.removeprefix("qdialect.")
+        if name == of.imported or (module, name) in UPWARD:
+            continue
+        assert floor_of(name) <= floor_of(module), f"line {of.line} imports '{name}'"
+
+
+@pytest.mark.parametrize("module", [name for name in modules() if name.startswith("algebra")])
+def test_the_algebra_knows_numpy_only(module: str) -> None:
+    import sys
+
+    for of in imports_of(module):
+        package = of.imported.partition(".")[0]
+        assert package in {"qdialect", *NUMPY_ONLY} or package in sys.stdlib_module_names
+
+
+@pytest.mark.parametrize("module", modules())
+def test_an_import_in_a_function_says_why(module: str) -> None:
+    """In a comment directly above it, or above the imports that it follows."""
+    late = [of for of in imports_of(module) if of.is_in_function and not of.has_reason]
+    assert not late, [f"line {of.line}: {of.imported}" for of in late]
+
+
+def test_what_points_upward_is_still_there() -> None:
+    """So that the list is no longer than it has to be."""
+    found = {
+        (of.importer, of.imported.removeprefix("qdialect."))
+        for module in modules()
+        for of in imports_of(module)
+    }
+    assert set(UPWARD) <= found

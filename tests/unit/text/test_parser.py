@@ -1,0 +1,339 @@
+"""The parser of the tools: places, errors, and splats."""
+
+from __future__ import annotations
+
+import gc
+import random
+import re
+import weakref
+from io import StringIO
+from typing import cast
+
+import pytest
+from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
+from xdsl.ir import Operation
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import MultipleSpansParseError, ParseError
+
+from qdialect.algebra.memory_budget import MemoryLimitError, memory_budget
+from qdialect.ir.elements import MAX_REPEATED_BYTES, DenseElementsAttr
+from qdialect.text.parser import LocatingParser
+from qdialect.text.printer import MLIRPrinter
+from qdialect.tools.registry import ToolContext
+
+MODULE = """
+!q = !quant.uniform<i8:f32:0, {0.5,0.25:3}>
+func.func @f(%a: tensor<2x3xf32>, %b: memref<?x4xf32, strided<[?, 1], offset: 2>>) {
+  %0 = quant.qcast %a : tensor<2x3xf32> to tensor<2x3x!q>
+  %1:2 = "test.op"(%0) ({
+  ^bb0(%x: i8):
+    "test.termop"(%x)[^bb1] : (i8) -> ()
+  ^bb1:
+    "test.termop"() : () -> ()
+  }) {a = [1, "x\\0A", @s::@t, affine_map<(d0)[s0] -> (d0 + s0)>], b = array<i8: 1, 2>,
+      c = dense<[[1, 2], [3, 4]]> : tensor<2x2xi8>, d = dense_resource<k> : tensor<4xi8>,
+      e = dense<1.5> : tensor<4xf32>, f = loc("a":1:2)} : (tensor<2x3x!q>) -> (i8, tuple<i8>)
+  return
+}
+{-# dialect_resources: { builtin: { k: "0x0800000001020304" } } #-}
+"""
+
+
+def parser_of(text: str, *, allow_unregistered: bool = False) -> LocatingParser:
+    return LocatingParser(ToolContext(allow_unregistered), text, "test.mlir")
+
+
+def parse_error(text: str) -> ParseError:
+    with pytest.raises(ParseError) as raised:
+        parser_of(text).parse_module()
+    return raised.value
+
+
+def dense(literal: str, context: ToolContext) -> DenseIntOrFPElementsAttr:
+    attribute = LocatingParser(context, literal).parse_attribute()
+    return cast(DenseIntOrFPElementsAttr, attribute)
+
+
+def test_locations_are_the_names_of_the_operations() -> None:
+    parser = parser_of(MODULE)
+    module = parser.parse_module()
+    names = {op.name: parser.locations[op] for op in module.walk() if op is not module}
+    assert {name: span.text for name, span in names.items()} == {
+        "func.func": "func.func",
+        "quant.qcast": "quant.qcast",
+        "test.op": '"test.op"',
+        "test.termop": '"test.termop"',
+        "func.return": "return",
+    }
+    assert names["quant.qcast"].get_location()[1:] == (4, 8)
+    assert names["test.termop"].get_location()[1:] == (9, 5)
+    assert module not in parser.locations
+
+
+def test_the_module_of_the_text_has_a_location() -> None:
+    parser = parser_of(" module {}")
+    assert parser.locations[parser.parse_module()].start == 1
+
+
+def test_locations_do_not_keep_operations() -> None:
+    parser = parser_of("func.func private @f()")
+    module = parser.parse_module()
+    function = weakref.ref[Operation](next(iter(module.body.block.ops)))
+    del module
+    gc.collect()
+    assert function() is None
+    assert len(parser.locations) == 0
+
+
+@pytest.mark.parametrize("text", ["", "  // only a comment", "!a = i8", "{-# #-}"])
+def test_text_without_operations_is_an_empty_module(text: str) -> None:
+    module = parser_of(text).parse_module()
+    assert isinstance(module, ModuleOp)
+    assert not list(module.body.block.ops)
+
+
+def test_a_module_may_be_demanded() -> None:
+    parser_of("module {}").parse_module(allow_implicit_module=False)
+    for text in ("", "module {} module {}", "func.func private @f()"):
+        with pytest.raises(ParseError, match=r"single top-level builtin\.module"):
+            parser_of(text).parse_module(allow_implicit_module=False)
+    with pytest.raises(ParseError, match="expected operation name in quotes"):
+        parser_of("module {} ]").parse_module(allow_implicit_module=False)
+
+
+@pytest.mark.parametrize(
+    "literal",
+    [
+        "dense<7> : tensor<2x3xi8>",
+        "dense<-1> : tensor<3xi4>",
+        "dense<true> : tensor<3xi1>",
+        "dense<200> : tensor<3xui8>",
+        "dense<1> : tensor<i64>",
+        "dense<1> : vector<4xindex>",
+        "dense<1.5> : tensor<2xf32>",
+        "dense<-1.0> : tensor<2xf64>",
+        "dense<(1, 2)> : tensor<2xcomplex<i32>>",
+        "dense<(1.0, 2.0)> : tensor<2xcomplex<f32>>",
+        "dense< // one\n 1> : tensor<2xi8>",
+        'dense<"0x07"> : tensor<2x3xi8>',
+        'dense< // one\n "0x07"> : tensor<2x3xi8>',
+        'dense<"0x0708"> : tensor<2xi8>',
+        'dense<"0x0708"> : tensor<2xi16>',
+        'dense<"0xFFFFFFFFFFFFFFFF"> : tensor<2xf32>',
+        "dense<> : tensor<0xi8>",
+        "dense<[]> : tensor<0xi8>",
+        "dense<[1, 2]> : tensor<2xi8>",
+        "dense<[[1.0], [2.0]]> : tensor<2x1xf32>",
+    ],
+)
+def test_dense_literals_are_read_as_by_xdsl(literal: str) -> None:
+    context = ToolContext()
+    assert dense(literal, context) == Parser(context, literal).parse_attribute()
+
+
+@pytest.mark.parametrize("literal", ["dense<1> : tensor<?xi8>", "dense<1 : tensor<2xi8>"])
+def test_dense_literals_are_refused_as_by_xdsl(literal: str) -> None:
+    context = ToolContext()
+    with pytest.raises(ParseError) as stock:
+        Parser(context, literal).parse_attribute()
+    with pytest.raises(ParseError) as raised:
+        dense(literal, context)
+    assert raised.value.msg.lower() == stock.value.msg.lower()
+
+
+@pytest.mark.parametrize(
+    ("literal", "values"),
+    [
+        ('dense<"0x05"> : tensor<3xi1>', [-1, 0, -1]),
+        ('dense<"0x0807"> : tensor<2xi4>', [-8, 7]),
+        ('dense<"0xFFFF7F000080"> : tensor<2xi24>', [0x7FFFFF, -0x800000]),
+    ],
+)
+def test_hexadecimal_elements_are_read_as_by_mlir(literal: str, values: list[int]) -> None:
+    """Where xDSL has another layout, which MLIR's text does not have."""
+    assert list(dense(literal, ToolContext()).get_values()) == values
+
+
+@pytest.mark.parametrize(
+    "literal", ['dense<"0x01"> : tensor<2xi16>', 'dense<"0x010203"> : tensor<2xi8>']
+)
+def test_hexadecimal_elements_of_another_size(literal: str) -> None:
+    with pytest.raises(ParseError, match="elements hex data size is invalid for provided type"):
+        dense(literal, ToolContext())
+
+
+def test_attributes_of_arguments_of_a_declaration() -> None:
+    text = "func.func private @f(f32 {a = 1 : i8}, tensor<2xf32, {e = 1 : i8}>, f32 {b}) -> ()"
+    (function,) = LocatingParser(ToolContext(), text).parse_module().ops
+    assert str(function.properties["arg_attrs"]) == "[{a = 1 : i8}, {}, {b}]"
+
+
+@pytest.mark.parametrize("element", ["7", '"0x07"'])
+def test_large_splats_hold_one_element(element: str) -> None:
+    context = ToolContext()
+    at_limit = dense(f"dense<{element}> : tensor<{MAX_REPEATED_BYTES}xi8>", context)
+    above = dense(f"dense<{element}> : tensor<{MAX_REPEATED_BYTES + 1}xi8>", context)
+    assert at_limit.data.data == b"\7" * MAX_REPEATED_BYTES
+    assert above.data.data == b"\7"
+    assert str(above) == f"dense<7> : tensor<{MAX_REPEATED_BYTES + 1}xi8>"
+
+
+def test_splats_of_a_text_hold_a_part_of_the_memory_budget() -> None:
+    text = "".join(
+        f'"test.op"() {{a = dense<{k}> : tensor<{MAX_REPEATED_BYTES // 8}xi64>}} : () -> ()\n'
+        for k in range(40)
+    )
+    with memory_budget(16 * MAX_REPEATED_BYTES) as budget:
+        module = LocatingParser(ToolContext(), text).parse_module()
+    attributes = [cast(DenseElementsAttr, op.attributes["a"]) for op in module.ops]
+    lengths = [len(attribute.data.data) for attribute in attributes]
+    assert lengths == [MAX_REPEATED_BYTES] * 2 + [8] * 38
+    assert budget.reserved == 2 * MAX_REPEATED_BYTES
+
+
+def test_equal_splats_share_their_elements() -> None:
+    first, second = (dense("dense<3> : tensor<5000xi8>", ToolContext()) for _ in range(2))
+    assert first.data.data is second.data.data
+
+
+@pytest.mark.parametrize(
+    "literal",
+    [
+        "dense<2> : tensor<2x0x3xi4>",
+        "dense<2.000000e+00> : tensor<0xf32>",
+        "dense<(1,2)> : tensor<0xcomplex<i8>>",
+        "dense<> : tensor<0xf32>",
+    ],
+)
+def test_what_no_element_is_read_from_is_kept(literal: str) -> None:
+    context = ToolContext()
+    out = StringIO()
+    MLIRPrinter(out).print_attribute(dense(literal, context))
+    assert out.getvalue() == literal
+
+
+def test_errors_about_types_tell_where_the_value_was_seen() -> None:
+    error = parse_error("func.func @f(%a: f32) {\n  func.call @g(%a) : (f16) -> ()\n}")
+    assert isinstance(error, MultipleSpansParseError)
+    assert (error.span.text, error.span.get_location()[1:]) == ("%a", (2, 16))
+    ((span, note),) = error.refs
+    assert (note, span.get_location()[1:]) == ("prior use here", (1, 14))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"test.op"() ({' * 50_000,
+        "func.func private @f(" + "tuple<" * 50_000,
+        '"test.op"() {a = ' + "[" * 50_000,
+    ],
+)
+def test_deep_nesting_is_an_error(text: str) -> None:
+    assert parse_error(text).msg == "nesting is too deep"
+
+
+def test_a_string_that_is_not_closed_is_found_in_linear_time() -> None:
+    text = '"test.op"() {a = "' + "a" * 10_000 + "\n"
+    assert parse_error(text).span.start == text.rindex("\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("{-# external_resources: {} #-}", "NotImplementedError"),
+    ],
+)
+def test_what_xdsl_raises_otherwise_is_a_parse_error(text: str, kind: str) -> None:
+    assert parse_error(text).msg.startswith(f"cannot read this: {kind}")
+
+
+def test_each_context_has_its_own_resources() -> None:
+    for byte in ("01", "02"):
+        context = ToolContext()
+        text = (
+            '"test.op"() {a = dense_resource<k> : tensor<1xi8>} : () -> ()\n'
+            f'{{-# dialect_resources: {{ builtin: {{ k: "0x01000000{byte}" }} }} #-}}'
+        )
+        module = LocatingParser(context, text).parse_module()
+        assert "dense_resource<k>" in str(module)
+        interface = context.get_dialect("builtin").get_interface(OpAsmDialectInterface)
+        assert interface is not None
+        assert interface.build_resources(["k", "k_0"]) == {"k": f"0x01000000{byte}"}
+
+
+def mutated(text: str, source: random.Random) -> str:
+    for _ in range(source.choice((1, 1, 2, 5))):
+        at = source.randrange(len(text) + 1)
+        match source.randrange(4):
+            case 0:
+                text = text[:at]
+            case 1:
+                text = text[:at] + chr(source.randrange(32, 127)) + text[at + 1 :]
+            case 2:
+                text = text[:at] + text[at + source.randrange(1, 8) :]
+            case _:
+                piece = re.split(r"\b", MODULE)[source.randrange(100)]
+                text = text[:at] + piece + text[at:]
+    return text
+
+
+def is_read(text: str, *, allow_unregistered: bool) -> bool:
+    """Whether it is; anything but a ParseError is raised."""
+    try:
+        parser_of(text, allow_unregistered=allow_unregistered).parse_module()
+    except ParseError:
+        return False
+    return True
+
+
+def test_mutated_text_is_read_or_refused() -> None:
+    source = random.Random(20)
+    outcomes = {True: 0, False: 0}
+    for _ in range(400):
+        text = mutated(MODULE, source)
+        allow_unregistered = source.random() < 0.5
+        outcomes[is_read(text, allow_unregistered=allow_unregistered)] += 1
+    assert min(outcomes.values()) > 10
+
+
+def doubling_aliases(sigil: str, first: str, name: str, opening: str, count: int) -> str:
+    """Definitions of which each is two of the one before."""
+    closing = {"<": ">", "[": "]"}[opening[-1]]
+    lines = [f"{sigil}{name}0 = {first}"]
+    for number in range(1, count):
+        before = f"{sigil}{name}{number - 1}"
+        lines.append(f"{sigil}{name}{number} = {opening}{before}, {before}{closing}")
+    return "\n".join(lines) + "\n"
+
+
+def test_equal_types_of_aliases_are_one() -> None:
+    # To compare 2**60 parts would have no end.
+    text = "".join(doubling_aliases("!", "tuple<i8>", name, "tuple<", 60) for name in "ab")
+    text += 'func.func @f(%x: !a59) {\n  "test.op"(%x) : (!b59) -> ()\n  func.return\n}\n'
+    (function,) = LocatingParser(ToolContext(), text).parse_module().ops
+    operation = function.regions[0].block.first_op
+    assert operation is not None
+    assert operation.operands[0].type is function.regions[0].block.args[0].type
+
+
+@pytest.mark.parametrize(
+    ("sigil", "first", "opening"), [("!", "tuple<i8>", "tuple<"), ("#", "[1]", "[")]
+)
+def test_a_text_of_aliases_has_a_bound(
+    sigil: str, first: str, opening: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qdialect.text.printer.MAX_LINE_LENGTH", 1 << 16)
+    text = doubling_aliases(sigil, first, "a", opening, 60)
+    module = LocatingParser(ToolContext(), f'{text}"test.op"() {{a = {sigil}a59}} : () -> ()')
+    with pytest.raises(MemoryLimitError, match="more than 65536 characters of a line"):
+        MLIRPrinter(StringIO()).print_op(module.parse_module())
+
+
+def test_digits_of_constants_have_no_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qdialect.text.printer.MAX_LINE_LENGTH", 1 << 16)
+    digits = "0123456789ABCDEF" * 20_000
+    text = f'"test.op"() {{a = dense<"0x{digits}"> : tensor<160000xi8>}} : () -> ()'
+    stream = StringIO()
+    MLIRPrinter(stream).print_op(LocatingParser(ToolContext(), text).parse_module())
+    assert text in stream.getvalue()

@@ -1,0 +1,266 @@
+"""The tools as processes, and what a call of `main` leaves alone in its caller's."""
+
+import io
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from qdialect.tools import check, opt, run
+
+ROOT = Path(__file__).parents[3]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+
+TOOLS = {"qdialect-opt": "run", "qdialect-check": "run_check", "qdialect-run": "run_run"}
+
+MODULE = "func.func @main(%a: f32) -> f32 {{\n{}  return %a : f32\n}}\n".format(
+    "".join(f"  %{i} = arith.addf %a, %a : f32\n" for i in range(500))
+)
+
+
+def command(tool: str, *arguments: str) -> list[str]:
+    """The command of a tool, as its script calls it."""
+    program = (
+        f"import sys; from qdialect.tools.program import {TOOLS[tool]}; sys.exit({TOOLS[tool]}())"
+    )
+    return [sys.executable, "-c", program, *arguments]
+
+
+# Signals
+
+
+ANNOUNCED = """
+import os, signal, sys
+from qdialect.tools.program import {entry}
+set_handler = signal.signal
+def set_and_tell(*arguments):
+    set_handler(*arguments)
+    os.write(1, b".")
+signal.signal = set_and_tell
+sys.exit({entry}())
+"""
+"""It writes a point for each handler that it has installed, which is the first that it does."""
+
+ENDS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
+
+
+def start(tool: str, arguments: list[str]) -> subprocess.Popen[bytes]:
+    """Start a tool; returns when its handlers are there."""
+    program = ANNOUNCED.format(entry=TOOLS[tool])
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=ENVIRONMENT,
+    )
+    assert process.stdout is not None
+    assert process.stdout.read(len(ENDS)) == b"." * len(ENDS)
+    return process
+
+
+@pytest.mark.parametrize(("tool", "times"), [*zip(TOOLS, (30, 10, 10), strict=True)])
+def test_a_signal_at_any_moment(tool: str, times: int, tmp_path: Path) -> None:
+    source, folder = tmp_path / "in.mlir", tmp_path / "out"
+    source.write_text(MODULE)
+    folder.mkdir()
+    arguments = {
+        "qdialect-opt": [
+            *(str(source), "--cse", "--fold-quant-shapes"),
+            *("-o", f"{folder}/out.mlir", f"--fold-report={folder}/report.json"),
+        ],
+        "qdialect-check": [str(source), str(source)],
+        "qdialect-run": [str(source), "--args", "1.0 : f32"],
+    }[tool]
+    with start(tool, arguments) as process:
+        began = time.monotonic()
+        assert process.wait() == 0
+        duration = time.monotonic() - began
+    moments = random.Random(7)
+    statuses: list[int] = []
+    for number in range(times):
+        for path in folder.iterdir():
+            path.unlink()
+        ending = list(ENDS)[number % len(ENDS)]
+        with start(tool, arguments) as process:
+            time.sleep(moments.uniform(0, duration))
+            process.send_signal(ending)
+            _, errors = process.communicate()
+        assert errors == b""
+        assert process.returncode in (ENDS[ending], 0)
+        assert not [path for path in folder.iterdir() if path.name.startswith(".")]
+        statuses.append(process.returncode)
+    # Not all have ended before.
+    assert any(statuses)
+
+
+def test_a_signal_that_is_ignored(tmp_path: Path) -> None:
+    """As by nohup."""
+    source = tmp_path / "in.mlir"
+    source.write_text(MODULE)
+    program = (
+        "import os, signal, sys\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        "from qdialect.tools import opt, program\n"
+        "main = opt.main\n"
+        "opt.main = lambda: os.kill(os.getpid(), signal.SIGHUP) or main()\n"
+        "sys.exit(program.run())"
+    )
+    tool = subprocess.run(
+        [sys.executable, "-c", program, str(source)], env=ENVIRONMENT, capture_output=True
+    )
+    assert (tool.returncode, tool.stderr) == (0, b"")
+
+
+def test_an_interrupt_goes_through_a_call(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """In the process of somebody else, it is not the tool that it is for."""
+    source, output = tmp_path / "in.mlir", tmp_path / "out.mlir"
+    source.write_text(MODULE)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("qdialect.tools.compilation.Compilation.write", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        opt.main([str(source), "-o", str(output)])
+    assert os.listdir(tmp_path) == ["in.mlir"]
+
+
+# Memory
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("source", ["/dev/zero", "-"])
+def test_an_input_without_end(tool: str, source: str) -> None:
+    sources = [source] * (1 + (tool == "qdialect-check"))
+    with open("/dev/zero", "rb") as zeros:
+        process = subprocess.run(
+            ["sh", "-c", 'ulimit -v 2000000; exec "$@"', "sh", *command(tool, *sources)],
+            stdin=zeros,
+            capture_output=True,
+            text=True,
+            env=ENVIRONMENT,
+        )
+    name = "<stdin>" if source == "-" else source
+    assert process.stderr == f"{tool}: error: cannot read input file '{name}': out of memory\n"
+    assert (process.returncode, process.stdout) == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("error", "text"), [(MemoryError(), ""), (MemoryError("of 8 GiB"), ": of 8 GiB")]
+)
+def test_memory_that_is_not_there(
+    error: MemoryError,
+    text: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("qdialect.tools.compilation.read_text", fail)
+    assert opt.main([]) == 1
+    assert capsys.readouterr() == ("", f"qdialect-opt: error: out of memory{text}\n")
+
+
+# The end
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_help_that_cannot_be_written(tool: str) -> None:
+    with open("/dev/full", "w") as full:
+        process = subprocess.run(
+            command(tool, "--help"), stdout=full, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
+        )
+    assert process.stderr == (f"{tool}: error: cannot write the output: No space left on device\n")
+    assert process.returncode == 1
+
+
+@pytest.mark.parametrize("main", [opt.main, check.main, run.main])
+def test_help_returns(
+    main: Callable[[Sequence[str]], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--help"]) == 0
+    assert capsys.readouterr().out.startswith("usage: qdialect-")
+
+
+def test_the_package_is_the_tool() -> None:
+    version = subprocess.run(
+        [sys.executable, "-m", "qdialect", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=ENVIRONMENT,
+    )
+    assert version.stdout.startswith("qdialect-opt ")
+
+
+# What a call leaves alone
+
+
+def test_a_call_leaves_the_streams_alone(tmp_path: Path) -> None:
+    """Standard output is another file after some errors, and has another encoding."""
+    source = tmp_path / "in.mlir"
+    source.write_text("func.func private @good()\n")
+    program = """
+import os, sys
+from qdialect.tools.opt import main
+sys.stdout.reconfigure(encoding="latin-1", newline="\\r\\n")
+before = os.fstat(1)
+print("\u00e9 before")
+print(main([sys.argv[1]]))
+for output in ("/dev/full", "/no/such/folder/x", "/"):
+    print(main([sys.argv[1], "-o", output]))
+assert os.path.samestat(before, os.fstat(1))
+print(sys.stdout.encoding, "\u00e9 after")
+"""
+    with open(tmp_path / "out", "wb") as output:
+        process = subprocess.run(
+            [sys.executable, "-c", program, str(source)],
+            stdout=output,
+            stderr=subprocess.PIPE,
+            env=ENVIRONMENT,
+            check=True,
+        )
+    lines = (tmp_path / "out").read_bytes().split(b"\r\n")
+    assert lines[0] == b"\xe9 before"
+    # In between is text of MLIR, whose lines end as everywhere.
+    assert lines[1].startswith(b"builtin.module {\n")
+    assert lines[1].endswith(b"}\n0")
+    assert lines[2:] == [b"1", b"1", b"1", b"latin-1 \xe9 after", b""]
+    assert process.stderr.count(b"error") == 3
+
+
+def test_a_full_disk_is_not_written_to_again() -> None:
+    """What could not be written is not left for the stream of the caller."""
+    program = """
+import os, sys
+from qdialect.tools.opt import main
+status = main(["examples/tiny.mlir"])
+sys.stdout.flush()
+os.write(2, b"%d" % status)
+"""
+    with open("/dev/full", "wb") as full:
+        process = subprocess.run(
+            [sys.executable, "-c", program],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=ENVIRONMENT,
+            cwd=ROOT,
+            check=False,
+        )
+    assert process.stderr.endswith(b"cannot write the output: No space left on device\n1")
+    assert process.returncode == 0
+
+
+def test_a_stream_without_a_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a notebook."""
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", stream)
+    assert opt.main(["--version"]) == 0
+    assert stream.getvalue().startswith("qdialect-opt ")
