@@ -307,13 +307,21 @@ def _join_left(graph: FoldGraph, decision: Decision) -> None:
     """Compose the shape ops of quant that are left, and give up those that nothing uses."""
     left = [op for op in graph.order if decision.is_left(op) and isinstance(op, ShapeOp)]
     compositions = compositions_of(graph, left, decision.is_left)
-    for op in reversed(left):
-        if not decision.is_needed(op.result):
-            decision.fates[op] = Fate.GONE
-        elif (found := compositions.get(op)) is not None:
-            decision.fates[op] = Fate.JOINED
-            decision.joined[op] = found
-            decision.needed.update(map(graph.final, found.operands))
+    # What is left of a composition on the way to its operands is needed no more.
+    decision.needed.clear()
+    for op in reversed(graph.order):
+        for result in op.results:
+            if result in graph.equal:
+                if decision.is_needed(result):
+                    decision.needed.add(graph.final(result))
+            elif not isinstance(op, ShapeOp) or not decision.is_left(op):
+                continue
+            elif not decision.is_needed(result):
+                decision.fates[op] = Fate.GONE
+            elif (found := compositions.get(op)) is not None:
+                decision.fates[op] = Fate.JOINED
+                decision.joined[op] = found
+                decision.needed.update(map(graph.final, found.operands))
 
 
 def compositions_of(

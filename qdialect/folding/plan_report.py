@@ -89,7 +89,11 @@ class _Reporter:
         refusal = self._decision.refusals.get(op) or self._graph.refusals.get(op)
         if refusal is None:
             return None
-        return FoldRecord(Outcome.REFUSED, op, name_of(op), code=refusal.code, reason=str(refusal))
+        record = FoldRecord(
+            Outcome.REFUSED, op, name_of(op), code=refusal.code, reason=str(refusal)
+        )
+        joined = self._joined.get(op)
+        return record if joined is None else record._replace(stands=joined.results[0])
 
     def _folded(self, op: Operation, provenance: Provenance, end: Operation) -> FoldRecord:
         value_set = provenance.value_set

@@ -63,7 +63,7 @@ class FoldRecord(NamedTuple):
     """The constant that was written, for it and those after it in its chain."""
 
     stands: SSAValue | None = None
-    """What is now used in place of the result of the chain: that, or a cast behind it."""
+    """What is now used in place of the result: the constant, a cast behind it, or another op."""
 
     values: ValueSet | None = None
     """What a range that was recorded for the sources is for the result of the op."""

@@ -50,6 +50,7 @@ def sink_shapes(module: ModuleOp, context: Context) -> FoldReport:
             if not sinking.has_freed():
                 # A reason of an earlier round may no longer hold.
                 sinking.report.records.extend(refused)
+                sinking.forget_erased()
                 return sinking.report
 
 
@@ -84,6 +85,16 @@ class _Sinking:
         """Report what stands for a value, if that is of an op that was read."""
         if value.owner in self.original:
             self.report.vanished[value] = by
+
+    def forget_erased(self) -> None:
+        """Tell no value that a later cast went across: the output has none that is equal."""
+        records, vanished = self.report.records, self.report.vanished
+        for at, record in enumerate(records):
+            if record.stands is not None and _is_erased(record.stands):
+                records[at] = record._replace(stands=None)
+        for value, by in list(vanished.items()):
+            if by is not None and _is_erased(by):
+                del vanished[value]
 
     def replace(self, replaced: Replacements) -> None:
         """Replace values in the module and in what has been recorded of it."""
@@ -320,8 +331,8 @@ class _ShapeSinker(_Rewriting):
         """The operand of the ops of a run from `at` on, which `op` goes above. The rest stays."""
         if at == 0:
             return run.base
-        if at < run.moved:
-            return self._make_links(run.links[:at], run.base, op)
+        if run.cast is not None and at < run.moved:
+            return self._make_links(run.links[:at], run.base, op, run.cast)
         if run.cast is not None:
             kept = _Run(run.base, run.links[: run.moved], run.moved, run.cast)
             self._runs[run.cast.result] = kept
@@ -342,23 +353,23 @@ class _ShapeSinker(_Rewriting):
 
     def _make(self, run: _Run, last: CastOp) -> None:
         """Rebuild the shape ops that casts have been hoisted above, of which `last` is the last."""
-        value = self._make_links(run.links[: run.moved], run.base, last)
+        value = self._make_links(run.links[: run.moved], run.base, last, last)
         self._replaced.add(last.result, value)
         self._sinking.tell_vanished(last.result, value)
-        for link in run.links[: run.moved]:
-            op = link.moving.op
-            self._refusals.pop(op, None)
-            reason = f"it is now below '{last.name}'"
-            self._sinking.tell(FoldRecord(Outcome.SUNK, op, name_of(op), reason=reason))
 
-    def _make_links(self, links: Sequence[Link], base: SSAValue, at: Operation) -> SSAValue:
-        """Rebuild shape ops before `at`."""
+    def _make_links(
+        self, links: Sequence[Link], base: SSAValue, at: Operation, below: CastOp
+    ) -> SSAValue:
+        """Rebuild shape ops before `at`, which are now below a cast."""
         value = base
         for link in links:
             op = link.moving.op
             builder = StorageBuilder(InsertPoint.before(at), op.location)
             value = link.moving.make(link.form, builder, [value])
             value.name_hint = value.name_hint or op.results[0].name_hint
+            self._refusals.pop(op, None)
+            reason = f"it is now below '{below.name}'"
+            self._sinking.tell(FoldRecord(Outcome.SUNK, op, name_of(op), reason=reason))
         return value
 
 
@@ -387,6 +398,10 @@ def _is_equal(one: CastOp, other: CastOp) -> bool:
         and one.result.type == other.result.type
         and one.parent is other.parent
     )
+
+
+def _is_erased(value: SSAValue) -> bool:
+    return isinstance(value.owner, Operation) and value.owner.parent is None
 
 
 def _is_free(value: SSAValue) -> bool:

@@ -190,6 +190,12 @@ def _numbers_in(text: str, name: str) -> list[int]:
     return [int(n) for n in re.findall(r"-?\d+", found[1])] if found is not None else []
 
 
+@runs("quant.gather")
+def quant_gather(op: Operation, operands: Sequence[Value]) -> Value:
+    indices, dim = held(op, "indices"), held(op, "dim")
+    return moved(op, operands[0], lambda of: np.stack([of.take(at, dim) for at in indices], dim))
+
+
 @runs("stablehlo.gather")
 def stablehlo_gather(op: Operation, operands: Sequence[Value]) -> Value:
     """Element by element, as the specification says it."""
