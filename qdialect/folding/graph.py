@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from typing_extensions import override
 from xdsl.context import Context
@@ -78,6 +78,10 @@ class _FoldedOperands(ConstantOperands):
         if moved is not None and not moved.casts:
             return integers_in(self._graph.values_of(moved), moved.layers[0].element_type)
         return super().integers(value)
+
+
+_UNTOLD: Final = (Code.NOT_CONSTANT, Code.USES)
+"""Why arithmetic is nothing that a shape op could be folded through."""
 
 
 class FoldGraph:
@@ -191,30 +195,38 @@ class FoldGraph:
             return
         try:
             movements = self._operands.read(op, model)
-        except NotFoldable:
+        except NotFoldable as unread:
             # Ops of one name may move elements, or compute them.
-            if not is_arithmetic(op) or not self._is_of_constants(op):
+            if not is_arithmetic(op):
                 raise
-            self.moved[op] = self._computed(op)
+            try:
+                self.moved[op] = self._computed(op)
+            except NotFoldable as error:
+                raise unread if error.code in _UNTOLD else error from None
             self.models[op] = None
             return
         if not self._is_unmoved(op, movements):
             self.moved[op] = self._move(op, movements)
 
-    def _is_of_constants(self, op: Operation) -> bool:
-        """Whether all that `op` computes with may be made of constants."""
-        finals = [self.final(operand).owner for operand in op.operands]
-        return all(
-            isinstance(owner, Operation) and (owner in self.moved or not owner.operands)
-            for owner in finals
-        )
-
     def _computed(self, op: Operation) -> MovedConstant:
         """What arithmetic makes of constants. Raises NotFoldable."""
-        users = (use.operation for use in op.results[0].uses)
-        if not self._is_of_constants(op) or not any(user in self.models for user in users):
-            raise NotFoldable(Code.ARITHMETIC, "it is not computed for a shape op")
+        for operand in op.operands:
+            owner = self.final(operand).owner
+            if isinstance(owner, Operation) and (owner in self.moved or not owner.operands):
+                continue
+            if isinstance(owner, Operation) and (refusal := self._why_not_computed(owner)):
+                raise refusal
+            raise NotFoldable(Code.NOT_CONSTANT, "it does not compute with constants alone")
+        if not any([use.operation in self.models for use in op.results[0].uses]):
+            raise NotFoldable(Code.USES, "it computes nothing for a shape op")
         return self._arithmetic.read(op, lambda value: self._known(value, op))
+
+    def _why_not_computed(self, op: Operation) -> NotFoldable | None:
+        """Why arithmetic on constants is not followed; None for all other ops."""
+        refusal = self.refusals.get(op)
+        if refusal is None or refusal.code in _UNTOLD:
+            return None
+        return refusal if is_arithmetic(op) else None
 
     def _is_unmoved(self, op: Operation, movements: Movements) -> bool:
         """Whether `op`, with those before it, moves nothing."""
@@ -297,11 +309,11 @@ class FoldGraph:
         if (source := self._source(owner)) is not None:
             return source
         made = f"operand #{user.operands.index(value)} is made by '{name_of(owner)}', which"
-        if (refusal := self.refusals.get(owner)) is not None:
+        if owner in self.refusals:
+            if (reason := self._why_not_computed(owner)) is not None:
+                raise NotFoldable(reason.code, f"{made} is not folded: {reason}")
             if self.models[owner] is not None or is_cast(owner):
                 raise NotFoldable(Code.NOT_CONSTANT, f"{made} is not folded")
-            if refusal.code is Code.ARITHMETIC and self._is_of_constants(owner):
-                raise NotFoldable(Code.ARITHMETIC, f"{made} is not folded: {refusal}")
         if isinstance(owner, UnregisteredOp):
             raise NotFoldable(Code.UNKNOWN_OP, f"{made} is not known to move elements")
         raise NotFoldable(Code.NOT_CONSTANT, f"{made} is not a constant")

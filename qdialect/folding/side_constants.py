@@ -80,8 +80,9 @@ class SideConstant:
     def form(self, model: ElementwiseModel) -> SideForm:
         """How it is written for an op of `model`. Raises NotFoldable if it is too large."""
         slots = self.slots
-        # An op that broadcasts nothing, and has no broadcast before it, reads whole tensors.
-        is_whole = not model.broadcasts and self.like is None
+        # An op that broadcasts nothing, and has no broadcast before it, reads whole tensors. A
+        # splat is as small as what it would be a broadcast of.
+        is_whole = not model.broadcasts and (self.like is None or slots.size == 1)
         try:
             for axis, ends in enumerate(slots.ends):
                 if len(ends) > 1 or (is_whole and slots.size > 1):

@@ -145,7 +145,9 @@ def _side(side: SideConstant, user: Operation, resources: ResourceBlobs | None) 
     """A constant that arithmetic reads, and the ops behind it."""
     elements = side.form(_model(user)).elements
     type = with_shape(side.source.results[0].type, elements.shape)
-    ops = [_constant([side.source], elements, type, resources)]
+    # A resource would hold each element of a splat.
+    blobs = None if isinstance(elements, Splat) else resources
+    ops = [_constant([side.source], elements, type, blobs)]
     for old in side.casts:
         value, type = ops[-1].results[0], with_shape(old.results[0].type, elements.shape)
         if is_cast(old):

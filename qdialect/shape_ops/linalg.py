@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     i64,
 )
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.dialects.tensor import EmptyOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
@@ -125,8 +126,7 @@ def _write_generic(
     maps.append(AffineMap.identity(rank))
     held = new.properties if "indexing_maps" in new.properties else new.attributes
     held["indexing_maps"] = ArrayAttr([AffineMapAttr(map) for map in maps])
-    kinds = cast("ArrayAttr[Attribute]", attribute_of(op, "iterator_types")).data
-    held["iterator_types"] = ArrayAttr([kinds[0]] * rank if kinds else [])
+    held["iterator_types"] = ArrayAttr([IteratorTypeAttr.parallel()] * rank)
     new.add_region(op.regions[0].clone())
     return [empty, new]
 
@@ -136,7 +136,7 @@ def _compute(op: Operation, operands: Operands) -> Elementwise:
     """One whose loops are parallel, and whose body is arithmetic on its inputs."""
     _require_result(op)
     kinds = cast("ArrayAttr[Attribute]", attribute_of(op, "iterator_types")).data
-    if not kinds or any(kind != kinds[0] or "parallel" not in str(kind) for kind in kinds):
+    if any(kind != kinds[0] or "parallel" not in str(kind) for kind in kinds):
         raise NotFoldable(Code.ARITHMETIC, "its loops are not parallel")
     maps = cast("ArrayAttr[Attribute]", attribute_of(op, "indexing_maps")).data
     *inputs, results = map(_axes_of, maps)
