@@ -7,6 +7,7 @@ moves the elements of `C`, and which elements of `z` and `s` each of them reads:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -80,15 +81,16 @@ class SideConstant:
     def form(self, model: ElementwiseModel) -> SideForm:
         """How it is written for an op of `model`. Raises NotFoldable if it is too large."""
         slots = self.slots
-        # An op that broadcasts nothing, and has no broadcast before it, reads whole tensors. A
-        # splat is as small as what it would be a broadcast of.
-        is_whole = not model.broadcasts and (self.like is None or slots.size == 1)
+        # An op that broadcasts nothing, and has no broadcast before it, reads whole tensors. So
+        # does one where a broadcast would repeat nothing, and a splat.
+        needs_whole = not model.broadcasts and self.like is None
         try:
             for axis, ends in enumerate(slots.ends):
-                if len(ends) > 1 or (is_whole and slots.size > 1):
+                if len(ends) > 1 or (needs_whole and slots.size > 1):
                     slots = slots.in_single_positions(axis)
         except TooManySlotsError as error:
             raise NotFoldable(Code.PARAMETER_GROWTH, str(error)) from None
+        is_whole = not model.broadcasts and slots.size in (1, math.prod(slots.shape))
         axes = [axis for axis, ends in enumerate(slots.ends) if len(ends) > 1]
         if model.keeps_rank or is_whole:
             axes = range(slots.ndim)
