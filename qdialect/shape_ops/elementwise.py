@@ -210,6 +210,35 @@ def broadcast_writer(*names: str) -> Callable[[BroadcastWriterT], BroadcastWrite
     return register
 
 
+ReshapeWriter: TypeAlias = Callable[[Any, SSAValue, Attribute], list[Operation]]
+"""Writes an op like a given reshape, of an operand and to a result type; returns the ops."""
+
+_RESHAPES: Final[dict[str, ReshapeWriter]] = {}
+
+ReshapeWriterT = TypeVar("ReshapeWriterT", bound=ReshapeWriter)
+
+
+def reshape_writer(*names: str) -> Callable[[ReshapeWriterT], ReshapeWriterT]:
+    """Register a function that writes reshapes of these names again."""
+
+    def register(write: ReshapeWriterT) -> ReshapeWriterT:
+        _RESHAPES.update(dict.fromkeys(names, write))
+        return write
+
+    return register
+
+
+def is_reshape(op: Operation) -> bool:
+    """Whether `op` is a reshape that can be written again, of another operand."""
+    load_models(name_of(op))
+    return name_of(op) in _RESHAPES
+
+
+def reshape_like(op: Operation, operand: SSAValue, result: Attribute) -> list[Operation]:
+    """Write a reshape like `op`; returns the ops in order."""
+    return _RESHAPES[name_of(op)](op, operand, result)
+
+
 def is_broadcast(op: Operation) -> bool:
     """Whether `op` is a broadcast that can be written again, of another operand."""
     load_models(name_of(op))
