@@ -9,7 +9,7 @@ that an element-wise op reads beside them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -42,6 +42,17 @@ from qdialect.shape_ops.reading import ConstantOperands
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+class ComputedElements(NamedTuple):
+    """How the elements of a constant are computed."""
+
+    term: Term
+    leaves: Sequence[Leaf]
+    """What is moved, and then what is read beside it."""
+
+    sides: Sequence[SideConstant]
+    """The constants of the leaves but the first."""
 
 
 class ArithmeticReader:
@@ -91,6 +102,13 @@ class ArithmeticReader:
         found = recognize(substituted(read.term, terms), leaves)
         return next(number for number, end in enumerate(ends) if found.stored < end)
 
+    def term_of(self, constant: MovedConstant) -> ComputedElements:
+        """How the elements of a constant are computed. Raises NotFoldable."""
+        leaves: list[Leaf] = []
+        term = self._term(constant, leaves)
+        layers = [layer.sides for layer in constant.layers if layer.sides is not None]
+        return ComputedElements(term, leaves, [each for sides in layers for each in sides.constants])
+
     def _term(self, constant: MovedConstant, leaves: list[Leaf]) -> Term:
         """How the elements of a constant are computed, of `leaves`, to which it adds."""
 
@@ -104,7 +122,7 @@ class ArithmeticReader:
             inputs = {0 if layer.sides is None else layer.sides.main: term}
             for side in () if layer.sides is None else layer.sides.constants:
                 type, elements = side.types[0], side.slots.elements
-                other = leaf(type, lambda of=elements, type=type: _numbers(of, type))
+                other = leaf(type, lambda of=elements, type=type: stored_numbers(of, type))
                 for each in side.casts:
                     other = substituted(self._term_of(each), [other])
                 inputs[side.number] = other
@@ -122,7 +140,7 @@ class ArithmeticReader:
         for source in constant.provenance.sources:
             elements = self._operands.constants.read(source)
             assert elements is not None
-            numbers = _numbers(as_view(elements).array(), type)
+            numbers = stored_numbers(as_view(elements).array(), type)
             found += [numbers.min(), numbers.max()]
         return np.asarray(found)
 
@@ -203,7 +221,7 @@ class ArithmeticReader:
         )
 
 
-def _numbers(elements: NDArray[Any], type: Attribute) -> NDArray[Any]:
+def stored_numbers(elements: NDArray[Any], type: Attribute) -> NDArray[Any]:
     """Stored elements as int64 or float64. Raises NotFoldable."""
     if isinstance(type, AnyFloat):
         found = FLOAT_FORMATS.get(cast(Attribute, type).name)

@@ -25,7 +25,7 @@ from qdialect.algebra.movement import (
 )
 from qdialect.dialects.quant.shape_ops import ShapeOp
 from qdialect.dialects.quant.verification import verify_same_slots
-from qdialect.folding.arithmetic import ArithmeticReader
+from qdialect.folding.arithmetic import ArithmeticReader, ComputedElements
 from qdialect.folding.element_steps import ElementStep, ElementValues
 from qdialect.folding.moved_constant import (
     SLOT_BYTES,
@@ -49,6 +49,7 @@ from qdialect.shape_ops.interface import (
     Code,
     Movements,
     NotFoldable,
+    Operands,
     ShapeOpModel,
     integers_in,
     is_cast,
@@ -97,6 +98,8 @@ class FoldGraph:
         context: Context,
         budget: MemoryBudget,
         may_fold: Callable[[MovedConstant], bool] = lambda constant: True,
+        *,
+        reads_all_arithmetic: bool = False,
     ) -> None:
         self.constants = Constants(ResourceBlobs.of(context))
         self.names = OpNames()
@@ -121,6 +124,8 @@ class FoldGraph:
         """The order of all ops of the module, if there are such ops."""
         self._budget = budget
         self._may_fold = may_fold
+        self._reads_all_arithmetic = reads_all_arithmetic
+        """Whether arithmetic is read that no shape op, cast or other arithmetic uses."""
         self._operands = _FoldedOperands(self)
         self._arithmetic = ArithmeticReader(self._operands, self.steps)
         self._composed: dict[Operation, tuple[Movement, SSAValue, bool]] = {}
@@ -143,6 +148,15 @@ class FoldGraph:
             return ()
         main = op.operands[sides.main]
         return [operand for operand in op.operands if operand is not main]
+
+    @property
+    def operands(self) -> Operands:
+        """What is known of the operands of ops."""
+        return self._operands
+
+    def term_of(self, op: Operation) -> ComputedElements:
+        """How arithmetic computes what is known of its result. Raises NotFoldable."""
+        return self._arithmetic.term_of(self.moved[op])
 
     def values_of(self, moved: MovedConstant) -> Values:
         """The elements of a small constant that is looked at."""
@@ -217,7 +231,8 @@ class FoldGraph:
         first = owners[0]
         if not isinstance(first, Operation) or (first.operands and first not in self.moved):
             raise NotFoldable(Code.NOT_CONSTANT, "it does not compute with constants")
-        if not any([use.operation in self.models for use in op.results[0].uses]):
+        is_used = any([use.operation in self.models for use in op.results[0].uses])
+        if not is_used and not self._reads_all_arithmetic:
             raise NotFoldable(Code.USES, "it computes nothing for a shape op")
         return self._arithmetic.read(op, lambda value: self._known(value, op))
 

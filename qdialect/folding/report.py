@@ -27,6 +27,10 @@ class Outcome(StrEnum):
     """It joins what was cast, and is cast itself."""
     ELIDED = "elided"
     """It is a cast, and what it was made of is used instead."""
+    RAISED = "raised"
+    """It dequantized by arithmetic, or by a cast of another dialect, and is a cast of quant."""
+    LOWERED = "lowered"
+    """It is a cast of quant, and what it meant is computed by ops of another dialect."""
     REFUSED = "refused"
 
 

@@ -78,11 +78,11 @@ def write_constant(
     written = form_for(like, types)
     if written is not like:
         values = Reshape(written.shape).move_values([values], None)
-    first = _constant(sources, values, types[0], resources)
+    first = constant_like(sources, values, types[0], resources)
     return _behind(first, written, types, resources)
 
 
-def _constant(
+def constant_like(
     sources: Sequence[Operation],
     values: Values,
     type: Attribute,
@@ -162,7 +162,7 @@ def _side(
     type = with_shape(side.source.results[0].type, elements.shape)
     # A resource would hold each element of a splat.
     blobs = None if isinstance(elements, Splat) else resources
-    ops = [_constant([side.source], elements, type, blobs)]
+    ops = [constant_like([side.source], elements, type, blobs)]
     for old in side.casts:
         value, type = ops[-1].results[0], with_shape(old.results[0].type, elements.shape)
         if is_cast(old):

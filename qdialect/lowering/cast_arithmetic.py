@@ -388,11 +388,11 @@ def slot_bytes(type: UniformQuantizedType) -> int:
 
 def _scales(type: UniformQuantizedType) -> DenseElementsAttr:
     dtype = element_dtype(type.expressed_type)
-    bits = _as_bits(type.scales, type.expressed_format, dtype)
+    bits = as_bits(type.scales, type.expressed_format, dtype)
     return dense_elements(bits, type.expressed_type)
 
 
-def _as_bits(values: FloatArray, format: FloatFormat, dtype: np.dtype[Any]) -> NDArray[Any]:
+def as_bits(values: FloatArray, format: FloatFormat, dtype: np.dtype[Any]) -> NDArray[Any]:
     """`values`, rounded, as bits of a dtype that may have an odd size."""
     words = format.round_to_bits(values).astype("<u8").reshape(-1, 1).view(np.uint8)
     return np.ascontiguousarray(words[:, : dtype.itemsize]).view(dtype).reshape(values.shape)

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
     from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
     from qdialect.passes.inline import InlinePass
+    from qdialect.passes.lower_dequantization import LowerDequantizationPass
     from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
     from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
     from qdialect.passes.normalize_quant_types import NormalizeQuantTypesPass
+    from qdialect.passes.raise_dequantization import RaiseDequantizationPass
     from qdialect.passes.sink_quant_shapes import SinkQuantShapesPass
     from qdialect.passes.strip_func_quant_types import StripFuncQuantTypesPass
     from qdialect.passes.verify_quant_shapes import VerifyQuantShapesPass
@@ -29,9 +31,11 @@ __all__ = [
     "FoldConstantShapesPass",
     "FoldQuantShapesPass",
     "InlinePass",
+    "LowerDequantizationPass",
     "LowerQuantOpsPass",
     "LowerQuantShapesPass",
     "NormalizeQuantTypesPass",
+    "RaiseDequantizationPass",
     "SinkQuantShapesPass",
     "StripFuncQuantTypesPass",
     "VerifyQuantShapesPass",
@@ -43,9 +47,11 @@ PASSES: Final = {
     "fold-constant-shapes": "FoldConstantShapesPass",
     "fold-quant-shapes": "FoldQuantShapesPass",
     "inline": "InlinePass",
+    "lower-dequantization": "LowerDequantizationPass",
     "lower-quant-ops": "LowerQuantOpsPass",
     "lower-quant-shapes": "LowerQuantShapesPass",
     "normalize-quant-types": "NormalizeQuantTypesPass",
+    "raise-dequantization": "RaiseDequantizationPass",
     "sink-quant-shapes": "SinkQuantShapesPass",
     "strip-func-quant-types": "StripFuncQuantTypesPass",
     "verify-quant-shapes": "VerifyQuantShapesPass",

@@ -47,6 +47,10 @@ class Dequantization(NamedTuple):
     scales: int | Scalar | None = None
     """None where nothing is subtracted, or multiplied."""
 
+    zero_point_term: Term | None = None
+    scale_term: Term | None = None
+    """How these are computed from the leaves."""
+
 
 _TO_FLOAT: Final = (Arithmetic.SIGNED_TO_FLOAT, Arithmetic.UNSIGNED_TO_FLOAT)
 _EXTENSIONS: Final = (Arithmetic.SIGN_EXTEND, Arithmetic.ZERO_EXTEND)
@@ -79,7 +83,7 @@ class _Recognizer:
         if self._holds_integers(other):
             raise _refusal("both factors are integers")
         found = self._difference(one)
-        return found._replace(scales=self._parameter(other, "scale"))
+        return found._replace(scales=self._parameter(other, "scale"), scale_term=other)
 
     def _difference(self, term: Term) -> Dequantization:
         """`C - z`, or `C`, read as floats or as integers."""
@@ -109,7 +113,9 @@ class _Recognizer:
             found = self._difference(minuend)
             if found.zero_points is not None:
                 raise _refusal("it subtracts twice")
-            found = found._replace(zero_points=self._parameter(subtrahend, "zero point"))
+            found = found._replace(
+                zero_points=self._parameter(subtrahend, "zero point"), zero_point_term=subtrahend
+            )
             self._require_exact(term.type, *self._range(found))
             self._require_exact(term.type, *self._range_of_difference(found))
             return found
@@ -118,7 +124,9 @@ class _Recognizer:
     def _integer_difference(self, term: Apply) -> Dequantization:
         minuend, subtrahend = term.operands
         found = self._stored(minuend, is_signed=None)
-        found = found._replace(zero_points=self._parameter(subtrahend, "zero point"))
+        found = found._replace(
+            zero_points=self._parameter(subtrahend, "zero point"), zero_point_term=subtrahend
+        )
         low, high = self._range_of_difference(found)
         width = _width(term.type)
         if low < -(1 << (width - 1)) or high >= 1 << (width - 1):

@@ -39,7 +39,7 @@ def remarks(report: FoldReport) -> Iterator[tuple[Operation, str]]:
                 yield record.op, f"dropped '{record.op_name}': {reason}"
             case Outcome.REFUSED:
                 yield record.op, f"not {report.verb}: {record.reason} [{record.code}]"
-            case Outcome.SUNK | Outcome.JOINED | Outcome.ELIDED:
+            case _:
                 yield record.op, f"{record.outcome} '{record.op_name}': {record.reason}"
 
 

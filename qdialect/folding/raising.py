@@ -1,0 +1,484 @@
+"""
+Dequantization by arithmetic, and by casts of other dialects, as casts of quant.
+
+`(C - z) * s` becomes `quant.dcast(quant.scast(C))`, whose type has the scales and zero points.
+That is how a model enters the dialect. What the type would not mean bit for bit is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseResourceAttr,
+    IntegerType,
+    ModuleOp,
+    Signedness,
+    TensorType,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.transforms.dead_code_elimination import is_trivially_dead
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.algebra.float_format import FLOAT_FORMATS
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.memory_budget import MemoryBudget, MemoryLimitError, memory_budget
+from qdialect.algebra.movement import Reshape, Splat, Values, as_view
+from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
+from qdialect.algebra.run_map import TooManySlotsError, aligned
+from qdialect.dialects.quant.casts import CastOp, DequantizeCastOp, StorageCastOp
+from qdialect.dialects.quant.constants import ConstantOp
+from qdialect.dialects.quant.type_parser import MAX_STORAGE_WIDTH
+from qdialect.dialects.quant.types import Storage, StoredType, UniformQuantizedType
+from qdialect.folding.arithmetic import ComputedElements, stored_numbers
+from qdialect.folding.graph import FoldGraph
+from qdialect.folding.moved_constant import MovedConstant
+from qdialect.folding.policy import FoldPolicy
+from qdialect.folding.report import FoldRecord, FoldReport, Outcome
+from qdialect.folding.writing import constant_like
+from qdialect.ir.elements import dense_elements, integer_range
+from qdialect.ir.garbage import paused_collection
+from qdialect.ir.replacements import Replacements
+from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.value_types import element_type_or_self, tensor_element_type, with_element_type
+from qdialect.shape_ops.dequantization import Dequantization, recognize
+from qdialect.shape_ops.elementwise import Apply, Arithmetic, Term, is_arithmetic, read_elementwise
+from qdialect.shape_ops.interface import (
+    CastReads,
+    Code,
+    NotFoldable,
+    cast_reads,
+    elements_attribute_of,
+    find_attribute,
+    is_cast,
+    keeping_attribute_of,
+    models_of,
+    name_of,
+    role_of,
+)
+from qdialect.shape_ops.reading import Constants
+from qdialect.shape_ops.term_values import values_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_UNTOLD: Final = (Code.NOT_CONSTANT, Code.USES)
+"""Why an op is no arithmetic on constants."""
+
+_OF_FLOATS: Final = (Arithmetic.EXTEND_FLOAT, Arithmetic.TRUNCATE_FLOAT)
+
+_SHORT: Final = 8
+"""Of integers of so many bits, all that there may be are looked at, and not those that there are."""
+
+
+def raise_dequantization(module: ModuleOp, context: Context, policy: FoldPolicy) -> FoldReport:
+    """
+    Make casts of quant of all exact dequantizations of a module.
+
+    What is no exact dequantization, or has no quantized type that `policy` allows, is left, and
+    the report says why.
+    """
+    with paused_collection(), models_of(context), memory_budget() as budget:
+        raiser = _Raiser(module, context, policy, budget)
+        raiser.raise_casts()
+        raiser.raise_arithmetic()
+        return raiser.report
+
+
+class _Scaled(NamedTuple):
+    """A product of arithmetic on constants, as a quantized type says it."""
+
+    constant: MovedConstant
+    type: UniformQuantizedType
+    conversions: Sequence[Attribute]
+    """The float types that the product is converted to in the same op."""
+
+
+@dataclass
+class _Raiser:
+    module: ModuleOp
+    context: Context
+    policy: FoldPolicy
+    budget: MemoryBudget
+    report: FoldReport = field(default_factory=lambda: FoldReport(verb="raised"))
+    gone: list[Operation] = field(default_factory=list[Operation])
+    """Ops whose results are replaced, and not yet erased."""
+
+    # Casts
+
+    def raise_casts(self) -> None:
+        """Raise casts of other dialects."""
+        constants, replaced = Constants(ResourceBlobs.of(self.context)), Replacements()
+        for op in list(self.module.walk()):
+            new_class = _class_of_cast(op)
+            if new_class is None:
+                continue
+            try:
+                _require_nothing_keeps(op)
+                operand = self._quantized_operand(op.operands[0], constants)
+                new = new_class(operand.result if operand else op.operands[0], op.results[0].type)
+                _verify(new)
+            except NotFoldable as error:
+                self._refuse(op, error)
+                continue
+            ops = [new] if operand is None else [*operand.made, new]
+            self._put(op, ops, replaced)
+        self._finish(replaced)
+
+    def _quantized_operand(self, value: SSAValue, constants: Constants) -> _Quantized | None:
+        """A quantized constant of another dialect as integers; None for other values."""
+        source, type = value.owner, element_type_or_self(value.type)
+        is_own = isinstance(source, ConstantOp)
+        if not isinstance(source, Operation) or is_own or not isinstance(type, StoredType):
+            return None
+        if elements_attribute_of(source) is None:
+            return None
+        values = constants.read(source)
+        assert values is not None
+        integers = self._integers(source, values, constants.resources)
+        integers.results[0].name_hint = value.name_hint
+        scast = StorageCastOp(integers.results[0], value.type)
+        _verify(scast)
+        return _Quantized([integers, scast], scast.result)
+
+    # Arithmetic
+
+    def raise_arithmetic(self) -> None:
+        """Raise arithmetic on constants."""
+        graph = FoldGraph(self.module, self.context, self.budget, reads_all_arithmetic=True)
+        raised, replaced = dict[Operation, list[Operation]](), Replacements()
+        for op in graph.order:
+            if not is_arithmetic(op) or op.results[0].first_use is None:
+                continue
+            try:
+                if op in graph.moved and _multiplies(graph, op):
+                    end, made = self._raised(graph, op)
+                    raised[end] = made
+            except NotFoldable as error:
+                self._refuse(op, error)
+            except TooManySlotsError as error:
+                self._refuse(op, NotFoldable(Code.PARAMETER_GROWTH, str(error)))
+            except MemoryLimitError as error:
+                self._refuse(op, NotFoldable(Code.MEMORY, str(error)))
+        for op in graph.order:
+            if is_arithmetic(op) and _is_told(graph, op, raised):
+                self._refuse(op, graph.refusals[op])
+        for op, new in raised.items():
+            self._put(op, new, replaced)
+        self._finish(replaced)
+
+    def _raised(self, graph: FoldGraph, op: Operation) -> tuple[Operation, list[Operation]]:
+        """
+        What takes the place of a product, or of a reshape behind it that undoes those before.
+
+        Raises NotFoldable, and TooManySlotsError.
+        """
+        if (end := _reshaped_back(graph, op)) is not None:
+            try:
+                return end, self._casts_of(graph, end, self._scaled(graph, end))
+            except (NotFoldable, TooManySlotsError):
+                # The scales may be blocks only where the reshape has not yet been.
+                pass
+        return op, self._casts_of(graph, op, self._scaled(graph, op))
+
+    def _scaled(self, graph: FoldGraph, op: Operation) -> _Scaled:
+        """What is known of a product as a quantized type. Raises NotFoldable."""
+        constant = graph.moved[op]
+        computed = graph.term_of(op)
+        term, conversions = _without_conversions(computed.term)
+        found = recognize(term, computed.leaves)
+        parameters, bits = _parameters(found, term, computed, constant.shape)
+        storage_type = IntegerType(bits)
+        storage = Storage.of(storage_type, signed=found.is_signed)
+        try:
+            like = UniformQuantizedType.per_tensor(storage, cast(AnyFloat, term.type), 1.0)
+            type = like.with_parameters(parameters)
+        except VerifyException as error:
+            raise NotFoldable(Code.ILLEGAL_TYPE, str(error)) from None
+        before = sum([side.origin.total for side in computed.sides])
+        self.policy.check_parameters(type, constant.shape, before)
+        self.policy.check_repetition(constant.repeated_bytes, is_quantized=True)
+        return _Scaled(constant, type, conversions)
+
+    def _casts_of(self, graph: FoldGraph, op: Operation, scaled: _Scaled) -> list[Operation]:
+        """The ops that take the place of a product. Raises NotFoldable."""
+        made: list[Operation] = []
+        source = scaled.constant.provenance.first_source
+        assert source is not None
+        stored = tensor_element_type(source.results[0].type)
+        if _is_unmoved(graph, scaled.constant) and not _has_sign(stored):
+            integers = source.results[0]
+        else:
+            self.budget.reserve(scaled.constant.nbytes)
+            values = graph.values_of(scaled.constant)
+            new = self._integers(source, values, graph.constants.resources)
+            new.results[0].name_hint = source.results[0].name_hint
+            made.append(new)
+            integers = new.results[0]
+        result = op.results[0].type
+        made.append(StorageCastOp(integers, with_element_type(result, scaled.type)))
+        expressed = with_element_type(result, scaled.type.expressed_type)
+        made.append(DequantizeCastOp(made[-1].results[0], expressed))
+        before = scaled.type.expressed_type
+        for type in reversed(scaled.conversions):
+            is_wider = cast(AnyFloat, type).bitwidth > before.bitwidth
+            converting = arith.ExtFOp if is_wider else arith.TruncFOp
+            made.append(converting(made[-1].results[0], cast(Any, with_element_type(result, type))))
+            before = cast(AnyFloat, type)
+        for each in made:
+            _verify(each)
+        return made
+
+    def _integers(self, source: Operation, values: Values, resources: ResourceBlobs) -> Operation:
+        """A constant of signless integers: of the kind of `source` if that holds some already."""
+        type = element_type_or_self(source.results[0].type)
+        attribute = cast(Any, find_attribute(source, cast(str, elements_attribute_of(source))))
+        if not isinstance(type, StoredType) and not _has_sign(type):
+            whole = TensorType(type, values.shape)
+            return constant_like([source], values, whole, resources)
+        width = cast(IntegerType, attribute.type.element_type).bitwidth
+        signless = IntegerType(width)
+        if isinstance(values, Splat):
+            of_one = np.asarray(values.value).reshape(1)
+            signed: Values = Splat(_as_signed(of_one, width)[0], values.shape)
+        else:
+            signed = _as_signed(as_view(values).array(), width)
+        if isinstance(attribute, DenseResourceAttr) and not isinstance(values, Splat):
+            key = attribute.resource_handle.data
+            elements = resources.write(signed, signless, key)
+        else:
+            elements = dense_elements(signed, signless, repeat_splats=True)
+        new = arith.ConstantOp(cast(Any, elements))
+        new.location = source.location
+        return new
+
+    # What becomes of ops
+
+    def _put(self, op: Operation, made: Sequence[Operation], replaced: Replacements) -> None:
+        for new in made:
+            if elements_attribute_of(new) is None:
+                new.location = op.location
+            Rewriter.insert_op(new, InsertPoint.before(op))
+        (result,) = made[-1].results
+        result.name_hint = op.results[0].name_hint
+        replaced.add(op.results[0], result)
+        reason = f"it is '{made[-1].name}'"
+        name = name_of(op)
+        record = FoldRecord(Outcome.RAISED, op, name, reason=reason, stands=result)
+        self.report.records.append(record)
+        self.gone.append(op)
+
+    def _refuse(self, op: Operation, error: NotFoldable) -> None:
+        record = FoldRecord(
+            Outcome.REFUSED, op, name_of(op), code=error.code, reason=str(error)
+        )
+        self.report.records.append(record)
+
+    def _finish(self, replaced: Replacements) -> None:
+        """Replace what was raised, and erase it with what only it used."""
+        replaced.apply()
+        _erase_unused(self.gone)
+        self.gone.clear()
+
+
+class _Quantized(NamedTuple):
+    """A quantized value, and the ops that make it."""
+
+    made: Sequence[Operation]
+    result: SSAValue
+
+
+def _class_of_cast(op: Operation) -> type[CastOp] | None:
+    """The cast of quant that a cast of another dialect is, if it is one."""
+    if isinstance(op, CastOp) or not is_cast(op):
+        return None
+    ends = [element_type_or_self(value.type) for value in (op.operands[0], op.results[0])]
+    stored = [isinstance(type, StoredType) for type in ends]
+    if CastReads.NUMBERS in cast_reads(op) and stored[0] and isinstance(ends[1], AnyFloat):
+        return DequantizeCastOp
+    if CastReads.BITS in cast_reads(op) and stored[0] is not stored[1]:
+        return StorageCastOp
+    return None
+
+
+def _multiplies(graph: FoldGraph, op: Operation) -> bool:
+    """Whether arithmetic whose result is known multiplies. Raises NotFoldable."""
+    if is_cast(op) and graph.moved[op].layers[-1].sides is None:
+        return False
+    own, _ = _without_conversions(read_elementwise(op, graph.operands).term)
+    return isinstance(own, Apply) and own.arithmetic is Arithmetic.MULTIPLY
+
+
+def _reshaped_back(graph: FoldGraph, op: Operation) -> Operation | None:
+    """The only user of a product, if with it no stored integer is moved; else None."""
+    if not op.results[0].has_one_use():
+        return None
+    (use,) = op.results[0].uses
+    moved = graph.moved.get(use.operation)
+    if moved is None or graph.models[use.operation] is None or moved.casts[-1] is not op:
+        return None
+    return use.operation if _is_unmoved(graph, moved) else None
+
+
+def _is_unmoved(graph: FoldGraph, constant: MovedConstant) -> bool:
+    """Whether elements are where their source has them."""
+    number = constant.step
+    while operands := graph.steps[number].operands:
+        are_reshapes = all(isinstance(each, Reshape) for each, _ in graph.steps[number].moves)
+        if len(operands) != 1 or not are_reshapes:
+            return False
+        (number,) = operands
+    return graph.sources[graph.steps[number].op].shape == constant.shape
+
+
+def _parameters(
+    found: Dequantization, term: Term, computed: ComputedElements, shape: Sequence[int]
+) -> tuple[QuantizationParameters, int]:
+    """
+    What a quantized type has to say, and the width of its storage.
+
+    Raises NotFoldable if no type means the same as `term`, and TooManySlotsError.
+    """
+    stored = computed.leaves[0].type
+    expressed = FLOAT_FORMATS.get(term.type.name)
+    if found.stored or not isinstance(stored, IntegerType) or expressed is None:
+        raise _refusal("what it reads is no constant of integers")
+    width = stored.bitwidth
+    if not 1 <= width <= MAX_STORAGE_WIDTH:
+        raise NotFoldable(Code.ILLEGAL_TYPE, f"illegal storage type size: {width}")
+    slots = aligned([side.slots for side in computed.sides])
+    runs = [np.zeros((), dtype=np.int64)]
+    for each, side in zip(slots, computed.sides, strict=True):
+        runs.append(stored_numbers(each.elements, side.types[0]))
+    ends = slots[0].ends if slots else tuple(np.array([n], dtype=np.int64) for n in shape)
+    grid = tuple(map(len, ends))
+
+    def numbers(part: Term | None) -> NDArray[Any]:
+        of_part = np.zeros(()) if part is None else values_of(part, runs)
+        return np.broadcast_to(of_part, grid)
+
+    assert found.scale_term is not None
+    scales, reals = numbers(found.scale_term), numbers(found.zero_point_term)
+    if not (np.isfinite(scales).all() and (scales > 0).all()):
+        raise _refusal("a scale is not positive and finite")
+    low, high = integer_range(width, found.is_signed)
+    if not (np.isfinite(reals).all() and (reals == np.rint(reals)).all()):
+        raise _refusal("a zero point is no integer")
+    if (reals < low).any() or (reals > high).any():
+        sign = "i" if found.is_signed else "u"
+        raise _refusal(f"a zero point does not fit '{sign}{width}'")
+    zero_points = reals.astype(np.int64)
+    codes = _codes_to_try(computed, width)
+    most = 1 << expressed.precision
+    storage = StorageFormat(width, found.is_signed)
+    if max(abs(zero_points).max(), abs(storage.wrap(codes)).max()) > most:
+        raise _refusal(f"not all of its integers are exact in '{term.type}'")
+    parameters = QuantizationParameters(
+        tuple(ends), scales.astype(np.float64), zero_points, expressed, storage
+    )
+    # Between the least and the greatest integer, all of it is monotone: what is read with
+    # another sign, or wraps, differs at an end.
+    difference = expressed.round(zero_points.astype(np.float64))
+    for code in codes:
+        with np.errstate(all="ignore"):
+            read = expressed.round(float(storage.wrap(np.asarray(code))) - difference)
+            means = expressed.round(read * scales)
+        runs[0] = np.asarray(code)
+        is_computed = np.broadcast_to(values_of(term, runs), grid)
+        if not (_bits(is_computed) == _bits(means)).all():
+            raise _refusal(f"of {code} it makes other numbers than 'quant.dcast'")
+    return parameters, width
+
+
+def _codes_to_try(computed: ComputedElements, width: int) -> NDArray[np.int64]:
+    """The ends of the stored integers, read with and without a sign, and those next to zero."""
+    least, greatest = integer_range(width, is_signed=True)
+    near = np.array([-1, 0, 1], dtype=np.int64)
+    if width <= _SHORT:
+        return StorageFormat(width, signed=True).wrap(np.append(near, [least, greatest]))
+    ends = computed.leaves[0].numbers().astype(np.int64)
+    return np.unique(StorageFormat(width, signed=True).wrap(ends))
+
+
+def _bits(numbers: NDArray[Any]) -> NDArray[np.int64]:
+    return np.ascontiguousarray(numbers, dtype=np.float64).view(np.int64)
+
+
+def _as_signed(array: NDArray[Any], width: int) -> NDArray[Any]:
+    """The same bits as signed integers."""
+    unused = 8 * array.itemsize - width
+    signed = np.ascontiguousarray(array).view(f"i{array.itemsize}")
+    return (signed << unused) >> unused if unused else signed
+
+
+def _has_sign(type: Attribute) -> bool:
+    return not isinstance(type, IntegerType) or type.signedness.data is not Signedness.SIGNLESS
+
+
+def _without_conversions(term: Term) -> tuple[Term, list[Attribute]]:
+    """A term before floats are converted, and the types that they are converted to, last first."""
+    types: list[Attribute] = []
+    while isinstance(term, Apply) and term.arithmetic in _OF_FLOATS:
+        types.append(term.type)
+        (term,) = term.operands
+    return term, types
+
+
+def _is_told(graph: FoldGraph, op: Operation, raised: dict[Operation, list[Operation]]) -> bool:
+    """Whether it is worth telling that arithmetic on constants is no dequantization."""
+    error = graph.refusals.get(op)
+    if error is None or error.code in _UNTOLD:
+        return False
+    pending = [operand.owner for operand in op.operands]
+    seen = set[Operation]()
+    while pending:
+        owner = pending.pop()
+        if not isinstance(owner, Operation) or owner in seen or owner not in graph.models:
+            continue
+        seen.add(owner)
+        # It computes with what is dequantized, or the op that is told is before it.
+        if owner in raised or graph.refusals.get(owner) is error:
+            return False
+        if is_cast(owner) and isinstance(element_type_or_self(owner.operands[0].type), StoredType):
+            return False
+        pending += [operand.owner for operand in owner.operands]
+    return True
+
+
+def _verify(op: Operation) -> None:
+    """Raise NotFoldable if an op would not verify."""
+    try:
+        op.verify_()
+    except VerifyException as error:
+        raise NotFoldable(Code.ILLEGAL_TYPE, str(error)) from None
+
+
+def _require_nothing_keeps(op: Operation) -> None:
+    if (attribute := keeping_attribute_of(op)) is not None:
+        raise NotFoldable(Code.KEPT, f"its attribute '{attribute}' says that it stays")
+
+
+def _erase_unused(gone: Sequence[Operation]) -> None:
+    """Erase ops that nothing uses, and then what only they used."""
+    pending = list(gone)
+    while pending:
+        op = pending.pop()
+        if op.parent is None or any(result.first_use is not None for result in op.results):
+            continue
+        role = role_of(op)
+        is_known = role.elements is not None or role.model is not None or role.is_cast
+        if not (is_known or is_arithmetic(op) or is_trivially_dead(op)):
+            continue
+        owners = [operand.owner for inner in op.walk() for operand in inner.operands]
+        Rewriter.erase_op(op)
+        pending += [owner for owner in owners if isinstance(owner, Operation)]
+
+
+def _refusal(condition: str) -> NotFoldable:
+    return NotFoldable(Code.ARITHMETIC, condition)

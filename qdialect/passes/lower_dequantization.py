@@ -1,0 +1,77 @@
+"""The pass that writes dequantization in the form that a consumer reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from typing_extensions import override
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from qdialect.algebra.memory_budget import memory_budget
+from qdialect.dialects.quant.casts import DequantizeCastOp
+from qdialect.folding.report import FoldRecord, FoldReport, Outcome
+from qdialect.folding.report_listener import FoldReportListener
+from qdialect.ir.garbage import paused_collection
+from qdialect.ir.replacements import Replacements, erase_with_unused
+from qdialect.ir.resources import ResourceBlobs
+from qdialect.lowering.dequantization import DequantizationLowering, Form
+from qdialect.shape_ops.interface import NotFoldable, models_of
+from qdialect.shape_ops.reading import Constants
+
+
+def lower_dequantization(module: ModuleOp, context: Context, form: Form) -> FoldReport:
+    """Write each `dcast` of a `scast` in another form, and report what cannot be written so."""
+    report, replaced = FoldReport(verb="lowered"), Replacements()
+    with paused_collection(), models_of(context), memory_budget() as budget:
+        constants = Constants(ResourceBlobs.of(context))
+        lowering = DequantizationLowering(form, context, constants, budget)
+        casts = [op for op in module.walk() if isinstance(op, DequantizeCastOp)]
+        gone = list[DequantizeCastOp]()
+        for op in casts:
+            try:
+                result = lowering.lower(op)
+            except NotFoldable as error:
+                record = FoldRecord(
+                    Outcome.REFUSED, op, op.name, code=error.code, reason=str(error)
+                )
+                report.records.append(record)
+                continue
+            result.name_hint = op.result.name_hint
+            replaced.add(op.result, result)
+            gone.append(op)
+            reason = f"it is computed in {form.value}"
+            report.records.append(
+                FoldRecord(Outcome.LOWERED, op, op.name, reason=reason, stands=result)
+            )
+        replaced.apply()
+        erase_with_unused(gone)
+    return report
+
+
+@dataclass(frozen=True)
+class LowerDequantizationPass(ModulePass):
+    """
+    Write `quant.dcast` of `quant.scast` in the form that a consumer reads.
+
+    The integers are converted, zero points subtracted and scales multiplied, in the expressed
+    type, as `quant.dcast` says. What the form cannot say stays, and the report says why.
+    """
+
+    name = "lower-dequantization"
+
+    to: str
+    """The form: the value of a `Form`."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError if an option has a value that means nothing."""
+        values = [form.value for form in Form]
+        if self.to not in values:
+            raise ValueError(f"to must be one of {', '.join(values)}, but is '{self.to}'")
+
+    @override
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        report = lower_dequantization(op, ctx, Form(self.to))
+        if isinstance(ctx, FoldReportListener):
+            ctx.take_fold_report(report)
