@@ -14,7 +14,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Self, SupportsIndex, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, SupportsIndex, TypeAlias
 
 from typing_extensions import override
 
@@ -206,6 +206,21 @@ class SlotMap(ArrayFunctions, ABC):
         Raises TooManySlotsError if there are too many of them.
         """
         return self._with_axis(axis, np.arange(1, self.shape[axis] + 1), self.axis_slots(axis))
+
+    @classmethod
+    def aligned(cls, maps: Sequence[Self]) -> list[Self]:
+        """
+        Maps of tensors of one shape, each with the runs of all.
+
+        Raises TooManySlotsError if there are too many of them.
+        """
+        columns = zip(*(each.ends for each in maps), strict=True)
+        ends = [np.unique(np.concatenate(column)) for column in columns]
+        _check_slots(math.prod(map(len, ends)), sum([each.size for each in maps]))
+        refined = list(maps)
+        for axis, of_axis in enumerate(ends):
+            refined = [each._refine(axis, of_axis) for each in refined]
+        return refined
 
     @property
     def block_sizes(self) -> tuple[int, ...]:
@@ -443,26 +458,6 @@ class SlotMap(ArrayFunctions, ABC):
             ends[-1] += high
             padded.append(ends)
         return self._with_slots(tuple(padded), self.slot_arrays)
-
-
-SlotMapT = TypeVar("SlotMapT", bound=SlotMap)
-
-
-def aligned(maps: Sequence[SlotMapT]) -> list[SlotMapT]:
-    """
-    The same maps of tensors of one shape, each with the runs of all.
-
-    Raises TooManySlotsError if there are too many of them.
-    """
-    ends = [np.unique(np.concatenate(of_axis)) for of_axis in zip(*(m.ends for m in maps), strict=True)]
-    _check_slots(math.prod(map(len, ends)), sum([each.size for each in maps]))
-    found: list[SlotMapT] = []
-    for each in maps:
-        refined = each
-        for axis, of_axis in enumerate(ends):
-            refined = refined._refine(axis, of_axis)
-        found.append(refined)
-    return found
 
 
 def _check_slots(count: int, operand: int) -> None:

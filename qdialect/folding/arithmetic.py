@@ -107,7 +107,9 @@ class ArithmeticReader:
         leaves: list[Leaf] = []
         term = self._term(constant, leaves)
         layers = [layer.sides for layer in constant.layers if layer.sides is not None]
-        return ComputedElements(term, leaves, [each for sides in layers for each in sides.constants])
+        return ComputedElements(
+            term, leaves, [each for sides in layers for each in sides.constants]
+        )
 
     def _term(self, constant: MovedConstant, leaves: list[Leaf]) -> Term:
         """How the elements of a constant are computed, of `leaves`, to which it adds."""

@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     DenseResourceAttr,
     IntegerType,
     ModuleOp,
+    NoneType,
     Signedness,
     TensorType,
 )
@@ -26,12 +27,13 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.transforms.dead_code_elimination import is_trivially_dead
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect.algebra.element_slots import ElementSlots
 from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.memory_budget import MemoryBudget, MemoryLimitError, memory_budget
 from qdialect.algebra.movement import Reshape, Splat, Values, as_view
 from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
-from qdialect.algebra.run_map import TooManySlotsError, aligned
+from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant.casts import CastOp, DequantizeCastOp, StorageCastOp
 from qdialect.dialects.quant.constants import ConstantOp
 from qdialect.dialects.quant.type_parser import MAX_STORAGE_WIDTH
@@ -42,7 +44,7 @@ from qdialect.folding.moved_constant import MovedConstant
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
 from qdialect.folding.writing import constant_like
-from qdialect.ir.elements import dense_elements, integer_range
+from qdialect.ir.elements import dense_elements, has_signedness, integer_range
 from qdialect.ir.garbage import paused_collection
 from qdialect.ir.replacements import Replacements
 from qdialect.ir.resources import ResourceBlobs
@@ -74,7 +76,7 @@ _UNTOLD: Final = (Code.NOT_CONSTANT, Code.USES)
 _OF_FLOATS: Final = (Arithmetic.EXTEND_FLOAT, Arithmetic.TRUNCATE_FLOAT)
 
 _SHORT: Final = 8
-"""Of integers of so many bits, all that there may be are looked at, and not those that there are."""
+"""Of integers of so many bits, all that there may be count, and not only those that there are."""
 
 
 def raise_dequantization(module: ModuleOp, context: Context, policy: FoldPolicy) -> FoldReport:
@@ -275,9 +277,7 @@ class _Raiser:
         self.gone.append(op)
 
     def _refuse(self, op: Operation, error: NotFoldable) -> None:
-        record = FoldRecord(
-            Outcome.REFUSED, op, name_of(op), code=error.code, reason=str(error)
-        )
+        record = FoldRecord(Outcome.REFUSED, op, name_of(op), code=error.code, reason=str(error))
         self.report.records.append(record)
 
     def _finish(self, replaced: Replacements) -> None:
@@ -352,7 +352,7 @@ def _parameters(
     width = stored.bitwidth
     if not 1 <= width <= MAX_STORAGE_WIDTH:
         raise NotFoldable(Code.ILLEGAL_TYPE, f"illegal storage type size: {width}")
-    slots = aligned([side.slots for side in computed.sides])
+    slots = ElementSlots.aligned([side.slots for side in computed.sides])
     runs = [np.zeros((), dtype=np.int64)]
     for each, side in zip(slots, computed.sides, strict=True):
         runs.append(stored_numbers(each.elements, side.types[0]))
@@ -418,7 +418,9 @@ def _as_signed(array: NDArray[Any], width: int) -> NDArray[Any]:
 
 
 def _has_sign(type: Attribute) -> bool:
-    return not isinstance(type, IntegerType) or type.signedness.data is not Signedness.SIGNLESS
+    if not isinstance(type, IntegerType):
+        return True
+    return not has_signedness(cast(IntegerType, type), Signedness.SIGNLESS)
 
 
 def _without_conversions(term: Term) -> tuple[Term, list[Attribute]]:
@@ -473,6 +475,8 @@ def _erase_unused(gone: Sequence[Operation]) -> None:
             continue
         role = role_of(op)
         is_known = role.elements is not None or role.model is not None or role.is_cast
+        # What stands for an operand that is left out.
+        is_known |= not op.operands and isinstance(op.results[0].type, NoneType)
         if not (is_known or is_arithmetic(op) or is_trivially_dead(op)):
             continue
         owners = [operand.owner for inner in op.walk() for operand in inner.operands]

@@ -160,8 +160,8 @@ class _Dequantized(NamedTuple):
         type = cast("TensorType[Attribute]", op.input.type).element_type
         if not isinstance(type, UniformQuantizedType):
             raise NotFoldable(Code.ILLEGAL_TYPE, f"'{type}' has no scale")
-        types = (first.input.type, op.input.type, result)
-        if any(not isinstance(cast(Any, each).encoding, NoneAttr) for each in types):
+        types: list[Any] = [first.input.type, op.input.type, result]
+        if any([not isinstance(each.encoding, NoneAttr) for each in types]):
             raise NotFoldable(Code.ILLEGAL_TYPE, "its type has an encoding")
         parameters = type.parameters_on(shape).coarsen()
         grid: list[int] = []
@@ -248,9 +248,7 @@ class _Writer(StorageBuilder, ABC):
     ) -> SSAValue:
         """Insert an op that may not be registered; returns its result."""
         found = self._context.get_optional_op(name) or UnregisteredOp.with_name(name)
-        op = found.create(
-            operands=operands, result_types=[type], properties=dict(properties or {})
-        )
+        op = found.create(operands=operands, result_types=[type], properties=dict(properties or {}))
         return self.insert(op).results[0]
 
     @abstractmethod
@@ -405,9 +403,7 @@ class _Arith(_OfMLIR):
             return small
         added = [axis for axis in range(len(of.grid)) if axis not in of.axes]
         init = self.empty(of.grid, of.expressed)
-        op = BroadcastOp(
-            small, init, DenseArrayBase.from_list(i64, added), cast(Any, init.type)
-        )
+        op = BroadcastOp(small, init, DenseArrayBase.from_list(i64, added), cast(Any, init.type))
         return self.insert(op).results[0]
 
 

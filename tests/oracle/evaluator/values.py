@@ -177,11 +177,12 @@ class Value:
 
     @property
     def codes(self) -> NDArray[np.int64]:
-        """Storage integers, or signless integers as signed ones."""
+        """Storage integers, or integers: signless ones are signed."""
         width = width_of(self.element)
         read = quantization(self.element)
         codes = self.bits.astype(np.int64)
-        if width == 64 or (read is not None and not read.signed):
+        is_unsigned = self.element.startswith("u") or (read is not None and not read.signed)
+        if width == 64 or is_unsigned:
             return codes
         return np.where(codes >> (width - 1) & 1, codes - (1 << width), codes)
 
