@@ -403,7 +403,7 @@ class Role(NamedTuple):
 def role_of(op: Operation) -> Role:
     """The part that `op` plays."""
     role = _role_of(op)
-    if role.is_cast and not len(op.operands) == len(op.results) == 1:
+    if role.reads is not None and not len(op.operands) == len(op.results) == 1:
         return _NO_ROLE
     return role
 
