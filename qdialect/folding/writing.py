@@ -22,6 +22,7 @@ from qdialect.ir.dense_attributes import dense_of_bytes
 from qdialect.ir.elements import dense_elements, element_bytes, may_repeat
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import tensor_parts
+from qdialect.ir.xdsl_private import NAME_OF_UNREGISTERED
 from qdialect.shape_ops.interface import (
     Code,
     NotFoldable,
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
     from qdialect.folding.moved_constant import MovedConstant
 
 _OWN_CONSTANT = "quant.constant"
-
-_NAME_OF_UNREGISTERED = "op_name__"
-"""The attribute in which xDSL keeps the name of an op that is not registered."""
 
 
 def write_constant(
@@ -73,7 +71,7 @@ def _create(
     properties, attributes = dict(source.properties), dict(source.attributes)
     for other in reversed(sources):
         # Sources may be of different kinds, with their elements among the attributes.
-        own = (name, elements_attribute_of(other), _NAME_OF_UNREGISTERED)
+        own = (name, elements_attribute_of(other), NAME_OF_UNREGISTERED)
         attributes |= {key: a for key, a in other.attributes.items() if key not in own}
     for held in (properties, attributes):
         if name in held:

@@ -15,7 +15,7 @@ from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.folding.report_listener import FoldReportListener
 from qdialect.ir.blobs import fresh_builtin
 from qdialect.ir.errors import describe, first_line
-from qdialect.ir.xdsl_private import interfaces_of
+from qdialect.ir.xdsl_private import is_registered, rebuilt
 from qdialect.tools.diagnostics import WarningListener
 from qdialect.tools.pass_spec import NestedSpec
 from qdialect.tools.tool_error import TOOL, ToolError, did_you_mean
@@ -163,7 +163,7 @@ class ToolContext(Context, FoldReportListener, WarningListener):
 
     def _look_for_dialect(self, name: str) -> None:
         dialect, dot, _ = name.partition(".")
-        if not dot or dialect in self._registered_dialects:
+        if not dot or is_registered(self, dialect):
             return
         for plugin in _plugins():
             if dialect in plugin.all_dialects:
@@ -187,7 +187,7 @@ def _arith_on_tensors() -> Dialect:
 
     from qdialect.dialects.upstream import arith
 
-    return _with_ops(Arith, arith.OPS)
+    return rebuilt(Arith, arith.OPS)
 
 
 def _tensor_without_rank() -> Dialect:
@@ -196,18 +196,7 @@ def _tensor_without_rank() -> Dialect:
 
     from qdialect.dialects.upstream.tensor import ReshapeOp
 
-    return _with_ops(Tensor, [ReshapeOp])
-
-
-def _with_ops(dialect: Dialect, ops: Sequence[type[Operation]]) -> Dialect:
-    """`dialect` with `ops` added; they replace ops of the same name."""
-    operations = {op.name: op for op in (*dialect.operations, *ops)}
-    return Dialect(
-        dialect.name,
-        list(operations.values()),
-        list(dialect.attributes),
-        list(interfaces_of(dialect)),
-    )
+    return rebuilt(Tensor, [ReshapeOp])
 
 
 def _tosa_with_additions() -> Dialect:

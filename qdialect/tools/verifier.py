@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from inspect import getclosurevars, signature
+from inspect import signature
 from typing import Any, cast
 
 from xdsl.dialects.builtin import TensorType, UnregisteredOp
@@ -16,6 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.ir.errors import describe, message_of
 from qdialect.ir.verified_by_attributes import VerifiedByAttributes
+from qdialect.ir.xdsl_private import own_verifier_of
 from qdialect.tools.diagnostics import DiagnosticHandler, Location
 
 
@@ -138,10 +139,8 @@ def _is_verified_by_constraints(cls: type[Operation]) -> bool:
     """Whether the verifier of a class checks IRDL constraints on attributes and nothing else."""
     if not issubclass(cls, IRDLOperation):
         return False
-    # The verifier that xDSL makes of a definition calls that of the class, if it has one.
-    own_verifier = getclosurevars(cls.verify_).nonlocals.get("custom_verify")
     traits = cls.get_irdl_definition().traits
-    return own_verifier is Operation.verify_ and all(
+    return own_verifier_of(cls) is Operation.verify_ and all(
         type(trait).verify is OpTrait.verify for trait in traits
     )
 

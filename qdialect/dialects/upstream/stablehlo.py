@@ -70,7 +70,7 @@ from qdialect.ir.value_types import (
     tensor_element_type,
     verify_value_types,
 )
-from qdialect.ir.xdsl_private import interfaces_of
+from qdialect.ir.xdsl_private import rebuilt
 
 # What operands and results may be
 
@@ -947,9 +947,4 @@ def with_additions(stablehlo: Dialect) -> Dialect:
         op = operations.get(name)
         if op is not None and issubclass(op, IRDLOperation) and misread.is_misread(context):
             operations[name] = misread.repaired(op)
-    return Dialect(
-        stablehlo.name,
-        list(operations.values()),
-        list(stablehlo.attributes),
-        list(interfaces_of(stablehlo)),
-    )
+    return rebuilt(stablehlo, operations.values())

@@ -67,7 +67,7 @@ from qdialect.ir.value_types import (
     tensor_element_type,
     verify_value_types,
 )
-from qdialect.ir.xdsl_private import interfaces_of
+from qdialect.ir.xdsl_private import rebuilt
 from qdialect.shape_ops.identities import unmoved_operand
 
 if TYPE_CHECKING:
@@ -756,16 +756,10 @@ def with_additions(tosa: Dialect) -> Dialect:
 
     What it has itself is its own; but for the constant, as long as it refuses resources.
     """
-    operations = {op.name: op for op in (*TOSA_ADDITIONS.operations, *tosa.operations)}
-    attributes = {type.name: type for type in (*TOSA_ADDITIONS.attributes, *tosa.attributes)}
-    if not _takes_resources(operations[ConstOp.name]):
-        operations[ConstOp.name] = ConstOp
-    return Dialect(
-        tosa.name,
-        list(operations.values()),
-        list(attributes.values()),
-        list(interfaces_of(tosa)),
-    )
+    joined = rebuilt(TOSA_ADDITIONS, tosa.operations, tosa.attributes)
+    constant = next(op for op in joined.operations if op.name == ConstOp.name)
+    replaced = () if _takes_resources(constant) else (ConstOp,)
+    return rebuilt(tosa, (*joined.operations, *replaced), joined.attributes)
 
 
 def _takes_resources(constant: type[Operation]) -> bool:

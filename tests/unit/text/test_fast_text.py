@@ -32,6 +32,7 @@ from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 
 import qdialect.text.printer
+from qdialect.ir.xdsl_private import LinearLexer
 from qdialect.text.fast_parser import FastParser
 from qdialect.text.lexer import FastLexer, PlainLexer
 from qdialect.text.parser import LocatingParser
@@ -574,10 +575,6 @@ def tokens(lexer: MLIRLexer) -> list[Any]:
     except ParseError as error:
         return [*found, error_of(error)]
     return [*found, place(token.span)]
-
-
-class LinearLexer(MLIRLexer):
-    _unescaped_characters_regex = PlainLexer._unescaped_characters_regex  # pyright: ignore[reportPrivateUsage]
 
 
 def is_token(found: tuple[Any, ...]) -> bool:
