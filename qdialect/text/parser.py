@@ -362,7 +362,7 @@ class LocatingParser(FastParser):
             forget_operation(self.ctx, name)
             self._refuse_operation(name, is_custom)
         if is_custom and op_type.dialect_name() == "linalg":
-            # Start-up: few texts have what it reads.
+            # It imports xDSL's linalg, which is in few texts.
             from qdialect.text.linalg_syntax import SYNTAX
 
             return SYNTAX.get(op_type, op_type)
@@ -575,7 +575,7 @@ class LocatingParser(FastParser):
 
     def _refuse_own_type(self, keyword: str, start: Position) -> NoReturn:
         """Raise ParseError for a type that the dialect does not have."""
-        # Start-up: few texts have what it reads.
+        # Only messages about wrong names need it (7 ms).
         from difflib import get_close_matches
 
         message = f"unknown quantized type {keyword}"
@@ -773,7 +773,7 @@ class LocatingParser(FastParser):
             if data is not None:
                 return dense_of_bytes(listed_type, data)
             self.resume_from(start)
-        # Start-up: few texts have what it reads.
+        # Elements that are no plain list of integers are rare, and movements take 50 ms to import.
         from qdialect.algebra.movement import Splat
         from qdialect.ir.elements import element_bytes
         from qdialect.text.dense import DenseLiteral

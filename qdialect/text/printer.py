@@ -190,7 +190,7 @@ class MLIRPrinter(OpenPrinter):
         self.print_string("\n    }", indent=0)
 
     def _print_resource(self, key: str, resource: Blob | str) -> None:
-        # Start-up, and a cycle: few texts have what it prints.
+        # Few texts have resources, and `text.dense` imports this module.
         from qdialect.text.dense import print_hex
 
         self.print_string(f'      {key}: "')
@@ -240,7 +240,7 @@ class MLIRPrinter(OpenPrinter):
         if (plain := text_of_plain_list(dense)) is not None:
             self.print_string(f"dense<{plain}>")
         else:
-            # Start-up, and a cycle: few texts have what it prints.
+            # Elements that are no plain list are rare, and `text.dense` imports this module.
             from qdialect.ir.elements import elements_of
             from qdialect.text.dense import print_dense
 

@@ -193,14 +193,14 @@ def parse_max_memory(text: str) -> int:
 
 
 def _is_pass(name: str) -> bool:
-    # Start-up: few runs need it.
+    # `--version` and wrong flags of the tool itself need no xDSL.
     from qdialect.tools.registry import find_pass
 
     return find_pass(name) is not None
 
 
 def _refuse_argument(spelled: str, name: str) -> NoReturn:
-    # Start-up: few runs need it.
+    # `--version` and wrong flags of the tool itself need no xDSL.
     from qdialect.tools.registry import get_all_passes
 
     known = [*_FLAGS, *_VALUES, *_SYNONYMS, *get_all_passes()]
@@ -250,7 +250,7 @@ def _parse_passes(text: str) -> list[ArgSpec]:
     specs = _parse_specs(text)
     for spec in specs:
         if not _is_pass(spec.name):
-            # Start-up: few runs need it.
+            # `--version` and wrong flags of the tool itself need no xDSL.
             from qdialect.tools.registry import get_all_passes
 
             raise ToolError(
@@ -262,7 +262,7 @@ def _parse_passes(text: str) -> list[ArgSpec]:
 
 def _parse_specs(text: str) -> list[ArgSpec]:
     """Names with options. Unlike for xDSL, there may be blanks around commas and braces."""
-    # Start-up: few runs need it.
+    # Only a pipeline or a target in text is read with it; flags alone are not.
     from xdsl.utils.arg_spec import parse_pipeline
     from xdsl.utils.exceptions import ArgSpecParseError
 
@@ -297,7 +297,7 @@ def _separated_by_spaces(text: str) -> str | None:
 
 def version_text() -> str:
     """The text of `--version`."""
-    # Start-up: few runs need it.
+    # Only `--version`, and names that xDSL does not know, look at what is installed (40 ms).
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -309,7 +309,7 @@ def version_text() -> str:
 
 def help_text() -> str:
     """The text of `--help`. All passes are imported for it."""
-    # Start-up: few runs need it.
+    # `--version` and wrong flags of the tool itself need no xDSL.
     from qdialect.tools.registry import get_all_passes, get_all_targets
 
     names = (*_VALUES, *_FLAGS, *_SYNONYMS)
@@ -343,10 +343,10 @@ def _columns(lines: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 def _lines_of_pass(name: str, factory: Callable[[], type[ModulePass]]) -> Iterator[tuple[str, str]]:
     """The flag of a pass with the first line of its docstring, then its options."""
-    # Start-up: few runs need it.
+    # Only `--help` asks passes for their options.
     from xdsl.passes import get_pass_option_infos
 
-    # Start-up: few runs need it.
+    # It imports xDSL, which `--version` does without.
     from qdialect.ir.errors import describe
 
     try:

@@ -30,7 +30,7 @@ def _run(arguments: Sequence[str]) -> bool:
         with standard_output() as stream:
             stream.write(f"{help_text() if options.help else version_text()}\n")
         return True
-    # Start-up: it is loaded where it is needed.
+    # It imports xDSL, which takes most of a small run; `--version` and wrong flags do without.
     from qdialect.tools.compilation import process
 
     return process(options)

@@ -66,7 +66,7 @@ class Output:
         except OSError as error:
             if error.errno not in _IN_PLACE_ONLY:
                 raise
-            # Start-up: few runs need it.
+            # Outputs are in other folders only where theirs cannot be written.
             from tempfile import gettempdir
 
             stream = self._open_temporary(gettempdir())
@@ -116,7 +116,7 @@ def _put_in_place(temporary: str, path: str) -> None:
     except OSError as error:
         if error.errno not in _IN_PLACE_ONLY or not os.path.exists(path):
             raise
-        # Start-up: few runs need it.
+        # Files are copied only where the system cannot move them.
         from shutil import copyfile
 
         copyfile(temporary, path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from inspect import signature
 from typing import Any, cast
 
 from xdsl.dialects.builtin import TensorType, UnregisteredOp
@@ -15,7 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.ir.errors import describe, message_of
-from qdialect.ir.verified_by_attributes import VerifiedByAttributes
+from qdialect.ir.op_verifiers import VerifiedByAttributes, verify_alone
 from qdialect.ir.xdsl_private import own_verifier_of
 from qdialect.tools.diagnostics import DiagnosticHandler, Location
 
@@ -45,7 +44,7 @@ class ModuleVerifier:
             _verify_place(op)
             key = _key(op)
             if key is None or key not in self._valid:
-                _verify_alone(op)
+                verify_alone(op)
                 _verify_element_types(op)
             if key is not None:
                 self._valid.add(key)
@@ -73,32 +72,6 @@ class ModuleVerifier:
 
 
 _Key = tuple[object, ...]
-
-
-def _verify_alone(op: Operation) -> None:
-    """Call the verifiers of an op, but not those of the ops in its regions."""
-    op.verify_()
-    # `verify` is xDSL's walk, of which this class is the replacement. A class that
-    # overrides it has checks there too.
-    match _takes_verify_nested_ops(type(op)):
-        case None:
-            pass
-        case True:
-            op.verify(verify_nested_ops=False)
-        case False:
-            op.verify()
-
-
-@registered_cache
-@cache
-def _takes_verify_nested_ops(cls: type[Operation]) -> bool | None:
-    """Whether the `verify` of a class that overrides it has the parameter; else None."""
-    if cls.verify is Operation.verify:
-        return None
-    parameters = signature(cls.verify).parameters.values()
-    return any(
-        each.name == "verify_nested_ops" or each.kind is each.VAR_KEYWORD for each in parameters
-    )
 
 
 def _key(op: Operation) -> _Key | None:

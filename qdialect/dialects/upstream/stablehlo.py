@@ -63,6 +63,7 @@ from qdialect.dialects.quant import Quant
 from qdialect.dialects.quant.slot_arrays import Granularity
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.blobs import fresh_builtin
+from qdialect.ir.errors import errors_of
 from qdialect.ir.value_types import (
     ValueKind,
     is_static,
@@ -226,10 +227,8 @@ class StableHLOOp(IRDLOperation, ABC):
 
     @override
     def verify_(self) -> None:
-        try:
+        with errors_of(self):
             verify_value_types(self, self.KINDS)
-        except VerifyException as error:
-            self._refuse(str(error))
         self._verify_meaning()
 
     @abstractmethod

@@ -60,6 +60,7 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.algebra.lazy_numpy import np
 from qdialect.dialects.quant.slot_arrays import Granularity
 from qdialect.dialects.quant.types import StoredType, UniformQuantizedType, element_type_of
+from qdialect.ir.errors import errors_of
 from qdialect.ir.value_types import (
     ValueKind,
     is_static,
@@ -193,12 +194,10 @@ class TosaOp(IRDLOperation, ABC):
 
     @override
     def verify_(self) -> None:
-        try:
+        with errors_of(self):
             self._verify_types()
             self._verify_shapes_are_known()
             self._verify_meaning()
-        except VerifyException as error:
-            raise VerifyException(f"'{self.name}' op {error}") from None
 
     def _verify_types(self) -> None:
         verify_value_types(self, self.KINDS)
@@ -272,10 +271,8 @@ class ConstOp(IRDLOperation, HasFolderInterface):
 
     @override
     def verify_(self) -> None:
-        try:
+        with errors_of(self):
             self._verify_values()
-        except VerifyException as error:
-            raise VerifyException(f"'{self.name}' op {error}") from None
 
     def _verify_values(self) -> None:
         # No constraint of a property says this: it prints what it refuses.
