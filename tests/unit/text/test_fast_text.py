@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import given, settings
+from example_counts import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from random_modules import functions, module_text
 from typing_extensions import override
@@ -618,7 +619,7 @@ def test_texts_are_printed_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     assert modules > 50
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(st.lists(functions(), min_size=1, max_size=3), st.randoms(use_true_random=False))
 def test_random_modules_are_read_and_printed_the_same(
     parts: Sequence[Any], source: random.Random

@@ -64,7 +64,7 @@ def start(tool: str, arguments: list[str]) -> subprocess.Popen[bytes]:
     return process
 
 
-@pytest.mark.parametrize(("tool", "times"), [*zip(TOOLS, (30, 10, 10), strict=True)])
+@pytest.mark.parametrize(("tool", "times"), [*zip(TOOLS, (18, 6, 6), strict=True)])
 def test_a_signal_at_any_moment(tool: str, times: int, tmp_path: Path) -> None:
     source, folder = tmp_path / "in.mlir", tmp_path / "out"
     source.write_text(MODULE)
@@ -140,7 +140,7 @@ def test_an_input_without_end(tool: str, source: str) -> None:
     sources = [source] * (1 + (tool == "qdialect-check"))
     with open("/dev/zero", "rb") as zeros:
         process = subprocess.run(
-            ["sh", "-c", 'ulimit -v 2000000; exec "$@"', "sh", *command(tool, *sources)],
+            ["sh", "-c", 'ulimit -v 1000000; exec "$@"', "sh", *command(tool, *sources)],
             stdin=zeros,
             capture_output=True,
             text=True,
