@@ -120,6 +120,11 @@ def _answer(connection: socket.socket) -> None:
     for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)
+    # The streams that Python has made of other files have their properties, such as positions.
+    sys.stdin = os.fdopen(0, encoding=sys.stdin.encoding, closefd=False)
+    sys.stdout = os.fdopen(1, "w", encoding=sys.stdout.encoding, closefd=False)
+    sys.stderr = os.fdopen(2, "w", encoding=sys.stderr.encoding, closefd=False)
+    sys.stderr.reconfigure(errors="backslashreplace", line_buffering=True)
     _run(request)
 
 

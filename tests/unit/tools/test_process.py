@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from tool_server import ToolServer
 
 from qdialect.tools import check, opt, run
 
@@ -198,6 +199,22 @@ def test_the_package_is_the_tool() -> None:
         env=ENVIRONMENT,
     )
     assert version.stdout.startswith("qdialect-opt ")
+
+
+@pytest.mark.parametrize("arguments", [["--fold-quant-shapes"], ["--no-such-flag"]])
+def test_a_forked_tool_does_what_the_script_does(arguments: list[str], tmp_path: Path) -> None:
+    """Tests of files run the tools so."""
+    server = ToolServer()
+    shell = [str(Path(server.folder) / "qdialect-opt")], command("qdialect-opt")
+    ends = [
+        subprocess.run(
+            [*words, *arguments], input=MODULE, capture_output=True, text=True, env=ENVIRONMENT
+        )
+        for words in shell
+    ]
+    server.close()
+    forked, started = ((end.returncode, end.stdout, end.stderr) for end in ends)
+    assert forked == started
 
 
 # What a call leaves alone
