@@ -28,12 +28,12 @@ USAGE = f"usage: {TOOL} [options] [input file, or - for standard input]"
 
 
 class Options:
-    """What the command line asks for."""
+    """The options of a run."""
 
     input_file: str = "-"
     output_file: str = "-"
     target: ArgSpec | None = None
-    """None stands for MLIR as the options say."""
+    """None is MLIR text, printed as the options say."""
 
     pass_pipeline: str | None = None
     allow_unregistered_dialect: bool = False
@@ -180,13 +180,13 @@ def _set_value(name: str, value: str, options: Options) -> None:
 
 
 def _refuse_pass_as_input(name: str) -> None:
-    """Raise ToolError if an input is a pass that somebody has given without dashes."""
+    """Raise ToolError if an input is the name of a pass: its dashes are missing."""
     if re.fullmatch(r"[a-z][a-z0-9-]*", name) and not os.path.exists(name) and _is_pass(name):
         raise ToolError(f"there is no input file '{name}'; the pass of that name is '--{name}'")
 
 
 def parse_max_memory(text: str) -> int:
-    """A number of bytes. Raises ToolError if it is none."""
+    """A number of bytes. Raises ToolError for any other text."""
     if not (text.isascii() and text.isdecimal()):
         raise ToolError(f"--max-memory must be a number of bytes, but is '{text}'")
     return int(text)
@@ -267,7 +267,7 @@ def _parse_specs(text: str) -> list[ArgSpec]:
     from xdsl.utils.exceptions import ArgSpecParseError
 
     tidy = re.sub(
-        # Blanks alone are an alternative, so that a long run of them is looked at once.
+        # Blanks alone are an alternative, so that a long run of them is matched once.
         r'("(?:\\.|[^"\\])*+"?+)|\s*+([,{}])\s*+|(\s++)',
         lambda match: match[1] or match[2] or match[3],
         text.strip(),

@@ -139,7 +139,7 @@ class Compilation:
         self._reports_told = len(self.context.fold_reports)
 
     def _fail(self, actor: str, error: Exception) -> bool:
-        """Tell the error of a pass or target, at the op that it is about if there is one."""
+        """Report the error of a pass or target, at the place of its op if it has one."""
         if self.options.debug:
             # Only `--debug` prints one.
             import traceback
@@ -203,8 +203,8 @@ class Compilation:
         """
         Where an operation was read.
 
-        For an operation that a pass made: the place of the nearest one before it in its block,
-        or else after it, or else around it.
+        An operation that a pass made has the place of the nearest one before it in its block, or
+        else after it, or else around it.
         """
         at: Operation | None = op
         while at is not None:

@@ -1,8 +1,8 @@
 """
 `qdialect-opt`: xDSL's dialects and passes with qdialect's, under mlir-opt's habits.
 
-https://mlir.llvm.org/docs/Tutorials/MlirOpt/ describes them. Whatever is not needed for what
-the command line asks for is not imported: most of the time of a small run is imports.
+https://mlir.llvm.org/docs/Tutorials/MlirOpt/ describes them. Modules are imported when they are
+needed, since a small run spends most of its time on imports.
 """
 
 from __future__ import annotations

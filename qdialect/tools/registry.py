@@ -117,7 +117,7 @@ def find_pass(name: str) -> Callable[[], type[ModulePass]] | None:
 class ToolContext(Context, FoldReportListener, WarningListener):
     """
     A context with all dialects, which looks for unknown ones among the plug-ins.
-    It collects the reports and warnings of passes, and their plans if it is told to want them.
+    It collects the reports, the warnings and the plans of passes.
 
     Resources belong to the context; in xDSL, all modules of a process share them.
     """
@@ -228,7 +228,7 @@ def make_pass(spec: PassSpec) -> ModulePass:
 
 
 def make_target(spec: ArgSpec | None) -> Target | None:
-    """None stands for MLIR as the options say. Raises ToolError."""
+    """The target; None is MLIR text, printed as the options say. Raises ToolError."""
     if spec is None or (spec.name == "mlir" and not spec.parameters):
         return None
     targets = get_all_targets()
@@ -266,7 +266,7 @@ _OPTION_TYPES: dict[str, tuple[type[ParameterType], str]] = {
     "bool": (bool, "true or false"),
     "str": (str, "text: put it in quotes"),
 }
-"""What an option of a type takes, and how to say that."""
+"""The types of options, each with its Python type and its name in messages."""
 
 
 def _option_value(option: str, field: Field[object], value: ParameterListType) -> ParameterListType:
@@ -279,12 +279,12 @@ def _option_value(option: str, field: Field[object], value: ParameterListType) -
     name = field.type if isinstance(field.type, str) else type_repr(field.type)
     name, _, rest = name.strip("'").replace(" ", "").partition("|")
     if name not in _OPTION_TYPES or rest not in ("", "None") or (rest and not value):
-        # xDSL looks at lists, and no value is that of an optional one.
+        # xDSL checks lists, and an optional option may have no value.
         return value
     type, kind = _OPTION_TYPES[name]
     if type is bool and not value:
         return (True,)
-    # A bool is an int to Python.
+    # In Python, a bool is an int.
     if (
         len(value) == 1
         and isinstance(value[0], type)

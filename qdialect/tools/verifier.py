@@ -162,7 +162,7 @@ def _verify_element_types(op: Operation) -> None:
         case "linalg.broadcast" | "linalg.transpose":
             moved, declared = map(_element_type, op.operand_types)
             if moved != declared:
-                # Of the region that the syntax leaves out.
+                # The message is about the region that the custom syntax omits.
                 raise VerifyException(
                     f"'linalg.yield' op type of yield operand 1 ('{moved}') doesn't match the "
                     f"element type of the enclosing linalg.generic op ('{declared}')"
