@@ -170,7 +170,7 @@ class ShapeOpEntry(NamedTuple):
     """The shape of a result that neither its type nor the movement determines."""
 
     static_lists: tuple[str, ...] = ()
-    """Attributes of integers. Each DYNAMIC in them stands for one of the last operands, in order."""
+    """Attributes of integers. Each DYNAMIC in them is one of the last operands, in order."""
 
 
 class CastReads(Flag):
