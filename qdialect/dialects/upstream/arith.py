@@ -71,7 +71,7 @@ class ConversionOp(IRDLOperation, HasFolderInterface, ABC):
 
 
 class _FloatToIntegerOp(ConversionOp, ABC):
-    """Drops the digits behind the point."""
+    """Truncates toward zero."""
 
     FROM: ClassVar = AnyFloat
     TO: ClassVar = IntegerType
@@ -138,7 +138,7 @@ def _container(type: Attribute) -> tuple[object, ...]:
 
 @irdl_op_definition
 class FPToSIOp(_FloatToIntegerOp, arith.FPToSIOp):
-    """Floats as signed integers: what is behind the point is dropped."""
+    """Floats as signed integers, truncated toward zero."""
 
     name = "arith.fptosi"
     assembly_format = None
@@ -147,7 +147,7 @@ class FPToSIOp(_FloatToIntegerOp, arith.FPToSIOp):
 
 @irdl_op_definition
 class FPToUIOp(_FloatToIntegerOp, arith.FPToUIOp):
-    """Floats as unsigned integers: what is behind the point is dropped."""
+    """Floats as unsigned integers, truncated toward zero."""
 
     name = "arith.fptoui"
     assembly_format = None
