@@ -23,6 +23,7 @@ from qdialect.ir.dense_attributes import dense_of_bytes
 from qdialect.ir.elements import dense_elements, element_bytes, may_repeat
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import tensor_parts
+from qdialect.ir.xdsl_private import NAME_OF_UNREGISTERED
 from qdialect.shape_ops.elementwise import (
     ElementwiseModel,
     SmallOperand,
@@ -46,9 +47,6 @@ if TYPE_CHECKING:
     from qdialect.folding.side_constants import SideConstant, Sides
 
 _OWN_CONSTANT = "quant.constant"
-
-_NAME_OF_UNREGISTERED = "op_name__"
-"""The attribute in which xDSL keeps the name of an op that is not registered."""
 
 
 class WrittenConstant(NamedTuple):
@@ -107,7 +105,7 @@ def _constant_of(sources: Sequence[Operation], type_: Attribute, elements: Attri
     attributes = with_type(source.attributes, old, type_)
     for other in reversed(sources):
         # Sources may be of different kinds, with their elements among the attributes.
-        own = (name, elements_attribute_of(other), _NAME_OF_UNREGISTERED)
+        own = (name, elements_attribute_of(other), NAME_OF_UNREGISTERED)
         attributes |= {key: a for key, a in other.attributes.items() if key not in own}
     for held in (properties, attributes):
         if name in held:

@@ -33,7 +33,7 @@ from qdialect.interpreters.tensor import TensorFunctions
 from qdialect.interpreters.values import TypedArray, value_of
 from qdialect.ir.errors import describe
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.ir.xdsl_private import implementations_of
+from qdialect.ir.xdsl_private import InterpreterHooks, implementations_of, scope_of, set_scope
 from qdialect.shape_ops.interface import NotFoldable, models_of, name_of
 
 
@@ -49,7 +49,7 @@ DEFAULT_MAX_STEPS: Final = 10_000_000
 """How many ops a run may take."""
 
 
-class ModuleInterpreter(Interpreter):
+class ModuleInterpreter(InterpreterHooks, Interpreter):
     """
     Runs a module on `TypedArray`s.
 
@@ -96,8 +96,8 @@ class ModuleInterpreter(Interpreter):
         All blocks share a scope, in which a block that is run again replaces its values. xDSL has a
         scope for each time that a block is run, and keeps them all until the region ends.
         """
-        outer, values = self._ctx, dict[SSAValue, Any]()
-        self._ctx = ScopedDict(outer, name=name, local_scope=values)
+        outer, values = scope_of(self), dict[SSAValue, Any]()
+        set_scope(self, ScopedDict(outer, name=name, local_scope=values))
         try:
             block = region.blocks.first
             while block is not None:
@@ -108,7 +108,7 @@ class ModuleInterpreter(Interpreter):
                 block, args = ended or (None, ())
             return ()
         finally:
-            self._ctx = outer
+            set_scope(self, outer)
 
     def _run_block(self, block: Block, values: dict[SSAValue, Any]) -> TerminatorValue | None:
         """Run the ops of a block, and drop each value from `values` after its last use."""
@@ -118,7 +118,7 @@ class ModuleInterpreter(Interpreter):
         for value in last_uses.get(None, ()):
             del values[value]
         for op in block.ops:
-            result = self._run_op(op, self.get_values(op.operands))
+            result = self.run_one_op(op, self.get_values(op.operands))
             if result.terminator_value is not None:
                 return result.terminator_value
             values.update(zip(op.results, result.values, strict=True))
@@ -126,8 +126,8 @@ class ModuleInterpreter(Interpreter):
                 del values[value]
         return None
 
-    @override
-    def _run_op(self, op: Operation, inputs: PythonValues) -> OpImplResult:
+    def run_one_op(self, op: Operation, inputs: PythonValues) -> OpImplResult:
+        """Run an op, for xDSL too. Raises OpInterpretationError."""
         self._steps_left -= 1
         if self._steps_left < 0:
             raise OpInterpretationError(

@@ -242,11 +242,11 @@ class LocatingParser(FastParser):
 
     def _parse_whole_text(self, allow_implicit_module: bool) -> ModuleOp:
         operations: list[Operation] = []
-        while (kind := self._current_token.kind) is not MLIRTokenKind.EOF:
+        while (kind := self.current_token.kind) is not MLIRTokenKind.EOF:
             if kind in (MLIRTokenKind.HASH_IDENT, MLIRTokenKind.EXCLAMATION_IDENT):
-                self._parse_alias_def()
+                self.parse_alias_def()
             elif kind is MLIRTokenKind.FILE_METADATA_BEGIN:
-                self._parse_file_metadata_dictionary()
+                self.parse_file_metadata_dictionary()
             else:
                 operation = self.parse_optional_operation()
                 if operation is None:
@@ -269,21 +269,21 @@ class LocatingParser(FastParser):
                 self.raise_error("use of undeclared SSA value name", self._first_seen[reference])
 
     @override
-    def _parse_block(self) -> Block:
-        if self._current_token.kind is not MLIRTokenKind.CARET_IDENT:
+    def parse_block(self) -> Block:
+        if self.current_token.kind is not MLIRTokenKind.CARET_IDENT:
             self._refuse_token("expected operation name in quotes")
-        return super()._parse_block()
+        return super().parse_block()
 
     @override
     def parse_optional_region(
         self, arguments: Iterable[Parser.Argument] | None = None
     ) -> Region | None:
-        brace = self._current_token.span
+        brace = self.current_token.span
         try:
             region = super().parse_optional_region(arguments)
         except ParseError as error:
             is_told = isinstance(error, MultipleSpansParseError)
-            if is_told or self._current_token.kind is not MLIRTokenKind.EOF:
+            if is_told or self.current_token.kind is not MLIRTokenKind.EOF:
                 raise
             note = "to match this '{'"
             raise MultipleSpansParseError(error.span, error.msg, None, [(brace, note)]) from None
@@ -352,8 +352,8 @@ class LocatingParser(FastParser):
         self._names.append(name)
 
     @override
-    def _get_op_by_name(self, name: str) -> type[Operation]:
-        op_type = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
+    def get_op_by_name(self, name: str) -> type[Operation]:
+        op_type = self.ctx.get_optional_op(name, dialect_stack=self.state.dialect_stack)
         is_custom = not self._names[-1].text.startswith('"')
         if op_type is None or (
             issubclass(op_type, UnregisteredOp) and (is_custom or self._is_own(name))
@@ -362,7 +362,7 @@ class LocatingParser(FastParser):
             forget_operation(self.ctx, name)
             self._refuse_operation(name, is_custom)
         if is_custom and op_type.dialect_name() == "linalg":
-            # Start-up: few texts have what it reads.
+            # It imports xDSL's linalg, which is in few texts.
             from qdialect.text.linalg_syntax import SYNTAX
 
             return SYNTAX.get(op_type, op_type)
@@ -372,7 +372,7 @@ class LocatingParser(FastParser):
         dialect, dot, _ = name.partition(".")
         is_known = dialect in self.ctx.registered_dialect_names
         if is_custom and not dot:
-            default = self._parser_state.dialect_stack[-1]
+            default = self.state.dialect_stack[-1]
             message = f"custom op '{name}' is unknown (tried '{default}.{name}' as well)"
         elif is_custom and is_known:
             message = f"custom op '{name}' is unknown"
@@ -440,7 +440,7 @@ class LocatingParser(FastParser):
         ) from None
 
     @override
-    def _register_ssa_definition(self, name: str, values: Sequence[SSAValue], span: Span) -> None:
+    def register_ssa_definition(self, name: str, values: Sequence[SSAValue], span: Span) -> None:
         for index, reference in self.forward_ssa_references.get(name, {}).items():
             if index < len(values) and values[index].type != reference.type:
                 raise MultipleSpansParseError(
@@ -454,7 +454,7 @@ class LocatingParser(FastParser):
                         )
                     ],
                 )
-        super()._register_ssa_definition(name, values, span)
+        super().register_ssa_definition(name, values, span)
         self._first_seen.update(dict.fromkeys(values, span))
 
     # Tokens
@@ -491,7 +491,7 @@ class LocatingParser(FastParser):
     # Types and attributes of dialects: see `parseExtendedSymbol` of MLIR.
 
     @override
-    def _parse_extended_type_or_attribute(self, attr_or_dialect_name: str, is_type: bool) -> Any:
+    def parse_extended_type_or_attribute(self, attr_or_dialect_name: str, is_type: bool) -> Any:
         symbol = self._symbol(attr_or_dialect_name, is_type)
         if symbol.opening is None and not symbol.is_pretty:
             return self._attribute_of_alias(symbol)
@@ -504,7 +504,7 @@ class LocatingParser(FastParser):
         if issubclass(known, UnregisteredAttr):
             return self._parse_opaque_symbol(symbol)
         try:
-            return super()._parse_extended_type_or_attribute(attr_or_dialect_name, is_type)
+            return super().parse_extended_type_or_attribute(attr_or_dialect_name, is_type)
         except VerifyException as error:
             self.raise_error(message_of(error), symbol.start)
         except ParseError:
@@ -548,7 +548,7 @@ class LocatingParser(FastParser):
     def _parse_own_symbol(self, symbol: _Symbol) -> Attribute:
         end = self._end_of(symbol)
         is_inside = symbol.opening is not None and not symbol.is_pretty
-        self._resume_from(symbol.name_end + len("<") if is_inside else symbol.start)
+        self.resume_from(symbol.name_end + len("<") if is_inside else symbol.start)
         start = self.pos
         if not symbol.is_type:
             self.raise_error(f"dialect '{_OWN_DIALECT}' provides no attribute parsing hook", start)
@@ -570,12 +570,12 @@ class LocatingParser(FastParser):
         # takes one that is in a comment for one of them, which would end the type there.
         content = self.lexer.input.content
         if symbol.opening is None or end_of_token_before(content, self.pos) <= end:
-            self._resume_from(end)
+            self.resume_from(end)
         return type
 
     def _refuse_own_type(self, keyword: str, start: Position) -> NoReturn:
         """Raise ParseError for a type that the dialect does not have."""
-        # Start-up: few texts have what it reads.
+        # Only messages about wrong names need it (7 ms).
         from difflib import get_close_matches
 
         message = f"unknown quantized type {keyword}"
@@ -590,7 +590,7 @@ class LocatingParser(FastParser):
         """A type or attribute of which only the text is known."""
         end = self._end_of(symbol)
         if symbol.opening is not None:
-            self._resume_from(end)
+            self.resume_from(end)
         content = self.lexer.input.content
         text = content[symbol.name_end - len(symbol.name) : end]
         mnemonic = symbol.full_name if symbol.is_pretty else symbol.full_name.replace(".", "<", 1)
@@ -631,12 +631,12 @@ class LocatingParser(FastParser):
             return None
         if alias not in self._late_locations:
             here = self.pos
-            self._resume_from(position)
+            self.resume_from(position)
             # It may be about itself: then it is not defined.
             del self._late_definitions[alias]
             self._late_locations[alias] = self.parse_attribute()
             self._late_definitions[alias] = position
-            self._resume_from(here)
+            self.resume_from(here)
         return self._late_locations[alias]
 
     @override
@@ -649,33 +649,33 @@ class LocatingParser(FastParser):
         return dimension
 
     @override
-    def _parse_optional_builtin_parametrized_type(self) -> TypeAttribute | None:
-        outer, self._type_name = self._type_name, self._current_token.text
-        type = super()._parse_optional_builtin_parametrized_type()
+    def parse_optional_builtin_parametrized_type(self) -> TypeAttribute | None:
+        outer, self._type_name = self._type_name, self.current_token.text
+        type = super().parse_optional_builtin_parametrized_type()
         self._type_name = outer
         return type
 
     @override
     def parse_shape_delimiter(self) -> None:
         """The `x` between dimensions: ParseError if there is none."""
-        if self._parse_optional_shape_delimiter() is None:
+        if self.parse_optional_shape_delimiter() is None:
             self._refuse_token("expected 'x' in dimension list")
 
     @override
-    def _parse_memref_attrs(self) -> MemRefType | UnrankedMemRefType:
+    def parse_memref_attrs(self) -> MemRefType | UnrankedMemRefType:
         start = self.pos
-        type = super()._parse_memref_attrs()
+        type = super().parse_memref_attrs()
         if self._is_own(type.element_type.name):
-            self._resume_from(start)
+            self.resume_from(start)
             if self.parse_optional_punctuation("*") or self.parse_dimension_list():
                 self.parse_shape_delimiter()
             self.raise_error("invalid memref element type")
         return type
 
     @override
-    def _parse_vector_attrs(self) -> VectorType[Attribute]:
+    def parse_vector_attrs(self) -> VectorType[Attribute]:
         start = self.pos
-        type = super()._parse_vector_attrs()
+        type = super().parse_vector_attrs()
         if self._is_own(type.element_type.name):
             self.raise_error(
                 "failed to verify 'elementType': VectorElementTypeInterface instance",
@@ -684,7 +684,7 @@ class LocatingParser(FastParser):
         return type
 
     @override
-    def _parse_complex_attrs(self) -> ComplexType:
+    def parse_complex_attrs(self) -> ComplexType:
         position = self.pos
         element_type = self.parse_type()
         if not isa(element_type, IntegerType | AnyFloat):
@@ -705,7 +705,7 @@ class LocatingParser(FastParser):
         try:
             return super().parse_optional_builtin_int_or_float_attr()
         except OverflowError:
-            self._resume_from(start)
+            self.resume_from(start)
         number = self.parse_number()
         self.parse_punctuation(":")
         type = self.parse_type()
@@ -717,7 +717,7 @@ class LocatingParser(FastParser):
     # Dense constants
 
     @override
-    def _parse_builtin_dense_attr(self) -> Any:
+    def parse_builtin_dense_attr(self) -> Any:
         """
         Read `dense<...> : type`, whose elements may be strings.
 
@@ -725,32 +725,32 @@ class LocatingParser(FastParser):
         """
         start = self.pos
         if _STRINGS.match(self.lexer.input.content, start) is None:
-            return super()._parse_builtin_dense_attr()
+            return super().parse_builtin_dense_attr()
         end = balanced_end(self.lexer.input.content, start)
         if not isinstance(end, TextError):
-            self._resume_from(end)
+            self.resume_from(end)
             self.parse_punctuation(":", " in dense attribute")
             type = self.parse_type()
             if isinstance(type, ContainerType) and isinstance(
                 type.get_element_type(), UnregisteredAttr
             ):
                 return DenseStringsAttr(self.lexer.input.content[start:end], type)
-            self._resume_from(start)
-        return super()._parse_builtin_dense_attr()
+            self.resume_from(start)
+        return super().parse_builtin_dense_attr()
 
     @override
-    def _parse_resource(self, dialect_name: str, interface: OpAsmDialectInterface) -> None:
+    def parse_resource(self, dialect_name: str, interface: OpAsmDialectInterface) -> None:
         text, start = self.lexer.input, self.pos
         if isinstance(text, AbridgedInput) and isinstance(interface, BlobStorage):
-            key = self._parse_dialect_resource_handle(dialect_name, interface)
+            key = self.parse_dialect_resource_handle(dialect_name, interface)
             opening = _BLOB.match(text.content, self.pos)
             data = text.decode(opening.end()) if opening else None
             if opening is not None and data is not None:
                 interface.keep(key, Blob.of(data))
-                self._resume_from(opening.end() + len('"'))
+                self.resume_from(opening.end() + len('"'))
                 return
-            self._resume_from(start)
-        super()._parse_resource(dialect_name, interface)
+            self.resume_from(start)
+        super().parse_resource(dialect_name, interface)
 
     @override
     def parse_dense_int_or_fp_elements_attr(
@@ -766,14 +766,14 @@ class LocatingParser(FastParser):
         """
         start = self.pos
         if (plain := find_plain_list(self)) is not None:
-            self._resume_from(plain.end())
+            self.resume_from(plain.end())
             listed_type = type or self._parse_type_of_dense()
             shape = listed_type.get_shape()
             data = bytes_of_plain_list(plain[1], listed_type.element_type, shape)
             if data is not None:
                 return dense_of_bytes(listed_type, data)
-            self._resume_from(start)
-        # Start-up: few texts have what it reads.
+            self.resume_from(start)
+        # Elements that are no plain list of integers are rare, and movements take 50 ms to import.
         from qdialect.algebra.movement import Splat
         from qdialect.ir.elements import element_bytes
         from qdialect.text.dense import DenseLiteral
@@ -790,4 +790,4 @@ class LocatingParser(FastParser):
 
     def _parse_type_of_dense(self) -> RankedStructure[AnyDenseElement]:
         self.parse_punctuation(":", " in dense attribute")
-        return self._parse_dense_literal_type()
+        return self.parse_dense_literal_type()

@@ -32,13 +32,13 @@ class SourceText(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What errors call it."""
+        """The name of the text in errors."""
         return self.input.name
 
     def split(self) -> Iterator[SourceText]:
         """The parts between markers."""
         content, line, start = self.input.content, self.first_line, 0
-        # Upstream does not take a marker that ends the file for one.
+        # As in mlir-opt, a marker at the end of the file is text.
         markers = re.finditer(rf"{SPLIT_MARKER}(?!\Z)", content)
         for end, next_start in [*(marker.span() for marker in markers), (len(content),) * 2]:
             yield SourceText(self.input.part(start, end), line)
@@ -48,7 +48,7 @@ class SourceText(NamedTuple):
 
 def read_text(path: str, handler: DiagnosticHandler) -> SourceText | None:
     """
-    The text of a file, `-` being standard input; None if it is not text, which is told.
+    The text of a file, or of standard input for `-`; None for a binary file, which is reported.
 
     Raises ToolError if it cannot be read.
     """

@@ -7,14 +7,12 @@ says why and where, and never with a traceback.
 
 from __future__ import annotations
 
-import resource
-import subprocess
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tool_server import ToolServer, call
 
 MAX_TEXT = 1 << 19
 """Bytes of a text."""
@@ -368,13 +366,15 @@ def cases() -> dict[str, Case]:
     return found
 
 
-def limited() -> None:
-    """Bound the address space of the process that this is called in."""
-    resource.setrlimit(resource.RLIMIT_AS, (MAX_ADDRESSES, MAX_ADDRESSES))
+@pytest.fixture(scope="module")
+def tools() -> Iterator[ToolServer]:
+    server = ToolServer()
+    yield server
+    server.close()
 
 
 @pytest.mark.parametrize("name", sorted(cases()))
-def test_a_short_text_takes_little_memory(name: str, tmp_path: Path):
+def test_a_short_text_takes_little_memory(name: str, tmp_path: Path, tools: ToolServer):
     case = cases()[name]
     paths = [tmp_path / "a.mlir"]
     paths[0].write_text(case.text())
@@ -383,31 +383,17 @@ def test_a_short_text_takes_little_memory(name: str, tmp_path: Path):
         paths[1].write_text(case.other())
     assert all(path.stat().st_size <= MAX_TEXT for path in paths)
     output = tmp_path / "out"
-    command = [
-        str(Path(sys.executable).parent / case.command[0]),
-        *case.command[1:],
-        *map(str, paths),
-    ]
-    measured = [
-        sys.executable,
-        "-c",
-        "import resource, subprocess, sys\n"
-        "done = subprocess.run(sys.argv[2:], stdout=open(sys.argv[1], 'wb'))\n"
-        "used = resource.getrusage(resource.RUSAGE_CHILDREN)\n"
-        "print('\\n@', used.ru_maxrss, used.ru_utime, done.returncode, file=sys.stderr)\n",
-        str(output),
-        *command,
-    ]
-    done = subprocess.run(measured, capture_output=True, text=True, preexec_fn=limited)
-    errors, _, numbers = done.stderr.rpartition("\n@ ")
-    resident, seconds, status = numbers.split()
-    print(f"{name}: {int(resident) >> 10} MiB, {seconds} s, status {status}")
+    with open(output, "wb") as out, open(tmp_path / "errors", "wb") as err:
+        files = 0, out.fileno(), err.fileno()
+        done = call(tools.socket, [*case.command, *map(str, paths)], files, MAX_ADDRESSES)
+    errors, status = (tmp_path / "errors").read_text(), done["status"]
+    print(f"{name}: {done['resident'] >> 20} MiB, status {status}")
     print(errors[:300])
     assert "Traceback" not in errors, errors
     # A tool refuses what it has no room for before it asks the system for it.
     assert "MemoryError" not in errors
     assert "allocate" not in errors
-    assert status in ("0", "1")
-    assert status == "0" or "error: " in errors or case.command is CHECK
-    assert int(resident) << 10 <= MAX_RESIDENT
+    assert status in (0, 1)
+    assert status == 0 or "error: " in errors or case.command is CHECK
+    assert done["resident"] <= MAX_RESIDENT
     assert output.stat().st_size <= MAX_RESIDENT

@@ -7,7 +7,7 @@ https://mlir.llvm.org/docs/Dialects/ArithOps/.
 
 from __future__ import annotations
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from types import UnionType
 from typing import ClassVar, cast
@@ -63,40 +63,60 @@ class ConversionOp(IRDLOperation, HasFolderInterface, ABC):
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
         """The constant that a scalar constant is converted to, if that is defined."""
         constant = ConstantLike.get_constant_value(self.input)
-        folded = None
-        if isinstance(constant, FloatAttr) and isinstance(self.result.type, IntegerType):
-            folded = self._integer(constant.value.data, cast(IntegerType, self.result.type))
-        elif isinstance(constant, IntegerAttr) and isinstance(self.result.type, AnyFloat):
-            folded = self._float(cast(IntegerAttr[IntegerType], constant), self.result.type)
-        return None if folded is None else (folded,)
+        return None if constant is None else self._converted(constant)
 
-    def _integer(self, value: float, type: IntegerType) -> IntegerAttr | None:
-        """`value` without what is behind its point, if `type` has it."""
-        # Start-up: only constants of some types need it.
+    @abstractmethod
+    def _converted(self, constant: Attribute) -> Sequence[Attribute] | None:
+        """The constant that `constant` is converted to, if that is defined, and xDSL has it."""
+
+
+class _FloatToIntegerOp(ConversionOp, ABC):
+    """Truncates toward zero."""
+
+    FROM: ClassVar = AnyFloat
+    TO: ClassVar = IntegerType
+
+    @override
+    def _converted(self, constant: Attribute) -> Sequence[Attribute] | None:
+        type = self.result.type
+        if not isinstance(constant, FloatAttr) or not isinstance(type, IntegerType):
+            return None
+        # Only constants that are folded need it.
         from qdialect.ir.elements import integer_range
 
+        value: float = constant.value.data
+        type = cast(IntegerType, type)
         least, greatest = integer_range(type.bitwidth, self.IS_SIGNED)
         if not least - 1 < value < greatest + 1:
             return None
-        return IntegerAttr(int(value), type, truncate_bits=True)
+        return (IntegerAttr(int(value), type, truncate_bits=True),)
 
-    def _float(self, value: IntegerAttr[IntegerType], type: AnyFloat) -> FloatAttr | None:
-        """The float of `type` that is nearest to `value`, if xDSL has constants of it."""
+
+class _IntegerToFloatOp(ConversionOp, ABC):
+    """Rounds to the nearest float."""
+
+    FROM: ClassVar = IntegerType
+    TO: ClassVar = AnyFloat
+
+    @override
+    def _converted(self, constant: Attribute) -> Sequence[Attribute] | None:
+        type = self.result.type
+        if not isinstance(constant, IntegerAttr) or not isinstance(type, AnyFloat):
+            return None
         if isinstance(type, Float80Type | Float128Type):
             return None
-        # Start-up: only constants of some types need it.
+        # Only constants that are folded need it.
         from qdialect.algebra.float_format import FLOAT_FORMATS
+        from qdialect.ir.elements import integer_range
 
-        integer, width = value.value.data, value.type.bitwidth
-        if self.IS_SIGNED:
-            integer = (integer + (1 << (width - 1))) % (1 << width) - (1 << (width - 1))
-        else:
-            integer %= 1 << width
+        constant = cast(IntegerAttr[IntegerType], constant)
+        least, greatest = integer_range(constant.type.bitwidth, self.IS_SIGNED)
+        integer = least + (constant.value.data - least) % (greatest + 1 - least)
         if (number := float(integer)) != integer:
             # Rounded twice, it may not be the nearest.
             return None
         rounded = FLOAT_FORMATS[type.name].round(np.array(number))
-        return FloatAttr(rounded.item(), type)
+        return (FloatAttr(rounded.item(), type),)
 
 
 def _is_element(type: Attribute, kind: type[IntegerType] | UnionType) -> bool:
@@ -117,46 +137,38 @@ def _container(type: Attribute) -> tuple[object, ...]:
 
 
 @irdl_op_definition
-class FPToSIOp(ConversionOp, arith.FPToSIOp):
-    """Floats as signed integers: what is behind the point is dropped."""
+class FPToSIOp(_FloatToIntegerOp, arith.FPToSIOp):
+    """Floats as signed integers, truncated toward zero."""
 
     name = "arith.fptosi"
     assembly_format = None
-    FROM: ClassVar = AnyFloat
-    TO: ClassVar = IntegerType
     IS_SIGNED: ClassVar = True
 
 
 @irdl_op_definition
-class FPToUIOp(ConversionOp, arith.FPToUIOp):
-    """Floats as unsigned integers: what is behind the point is dropped."""
+class FPToUIOp(_FloatToIntegerOp, arith.FPToUIOp):
+    """Floats as unsigned integers, truncated toward zero."""
 
     name = "arith.fptoui"
     assembly_format = None
-    FROM: ClassVar = AnyFloat
-    TO: ClassVar = IntegerType
     IS_SIGNED: ClassVar = False
 
 
 @irdl_op_definition
-class SIToFPOp(ConversionOp, arith.SIToFPOp):
+class SIToFPOp(_IntegerToFloatOp, arith.SIToFPOp):
     """Signed integers as the nearest floats."""
 
     name = "arith.sitofp"
     assembly_format = None
-    FROM: ClassVar = IntegerType
-    TO: ClassVar = AnyFloat
     IS_SIGNED: ClassVar = True
 
 
 @irdl_op_definition
-class UIToFPOp(ConversionOp, arith.UIToFPOp):
+class UIToFPOp(_IntegerToFloatOp, arith.UIToFPOp):
     """Unsigned integers as the nearest floats."""
 
     name = "arith.uitofp"
     assembly_format = None
-    FROM: ClassVar = IntegerType
-    TO: ClassVar = AnyFloat
     IS_SIGNED: ClassVar = False
 
 

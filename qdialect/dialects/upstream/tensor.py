@@ -17,6 +17,7 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect.ir.errors import errors_of
 from qdialect.ir.value_types import (
     ValueKind,
     is_tensor,
@@ -44,11 +45,9 @@ class ReshapeOp(tensor.ReshapeOp):
 
     @override
     def verify_(self) -> None:
-        try:
+        with errors_of(self):
             verify_value_types(self, (_TENSOR, _SHAPE, _TENSOR))
             self._verify_meaning()
-        except VerifyException as error:
-            raise VerifyException(f"'{self.name}' op {error}") from None
 
     def _verify_meaning(self) -> None:
         source, result = self.source.type, self.result.type

@@ -60,6 +60,7 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.algebra.lazy_numpy import np
 from qdialect.dialects.quant.slot_arrays import Granularity
 from qdialect.dialects.quant.types import StoredType, UniformQuantizedType, element_type_of
+from qdialect.ir.errors import errors_of
 from qdialect.ir.value_types import (
     ValueKind,
     is_static,
@@ -67,7 +68,7 @@ from qdialect.ir.value_types import (
     tensor_element_type,
     verify_value_types,
 )
-from qdialect.ir.xdsl_private import interfaces_of
+from qdialect.ir.xdsl_private import rebuilt
 from qdialect.shape_ops.identities import unmoved_operand
 
 if TYPE_CHECKING:
@@ -193,12 +194,10 @@ class TosaOp(IRDLOperation, ABC):
 
     @override
     def verify_(self) -> None:
-        try:
+        with errors_of(self):
             self._verify_types()
             self._verify_shapes_are_known()
             self._verify_meaning()
-        except VerifyException as error:
-            raise VerifyException(f"'{self.name}' op {error}") from None
 
     def _verify_types(self) -> None:
         verify_value_types(self, self.KINDS)
@@ -272,10 +271,8 @@ class ConstOp(IRDLOperation, HasFolderInterface):
 
     @override
     def verify_(self) -> None:
-        try:
+        with errors_of(self):
             self._verify_values()
-        except VerifyException as error:
-            raise VerifyException(f"'{self.name}' op {error}") from None
 
     def _verify_values(self) -> None:
         # No constraint of a property says this: it prints what it refuses.
@@ -756,16 +753,10 @@ def with_additions(tosa: Dialect) -> Dialect:
 
     What it has itself is its own; but for the constant, as long as it refuses resources.
     """
-    operations = {op.name: op for op in (*TOSA_ADDITIONS.operations, *tosa.operations)}
-    attributes = {type.name: type for type in (*TOSA_ADDITIONS.attributes, *tosa.attributes)}
-    if not _takes_resources(operations[ConstOp.name]):
-        operations[ConstOp.name] = ConstOp
-    return Dialect(
-        tosa.name,
-        list(operations.values()),
-        list(attributes.values()),
-        list(interfaces_of(tosa)),
-    )
+    joined = rebuilt(TOSA_ADDITIONS, tosa.operations, tosa.attributes)
+    constant = next(op for op in joined.operations if op.name == ConstOp.name)
+    replaced = () if _takes_resources(constant) else (ConstOp,)
+    return rebuilt(tosa, (*joined.operations, *replaced), joined.attributes)
 
 
 def _takes_resources(constant: type[Operation]) -> bool:

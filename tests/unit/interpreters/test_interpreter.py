@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 import random_modules
-from hypothesis import given, settings
+from example_counts import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from random_tensors import cut, expanded, parameters, shapes
@@ -205,7 +206,7 @@ def test_casts_of_types_that_numpy_lacks(expressed: AnyFloat):
             assert Fraction(number) == exact.round(step * Fraction(scale))
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.data(), st.sampled_from(NATIVE))
 def test_casts_are_what_they_are_lowered_to(
     data: st.DataObject, types: tuple[AnyFloat, type[np.floating[Any]]]
@@ -242,7 +243,7 @@ def test_what_is_too_large_and_what_is_no_number():
 # Shape ops
 
 
-@settings(max_examples=30, suppress_health_check=LARGE_EXAMPLES)
+@examples(30, suppress_health_check=LARGE_EXAMPLES)
 @given(st.data())
 def test_own_shape_ops(data: st.DataObject):
     """As they are, and as what they are lowered to, with lengths that types do not tell."""
