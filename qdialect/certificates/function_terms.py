@@ -7,7 +7,7 @@ symbols; so are the results of ops that nothing is known of.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
 
@@ -132,6 +132,7 @@ class TermReader(GraphReader):
         """The effects of functions of the other module."""
         self._levels: dict[Region | None, int] = {None: level}
         """How many regions there are around each region that is read."""
+        self._from_outside: dict[Operation, tuple[SSAValue, ...]] = {}
 
     def body(self, region: Region, level: int = 0) -> Body:
         """
@@ -191,7 +192,7 @@ class TermReader(GraphReader):
         owner = value.owner
         if value in self._nodes or not isinstance(owner, Operation):
             return ()
-        return [*owner.operands, *_values_from_outside(owner)]
+        return [*owner.operands, *self._values_from_outside(owner)]
 
     @override
     def _known(self, value: SSAValue) -> Node | None:
@@ -319,21 +320,23 @@ class TermReader(GraphReader):
         finally:
             self._calls.active.pop()
 
+    def _values_from_outside(self, op: Operation) -> tuple[SSAValue, ...]:
+        """The values that the regions of an op use, and do not make."""
+        if not op.regions:
+            return ()
+        # Asked for again by each op around this one.
+        if (known := self._from_outside.get(op)) is None:
+            inside = set[SSAValue]()
+            used = dict[SSAValue, None]()
+            for block in (block for region in op.regions for block in region.blocks):
+                inside.update(block.args)
+                for inner in block.ops:
+                    inside.update(inner.results)
+                    used.update(dict.fromkeys(inner.operands))
+                    used.update(dict.fromkeys(self._values_from_outside(inner)))
+            known = tuple(value for value in used if value not in inside)
+            self._from_outside[op] = known
+        return known
+
     def _type_number(self, type: Attribute) -> int:
         return self._terms.types.of(type, self._keys)
-
-
-def _values_from_outside(op: Operation) -> Iterator[SSAValue]:
-    """The values that the regions of an op use, and do not make."""
-    if not op.regions:
-        return
-    inside = set[SSAValue]()
-    used: list[SSAValue] = []
-    for inner in op.walk():
-        if inner is not op:
-            inside.update(inner.results)
-            used += inner.operands
-        for region in inner.regions:
-            for block in region.blocks:
-                inside.update(block.args)
-    yield from (value for value in dict.fromkeys(used) if value not in inside)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import cProfile
+
 import pytest
 from checked_modules import findings, folded, grounds, read
 from xdsl.context import Context
@@ -225,6 +227,18 @@ func.func @f(%x: tensor<?x3xf32>, %n: index) -> tensor<?x3xf32> {{
 """
 
 
+def test_data_that_is_not_here():
+    text = """func.func @f() -> tensor<2xi8> {
+      %0 = arith.constant dense_resource<gone> : tensor<2xi8>
+      return %0 : tensor<2xi8>
+    }"""
+    (message,) = findings(text, read(text))
+    assert "the data of resource 'gone' is not here" in message
+    text = "module attributes {my.data = dense_resource<gone> : tensor<2xi8>} {}"
+    (message,) = findings(text, read(text))
+    assert message.endswith("the data of resource 'gone' is not here")
+
+
 def test_shape_ops_of_unknown_lengths_are_terms():
     text = LENGTHS.format(stride=1)
     assert grounds(text, read(text)) == {"proven"}
@@ -404,6 +418,32 @@ def test_what_takes_too_long_is_not_the_same():
     (finding,) = comparison.findings
     assert "runs would take more than" in finding.message
     assert finding.message.endswith(" steps")
+
+
+def calls_to_compare_nested(depth: int) -> int:
+    """How many calls of functions it takes to compare regions in regions."""
+    opened = "".join(f"%r{n} = scf.if %c -> (f32) {{\n" for n in range(depth))
+    closed = "".join(
+        f"scf.yield %{f'r{n + 1}' if n + 1 < depth else 'y'} : f32\n}} else {{\n"
+        "scf.yield %x : f32\n}\n"
+        for n in reversed(range(depth))
+    )
+    text = (
+        f"func.func @f(%c: i1, %x: f32) -> f32 {{\n{opened}%y = arith.negf %x : f32\n{closed}"
+        "return %r0 : f32\n}"
+    )
+    sides = read(text), read(text)
+    profile = cProfile.Profile()
+    profile.enable()
+    try:
+        assert compare_modules(*sides).findings == []
+    finally:
+        profile.disable()
+    return sum(entry.callcount for entry in profile.getstats())
+
+
+def test_regions_in_regions_are_not_read_again_by_each_around_them():
+    assert calls_to_compare_nested(80) < 3 * calls_to_compare_nested(40)
 
 
 def test_doubling():
