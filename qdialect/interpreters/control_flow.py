@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from operator import index
-from typing import cast
 
 from xdsl.dialects import scf
 from xdsl.interpreter import Interpreter, PythonValues, impl, register_impls
@@ -19,6 +18,5 @@ class ControlFlowFunctions(ScfFunctions):
         self, interpreter: Interpreter, op: scf.IndexSwitchOp, args: PythonValues
     ) -> PythonValues:
         """Of xDSL's, no case is equal to a value that is an array."""
-        cases = cast("tuple[int, ...]", op.cases.get_values())
-        regions = dict(zip(cases, op.case_regions, strict=True))
+        regions = dict(zip(op.cases.get_values(), op.case_regions, strict=True))
         return interpreter.run_ssacfg_region(regions.get(index(args[0]), op.default_region), ())

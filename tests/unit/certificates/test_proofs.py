@@ -8,6 +8,7 @@ import pytest
 from checked_modules import findings, folded, grounds, read
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
 from qdialect.certificates.module_comparison import Side, compare_modules
@@ -306,6 +307,89 @@ def test_calls_that_are_inlined(visibility: str):
     assert findings(text, after_pass(changed, InlinePass()))
 
 
+CALLS_WITH_EFFECTS = """
+func.func private @log(tensor<2xf32>)
+func.func private @next(tensor<2xf32>) -> tensor<2xf32>
+func.func private @step(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %c = arith.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %0 = arith.addf %x, %c : tensor<2xf32>
+  call @log(%0) : (tensor<2xf32>) -> ()
+  %1 = call @next(%x) : (tensor<2xf32>) -> tensor<2xf32>
+  return %1 : tensor<2xf32>
+}
+func.func private @twice(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = call @step(%x) : (tensor<2xf32>) -> tensor<2xf32>
+  %1 = call @step(%0) : (tensor<2xf32>) -> tensor<2xf32>
+  return %1 : tensor<2xf32>
+}
+func.func @f(%c: i1, %x: tensor<2xf32>, %n: i32) -> (tensor<2xf32>, i32) {
+  %0 = call @twice(%x) : (tensor<2xf32>) -> tensor<2xf32>
+  %1 = scf.if %c -> (tensor<2xf32>) {
+    %2 = call @step(%0) : (tensor<2xf32>) -> tensor<2xf32>
+    scf.yield %2 : tensor<2xf32>
+  } else {
+    scf.yield %0 : tensor<2xf32>
+  }
+  %3 = call @quotient(%n) : (i32) -> i32
+  return %1, %3 : tensor<2xf32>, i32
+}
+func.func private @quotient(%n: i32) -> i32 {
+  %0 = arith.divsi %n, %n : i32
+  return %0 : i32
+}
+"""
+
+
+def test_calls_with_effects_that_are_inlined():
+    side = read(CALLS_WITH_EFFECTS)
+    InlinePass().apply(side.context, side.module)
+    assert [op.sym_name.data for op in side.module.ops if isinstance(op, FuncOp)] == [
+        "log",
+        "next",
+        "f",
+    ]
+    assert grounds(CALLS_WITH_EFFECTS, side) == {"declared", "proven"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("[1.0, 2.0]", "[1.0, 3.0]"),
+        ("%1 = call @step(%0)", "%1 = call @step(%x)"),
+        ("call @log(%0)", "call @log(%c)"),
+        ("call @log(%0) : (tensor<2xf32>) -> ()", ""),
+        ("call @next(%x)", "call @next(%0)"),
+        (
+            "return %1 : tensor<2xf32>\n}\nfunc.func private @twice",
+            "return %0 : tensor<2xf32>\n}\nfunc.func private @twice",
+        ),
+        ("divsi %n, %n", "remsi %n, %n"),
+        ("%2 = call @step(%0)", "%2 = call @twice(%0)"),
+    ],
+)
+def test_effects_that_are_inlined_otherwise(old: str, new: str):
+    assert old in CALLS_WITH_EFFECTS
+    side = read(CALLS_WITH_EFFECTS.replace(old, new, 1))
+    InlinePass().apply(side.context, side.module)
+    assert findings(CALLS_WITH_EFFECTS, side)
+
+
+def test_effects_that_are_doubled_take_no_more_than_the_steps():
+    lines = [
+        f"func.func private @g{n}() {{\ncall @g{n + 1}() : () -> ()\ncall @g{n + 1}() : () -> ()\nreturn\n}}"
+        for n in range(40)
+    ]
+    text = "\n".join(lines) + (
+        '\nfunc.func private @g40() {\n"my.effect"() : () -> ()\nreturn\n}\n'
+        "func.func @f() {\ncall @g0() : () -> ()\nreturn\n}"
+    )
+    inlined = 'func.func @f() {\n"my.effect"() : () -> ()\nreturn\n}'
+    comparison = compare_modules(read(text), read(inlined), max_steps=100_000)
+    (finding,) = comparison.findings
+    assert "proofs would take more than" in finding.message
+    assert grounds(text, read(text)) == {"proven"}
+
+
 def test_a_function_that_calls_itself():
     text = """
     func.func @f(%x: f32) -> f32 {
@@ -443,7 +527,7 @@ def calls_to_compare_nested(depth: int) -> int:
 
 
 def test_regions_in_regions_are_not_read_again_by_each_around_them():
-    assert calls_to_compare_nested(80) < 3 * calls_to_compare_nested(40)
+    assert calls_to_compare_nested(60) < 4 * calls_to_compare_nested(30)
 
 
 def test_doubling():
