@@ -75,7 +75,7 @@ class AttributeKeys:
         )
 
     def of(self, attribute: Attribute) -> Hashable:
-        """The key of an attribute or a type."""
+        """The key of an attribute or a type. Raises NotCertifiableError if it has no data."""
         # Zeros of both signs are equal, so what holds floats cannot be looked up.
         match attribute:
             case FloatData():
@@ -100,7 +100,8 @@ class AttributeKeys:
         blob = blob_of(attribute, self._resources)
         if blob is None:
             # Two handles of one name say nothing of data that is not here.
-            return "resource", object()
+            name = attribute.resource_handle.data
+            raise NotCertifiableError(f"the data of resource '{name}' is not here")
         digest = blake2b(blob.alignment)
         digest.update(blob.elements)
         return "resource", self.of(cast(Any, attribute).type), digest.digest()

@@ -190,6 +190,8 @@ def _compare_attributes(pair: Pair) -> Iterator[Finding]:
         )
     except DifferenceError as error:
         yield Finding(f"the module's{error}", modules[1])
+    except NotCertifiableError as error:
+        yield Finding(f"the module's attributes are not shown to be the same: {error}", modules[1])
 
 
 def _compare_others(pair: Pair) -> Iterator[Finding]:

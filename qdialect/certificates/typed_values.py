@@ -69,11 +69,16 @@ class Numbers:
         positions = np.arange(array.elements.size, dtype=np.int64)
         return cls(numbers_in(bits, array.element_type), positions, array.type, array.shape)
 
-    def require_same(self, other: Numbers) -> None:
-        """Raise DifferenceError for the first element that is another one; NaNs are equal."""
+    def differs_from(self, other: Numbers) -> NDArray[np.bool_]:
+        """Which elements are other ones; NaNs are equal."""
         wrong = differ(self.numbers, other.numbers)
         if self.numbers.dtype.kind == other.numbers.dtype.kind == "f":
             wrong &= ~(np.isnan(self.numbers) & np.isnan(other.numbers))
+        return wrong
+
+    def require_same(self, other: Numbers) -> None:
+        """Raise DifferenceError for the first element that is another one; NaNs are equal."""
+        wrong = self.differs_from(other)
         if wrong.any():
             at = int(np.argmax(wrong))
             index = index_at(int(self.positions[at]), self.shape)

@@ -19,7 +19,6 @@ from xdsl.interpreter import (
 )
 from xdsl.interpreters.cf import CfFunctions
 from xdsl.interpreters.func import FuncFunctions
-from xdsl.interpreters.scf import ScfFunctions
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import InterpretationError, VerifyException
@@ -28,6 +27,7 @@ from xdsl.utils.scoped_dict import ScopedDict
 from qdialect.algebra.memory_budget import MemoryLimitError, memory_budget
 from qdialect.algebra.movement import MovementError
 from qdialect.interpreters.arith import ArithFunctions
+from qdialect.interpreters.control_flow import ControlFlowFunctions
 from qdialect.interpreters.movements import run_known_op
 from qdialect.interpreters.tensor import TensorFunctions
 from qdialect.interpreters.values import TypedArray, value_of
@@ -70,7 +70,7 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
         self._functions: dict[str, tuple[InterpreterFunctions, Any]] = {}
         for functions in (
             FuncFunctions(),
-            ScfFunctions(),
+            ControlFlowFunctions(),
             CfFunctions(),
             ArithFunctions(),
             TensorFunctions(),

@@ -474,6 +474,48 @@ def test_random_floats_have_the_edges():
     assert (np.signbit(value.numbers) & (value.numbers == 0.0)).any()
 
 
+SWITCH = """
+func.func @f(%i: index, %x: tensor<2xindex>) -> (i32, tensor<2xi32>) {
+  %0 = scf.index_switch %i -> i32
+  case -1 {
+    %a = arith.constant 10 : i32
+    scf.yield %a : i32
+  }
+  case 2 {
+    %a = arith.constant 20 : i32
+    scf.yield %a : i32
+  }
+  default {
+    %a = arith.constant 30 : i32
+    scf.yield %a : i32
+  }
+  %e = tensor.empty() : tensor<2xi32>
+  %1 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%x : tensor<2xindex>) outs(%e : tensor<2xi32>) {
+  ^bb0(%v: index, %o: i32):
+    %2 = scf.index_switch %v -> i32
+    case 2 {
+      %b = arith.constant 21 : i32
+      scf.yield %b : i32
+    }
+    default {
+      %b = arith.constant 31 : i32
+      scf.yield %b : i32
+    }
+    linalg.yield %2 : i32
+  } -> tensor<2xi32>
+  return %0, %1 : i32, tensor<2xi32>
+}
+"""  # noqa: E501
+
+
+def test_the_case_of_a_switch():
+    for index, result in ((-1, 10), (2, 20), (0, 30)):
+        arguments = f"{index} : index, dense<2> : tensor<2xindex>"
+        assert run(SWITCH, arguments) == [f"{result} : i32", "dense<21> : tensor<2xi32>"]
+    with pytest.raises(OpInterpretationError, match="not all positions go the same way"):
+        run(SWITCH, "0 : index, dense<[1, 2]> : tensor<2xindex>")
+
+
 def test_functions_for_the_interpreter_of_xdsl():
     context = Context()
     for dialect in (Builtin, Func, Quant):
