@@ -53,9 +53,11 @@ def write_constant(
     name = cast(str, elements_attribute_of(sources[0]))
     attribute = cast(Attribute, find_attribute(sources[0], name))
     elements = _rewritten(attribute, values, types, sources[0], resources)
-    ops = _create(sources, like.casts, types, elements)
-    names = [source.results[0].name_hint for source in sources]
-    ops[0].results[0].name_hint = next(filter(None, names), None)
+    ops = _create(sources, like.casts, types, elements, name)
+    for source in sources:
+        if (hint := source.results[0].name_hint) is not None:
+            ops[0].results[0].name_hint = hint
+            break
     for new, old in zip(ops[1:], like.casts, strict=True):
         new.results[0].name_hint = old.results[0].name_hint
     return ops
@@ -66,12 +68,18 @@ def _create(
     casts: Sequence[Operation],
     types: Sequence[Attribute],
     elements: Attribute,
+    name: str,
 ) -> list[Operation]:
-    """A constant like the first of `sources`, of other elements, with `casts` made again."""
+    """
+    A constant like the first of `sources`, with `casts` made again.
+
+    It has other `elements`, which are its attribute `name`.
+    """
     source = sources[0]
-    name = cast(str, elements_attribute_of(source))
     properties, attributes = dict(source.properties), dict(source.attributes)
     for other in reversed(sources):
+        if not other.attributes:
+            continue
         # Sources may be of different kinds, with their elements among the attributes.
         own = (name, elements_attribute_of(other), _NAME_OF_UNREGISTERED)
         attributes |= {key: a for key, a in other.attributes.items() if key not in own}
@@ -133,11 +141,10 @@ def _encoding_for(old: Attribute, new: Attribute, source: Operation) -> Attribut
     `old` are the elements of `source`. Raises NotFoldable if the encoding is unknown.
     """
     before, result, after = cast(Any, old).type, cast(Any, source.results[0].type), cast(Any, new)
-    if not isinstance(cast(object, result), TensorType) or (
-        isinstance(before.encoding, NoneAttr)
-        and isinstance(result.encoding, NoneAttr)
-        and isinstance(after.encoding, NoneAttr)
-    ):
+    if not isinstance(cast(object, result), TensorType):
+        return before.encoding
+    is_plain = [isinstance(type.encoding, NoneAttr) for type in (before, result, after)]
+    if all(is_plain):
         return before.encoding
     if before.element_type == result.element_type or not isinstance(before.encoding, NoneAttr):
         if before.encoding != result.encoding:
@@ -201,7 +208,7 @@ def _error_of(
         first = elements.flat[0] if elements.size else np.zeros((), elements.dtype)[()]
     data = element_bytes(Splat(first, shape), element_type)
     trial = dense_of_bytes(TensorType(element_type, shape, encoding), data)
-    for op in _create([source], casts, types, trial):
+    for op in _create([source], casts, types, trial, name):
         if isinstance(op, UnregisteredOp):
             continue
         try:
