@@ -13,9 +13,10 @@ class OpNames:
     """
     The names of some ops of a module: the function that an op is in, and its result.
 
-    The places are those at the time when the names are made. The name is `@f/%w`; or `@f/#3`, the op at position 3 of the function, if the result has no
-    name, or another of these ops in the function has it too. Outside of ops with a symbol there
-    is no function, and positions are those of the module.
+    The places are those at the time when the names are made. The name is `@f/%w`; or `@f/#3`,
+    the op at position 3 of the function, if the result has no name, or another of these ops in
+    the function has it too. Outside of ops with a symbol there is no function, and positions
+    are those of the module.
     """
 
     def __init__(self, module: ModuleOp, is_named: Callable[[Operation], bool]) -> None:

@@ -94,6 +94,7 @@ PRIVATE_NAMES: Final[Sequence[PrivateName]] = tuple(
             "_parse_optional_builtin_parametrized_type": "parser/attribute_parser.py: `tensor`",
             "_parse_optional_shape_delimiter": "parser/attribute_parser.py: the `x` of a shape",
             "_parse_builtin_dense_attr": "parser/attribute_parser.py: behind `dense`",
+            "_parse_builtin_densearray_attr": "parser/attribute_parser.py: behind `array`",
             "_parse_dense_literal_type": "parser/attribute_parser.py: copied, with one constraint",
             "_parse_memref_attrs": "parser/attribute_parser.py: behind `memref<`",
             "_parse_vector_attrs": "parser/attribute_parser.py: behind `vector<`",
