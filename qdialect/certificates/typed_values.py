@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from typing_extensions import override
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute
 
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.memory_budget import MemoryLimitError
 from qdialect.algebra.movement import Shape
 from qdialect.certificates.attribute_keys import AttributeKeys, assumed_shape
 from qdialect.certificates.dequantize import (
@@ -189,10 +189,23 @@ def _slot_text(table: SlotTable, position: int) -> str:
     return f"scale {scales.item():.6e}, zero point {zero_points.item()}"
 
 
+class _FullError(Exception):
+    """A text is as long as is wanted."""
+
+
+class _ShortStream(StringIO):
+    """A text that ends soon: that of a type whose aliases double would take exponential time."""
+
+    @override
+    def write(self, text: str, /) -> int:
+        if self.tell() > _LONGEST_TYPE:
+            raise _FullError
+        return super().write(text)
+
+
 def _short(type: Attribute) -> str:
-    stream = StringIO()
-    # What is printed before the limit is too long already.
-    with suppress(MemoryLimitError):
+    stream = _ShortStream()
+    with suppress(_FullError):
         MLIRPrinter(stream).print_attribute(type)
     text = stream.getvalue()
     return f"'{text}'" if len(text) <= _LONGEST_TYPE else f"'{text[:_LONGEST_TYPE]}...'"
