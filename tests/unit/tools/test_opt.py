@@ -125,7 +125,7 @@ def test_a_file_of_another_format(
     assert err.startswith(f"{path}: error: this is {meaning}")
     assert err.count("\n") == 1
     # Another file may begin with the same letters.
-    path.write_bytes(b"// " + content[:2])
+    path.write_text("// " + content[:2].decode(errors="replace"), encoding="utf-8")
     assert main([str(path)]) == 0
 
 
