@@ -147,13 +147,13 @@ class TypeClasses:
         """The number of a type. Raises StepLimitError."""
         if (known := self._known.get(id(type))) is not None:
             return known[1]
-        if not isinstance(type, TensorType | UniformQuantizedType):
-            number = self._class_of(type, keys)
         # Only what is not deep is looked up by what is in it.
-        elif (equal := self._tensors.get(cast(Attribute, type))) is not None:
-            number = equal
-        else:
-            number = self._tensors[type] = self._class_of(type, keys)
+        is_flat = isinstance(cast(object, type), TensorType | UniformQuantizedType)
+        number = self._tensors.get(type) if is_flat else None
+        if number is None:
+            number = self._class_of(type, keys)
+            if is_flat:
+                self._tensors[type] = number
         self._known[id(type)] = type, number
         return number
 
