@@ -229,13 +229,13 @@ class FoldGraph:
 
     def _computed(self, op: Operation) -> MovedConstant:
         """What arithmetic makes of constants. Raises NotFoldable."""
-        for operand in op.operands:
-            owner = self.final(operand).owner
-            if isinstance(owner, Operation) and (owner in self.moved or not owner.operands):
-                continue
+        owners = [self.final(operand).owner for operand in op.operands]
+        for owner in owners:
             if isinstance(owner, Operation) and (refusal := self._why_not_computed(owner)):
                 raise refusal
-            raise NotFoldable(Code.NOT_CONSTANT, "it does not compute with constants alone")
+        first = owners[0]
+        if not isinstance(first, Operation) or (first.operands and first not in self.moved):
+            raise NotFoldable(Code.NOT_CONSTANT, "it does not compute with constants")
         if not any([use.operation in self.models for use in op.results[0].uses]):
             raise NotFoldable(Code.USES, "it computes nothing for a shape op")
         return self._arithmetic.read(op, lambda value: self._known(value, op))

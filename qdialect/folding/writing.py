@@ -30,6 +30,7 @@ from qdialect.shape_ops.elementwise import (
     recreated,
     reshape_like,
     with_shape,
+    with_type,
 )
 from qdialect.shape_ops.interface import (
     Code,
@@ -42,7 +43,7 @@ from qdialect.shape_ops.interface import (
 from qdialect.shape_ops.reading import Constants
 
 if TYPE_CHECKING:
-    from qdialect.folding.side_constants import SideConstant
+    from qdialect.folding.side_constants import SideConstant, Sides
 
 _OWN_CONSTANT = "quant.constant"
 
@@ -101,7 +102,9 @@ def _constant_of(sources: Sequence[Operation], type_: Attribute, elements: Attri
     """A constant like the first of `sources`, of other elements."""
     source = sources[0]
     name = cast(str, elements_attribute_of(source))
-    properties, attributes = dict(source.properties), dict(source.attributes)
+    old = source.results[0].type
+    properties = with_type(source.properties, old, type_)
+    attributes = with_type(source.attributes, old, type_)
     for other in reversed(sources):
         if not other.attributes:
             continue
@@ -134,10 +137,10 @@ def _behind(
         else:
             operands: dict[int, SmallOperand] = {}
             for side in layer.sides.constants:
-                of_side = _side(side, old, resources)
+                of_side = _side(side, layer.sides, old, resources)
                 ops += of_side
                 sides[side.source] = of_side[0]
-                axes = side.form(_model(old)).axes
+                axes = layer.sides.form_of(side, _model(old)).axes
                 operands[side.number] = SmallOperand(of_side[-1].results[0], axes, side.like)
             axes = tuple(range(len(like.shape)))
             operands[layer.sides.main] = SmallOperand(value, axes)
@@ -153,9 +156,11 @@ def _behind(
     return WrittenConstant(chain, ops, sides)
 
 
-def _side(side: SideConstant, user: Operation, resources: ResourceBlobs | None) -> list[Operation]:
+def _side(
+    side: SideConstant, sides: Sides, user: Operation, resources: ResourceBlobs | None
+) -> list[Operation]:
     """A constant that arithmetic reads, and the ops behind it."""
-    elements = side.form(_model(user)).elements
+    elements = sides.form_of(side, _model(user)).elements
     type = with_shape(side.source.results[0].type, elements.shape)
     # A resource would hold each element of a splat.
     blobs = None if isinstance(elements, Splat) else resources
