@@ -104,6 +104,8 @@ def _constant_of(sources: Sequence[Operation], type_: Attribute, elements: Attri
     properties = with_type(source.properties, old, type_)
     attributes = with_type(source.attributes, old, type_)
     for other in reversed(sources):
+        if not other.attributes:
+            continue
         # Sources may be of different kinds, with their elements among the attributes.
         own = (name, elements_attribute_of(other), NAME_OF_UNREGISTERED)
         attributes |= {key: a for key, a in other.attributes.items() if key not in own}

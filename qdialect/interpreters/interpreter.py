@@ -33,8 +33,9 @@ from qdialect.interpreters.tensor import TensorFunctions
 from qdialect.interpreters.values import TypedArray, value_of
 from qdialect.ir.errors import describe
 from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.value_types import element_type_or_self
 from qdialect.ir.xdsl_private import InterpreterHooks, implementations_of, scope_of, set_scope
-from qdialect.shape_ops.interface import NotFoldable, models_of, name_of
+from qdialect.shape_ops.interface import Code, NotFoldable, models_of, name_of
 
 
 class OpInterpretationError(InterpretationError):
@@ -140,7 +141,7 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
         except OpInterpretationError:
             raise
         except MemoryLimitError as error:
-            raise OpInterpretationError(op, f"is not run: {error}") from error
+            raise OpInterpretationError(op, f"is not run: {error} [{Code.MEMORY}]") from error
         except (InterpretationError, MovementError, NotFoldable, VerifyException) as error:
             raise OpInterpretationError(op, f"cannot be run: {error}") from error
         except RecursionError:
@@ -221,10 +222,11 @@ def _check_arguments(function: FuncOp, arguments: Sequence[TypedArray]) -> None:
             function, f"'{name}' takes {len(declared)} arguments, and {len(arguments)} are given"
         )
     for number, (argument, type) in enumerate(zip(arguments, declared, strict=True)):
+        reason = f"it is of type '{argument.type}', not '{type}'"
         try:
-            is_same = TypedArray.of(argument.elements, type).type == argument.type
-            reason = f"it is of type '{argument.type}', not '{type}'"
+            is_like = element_type_or_self(argument.type) == element_type_or_self(type)
+            if is_like and TypedArray.of(argument.elements, type).type == argument.type:
+                continue
         except InterpretationError as error:
-            is_same, reason = False, str(error)
-        if not is_same:
-            raise OpInterpretationError(function, f"'{name}' argument #{number}: {reason}")
+            reason = str(error)
+        raise OpInterpretationError(function, f"'{name}' argument #{number}: {reason}")

@@ -162,6 +162,7 @@ class OpenParser(Hooks, Parser):
         "get_op_by_name",
         "parse_block",
         "parse_builtin_dense_attr",
+        "parse_builtin_densearray_attr",
         "parse_complex_attrs",
         "parse_dense_literal_type",
         "parse_extended_type_or_attribute",
@@ -199,6 +200,7 @@ class OpenParser(Hooks, Parser):
     parse_alias_def = Parser._parse_alias_def
     parse_block = Parser._parse_block
     parse_builtin_dense_attr = Parser._parse_builtin_dense_attr
+    parse_builtin_densearray_attr = Parser._parse_builtin_densearray_attr
     parse_complex_attrs = Parser._parse_complex_attrs
     parse_dense_literal_type = Parser._parse_dense_literal_type
     parse_dialect_resource_handle = Parser._parse_dialect_resource_handle
@@ -315,6 +317,7 @@ PRIVATE_NAMES: Final[Sequence[PrivateName]] = tuple(
             "_parse_optional_builtin_parametrized_type": (498, "`tensor`, and others"),
             "_parse_optional_shape_delimiter": (570, "the `x` of a shape"),
             "_parse_builtin_dense_attr": (980, "behind `dense`"),
+            "_parse_builtin_densearray_attr": (1059, "behind `array`"),
             "_parse_dense_literal_type": (868, "copied, with one constraint"),
             "_parse_memref_attrs": (672, "behind `memref<`"),
             "_parse_vector_attrs": (705, "behind `vector<`"),

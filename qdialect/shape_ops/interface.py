@@ -456,7 +456,10 @@ def elements_attribute_of(op: Operation) -> str | None:
 
 
 def _role_of(op: Operation) -> Role:
-    name = name_of(op)
+    # As `name_of` says it: every op is asked, several times.
+    name = op.name
+    if name == UnregisteredOp.name:
+        name = cast(UnregisteredOp, op).op_name.data
     if in_context := _IN_CONTEXT.get(_NO_DIALECTS):
         own = in_context.get(name.partition(".")[0])
         if own is not None and own.knows(name):

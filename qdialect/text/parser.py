@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, NamedTuple, NoReturn
+from typing import Any, ClassVar, NamedTuple, NoReturn, cast
 from weakref import WeakKeyDictionary
 
 from typing_extensions import TypeVar, override
@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     ComplexType,
     ContainerType,
+    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
     FloatAttr,
@@ -711,8 +712,21 @@ class LocatingParser(FastParser):
         type = self.parse_type()
         if not isinstance(number, float) or not isinstance(type, AnyFloat):
             self.raise_error("hexadecimal float constant out of range for type", start)
-        # MLIR rounds it.
-        return FloatAttr(math.copysign(math.inf, number), type)
+        return FloatAttr(_rounded(number, type), type)
+
+    @override
+    def parse_builtin_densearray_attr(self) -> Any:
+        start = self.pos
+        try:
+            return super().parse_builtin_densearray_attr()
+        except OverflowError:
+            self.resume_from(start)
+        self.parse_punctuation("<")
+        type = cast(AnyFloat, self.parse_type())
+        self.parse_punctuation(":")
+        numbers = self.parse_comma_separated_list(self.Delimiter.NONE, self.parse_float)
+        self.parse_punctuation(">")
+        return DenseArrayBase.from_list(type, [_rounded(number, type) for number in numbers])
 
     # Dense constants
 
@@ -791,3 +805,12 @@ class LocatingParser(FastParser):
     def _parse_type_of_dense(self) -> RankedStructure[AnyDenseElement]:
         self.parse_punctuation(":", " in dense attribute")
         return self.parse_dense_literal_type()
+
+
+def _rounded(number: float, type: AnyFloat) -> float:
+    """`number`, or the infinity that MLIR rounds it to if it is too large for `type`."""
+    try:
+        type.pack([number])
+    except OverflowError:
+        return math.copysign(math.inf, number)
+    return number

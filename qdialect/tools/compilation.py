@@ -15,7 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 from xdsl.utils.lexer import Span
 
-from qdialect.algebra.memory_budget import memory_budget
+from qdialect.algebra.memory_budget import MemoryLimitError, memory_budget
 from qdialect.ir.errors import OpErrors, describe, message_of, op_messages
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
@@ -154,6 +154,8 @@ class Compilation:
         match error:
             case DiagnosticException():
                 message = message_of(error)
+            case MemoryLimitError():
+                message = f"{actor} failed: {error}"
             case RecursionError():
                 message = f"{actor} failed: nesting is too deep"
             case MemoryError():

@@ -20,6 +20,8 @@ _FORMATS: Final = {
     "ML\ufffdR": "MLIR bytecode: convert it to text with mlir-opt first",
     "....TFL3": "a model of TensorFlow Lite: convert it to text of MLIR first",
     "PK\x03\x04": "a zip archive, not text of MLIR",
+    "\x1f\ufffd": "a file that gzip has compressed: decompress it first",
+    "\ufffd\ufffd.\0|.\0": "text in UTF-16: write it in UTF-8",
 }
 """Formats by a regular expression for the first characters of a file, where U+FFFD is no UTF-8."""
 

@@ -249,6 +249,15 @@ def aliases() -> str:
     return "\n".join(lines) + "\nfunc.func private @main(!a59)\n"
 
 
+def two_aliases(last: str = "i1") -> str:
+    """As `aliases`, twice: two types that are equal, or differ in their last part."""
+    lines = ["!a0 = tuple<i1, i1>", f"!b0 = tuple<i1, {last}>"]
+    for n in range(1, 40):
+        lines += [f"!{name}{n} = tuple<!{name}{n - 1}, !{name}{n - 1}>" for name in "ab"]
+    body = 'func.func @main(%x: !a39) -> !b39 {\n  %y = "test.op"(%x) : (!a39) -> !b39\n'
+    return "\n".join(lines) + f"\n{body}  return %y : !b39\n}}\n"
+
+
 def cast_of_splat() -> str:
     """A cast of a splat of 512 Mi elements."""
     q, f = f"tensor<536870912x{Q}>", "tensor<536870912xf32>"
@@ -283,6 +292,8 @@ LOWER = (
     "--lower-quant-ops",
 )
 SINK = ("qdialect-opt", "--allow-unregistered-dialect", "--sink-quant-shapes")
+ONLY_TYPES = ("strip-func-quant-types", "normalize-quant-types", "inline", "elide-round-trips")
+"""Passes that look at the types of all values."""
 RUN = ("qdialect-run", "--allow-unregistered-dialect")
 RANDOM = ("qdialect-run", "--random-inputs", "1")
 CHECK = ("qdialect-check", "--allow-unregistered-dialect")
@@ -342,8 +353,15 @@ def cases() -> dict[str, Case]:
         ("fold", FOLD),
         ("lower", LOWER),
         ("canonicalize", CANONICAL),
+        ("sink", SINK),
+        *((name, (*READ, f"--{name}")) for name in ONLY_TYPES),
     ):
         found[f"aliases, {name}"] = Case(aliases, command)
+        found[f"two aliases, {name}"] = Case(two_aliases, command)
+    for last in ("i1", "i2"):
+        found[f"two aliases of {last}, check"] = Case(
+            two_aliases, CHECK, lambda last=last: two_aliases(last)
+        )
     for name, command in (("run", RUN), ("fold", FOLD), ("lower", LOWER)):
         found[f"cast of a splat, {name}"] = Case(cast_of_splat, command)
     found["large argument, run"] = Case(lambda: argument(1 << 28), RANDOM)

@@ -550,3 +550,13 @@ def test_examples(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert opt.main([*passes, flag, str(path), "-o", str(target)]) == 0
     assert check.main([flag, str(path), str(target)]) == 0
     assert capsys.readouterr().out.endswith("the same: 1 function, proven\n")
+
+
+def test_a_function_that_only_text_names_is_compared(tmp_path: Path):
+    """An attribute of a dialect that is not loaded is text."""
+    user = "func.func @f() attributes {my.key = #my.key<calls @g>} {\n  return\n}\n"
+    before, after = (user + function(op, "g", visibility="private ") for op in (ONE, TWO))
+    assert run(tmp_path, before, before, "--allow-unregistered-dialect")[0] == 0
+    status, _, error = run(tmp_path, before, after, "--allow-unregistered-dialect")
+    assert status == 1
+    assert "function 'g' result #0 is 2.0, but was 1.0 before" in error

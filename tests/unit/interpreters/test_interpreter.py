@@ -411,7 +411,7 @@ WRONG = {
     "other arguments": (
         "func.func @f(%x: i8) { return }",
         "1 : i16",
-        "'f' argument #0: elements of dtype int16 are not 'i8'",
+        "'f' argument #0: it is of type 'i16', not 'i8'",
     ),
     "too few arguments": (
         "func.func @f(%x: i8) { return }",

@@ -9,9 +9,10 @@ import weakref
 from io import StringIO
 from typing import cast
 
+import numpy as np
 import pytest
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
+from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, ModuleOp
 from xdsl.ir import Operation
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import MultipleSpansParseError, ParseError
@@ -337,3 +338,17 @@ def test_digits_of_constants_have_no_bound(monkeypatch: pytest.MonkeyPatch) -> N
     stream = StringIO()
     MLIRPrinter(stream).print_op(LocatingParser(ToolContext(), text).parse_module())
     assert text in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("text", "bits"),
+    [
+        ("array<f32: 1.0e39, -1.0e39, 2.5>", [0x7F800000, 0xFF800000, 0x40200000]),
+        ("array<f32: 3.4028235e38, 1.0e-50>", [0x7F7FFFFF, 0]),
+        ("array<f32>", []),
+    ],
+)
+def test_numbers_of_an_array_are_rounded_as_in_mlir(text: str, bits: list[int]):
+    array = parser_of(text).parse_attribute()
+    assert isinstance(array, DenseArrayBase)
+    assert np.frombuffer(array.data.data, "<u4").tolist() == bits
