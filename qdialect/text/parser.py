@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IntegerAttr,
     IntegerType,
+    LocationAttr,
     MemRefType,
     ModuleOp,
     RankedStructure,
@@ -40,6 +41,7 @@ from xdsl.ir import (
     SSAValue,
     TypeAttribute,
 )
+from xdsl.irdl import IRDLOperation
 from xdsl.parser import (
     ForwardDeclaredValue,
     Parser,
@@ -81,11 +83,18 @@ _BUILTIN_TYPE_CONTEXTS = (" after builtin name", " after builtin parameter list"
 _TYPE_EXPECTED = ("type expected", "Expected shape type.")
 """What xDSL says where there is no type."""
 
+_DIMENSIONS = (MLIRTokenKind.INTEGER_LIT, MLIRTokenKind.QUESTION)
+
 _STRINGS = re.compile(r'<[\s\[]*+"(?!0x)')
 """How dense elements begin that are strings. Digits are for a hexadecimal literal."""
 
 _EXTRAS = {"stablehlo": "stablehlo"}
 """What to install beside this package, to have a dialect."""
+
+READ_GENERIC = (
+    "what mlir-opt --mlir-print-op-generic prints of it is read (see --read-with=COMMAND)"
+)
+"""What helps where the custom form of an op is not known."""
 
 _DIALECT = re.compile("[A-Za-z_][A-Za-z0-9_$]*", re.ASCII)
 _KEYWORD = re.compile("[A-Za-z_][A-Za-z0-9_$.]*", re.ASCII)
@@ -355,12 +364,15 @@ class LocatingParser(FastParser):
     def _get_op_by_name(self, name: str) -> type[Operation]:
         op_type = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
         is_custom = not self._names[-1].text.startswith('"')
+        is_unknown = op_type is not None and issubclass(op_type, UnregisteredOp)
         if op_type is None or (
-            issubclass(op_type, UnregisteredOp) and (is_custom or self._is_own(name))
+            is_unknown and (self._is_own(name) or (is_custom and "." not in name))
         ):
             # The context now takes it for one, in whatever it is asked for next.
             forget_operation(self.ctx, name)
             self._refuse_operation(name, is_custom)
+        if is_unknown and is_custom:
+            return self._plain_syntax(op_type, name)
         if is_custom and op_type.dialect_name() == "linalg":
             # Start-up: few texts have what it reads.
             from qdialect.text.linalg_syntax import SYNTAX
@@ -368,7 +380,49 @@ class LocatingParser(FastParser):
             return SYNTAX.get(op_type, op_type)
         return op_type
 
-    def _refuse_operation(self, name: str, is_custom: bool) -> NoReturn:
+    def _plain_syntax(self, op_type: type[Operation], name: str) -> type[Operation]:
+        """A class whose `parse` reads an op that is not known in the form of most."""
+        # Start-up: few texts have what it reads.
+        from qdialect.text.foreign_ops import PlainForm
+
+        def refuse(error: ParseError) -> NoReturn:
+            self._refuse_operation(name, is_custom=True, cause=error)
+
+        class PlainSyntax(op_type):
+            @classmethod
+            @override
+            def parse(cls, parser: Parser) -> Operation:
+                try:
+                    form = PlainForm.parse(parser)
+                except ParseError as error:
+                    refuse(error)
+                return form.create(parser, op_type)
+
+        return PlainSyntax
+
+    @override
+    def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
+        op = super()._parse_generic_operation(op_type)
+        if not isinstance(op, IRDLOperation) or op_type.__module__.startswith("qdialect."):
+            return op
+        if op.properties.keys() <= op.get_irdl_definition().properties.keys():
+            return op
+        # Start-up: few texts have what it reads.
+        from qdialect.text.foreign_ops import with_later_properties
+
+        return with_later_properties(type(op)).create(
+            operands=op.operands,
+            result_types=op.result_types,
+            properties=op.properties,
+            attributes=op.attributes,
+            location=op.location,
+            successors=op.successors,
+            regions=[op.detach_region(region) for region in [*op.regions]],
+        )
+
+    def _refuse_operation(
+        self, name: str, is_custom: bool, cause: ParseError | None = None
+    ) -> NoReturn:
         dialect, dot, _ = name.partition(".")
         is_known = dialect in self.ctx.registered_dialect_names
         if is_custom and not dot:
@@ -393,7 +447,10 @@ class LocatingParser(FastParser):
                 "intended, please use -allow-unregistered-dialect with the MLIR "
                 "tool used"
             )
-        self.raise_error(message, self._names[-1])
+        if is_custom and dot:
+            message += f"; {READ_GENERIC}"
+        notes = [] if cause is None else [(cause.span, f"no plain form either: {cause.msg}")]
+        raise MultipleSpansParseError(self._names[-1], message, None, notes)
 
     def _is_own(self, name: str) -> bool:
         return (
@@ -621,6 +678,13 @@ class LocatingParser(FastParser):
             symbol.start,
         )
 
+    @override
+    def _parse_location(self) -> LocationAttr:
+        # Start-up: few texts have what it reads.
+        from qdialect.text.locations import parse_location
+
+        return parse_location(self)
+
     def _location_defined_later(self, alias: str) -> Attribute | None:
         """What `alias = loc(...)` says further down, where mlir-opt writes all of them."""
         if self._late_definitions is None:
@@ -660,6 +724,21 @@ class LocatingParser(FastParser):
         """The `x` between dimensions: ParseError if there is none."""
         if self._parse_optional_shape_delimiter() is None:
             self._refuse_token("expected 'x' in dimension list")
+
+    @override
+    def parse_dimension_list(self) -> list[int]:
+        """The dimensions of a shape; blanks may be around the `x` between them."""
+        dimensions: list[int] = []
+        delimiter = self.pos
+        while self._current_token.kind in _DIMENSIONS:
+            dimensions.append(self.parse_shape_dimension())
+            delimiter = self.pos
+            if self._parse_optional_shape_delimiter() is None:
+                return dimensions
+        if dimensions:
+            # One before a type is left to the caller.
+            self._resume_from(delimiter)
+        return dimensions
 
     @override
     def _parse_memref_attrs(self) -> MemRefType | UnrankedMemRefType:

@@ -23,6 +23,7 @@ from xdsl.printer import Printer
 
 from qdialect.algebra.memory_budget import MemoryLimitError
 from qdialect.ir.blobs import Blob, BlobStorage
+from qdialect.text.op_forms import FormsDiffer
 from qdialect.text.plain_lists import text_of_plain_list
 
 LONG_TEXT = 1 << 16
@@ -316,6 +317,8 @@ def _find_resources(storage: OpAsmDialectInterface, keys: Collection[str]) -> di
 
 
 def _does_not_fit_custom_form(op: Operation) -> bool:
+    if isinstance(op, FormsDiffer):
+        return op.forms_differ
     if op.name != "func.func":
         return False
     is_declaration = not op.regions[0].blocks
