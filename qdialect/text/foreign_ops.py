@@ -14,6 +14,7 @@ from xdsl.parser import Parser, Position, UnresolvedOperand
 from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.text.op_forms import FormsDiffer
 
+
 class PlainForm(NamedTuple):
     """
     What is written behind the name of most ops of most dialects.

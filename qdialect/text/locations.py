@@ -120,9 +120,9 @@ def _parse_fused(parser: AttrParser) -> Attribute:
     locations = parser.parse_comma_separated_list(
         parser.Delimiter.SQUARE, lambda: _parse_location(parser)
     )
-    if not _has_range(*locations):
-        return FusedLoc(locations, metadata)
     fused = ArrayAttr(locations)
+    if not _has_range(*locations):
+        return FusedLoc(fused, metadata)
     if isinstance(metadata, NoneAttr):
         return RangeLoc("fused", fused)
     return RangeLoc("fused<", metadata, ">", fused)

@@ -122,11 +122,11 @@ class FormsDiffer(ABC):
         """Whether the custom form of this one does, so that it is printed in generic form."""
 
 
-class ReadsItsLine(ABC):
+class ReadsItsLine:
     """For the classes of operations whose own parser reads nothing but their line."""
 
 
-class ListsElements(ReadsItsLine):
+class ListsElements(ReadsItsLine, ABC):
     """For those of which the line may list the elements of a constant."""
 
     @property

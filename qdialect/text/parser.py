@@ -26,6 +26,7 @@ from xdsl.dialects.builtin import (
     MemRefType,
     ModuleOp,
     RankedStructure,
+    StringAttr,
     UnrankedMemRefType,
     UnregisteredAttr,
     UnregisteredOp,
@@ -56,7 +57,7 @@ from xdsl.utils.mlir_lexer import MLIRTokenKind, PunctuationSpelling
 from qdialect.algebra.memory_budget import memory_budget
 from qdialect.ir.blobs import Blob, BlobStorage
 from qdialect.ir.dense_attributes import dense_of_bytes
-from qdialect.ir.errors import describe, message_of
+from qdialect.ir.errors import message_of
 from qdialect.ir.garbage import paused_collection
 from qdialect.ir.xdsl_private import forget_operation, forget_resource
 from qdialect.text.fast_parser import FastParser
@@ -66,7 +67,12 @@ from qdialect.text.mlir_errors import (
     end_of_token_before,
     place_of_missing,
 )
-from qdialect.text.opaque_attributes import DenseStringsAttr, opaque_attribute, opaque_type
+from qdialect.text.opaque_attributes import (
+    BuiltinTextAttr,
+    DenseStringsAttr,
+    opaque_attribute,
+    opaque_type,
+)
 from qdialect.text.plain_lists import bytes_of_plain_list, find_plain_list
 from qdialect.text.source import AbridgedInput, AbridgedSpan, abridge
 
@@ -103,10 +109,8 @@ _LATE_LOCATION = re.compile(r"^(#[\w$.-]+)\s*=\s*(?=loc\()", re.MULTILINE)
 
 
 def _message_of(error: Exception) -> str:
-    """What to say of an error that is not about the text."""
-    if isinstance(error, VerifyException):
-        return message_of(error)
-    return f"cannot read this: {describe(error)}"
+    """What to say of an error that is not about the text; xDSL's own ones say nothing to users."""
+    return message_of(error) if isinstance(error, VerifyException) else "this cannot be read"
 
 
 class _Symbol(NamedTuple):
@@ -315,7 +319,13 @@ class LocatingParser(FastParser):
         except Exception as error:
             # Most of a wrong operation is right to the parser, and wrong to what makes it.
             names = self._names[depth:]
-            self.raise_error(_message_of(error), names[0] if names else None)
+            message = _message_of(error)
+            if names and not isinstance(error, VerifyException):
+                name = names[0].text
+                message = f"this form of {name} cannot be read"
+                if not name.startswith('"'):
+                    message += f"; {READ_GENERIC}"
+            self.raise_error(message, names[0] if names else None)
         if op.name == "func.func":
             self._keep_argument_attributes(op)
         self._unnamed_arguments = outer_arguments
@@ -403,7 +413,7 @@ class LocatingParser(FastParser):
     @override
     def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
         op = super()._parse_generic_operation(op_type)
-        if not isinstance(op, IRDLOperation) or op_type.__module__.startswith("qdialect."):
+        if not isinstance(op, IRDLOperation) or self._is_own(op.name):
             return op
         if op.properties.keys() <= op.get_irdl_definition().properties.keys():
             return op
@@ -449,7 +459,9 @@ class LocatingParser(FastParser):
             )
         if is_custom and dot:
             message += f"; {READ_GENERIC}"
-        notes = [] if cause is None else [(cause.span, f"no plain form either: {cause.msg}")]
+        notes: list[tuple[Span[str] | Span[bytes], str | None]] = []
+        if cause is not None:
+            notes.append((cause.span, f"nor is this in the form of most ops: {cause.msg}"))
         raise MultipleSpansParseError(self._names[-1], message, None, notes)
 
     def _is_own(self, name: str) -> bool:
@@ -775,8 +787,26 @@ class LocatingParser(FastParser):
         start = self.pos
         try:
             return super().parse_optional_attribute()
-        except VerifyException as error:
-            self.raise_error(str(error), start)
+        except (ParseError, RecursionError, MemoryError):
+            raise
+        except Exception as error:
+            self.raise_error(_message_of(error), start)
+
+    @override
+    def _parse_attribute_of_name(self) -> Attribute | None:
+        """An attribute that begins with a word; of a map that xDSL does not know, the text."""
+        start = self.pos
+        try:
+            return super()._parse_attribute_of_name()
+        except (ParseError, RecursionError, MemoryError):
+            raise
+        except Exception:
+            content = self.lexer.input.content
+            end = balanced_end(content, content.index("<", start))
+            if not content.startswith("affine_", start) or isinstance(end, TextError):
+                raise
+        self._resume_from(end)
+        return BuiltinTextAttr(StringAttr(content[start:end]))
 
     @override
     def parse_optional_builtin_int_or_float_attr(self) -> IntegerAttr | FloatAttr | None:

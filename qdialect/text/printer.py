@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
 )
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue, TypeAttribute
+from xdsl.irdl import IRDLOperation
 from xdsl.printer import Printer
 
 from qdialect.algebra.memory_budget import MemoryLimitError
@@ -319,7 +320,17 @@ def _find_resources(storage: OpAsmDialectInterface, keys: Collection[str]) -> di
 def _does_not_fit_custom_form(op: Operation) -> bool:
     if isinstance(op, FormsDiffer):
         return op.forms_differ
+    if op.name.startswith("linalg."):
+        return _has_maps_of_its_own(op)
     if op.name != "func.func":
         return False
     is_declaration = not op.regions[0].blocks
     return is_declaration and bool(op.properties.keys() & {"arg_attrs", "res_attrs"})
+
+
+def _has_maps_of_its_own(op: Operation) -> bool:
+    """Whether a named op has maps, for which the custom form of xDSL has no room."""
+    if "indexing_maps" not in op.properties or not isinstance(op, IRDLOperation):
+        return False
+    maps = op.get_irdl_definition().properties["indexing_maps"].default_value
+    return maps is not None and op.properties["indexing_maps"] != maps

@@ -750,9 +750,7 @@ def with_additions(tosa: Dialect) -> Dialect:
     Ops of the same name are replaced: xDSL's refuse types of other widths and unknown lengths,
     and lose attributes.
     """
-    operations = {
-        op.name: op for op in (*tosa.operations, *TABLED_OPS, *TOSA_ADDITIONS.operations)
-    }
+    operations = {op.name: op for op in (*tosa.operations, *TABLED_OPS, *TOSA_ADDITIONS.operations)}
     attributes = {
         attribute.name: attribute
         for attribute in (*tosa.attributes, *KEYWORD_ATTRIBUTES, *TOSA_ADDITIONS.attributes)

@@ -9,9 +9,9 @@ generic form, which both read.
 from __future__ import annotations
 
 from abc import ABC
-from typing import Final
+from typing import Final, Self
 
-from typing_extensions import Self, override
+from typing_extensions import override
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, UnitAttr, i32, i64
 from xdsl.ir import Attribute, Data
 from xdsl.irdl import IRDLOperation, irdl_attr_definition

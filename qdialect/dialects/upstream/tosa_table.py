@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
-from typing import Final, cast
+from typing import Final, Self, cast
 
-from typing_extensions import Self, override
+from typing_extensions import override
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     DenseIntOrFPElementsAttr,
@@ -231,10 +231,11 @@ class WhileLoopOp(IRDLOperation):
         regions = [parser.parse_region(arguments)]
         parser.parse_keyword("do")
         regions.append(parser.parse_region())
+        attributes = parser.parse_optional_attr_dict_with_keyword()
         return cls.create(
             operands=resolved,
             result_types=types.outputs.data,
-            attributes=parser.parse_optional_attr_dict_with_keyword() or {},
+            attributes={} if attributes is None else attributes.data,
             regions=regions,
         )
 
