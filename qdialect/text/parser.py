@@ -396,7 +396,10 @@ class LocatingParser(FastParser):
         from qdialect.text.foreign_ops import PlainForm
 
         def refuse(error: ParseError) -> NoReturn:
-            self._refuse_operation(name, is_custom=True, cause=error)
+            if not error.msg.lower().startswith("expected"):
+                # Such as an alias that is not defined.
+                raise error
+            self._refuse_operation(name, is_custom=True)
 
         class PlainSyntax(op_type):
             @classmethod
@@ -430,9 +433,7 @@ class LocatingParser(FastParser):
             regions=[op.detach_region(region) for region in [*op.regions]],
         )
 
-    def _refuse_operation(
-        self, name: str, is_custom: bool, cause: ParseError | None = None
-    ) -> NoReturn:
+    def _refuse_operation(self, name: str, is_custom: bool) -> NoReturn:
         dialect, dot, _ = name.partition(".")
         is_known = dialect in self.ctx.registered_dialect_names
         if is_custom and not dot:
@@ -457,12 +458,9 @@ class LocatingParser(FastParser):
                 "intended, please use -allow-unregistered-dialect with the MLIR "
                 "tool used"
             )
-        if is_custom and dot:
+        if is_custom and dot and not self._is_own(name):
             message += f"; {READ_GENERIC}"
-        notes: list[tuple[Span[str] | Span[bytes], str | None]] = []
-        if cause is not None:
-            notes.append((cause.span, f"nor is this in the form of most ops: {cause.msg}"))
-        raise MultipleSpansParseError(self._names[-1], message, None, notes)
+        self.raise_error(message, self._names[-1])
 
     def _is_own(self, name: str) -> bool:
         return (
