@@ -40,7 +40,6 @@ from xdsl.parser import Parser
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, HasCanonicalizationPatternsTrait, Pure
-from xdsl.transforms.canonicalization_patterns import arith as patterns
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.lazy_numpy import np
@@ -356,20 +355,24 @@ def _like(type: Attribute, element_type: Attribute) -> Attribute:
     return VectorType(element_type, vector.shape, vector.scalable_dims)
 
 
-class _OfScalars(patterns.ApplyCmpiPredicateToEqualOperands):
-    """What xDSL does with comparisons of a value with itself makes a scalar."""
-
-    @override
-    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        if op.results and op.results[0].type == i1:
-            super().match_and_rewrite(op, rewriter)
-
-
 class _CanonicalizesScalars(HasCanonicalizationPatternsTrait):
+    """What xDSL makes of comparisons of a value with itself is a scalar."""
+
     @classmethod
     @override
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
-        return (_OfScalars(),)
+        # Start-up: few texts are canonicalized.
+        from xdsl.transforms.canonicalization_patterns.arith import (
+            ApplyCmpiPredicateToEqualOperands,
+        )
+
+        class OfScalars(RewritePattern):
+            @override
+            def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+                if isinstance(op, CmpiOp) and op.result.type == i1:
+                    ApplyCmpiPredicateToEqualOperands().match_and_rewrite(op, rewriter)
+
+        return (OfScalars(),)
 
 
 @irdl_op_definition
