@@ -1,4 +1,4 @@
-"""Valid uses of the ops of tosa that neither move elements nor hold them, in generic form."""
+"""Valid uses of the ops of tosa, in generic form."""
 
 from __future__ import annotations
 
@@ -186,7 +186,8 @@ SAMPLES: Final = (
 STRUCTURED: Final = """
 "tosa.variable"() <{sym_name = "v", var_shape = dense<[2, 3]> : tensor<2xindex>, type = f32,
   initial_value = dense<1.0> : tensor<2x3xf32>}> : () -> ()
-"tosa.variable"() <{sym_name = "w", var_shape = dense<[-1, 3]> : tensor<2xindex>, type = f32}> {n} : () -> ()
+"tosa.variable"() <{sym_name = "w", var_shape = dense<[-1, 3]> : tensor<2xindex>,
+  type = f32}> {n} : () -> ()
 func.func @f(%x: tensor<2x3xf32>, %c: tensor<i1>) {
   %r = "tosa.variable_read"() <{name = "v"}> : () -> tensor<2x3xf32>
   "tosa.variable_write"(%r) <{name = "v"}> : (tensor<2x3xf32>) -> ()
@@ -221,12 +222,36 @@ func.func @f(%x: tensor<2x3xf32>, %c: tensor<i1>) {
 """
 """Ops with regions, and variables."""
 
+MOVEMENTS: Final = """
+!q = !quant.uniform<ui8:f32, 0.5:3>
+func.func @f(%x: tensor<2x3xf32>, %g: tensor<1x4x5xf32>, %i: tensor<1x2xi32>) {
+  %w = "tosa.const"() <{values = dense<[[1, 2, 3], [4, 5, 255]]> : tensor<2x3xui8>}> {n}
+    : () -> tensor<2x3x!q>
+  %s = "tosa.const_shape"() <{values = dense<[3, 2]> : tensor<2xindex>}> {n} : () -> !tosa.shape<2>
+  %z = "tosa.const_shape"() <{values = dense<0> : tensor<2xindex>}> : () -> !tosa.shape<2>
+  %o = "tosa.const_shape"() <{values = dense<1> : tensor<4xindex>}> : () -> !tosa.shape<4>
+  %c = "tosa.const"() <{values = dense<0.0> : tensor<1xf32>}> : () -> tensor<1xf32>
+  %0 = "tosa.transpose"(%w) <{perms = array<i32: 1, 0>}> {n} : (tensor<2x3x!q>) -> tensor<3x2x!q>
+  %1 = "tosa.reverse"(%x) <{axis = 1 : i32}> {n} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %2 = "tosa.reshape"(%x, %s) {n} : (tensor<2x3xf32>, !tosa.shape<2>) -> tensor<3x2xf32>
+  %3 = "tosa.slice"(%2, %z, %s) : (tensor<3x2xf32>, !tosa.shape<2>, !tosa.shape<2>)
+    -> tensor<3x2xf32>
+  %4 = "tosa.tile"(%x, %s) : (tensor<2x3xf32>, !tosa.shape<2>) -> tensor<6x6xf32>
+  %5 = "tosa.pad"(%x, %o, %c) : (tensor<2x3xf32>, !tosa.shape<4>, tensor<1xf32>) -> tensor<4x5xf32>
+  %6 = "tosa.gather"(%g, %i) : (tensor<1x4x5xf32>, tensor<1x2xi32>) -> tensor<1x2x5xf32>
+  %7 = "tosa.cast"(%x) {n} : (tensor<2x3xf32>) -> tensor<2x3xi8>
+  %8 = "tosa.identity"(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return
+}
+"""
+"""The ops that move elements or hold them, and casts."""
+
 SHAPES: Final = ["add", "div_ceil", "div_floor", "max", "min", "mod", "mul", "sub"]
 """The shape ops of two operands."""
 
 
 def shape_text() -> str:
-    """A function with the ops that compute shapes."""
+    """A function with the ops that compute shapes, and with one that takes them."""
     lines = [
         '%s = "tosa.const_shape"() <{values = dense<2> : tensor<2xindex>}> : () -> !tosa.shape<2>'
     ]
@@ -239,6 +264,19 @@ def shape_text() -> str:
         '%c = "tosa.concat_shape"(%s, %s) : (!tosa.shape<2>, !tosa.shape<2>) -> !tosa.shape<4>'
     )
     lines.append('%d = "tosa.dim"(%x) <{axis = 0 : i32}> : (tensor<2x3xf32>) -> !tosa.shape<1>')
+    lines.append(
+        '%z = "tosa.const_shape"() <{values = dense<[4, 2, 4, 2]> : tensor<4xindex>}> : '
+        "() -> !tosa.shape<4>"
+    )
+    lines.append(
+        '%o = "tosa.const_shape"() <{values = dense<0> : tensor<2xindex>}> : () -> !tosa.shape<2>'
+    )
+    lines.append('%i = "test.image"() : () -> tensor<1x2x2x1xf32>')
+    lines.append(
+        '%y = "tosa.resize"(%i, %z, %o, %o) <{mode = #tosa.resize_mode<BILINEAR>}> : '
+        "(tensor<1x2x2x1xf32>, !tosa.shape<4>, !tosa.shape<2>, !tosa.shape<2>) -> "
+        "tensor<1x3x3x1xf32>"
+    )
     lines.append("return")
     return "func.func @f(%x: tensor<2x3xf32>) {\n  " + "\n  ".join(lines) + "\n}\n"
 
@@ -247,4 +285,5 @@ def texts(*, with_later: bool) -> Iterator[str]:
     """The modules that a version reads."""
     yield from (sample.text for sample in SAMPLES if with_later or not sample.is_later)
     yield STRUCTURED
+    yield MOVEMENTS
     yield shape_text()

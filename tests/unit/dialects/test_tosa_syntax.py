@@ -84,7 +84,11 @@ def test_a_printer_that_knows_no_versions_writes_what_is_read(sample: Sample) ->
     ],
 )
 def test_both_ways_of_writing_properties(later: str, earlier: str, tmp_path: Path) -> None:
-    form = "func.func @f(%x: tensor<2x3xf32>) {{\n  %0 = tosa.argmax %x {} : (tensor<2x3xf32>) -> tensor<2xi32>\n  return\n}}\n"
+    form = (
+        "func.func @f(%x: tensor<2x3xf32>) {{\n"
+        "  %0 = tosa.argmax %x {} : (tensor<2x3xf32>) -> tensor<2xi32>\n"
+        "  return\n}}\n"
+    )
     read = [qdialect_opt(form.format(text), tmp_path) for text in (later, earlier)]
     assert read[0] == read[1]
     assert '"tosa.argmax"(%x) <{' in read[0]

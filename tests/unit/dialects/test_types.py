@@ -196,7 +196,7 @@ def test_parameters_on_a_shape_that_does_not_fit():
     ("tool", "signs"), [("mlir-opt-22", ["i", "u"]), ("iree-opt", ["i", "u", "si", "ui"])]
 )
 def test_text_is_that_of_mlir_opt(tool: str, signs: list[str]) -> None:
-    """Random types, written by hand as it were, are printed alike. MLIR 22 forgets `si` and `ui`."""
+    """Random types, written by hand as it were, are printed alike. MLIR 22 forgets `si`, `ui`."""
     if shutil.which(tool) is None:
         pytest.skip(f"{tool} is not on PATH")
     rng = random.Random(0)
