@@ -61,7 +61,7 @@ class Options:
 
 
 _FLAGS = {
-    "allow-unregistered-dialect": "accept unknown operations, in generic form",
+    "allow-unregistered-dialect": "accept unknown operations, in generic or plain form",
     "disable-verify": "do not verify the module, before or after passes",
     "verify-each": "verify after each pass (default; =false to verify only the input)",
     "no-implicit-module": "refuse text that is not one builtin.module",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 from tempfile import TemporaryFile
-from typing import Final
+from typing import BinaryIO, Final, cast
 
 from qdialect.text.source import AbridgedInput, abridge
 from qdialect.tools.tool_error import ToolError, reason_of
@@ -37,8 +37,7 @@ def read_with(command: str, path: str) -> AbridgedInput:
         except (OSError, ValueError) as error:
             raise ToolError(f"--read-with: cannot run '{program}': {reason_of(error)}") from None
         with process:
-            assert process.stdout is not None
-            text = abridge(process.stdout, name)
+            text = abridge(cast(BinaryIO, process.stdout), name)
         messages.seek(0)
         told = messages.read(1 << 16).decode(errors="replace").splitlines()
     if process.returncode:

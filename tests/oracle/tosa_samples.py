@@ -223,7 +223,7 @@ func.func @f(%x: tensor<2x3xf32>, %c: tensor<i1>) {
 """Ops with regions, and variables."""
 
 MOVEMENTS: Final = """
-!q = !quant.uniform<ui8:f32, 0.5:3>
+!q = !quant.uniform<u8:f32, 0.5:3>
 func.func @f(%x: tensor<2x3xf32>, %g: tensor<1x4x5xf32>, %i: tensor<1x2xi32>) {
   %w = "tosa.const"() <{values = dense<[[1, 2, 3], [4, 5, 255]]> : tensor<2x3xui8>}> {n}
     : () -> tensor<2x3x!q>
