@@ -42,6 +42,7 @@ from qdialect.shape_ops.interface import (
     integer_of,
     integers_of,
     padded,
+    reads_unsigned,
     register_cast,
     register_constant,
     register_dialect_traits,
@@ -172,6 +173,8 @@ def _broadcasting(op: Operation, arithmetic: Arithmetic) -> Elementwise:
 
 @elementwise_op("tosa.cast", write=_write_again, keeps_rank=True)
 def _cast(op: Operation, operands: Operands) -> Elementwise:
+    if reads_unsigned(op):
+        raise NotFoldable(Code.ARITHMETIC, "its operand is read as unsigned")
     return converted(op)
 
 

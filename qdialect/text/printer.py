@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -195,8 +196,26 @@ class MLIRPrinter(Printer):
     def _print_op(self, op: Operation) -> None:
         is_generic = self.print_generic_format
         self.print_generic_format |= _does_not_fit_custom_form(op)
-        super().print_op(op)
+        if self.print_generic_format or not op.attributes or op.regions:
+            super().print_op(op)
+        else:
+            self._print_op_with_attributes(op)
         self.print_generic_format = is_generic
+
+    def _print_op_with_attributes(self, op: Operation) -> None:
+        """Print an op that may have no place for them in custom form; then, in generic form."""
+        buffer = self._buffer
+        assert buffer is not None
+        start, flushes = len(buffer.pieces), buffer.flushes
+        place = self._current_line, self._current_column
+        super().print_op(op)
+        text = "".join(buffer.pieces[start:])
+        if buffer.flushes != flushes or _names_all(text, op.attributes):
+            return
+        del buffer.pieces[start:]
+        self._current_line, self._current_column = place
+        self.print_generic_format = True
+        super().print_op(op)
 
     @override
     def print_ssa_value(self, value: SSAValue) -> str:
@@ -326,6 +345,16 @@ def _does_not_fit_custom_form(op: Operation) -> bool:
         return False
     is_declaration = not op.regions[0].blocks
     return is_declaration and bool(op.properties.keys() & {"arg_attrs", "res_attrs"})
+
+
+def _names_all(text: str, attributes: Iterable[str]) -> bool:
+    """Whether the names are in a text, each as that of an attribute."""
+    return all(
+        re.search(rf'[{{, ]"?{re.escape(name)}"?(?: =|[,}}])', text) is not None
+        for name in attributes
+        # It is that of an op that is not registered, which is in generic form.
+        if name != "op_name__"
+    )
 
 
 def _has_maps_of_its_own(op: Operation) -> bool:

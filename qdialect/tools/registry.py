@@ -77,7 +77,7 @@ def _dialects() -> dict[str, Callable[[], Dialect]]:
         **dialects.get_all_dialects(),
         **universe.get_all_dialects(),
         "arith": _arith_on_tensors,
-        "tensor": _tensor_without_rank,
+        "tensor": _tensor_of_any_shape,
         "tosa": _tosa_with_additions,
     }
 
@@ -190,13 +190,13 @@ def _arith_on_tensors() -> Dialect:
     return _with_ops(Arith, arith.OPS)
 
 
-def _tensor_without_rank() -> Dialect:
+def _tensor_of_any_shape() -> Dialect:
     # Start-up: it is loaded where it is needed.
     from xdsl.dialects.tensor import Tensor
 
-    from qdialect.dialects.upstream.tensor import ReshapeOp
+    from qdialect.dialects.upstream.tensor import OPS
 
-    return _with_ops(Tensor, [ReshapeOp])
+    return _with_ops(Tensor, OPS)
 
 
 def _with_ops(dialect: Dialect, ops: Sequence[type[Operation]]) -> Dialect:

@@ -11,8 +11,11 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from xdsl.transforms.canonicalize import CanonicalizePass
 
+from qdialect.text import parse_module
 from qdialect.tools.opt import main
+from qdialect.tools.registry import ToolContext
 
 MODULES = {
     "ranges in locations": """
@@ -79,6 +82,26 @@ MODULES = {
         return
       }
     """,
+    "attributes of ops that have no place for them": """
+      func.func @f(%i: i64, %f: f32) {
+        %0 = "arith.cmpi"(%i, %i) <{predicate = 4 : i64}> {my.note} : (i64, i64) -> i1
+        %1 = "arith.cmpf"(%f, %f) <{predicate = 4 : i64}> {i = 1 : i8} : (f32, f32) -> i1
+        %2 = arith.addi %i, %i {my.note} : i64
+        return
+      }
+    """,
+    "shapes of tensor ops": """
+      func.func @f(%x: tensor<1x?x3xi32>, %o: index, %z: i32, %s: tensor<f32>) {
+        %c0 = arith.constant 0 : index
+        %0 = tensor.pad %x low[%c0, %o, 0] high[0, 0, %o] {
+        ^bb0(%a: index, %b: index, %c: index):
+          tensor.yield %z : i32
+        } : tensor<1x?x3xi32> to tensor<1x?x?xi32>
+        %1 = tensor.expand_shape %s [] output_shape [1, 1] : tensor<f32> into tensor<1x1xf32>
+        %2 = tensor.collapse_shape %1 [] : tensor<1x1xf32> into tensor<f32>
+        return
+      }
+    """,
     "blanks in shapes": """
       func.func private @f(tensor<? x f32>, tensor<? x !quant.uniform<u8:f32, 0.5>>,
         tensor< 2 x 3x4 x f32>, memref<2 x 3 x f32>, vector<2 x [4] x f32>, tensor<* x f32>,
@@ -113,6 +136,13 @@ MODULES = {
       }
     """,
 }
+
+ONLY_GENERIC = (
+    "attributes of ops that have no place for them",
+    "maps of a named op",
+    "properties of later versions",
+)
+"""What is read in generic form only."""
 
 TOOLS = ("mlir-opt-22", "iree-opt")
 
@@ -149,14 +179,14 @@ def test_what_a_tool_prints_comes_back(name: str, tool: str, tmp_path: Path) -> 
     # Each op has a location, which is that of the text that was read first.
     generic = run(tool, MODULES[name], "--mlir-print-op-generic")
     assert run(tool, qdialect_opt(generic, tmp_path), "--mlir-print-op-generic") == generic
-    if name not in ("properties of later versions", "maps of a named op"):
+    if name not in ONLY_GENERIC:
         custom = run(tool, MODULES[name])
         assert run(tool, qdialect_opt(custom, tmp_path), "--mlir-print-op-generic") == generic
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_printing_is_a_fixed_point(name: str, tmp_path: Path) -> None:
-    if name not in ("properties of later versions", "maps of a named op"):
+    if name not in ONLY_GENERIC:
         once = qdialect_opt(dedent(MODULES[name]), tmp_path)
         assert qdialect_opt(once, tmp_path) == once
 
@@ -204,6 +234,55 @@ def test_what_is_wrong_in_a_plain_form_is_told(tmp_path: Path) -> None:
     assert "undefined symbol alias id 'alias'" in run_main([str(path)])[2]
     path.write_text("%a = my.op : () -> i8\nmy.op %a : (i16) -> ()\n")
     assert "expects different type than prior uses" in run_main([str(path)])[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "%0 = tensor.expand_shape %s [] output_shape [2] : tensor<f32> into tensor<2xf32>",
+            "not of one element",
+        ),
+        (
+            "%0 = tensor.pad %x low[0] high[1] {\n^bb0(%i: index):\n  tensor.yield %f : f32\n"
+            "} : tensor<3xf32> to tensor<?xf32>",
+            "expected length 4 of axis 0",
+        ),
+        (
+            "%0 = arith.extsi %x : tensor<3xf32> to tensor<3xf64>",
+            "cast incompatible",
+        ),
+        ("%0 = arith.cmpi eq, %x, %x : tensor<3xf32>", "does not compare values of type"),
+        (
+            "%0 = arith.select %b, %x, %x : tensor<2xi1>, tensor<3xf32>",
+            "to have the same shape",
+        ),
+    ],
+)
+def test_what_is_not_valid_is_refused(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "text.mlir"
+    path.write_text(
+        "func.func @f(%x: tensor<3xf32>, %s: tensor<f32>, %f: f32, %b: tensor<2xi1>) {\n"
+        f"  {text}\n  return\n}}\n"
+    )
+    status, _, err = run_main([str(path)])
+    assert status == 1
+    assert message in err
+
+
+def test_comparisons_of_tensors_with_themselves_are_left() -> None:
+    """xDSL makes a scalar of them."""
+    context = ToolContext()
+    text = (
+        "func.func @f(%x: tensor<3xi8>, %y: i8) -> (tensor<3xi1>, i1) {\n"
+        "  %0 = arith.cmpi eq, %x, %x : tensor<3xi8>\n"
+        "  %1 = arith.cmpi eq, %y, %y : i8\n"
+        "  return %0, %1 : tensor<3xi1>, i1\n}\n"
+    )
+    module = parse_module(context, text)
+    CanonicalizePass().apply(context, module)
+    assert "arith.cmpi eq, %x, %x : tensor<3xi8>" in str(module)
+    assert "arith.constant true" in str(module)
 
 
 # Another tool reads
