@@ -199,6 +199,14 @@ class SlotMap(ArrayFunctions, ABC):
             coarse = coarse._refine(axis, ends)
         return coarse
 
+    def in_single_positions(self, axis: int) -> Self:
+        """
+        The same map with a run for each position of `axis`.
+
+        Raises TooManySlotsError if there are too many of them.
+        """
+        return self._with_axis(axis, np.arange(1, self.shape[axis] + 1), self.axis_slots(axis))
+
     @property
     def block_sizes(self) -> tuple[int, ...]:
         """The largest block of each axis such that all its runs are whole blocks."""

@@ -15,6 +15,7 @@ from qdialect.certificates.index_maps import (
 )
 from qdialect.certificates.value_nodes import (
     CastNode,
+    ComputedNode,
     ConstantNode,
     LayerAt,
     MovedNode,
@@ -73,7 +74,7 @@ _STEPS_PER_ELEMENT: Final = 1 << 8
 
 def _check_steps(before: Node, after: Node) -> None:
     """Raise NotCertifiableError if it takes more steps than the constants of `before` allow."""
-    old, new = _nodes_of(before), _nodes_of(after)
+    old, new = nodes_of(before), nodes_of(after)
     held = sum(len(node.elements) for node in old if isinstance(node, ConstantNode))
     steps = before.size * (len(old) + len(new))
     allowed = _FREE_STEPS + _STEPS_PER_ELEMENT * held
@@ -81,7 +82,7 @@ def _check_steps(before: Node, after: Node) -> None:
         raise NotCertifiableError(f"it would take {steps} steps, and {allowed} are allowed")
 
 
-def _nodes_of(root: Node) -> Collection[Node]:
+def nodes_of(root: Node) -> Collection[Node]:
     """A value and all that it is made of."""
     found, pending = dict[int, Node](), [root]
     while pending:
@@ -92,6 +93,7 @@ def _nodes_of(root: Node) -> Collection[Node]:
                 pending += node.operands
             elif isinstance(node, CastNode):
                 pending.append(node.operand)
+                pending += node.sides if isinstance(node, ComputedNode) else ()
     return found.values()
 
 
@@ -137,7 +139,9 @@ def elements_anywhere(root: Node) -> list[Elements]:
             if isinstance(node.movement, Pad):
                 paddings.append((depth, node.padding))
             continue
-        if not isinstance(node, CastNode | ConstantNode) or not node.size:
+        if isinstance(node, ComputedNode) or not isinstance(node, CastNode | ConstantNode):
+            return []
+        if not node.size:
             return []
         if node.slots is not None and len(node.slots.scales) > 1:
             return []
@@ -185,6 +189,7 @@ def _wrong_slots(before: Elements, after: Elements) -> NDArray[np.bool_]:
             wrong |= differ(old.scales, new.scales)
         if old.zero_points is not None and new.zero_points is not None:
             wrong |= differ(old.zero_points, new.zero_points)
+        wrong |= old.other_sides(new)
     return wrong if before.unread is None else wrong & ~before.unread
 
 

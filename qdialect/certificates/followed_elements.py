@@ -8,7 +8,7 @@ the operands, and only the elements there are read.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
@@ -32,10 +32,12 @@ from qdialect.certificates.index_maps import NotCertifiableError, Positions, ori
 from qdialect.certificates.step_budget import STEPS_PER_REQUEST, StepBudget
 from qdialect.certificates.value_nodes import (
     CastNode,
+    ComputedNode,
     ConstantNode,
     LayerAt,
     MovedNode,
     Node,
+    SideAt,
     SymbolNode,
     TypedNode,
     ZeroPointsNode,
@@ -246,6 +248,15 @@ def elements_at(root: Node, positions: Positions, *, with_data: bool = True) -> 
     return group.elements if group.where is None else following.whole(group.where, group.elements)
 
 
+def _side_at(node: Node, positions: Positions) -> SideAt:
+    """The elements of a small constant that arithmetic reads. Raises NotCertifiableError."""
+    found = elements_at(node, positions)
+    is_plain = all(layer.scales is None and not layer.sides for layer in found.layers)
+    if found.stored is None or not is_plain or not found.moved.all() or found.unread is not None:
+        raise NotCertifiableError("what is computed with is no plain constant")
+    return SideAt(tuple(layer.node.kind for layer in found.layers), found.stored)
+
+
 def groups_at(root: Node, positions: Positions, steps: StepBudget) -> list[Group]:
     """
     Follow the elements at row-major positions of a value, whichever ways they are read in.
@@ -304,6 +315,8 @@ class _Following:
     def _add_layer(self, node: TypedNode, request: _Request) -> _Stack:
         stack = (*request.stack, node.kind)
         layer = node.layer_at(request.positions)
+        if isinstance(node, ComputedNode):
+            layer.sides = tuple(_side_at(side, request.positions) for side in node.sides)
         self._layers.setdefault(stack, []).append((request.where, layer))
         return stack
 
@@ -390,6 +403,9 @@ class _Following:
             return array
 
         def placed_layer(layer: LayerAt) -> LayerAt:
+            if layer.sides:
+                sides = tuple(SideAt(side.kinds, placed(side.bits, 0)) for side in layer.sides)
+                return LayerAt(layer.node, None, None, sides)
             if layer.scales is None or layer.zero_points is None:
                 return layer
             return LayerAt(layer.node, placed(layer.scales, 1), placed(layer.zero_points, 0))
@@ -408,15 +424,19 @@ class _Following:
         """How the elements of the indices `where` are read by the last node of `stack`."""
         parts = self._layers[stack]
         first = parts[0][1]
-        if first.scales is None:
+        if first.scales is None and not first.sides:
             return first
         if len(parts) == 1 and (parts[0][0] is where or parts[0][0] is None):
             return first if parts[0][0] is where or where is None else first.part(where)
         indices = np.concatenate([_of(part[0]) for part in parts])
-        scales = np.concatenate([cast(Doubles, layer.scales) for _, layer in parts])
-        zero_points = np.concatenate([cast(Integers, layer.zero_points) for _, layer in parts])
         at = np.zeros(self._size, dtype=np.int64)
         at[indices] = np.arange(len(indices))
+        if first.sides:
+            columns = zip(*[layer.sides for _, layer in parts], strict=True)
+            joined = LayerAt(first.node, None, None, tuple(map(_joined_side, columns)))
+            return joined.part(at[where] if where is not None else at)
+        scales = np.concatenate([cast(Doubles, layer.scales) for _, layer in parts])
+        zero_points = np.concatenate([cast(Integers, layer.zero_points) for _, layer in parts])
         joined = LayerAt(first.node, scales, zero_points)
         return joined.part(at[where] if where is not None else at)
 
@@ -425,6 +445,12 @@ def _of(where: Positions | None) -> Positions:
     # Only a request for all elements has no indices, and there is none beside it.
     assert where is not None
     return where
+
+
+def _joined_side(sides: Sequence[SideAt]) -> SideAt:
+    if any(side.kinds != sides[0].kinds for side in sides):
+        raise NotCertifiableError("its elements are computed with constants of different kinds")
+    return SideAt(sides[0].kinds, np.concatenate([side.bits for side in sides]))
 
 
 def _joined(requests: list[_Request]) -> _Request:

@@ -36,7 +36,14 @@ from qdialect.certificates.index_maps import NotCertifiableError
 from qdialect.certificates.step_budget import STEPS_PER_REQUEST, StepBudget, StepLimitError
 from qdialect.certificates.value_classes import ValueClasses
 from qdialect.certificates.value_graph import GraphReader
-from qdialect.certificates.value_nodes import MovedNode, Node, SymbolNode
+from qdialect.certificates.value_nodes import (
+    CastNode,
+    ComputedNode,
+    ConstantNode,
+    MovedNode,
+    Node,
+    SymbolNode,
+)
 from qdialect.dialects.quant.types import StoredType, UniformQuantizedType
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
@@ -233,6 +240,23 @@ class TermReader(GraphReader):
             for positions in pieces_of(node.size):
                 self._terms.steps.spend(STEPS_PER_REQUEST + len(positions))
                 elements_at(node, positions).numbers_at(0)
+        return node
+
+    @override
+    def _computed(self, op: Operation) -> ComputedNode:
+        node = super()._computed(op)
+        pending: list[Node] = [node.operand, *node.sides]
+        while pending:
+            match pending.pop():
+                case MovedNode() as moved:
+                    pending += moved.operands
+                case ComputedNode() | ConstantNode():
+                    pass
+                case CastNode() as each:
+                    pending.append(each.operand)
+                case _:
+                    # By its operands, more is known to be equal.
+                    raise NotCertifiableError("it computes with what is no constant")
         return node
 
     @override

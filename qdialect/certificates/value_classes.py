@@ -27,6 +27,7 @@ from qdialect.certificates.index_maps import NotCertifiableError, Positions
 from qdialect.certificates.step_budget import StepBudget, StepLimitError
 from qdialect.certificates.value_nodes import (
     CastNode,
+    ComputedNode,
     ConstantNode,
     LayerAt,
     MovedNode,
@@ -137,7 +138,7 @@ class ValueClasses:
     def _unknown_operands(self, node: Node) -> Iterator[Node]:
         operands: Sequence[Node] = ()
         if isinstance(node, CastNode):
-            operands = (node.operand,)
+            operands = (node.operand, *(node.sides if isinstance(node, ComputedNode) else ()))
         elif isinstance(node, MovedNode):
             operands = node.operands if node.padding is None else (*node.operands, node.padding)
         return (operand for operand in operands if operand.number not in self._structures)
@@ -153,7 +154,11 @@ class ValueClasses:
                 return self.number((*key, node.element_type))
             case CastNode():
                 operand = self._structures[node.operand.number]
-                return self.number((node.kind, node.element_type, operand))
+                key = node.kind, node.element_type, operand
+                if isinstance(node, ComputedNode):
+                    sides = tuple(self._structures[side.number] for side in node.sides)
+                    return self.number((*key, sides))
+                return self.number(key)
             case MovedNode():
                 operands = tuple(self._structures[each.number] for each in node.operands)
                 padding = None if node.padding is None else self._structures[node.padding.number]
@@ -282,8 +287,9 @@ def _term(elements: Elements) -> _Term:
     for above, below in zip(elements.layers, elements.layers[1:], strict=False):
         # A storage cast changes neither the bits nor what the cast above makes of them.
         if not keeps_bits(below, above):
-            heads.append((above.node.kind, storage_of(below.element_type)))
-            arrays += [*_slots(below), *_slots(above)]
+            kinds = tuple(side.kinds for side in above.sides)
+            heads.append((above.node.kind, storage_of(below.element_type), kinds))
+            arrays += [*_slots(below), *_slots(above), *(side.bits for side in above.sides)]
     return _Term(tuple(heads), arrays)
 
 

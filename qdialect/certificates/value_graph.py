@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import (
     DenseResourceAttr,
     FloatAttr,
     IntegerAttr,
+    IntegerType,
     TensorType,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -27,6 +28,7 @@ from qdialect.certificates.index_maps import NotCertifiableError, moved_shape, s
 from qdialect.certificates.step_budget import STEPS_PER_REQUEST, StepBudget, StepLimitError
 from qdialect.certificates.value_nodes import (
     CastNode,
+    ComputedNode,
     ConstantNode,
     LayerAt,
     MovedNode,
@@ -47,6 +49,7 @@ from qdialect.ir.elements import (
 from qdialect.ir.ordering import dependencies_first
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, shape_of
+from qdialect.shape_ops.elementwise import is_arithmetic, movements_along, read_elementwise
 from qdialect.shape_ops.interface import (
     Code,
     Movements,
@@ -108,7 +111,7 @@ class GraphReader:
         owner = value.owner
         if value in self._nodes or not isinstance(owner, Operation):
             return ()
-        if model_of(owner) is None and not is_cast(owner):
+        if model_of(owner) is None and not is_cast(owner) and not is_arithmetic(owner):
             return ()
         return [self._final(operand) for operand in owner.operands]
 
@@ -131,9 +134,16 @@ class GraphReader:
         if not isinstance(owner, Operation) or len(owner.results) != 1:
             return None
         if model_of(owner) is not None:
-            return self._moved(owner)
+            try:
+                return self._moved(owner)
+            except NotCertifiableError:
+                # Ops of one name may move elements, or compute them.
+                if not is_arithmetic(owner):
+                    raise
         if is_cast(owner):
             return self._cast(owner)
+        if is_arithmetic(owner):
+            return self._computed(owner)
         if (name := elements_attribute_of(owner)) is not None:
             return self._constant(owner, name)
         return None
@@ -193,6 +203,31 @@ class GraphReader:
             slots=slots,
             operand=operand,
             settings=self._settings(op),
+        )
+
+    def _computed(self, op: Operation) -> ComputedNode:
+        """What arithmetic makes of constants. Raises NotCertifiableError."""
+        type = op.results[0].type
+        shape = _static_shape(type)
+        try:
+            read = read_elementwise(op, self)
+            operands = [
+                _moved(movements_along(axes, node.shape, shape), [node], None, node.element_type)
+                for axes, node in zip(read.axes, map(self._operand, read.operands), strict=True)
+            ]
+        except NotFoldable as error:
+            raise NotCertifiableError(str(error)) from None
+        element_type, slots = _typed(type, shape)
+        # Scales are floats, and zero points are subtracted from what is stored.
+        main = next((at for at, node in enumerate(operands) if _holds_integers(node)), 0)
+        return ComputedNode(
+            shape=shape,
+            element_type=element_type,
+            op=op,
+            slots=slots,
+            operand=operands[main],
+            settings=(read.term, main),
+            sides=tuple(node for at, node in enumerate(operands) if at != main),
         )
 
     def _settings(self, op: Operation) -> Hashable:
@@ -277,6 +312,13 @@ def _moved(
         )
         operands = [node]
     return cast(MovedNode, operands[0])
+
+
+def _holds_integers(node: Node) -> bool:
+    """Whether a value is made of a constant of integers."""
+    while isinstance(node, MovedNode | CastNode):
+        node = node.operands[0] if isinstance(node, MovedNode) else node.operand
+    return isinstance(node, ConstantNode) and isinstance(node.held_type, IntegerType)
 
 
 def _static_shape(type: Attribute) -> Shape:

@@ -167,6 +167,18 @@ class CastNode(TypedNode):
 
 
 @dataclass(eq=False, kw_only=True)
+class ComputedNode(CastNode):
+    """
+    What arithmetic makes of the elements of another value, and of small constants beside them.
+
+    Its `settings` are what is computed.
+    """
+
+    sides: tuple[Node, ...]
+    """The constants, each of the shape of this."""
+
+
+@dataclass(eq=False, kw_only=True)
 class MovedNode(Node):
     """Elements that one movement takes from operands."""
 
@@ -181,6 +193,22 @@ class MovedNode(Node):
 
 
 @dataclass
+class SideAt:
+    """What arithmetic reads beside some elements."""
+
+    kinds: Hashable
+    """How these are read, down to where they are held."""
+
+    bits: NDArray[Any]
+
+    def is_same_as(self, other: SideAt) -> NDArray[np.bool_]:
+        """Which elements are the same as those of another."""
+        if self.kinds != other.kinds:
+            return np.zeros(len(self.bits), dtype=np.bool_)
+        return ~differ(self.bits, other.bits)
+
+
+@dataclass
 class LayerAt:
     """How some elements are read at one place between casts."""
 
@@ -190,6 +218,8 @@ class LayerAt:
     scales: Doubles | None
     zero_points: Integers | None
 
+    sides: tuple[SideAt, ...] = ()
+
     @property
     def element_type(self) -> Attribute:
         """The type there; of the slots in it, only those of `node` are true."""
@@ -197,15 +227,29 @@ class LayerAt:
 
     def part(self, chosen: Positions) -> LayerAt:
         """How some of the elements are read."""
+        if self.sides:
+            sides = tuple(SideAt(side.kinds, side.bits[chosen]) for side in self.sides)
+            return replace(self, sides=sides)
         if self.scales is None or self.zero_points is None:
             return self
         return replace(self, scales=self.scales[chosen], zero_points=self.zero_points[chosen])
+
+    def other_sides(self, other: LayerAt) -> NDArray[np.bool_] | bool:
+        """Which elements have something else read beside them."""
+        if len(self.sides) != len(other.sides):
+            return True
+        wrong: NDArray[np.bool_] | bool = False
+        for side, another in zip(self.sides, other.sides, strict=True):
+            wrong = wrong | ~side.is_same_as(another)
+        return wrong
 
     def is_same_as(self, other: LayerAt) -> bool:
         """Whether one element is read in the same way as another."""
         try:
             self.require_same(other)
         except NotCertifiableError:
+            return False
+        if np.any(self.other_sides(other)):
             return False
         if self.scales is None or other.scales is None:
             return True

@@ -21,7 +21,7 @@ from qdialect.folding.plan import Decision, Fate, describe
 from qdialect.folding.plan_binding import bind
 from qdialect.folding.plan_report import report_of
 from qdialect.folding.report import FoldReport
-from qdialect.folding.writing import write_constant
+from qdialect.folding.writing import WrittenConstant, write_constant
 from qdialect.ir.garbage import paused_collection
 from qdialect.shape_ops.interface import elements_attribute_of, models_of, role_of
 
@@ -63,7 +63,7 @@ class FoldRun:
         self._decision = decision
         self._gone = [op for op in graph.order if not decision.is_left(op)]
         self._values = ElementValues(graph.steps, graph.constants)
-        self._written: dict[Operation, Sequence[Operation]] = {}
+        self._written: dict[Operation, WrittenConstant] = {}
         """The constant, and the casts behind it, that take the place of an op."""
         self._joined: dict[Operation, Operation] = {}
         """The op that takes the place of an op and of those before it."""
@@ -96,19 +96,19 @@ class FoldRun:
             self._readers.update(maker for op in self._gone for maker in _makers_of_operands(op))
         for op in reversed(written):
             moved = graph.moved[op]
-            ops = write_constant(
+            new = write_constant(
                 moved,
                 self._values.take(moved.step),
                 self._decision.types[op],
                 graph.constants.resources,
             )
-            for new in ops:
-                cast(Block, op.parent).insert_op_before(new, op)
-            (result,), (last,) = op.results, ops[-1].results
+            for each in new.ops:
+                cast(Block, op.parent).insert_op_before(each, op)
+            (result,), (last,) = op.results, new.chain[-1].results
             last.name_hint = last.name_hint or result.name_hint
-            self._written[op] = ops
+            self._written[op] = new
             graph.equal[result] = last
-            yield Written(op, ops)
+            yield Written(op, new.chain)
             if is_large:
                 self._release(op)
 

@@ -87,7 +87,7 @@ def _folded(op: ShapeOp, sources: Sequence[ConstantOp]) -> Operation | None:
         provenance = Provenance(moved.provenance.value_set, known)
         (constant,) = write_constant(
             moved._replace(provenance=provenance), values, [op.result.type], constants.resources
-        )
+        ).chain
     hint = constant.results[0].name_hint
     constant.results[0].name_hint = hint or op.result.name_hint
     return constant

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnregisteredOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, IRNode, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.bounded_cache import BoundedCache
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.memory_budget import MemoryBudget, MemoryLimitError
 from qdialect.algebra.movement import (
+    BroadcastInDim,
     Movement,
     MovementError,
     Reverse,
@@ -24,6 +25,7 @@ from qdialect.algebra.movement import (
 )
 from qdialect.dialects.quant.shape_ops import ShapeOp
 from qdialect.dialects.quant.verification import verify_same_slots
+from qdialect.folding.arithmetic import ArithmeticReader
 from qdialect.folding.element_steps import ElementStep, ElementValues
 from qdialect.folding.moved_constant import (
     SLOT_BYTES,
@@ -41,6 +43,7 @@ from qdialect.folding.unknown_ops import unknown_op_record
 from qdialect.ir.ordering import operands_first
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import tensor_element_type, tensor_parts
+from qdialect.shape_ops.elementwise import is_arithmetic
 from qdialect.shape_ops.identities import composition
 from qdialect.shape_ops.interface import (
     Code,
@@ -48,6 +51,7 @@ from qdialect.shape_ops.interface import (
     NotFoldable,
     ShapeOpModel,
     integers_in,
+    is_cast,
     name_of,
     role_of,
     shape_of,
@@ -76,6 +80,10 @@ class _FoldedOperands(ConstantOperands):
         return super().integers(value)
 
 
+_UNTOLD: Final = (Code.NOT_CONSTANT, Code.USES)
+"""Why arithmetic is nothing that a shape op could be folded through."""
+
+
 class FoldGraph:
     """
     The shape ops and casts of a module, and the constants that they move.
@@ -94,9 +102,9 @@ class FoldGraph:
         self.names = OpNames()
         """The names of the shape ops, casts and constants of the module."""
         self.order: list[Operation] = []
-        """Shape ops and casts, operands first."""
+        """Shape ops, casts and arithmetic, operands first."""
         self.models: dict[Operation, ShapeOpModel | None] = {}
-        """How to read each of them; None for a cast."""
+        """How to read each of them; None for a cast, and for arithmetic."""
         self.moved: dict[Operation, MovedConstant] = {}
         """The results that are made of constants."""
         self.sources: dict[Operation, MovedConstant] = {}
@@ -114,6 +122,7 @@ class FoldGraph:
         self._budget = budget
         self._may_fold = may_fold
         self._operands = _FoldedOperands(self)
+        self._arithmetic = ArithmeticReader(self._operands, self.steps)
         self._composed: dict[Operation, tuple[Movement, SSAValue, bool]] = {}
         """What an op does together with those before it, to which value, and if it is nothing."""
         self._input_bytes = 0
@@ -126,18 +135,32 @@ class FoldGraph:
             value = self.equal[value]
         return value
 
+    def side_operands(self, op: Operation) -> Sequence[SSAValue]:
+        """The operands that arithmetic reads beside the elements that are moved."""
+        moved = self.moved.get(op)
+        sides = None if moved is None else moved.layers[-1].sides
+        if sides is None or not moved or moved.casts[-1] is not op:
+            return ()
+        main = op.operands[sides.main]
+        return [operand for operand in op.operands if operand is not main]
+
     def values_of(self, moved: MovedConstant) -> Values:
         """The elements of a small constant that is looked at."""
         return ElementValues(self.steps, self.constants).of(moved.step)
 
     def _read(self, module: ModuleOp) -> None:
         unknown: list[Operation] = []
+        may_be_constant = set[IRNode]()
         for op, scope, position in scoped(module):
             role = role_of(op)
-            is_moving = role.is_cast or role.model is not None
+            is_moving = role.reads is not None or role.entry is not None
+            if not is_moving and role.is_arithmetic:
+                # Most of these compute with arguments.
+                is_moving = op.operands[0].owner in may_be_constant and is_arithmetic(op)
             if is_moving:
                 self.models[op] = None if role.is_cast else role.model
             if is_moving or role.elements is not None:
+                may_be_constant.add(op)
                 self.names.add(op, scope, position)
             elif isinstance(op, UnregisteredOp):
                 unknown.append(op)
@@ -164,12 +187,46 @@ class FoldGraph:
     def _visit(self, op: Operation) -> None:
         model = self.models[op]
         if model is None:
+            if not is_cast(op):
+                self.moved[op] = self._computed(op)
+                return
             moved = self.moved[op] = self._known(op.operands[0], op).through(op)
             self._input_bytes += SLOT_BYTES * moved.layers[-1].slots_in_type
             return
-        movements = self._operands.read(op, model)
+        try:
+            movements = self._operands.read(op, model)
+        except NotFoldable as unread:
+            # Ops of one name may move elements, or compute them.
+            if not is_arithmetic(op):
+                raise
+            try:
+                self.moved[op] = self._computed(op)
+            except NotFoldable as error:
+                raise unread if error.code in _UNTOLD else error from None
+            self.models[op] = None
+            return
         if not self._is_unmoved(op, movements):
             self.moved[op] = self._move(op, movements)
+
+    def _computed(self, op: Operation) -> MovedConstant:
+        """What arithmetic makes of constants. Raises NotFoldable."""
+        for operand in op.operands:
+            owner = self.final(operand).owner
+            if isinstance(owner, Operation) and (owner in self.moved or not owner.operands):
+                continue
+            if isinstance(owner, Operation) and (refusal := self._why_not_computed(owner)):
+                raise refusal
+            raise NotFoldable(Code.NOT_CONSTANT, "it does not compute with constants alone")
+        if not any([use.operation in self.models for use in op.results[0].uses]):
+            raise NotFoldable(Code.USES, "it computes nothing for a shape op")
+        return self._arithmetic.read(op, lambda value: self._known(value, op))
+
+    def _why_not_computed(self, op: Operation) -> NotFoldable | None:
+        """Why arithmetic on constants is not followed; None for all other ops."""
+        refusal = self.refusals.get(op)
+        if refusal is None or refusal.code in _UNTOLD:
+            return None
+        return refusal if is_arithmetic(op) else None
 
     def _is_unmoved(self, op: Operation, movements: Movements) -> bool:
         """Whether `op`, with those before it, moves nothing."""
@@ -225,17 +282,8 @@ class FoldGraph:
             layers = (*layers[:-1], top)
         provenance, casts = _named_after(constants, movements.movements)
         self.steps.append(ElementStep(op, tuple([each.step for each in constants]), tuple(moves)))
-        return MovedConstant(
-            len(self.steps) - 1,
-            last.splat,
-            last.itemsize,
-            last.nbytes,
-            shape,
-            layers,
-            last.scale_origins,
-            casts,
-            provenance,
-            last.input_bytes,
+        return last._replace(
+            step=len(self.steps) - 1, layers=layers, casts=casts, provenance=provenance
         )
 
     def _reserve(self, op: Operation, movement: Movement, moved: MovedConstant) -> None:
@@ -244,7 +292,7 @@ class FoldGraph:
         nbytes = moved.nbytes + SLOT_BYTES * sum([layer.size for layer in moved.layers])
         if nbytes <= in_input:
             return
-        if isinstance(movement, Transpose | Reverse):
+        if isinstance(movement, Transpose | Reverse | BroadcastInDim):
             # A view takes no memory until it is written.
             self.unreserved[op] = max(moved.nbytes - in_input, 0)
             nbytes -= moved.nbytes
@@ -262,7 +310,10 @@ class FoldGraph:
             return source
         made = f"operand #{user.operands.index(value)} is made by '{name_of(owner)}', which"
         if owner in self.refusals:
-            raise NotFoldable(Code.NOT_CONSTANT, f"{made} is not folded")
+            if (reason := self._why_not_computed(owner)) is not None:
+                raise NotFoldable(reason.code, f"{made} is not folded: {reason}")
+            if self.models[owner] is not None or is_cast(owner):
+                raise NotFoldable(Code.NOT_CONSTANT, f"{made} is not folded")
         if isinstance(owner, UnregisteredOp):
             raise NotFoldable(Code.UNKNOWN_OP, f"{made} is not known to move elements")
         raise NotFoldable(Code.NOT_CONSTANT, f"{made} is not a constant")
@@ -329,6 +380,8 @@ def declared_layer(layer: Layer, declared: Attribute, shape: Shape) -> Layer:
     if (known := _KNOWN_DECLARED.get(key)) is not None:
         return known
     read = Layer.of(declared, shape)
+    if layer.sides is not None and layer.element_type == declared:
+        return layer
     if not layer.can_join(read):
         raise NotFoldable(
             Code.STALE_TYPE, f"its elements are of type '{layer.element_type}', not '{declared}'"

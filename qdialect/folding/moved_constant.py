@@ -45,6 +45,8 @@ from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant.types import StoredType, UniformQuantizedType
 from qdialect.folding.provenance import Provenance
+from qdialect.folding.scale_origin import ScaleOrigin, joined_origin
+from qdialect.folding.side_constants import Sides, can_join
 from qdialect.ir.elements import has_signedness, integer_range
 from qdialect.ir.value_types import element_type_or_self, tensor_element_type, tensor_parts
 from qdialect.shape_ops.interface import CastReads, Code, NotFoldable, cast_reads, name_of
@@ -73,6 +75,9 @@ class Layer:
     is_spelled: bool = True
     """Whether the element type spells the parameters."""
 
+    sides: Sides | None = None
+    """What is read beside the elements below, if arithmetic makes the elements."""
+
     @classmethod
     def of(cls, element_type: Attribute, shape: Shape) -> Layer:
         """
@@ -96,7 +101,9 @@ class Layer:
     @cached_property
     def size(self) -> int:
         """The number of slots that elements read."""
-        return 0 if self.parameters is None else self.parameters.size
+        sides = () if self.sides is None else self.sides.constants
+        own = 0 if self.parameters is None else self.parameters.size
+        return own + sum([side.slots.size for side in sides])
 
     @cached_property
     def slots_in_type(self) -> int:
@@ -123,41 +130,14 @@ class Layer:
 
     def can_join(self, other: Layer) -> bool:
         """Whether one tensor can have elements of both."""
+        if not can_join(self.sides, other.sides):
+            return False
         if self.parameters is None or other.parameters is None:
             return self.element_type == other.element_type
         return self.quantized.has_same_values_as(other.quantized)
 
 
 _KNOWN_LAYERS = BoundedCache[tuple[Attribute, Shape], Layer]()
-
-
-class ScaleOrigin:
-    """
-    The types that the scales of a value come from: one of the module, or those of operands.
-
-    A type counts once, however often its value is an operand. The total is computed on
-    demand: a chain of n concatenations would otherwise hold sets of 1, 2, ..., n types.
-    """
-
-    __slots__ = ("_count", "_parts")
-
-    def __init__(self, count: int = 0, parts: tuple[ScaleOrigin, ...] = ()) -> None:
-        self._count = count
-        self._parts = parts
-
-    @property
-    def total(self) -> int:
-        """The number of scales in all these types together."""
-        if not self._parts:
-            return self._count
-        seen, pending, total = set[int](), list[ScaleOrigin]([self]), 0
-        while pending:
-            origin = pending.pop()
-            if id(origin) not in seen:
-                seen.add(id(origin))
-                total += origin._count
-                pending += origin._parts
-        return total
 
 
 class MovedConstant(NamedTuple):
@@ -191,6 +171,21 @@ class MovedConstant(NamedTuple):
     input_bytes: int
     """The bytes of the elements and scales in the input that these are made of, at most."""
 
+    distinct: int
+    """How many elements there are, those that a movement repeats counted once."""
+
+    @property
+    def repeated_bytes(self) -> int:
+        """The bytes that elements take because a movement repeats others."""
+        if self.splat is not None:
+            return 0
+        return max(math.prod(self.shape) - self.distinct, 0) * self.itemsize
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether elements are read with scales, of a type or of arithmetic."""
+        return any(layer.size for layer in self.layers)
+
     @classmethod
     def of_source(cls, op: Operation, elements: Elements, step: int) -> MovedConstant:
         """A constant of the module. Raises NotFoldable if its type does not fit its shape."""
@@ -209,6 +204,7 @@ class MovedConstant(NamedTuple):
             (),
             Provenance.of(op),
             nbytes + SLOT_BYTES * layer.slots_in_type,
+            math.prod(elements.shape),
         )
 
     def through(self, cast_op: Operation) -> MovedConstant:
@@ -216,7 +212,10 @@ class MovedConstant(NamedTuple):
         parts = tensor_parts(cast_op.results[0].type)
         if parts is None:
             raise NotFoldable(Code.UNKNOWN_OP, "it does not cast a ranked tensor")
-        layer = Layer.of(parts.element_type, self.shape)
+        return self.behind(cast_op, Layer.of(parts.element_type, self.shape))
+
+    def behind(self, cast_op: Operation, layer: Layer) -> MovedConstant:
+        """This behind a cast, or behind arithmetic, whose result is read as `layer` says."""
         return MovedConstant(
             self.step,
             self.splat,
@@ -228,6 +227,7 @@ class MovedConstant(NamedTuple):
             (*self.casts, cast_op),
             self.provenance,
             self.input_bytes + SLOT_BYTES * layer.slots_in_type,
+            self.distinct,
         )
 
 
@@ -307,7 +307,7 @@ def move(
     if isinstance(movement, Pad):
         movement, read = _with_padding(movement, first, layers, padding)
     splat = _moved_splat(movement, operands, read)
-    distinct = {id(operand): operand.input_bytes for operand in operands} if others else None
+    distinct = list({id(operand): operand for operand in operands}.values())
     moved = MovedConstant(
         first.step,
         splat,
@@ -315,12 +315,23 @@ def move(
         0 if splat is not None else math.prod(shape) * first.itemsize,
         shape,
         layers,
-        _joined_origins(operands) if others else first.scale_origins,
+        tuple(map(joined_origin, zip(*[each.scale_origins for each in operands], strict=True)))
+        if others
+        else first.scale_origins,
         first.casts,
         first.provenance,
-        first.input_bytes if distinct is None else sum(distinct.values()),
+        sum([each.input_bytes for each in distinct]),
+        _distinct(movement, shape, distinct),
     )
     return ElementMove(movement, read), moved
+
+
+def _distinct(movement: Movement, shape: Shape, operands: Sequence[MovedConstant]) -> int:
+    """How many elements of the result repeat none of the others."""
+    new = 0
+    if isinstance(movement, Pad):
+        new = math.prod(shape) - math.prod(operands[0].shape)
+    return min(math.prod(shape), sum([each.distinct for each in operands]) + max(new, 0))
 
 
 def move_elements(moves: Sequence[ElementMove], operands: Sequence[Values]) -> Values:
@@ -355,14 +366,6 @@ def _moved_splat(
     return movement(*splats) if movement.keeps_splats(splats, parameters) else None
 
 
-def _joined_origins(operands: Sequence[MovedConstant]) -> tuple[ScaleOrigin | None, ...]:
-    joined: list[ScaleOrigin | None] = []
-    for origins in zip(*[operand.scale_origins for operand in operands], strict=True):
-        parts = tuple(dict.fromkeys([origin for origin in origins if origin is not None]))
-        joined.append(ScaleOrigin(parts=parts) if len(parts) > 1 else next(iter(parts), None))
-    return tuple(joined)
-
-
 def _check_joinable(first: MovedConstant, other: MovedConstant) -> None:
     """Raise NotFoldable if one constant cannot hold the elements of both."""
     same_casts = len(first.casts) == len(other.casts) and all(
@@ -379,7 +382,7 @@ def _check_joinable(first: MovedConstant, other: MovedConstant) -> None:
 def _move_layers(movement: Movement, layers: tuple[Layer, ...]) -> Layer:
     first = layers[0]
     if first.parameters is None:
-        return first
+        return first if first.sides is None else _move_sides(movement, layers)
     key = movement, layers
     if (known := _KNOWN_MOVED_LAYERS.get(key)) is not None:
         return known
@@ -388,6 +391,11 @@ def _move_layers(movement: Movement, layers: tuple[Layer, ...]) -> Layer:
     layer = Layer(first.element_type, moved, is_spelled=False)
     weight = movement.size + sum(1 + each.size for each in (*parameters, moved))
     return _KNOWN_MOVED_LAYERS.add(key, layer, weight)
+
+
+def _move_sides(movement: Movement, layers: Sequence[Layer]) -> Layer:
+    first, *others = (cast(Sides, layer.sides) for layer in layers)
+    return replace(layers[0], sides=first.moved(movement, others))
 
 
 _KNOWN_MOVED_LAYERS = BoundedCache[tuple[Movement, tuple[Layer, ...]], Layer]()

@@ -245,7 +245,11 @@ class _Decider:
             is_builtin = isinstance(like, TensorType)
             types.append(tensor if is_builtin else tensor_like(like, moved.shape, type))
         types[-1] = result.type
-        check_writable(first, moved.casts, types, self._graph.constants)
+        self._policy.check_repetition(moved.repeated_bytes, is_quantized=moved.is_quantized)
+        for layer, maker in zip(moved.layers[1:], moved.casts, strict=True):
+            if layer.sides is not None:
+                layer.sides.check(maker, self._policy)
+        check_writable(moved, types, self._graph.constants)
         return types
 
     def _reserve(self, op: Operation) -> None:
@@ -347,6 +351,9 @@ def find_ends(graph: FoldGraph, decision: Decision) -> None:
                 user = use.operation
                 end = ends.get(user)
                 if end is None:
+                    continue
+                if op.results[0] in graph.side_operands(user):
+                    # The constant reads it beside its elements.
                     continue
                 # An op that moves nothing may stand for a value further up.
                 if user.results[0] in graph.equal and not _leads_to(graph, user, op):

@@ -118,7 +118,7 @@ class _Binder:
             self._differs(name, "is of another type")
         try:
             self._check_spelling(moved, types)
-            check_writable(moved.provenance.sources[0], moved.casts, types, graph.constants)
+            check_writable(moved, types, graph.constants)
             self._budget.reserve(graph.unreserved.get(op, 0))
         except (NotFoldable, MemoryLimitError) as error:
             raise PlanError(f"{name} cannot be folded: {error}") from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from xdsl.ir import Operation, SSAValue
 
@@ -11,13 +11,14 @@ from qdialect.folding.graph import FoldGraph
 from qdialect.folding.plan import Decision, Fate
 from qdialect.folding.provenance import Provenance
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
+from qdialect.folding.writing import WrittenConstant
 from qdialect.shape_ops.interface import name_of
 
 
 def report_of(
     graph: FoldGraph,
     decision: Decision,
-    written: Mapping[Operation, Sequence[Operation]],
+    written: Mapping[Operation, WrittenConstant],
     joined: Mapping[Operation, Operation],
 ) -> FoldReport:
     """
@@ -34,7 +35,7 @@ class _Reporter:
         self,
         graph: FoldGraph,
         decision: Decision,
-        written: Mapping[Operation, Sequence[Operation]],
+        written: Mapping[Operation, WrittenConstant],
         joined: Mapping[Operation, Operation],
     ) -> None:
         self._graph = graph
@@ -69,9 +70,13 @@ class _Reporter:
             report.vanished[op.results[0]] = new_op.results[0]
         for source, end in self._source_ends.items():
             if _is_erased(source):
-                report.vanished[source.results[0]] = self._written[end][0].results[0]
+                report.vanished[source.results[0]] = self._written[end].chain[0].results[0]
             else:
                 report.bytes_after += graph.sources[source].nbytes
+        for written in self._written.values():
+            for source, new in written.sides.items():
+                if _is_erased(source):
+                    report.vanished[source.results[0]] = new.results[0]
         for step in self._decision.steps_to(graph):
             source = graph.steps[step].op
             if source in graph.sources and _is_erased(source):
@@ -99,7 +104,7 @@ class _Reporter:
         value_set = provenance.value_set
         if value_set is ValueSet.UNION and provenance.has_one_source:
             value_set = ValueSet.PART
-        written = self._written[end]
+        written = self._written[end].chain
         (constant,), (stands,) = written[0].results, written[-1].results
         return FoldRecord(
             Outcome.FOLDED,
@@ -124,10 +129,10 @@ class _Reporter:
     def _in_place_of(self, op: Operation) -> SSAValue | None:
         """The value in the output that takes the place of the result of an erased op."""
         if (end := self._source_ends.get(op)) is not None:
-            return self._written[end][0].results[0]
+            return self._written[end].chain[0].results[0]
         if (end := self._decision.ends.get(op)) is None:
             return None
-        written = self._written[end]
+        written = self._written[end].chain
         is_cast = op in self._graph.models and self._graph.models[op] is None
         casts = len(self._graph.moved[op].casts) if is_cast else -1
         return written[casts].results[0]

@@ -15,6 +15,9 @@ from qdialect.shape_ops.interface import Code, NotFoldable
 DEFAULT_MAX_GROWTH: Final = 1 << 28
 """How many bytes all folds together may add: 256 MiB."""
 
+DEFAULT_MAX_REPETITION: Final = 1 << 20
+"""How many bytes of a quantized constant may repeat others of it: 1 MiB."""
+
 FREE_SLOTS: Final = 1024
 """A type of that many scales is never too large."""
 
@@ -43,9 +46,17 @@ class FoldPolicy:
     max_growth: int = DEFAULT_MAX_GROWTH
     """How many bytes of elements and new scales all folds together may add to the module."""
 
+    max_repetition: int | None = None
+    """
+    How many bytes of a folded constant may repeat others of it.
+
+    If None, `DEFAULT_MAX_REPETITION` where it is quantized, and none where it is not: what is
+    only read by arithmetic, such as a scale or a bias, stays small behind its broadcast.
+    """
+
     def __post_init__(self) -> None:
         check_instance("granularity", self.granularity, Granularity, "Granularity.PER_AXIS")
-        for name in ("max_parameter_growth", "max_growth"):
+        for name in ("max_parameter_growth", "max_growth", "max_repetition"):
             value, option = getattr(self, name), name.replace("_", "-")
             if value is not None or name == "max_growth":
                 value = integer(option, value)
@@ -58,6 +69,17 @@ class FoldPolicy:
         if self.max_parameter_growth is not None:
             return self.max_parameter_growth
         return max(FREE_SLOTS, shape[-1] if shape else 1)
+
+    def check_repetition(self, nbytes: int, *, is_quantized: bool) -> None:
+        """Raise NotFoldable if a constant may not have `nbytes` that repeat others of it."""
+        allowed = self.max_repetition
+        if allowed is None:
+            allowed = DEFAULT_MAX_REPETITION if is_quantized else 0
+        if nbytes > allowed:
+            raise NotFoldable(
+                Code.GROWTH,
+                f"{nbytes} bytes of it would repeat others, and {allowed} are allowed",
+            )
 
     def check_parameters(
         self, type: UniformQuantizedType, shape: tuple[int, ...], slots_before: int

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from xdsl.dialects.builtin import (
     DenseResourceAttr,
@@ -22,17 +22,26 @@ from qdialect.ir.dense_attributes import dense_of_bytes
 from qdialect.ir.elements import dense_elements, element_bytes, may_repeat
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import tensor_parts
+from qdialect.shape_ops.elementwise import (
+    ElementwiseModel,
+    SmallOperand,
+    elementwise_model_of,
+    recreated,
+    with_shape,
+)
 from qdialect.shape_ops.interface import (
     Code,
     NotFoldable,
     elements_attribute_of,
     find_attribute,
+    is_cast,
     name_of,
 )
 from qdialect.shape_ops.reading import Constants
 
 if TYPE_CHECKING:
     from qdialect.folding.moved_constant import MovedConstant
+    from qdialect.folding.side_constants import SideConstant
 
 _OWN_CONSTANT = "quant.constant"
 
@@ -40,9 +49,22 @@ _NAME_OF_UNREGISTERED = "op_name__"
 """The attribute in which xDSL keeps the name of an op that is not registered."""
 
 
+class WrittenConstant(NamedTuple):
+    """A constant that has been written, and what is behind it."""
+
+    chain: Sequence[Operation]
+    """The constant, and the casts and arithmetic behind it."""
+
+    ops: Sequence[Operation]
+    """All new ops in their order: also the constants that arithmetic reads, and broadcasts."""
+
+    sides: Mapping[Operation, Operation]
+    """For each constant of the module that arithmetic read the one that it reads now."""
+
+
 def write_constant(
     like: MovedConstant, values: Values, types: Sequence[Attribute], resources: ResourceBlobs
-) -> list[Operation]:
+) -> WrittenConstant:
     """
     A constant of `values`, and the casts of `like` behind it: of these types, one each.
 
@@ -50,24 +72,28 @@ def write_constant(
     sources; where several have one, that of the first.
     """
     sources = like.provenance.sources
+    first = _constant(sources, values, types[0], resources)
+    return _behind(first, like, types, resources)
+
+
+def _constant(
+    sources: Sequence[Operation],
+    values: Values,
+    type: Attribute,
+    resources: ResourceBlobs | None,
+) -> Operation:
+    """A constant of `values` like the first of `sources`; its elements are dense without blobs."""
     name = cast(str, elements_attribute_of(sources[0]))
     attribute = cast(Attribute, find_attribute(sources[0], name))
-    elements = _rewritten(attribute, values, types, sources[0], resources)
-    ops = _create(sources, like.casts, types, elements)
+    elements = _rewritten(attribute, values, type, sources[0], resources)
+    op = _constant_of(sources, type, elements)
     names = [source.results[0].name_hint for source in sources]
-    ops[0].results[0].name_hint = next(filter(None, names), None)
-    for new, old in zip(ops[1:], like.casts, strict=True):
-        new.results[0].name_hint = old.results[0].name_hint
-    return ops
+    op.results[0].name_hint = next(filter(None, names), None)
+    return op
 
 
-def _create(
-    sources: Sequence[Operation],
-    casts: Sequence[Operation],
-    types: Sequence[Attribute],
-    elements: Attribute,
-) -> list[Operation]:
-    """A constant like the first of `sources`, of other elements, with `casts` made again."""
+def _constant_of(sources: Sequence[Operation], type_: Attribute, elements: Attribute) -> Operation:
+    """A constant like the first of `sources`, of other elements."""
     source = sources[0]
     name = cast(str, elements_attribute_of(source))
     properties, attributes = dict(source.properties), dict(source.attributes)
@@ -78,47 +104,92 @@ def _create(
     for held in (properties, attributes):
         if name in held:
             held[name] = elements
-    ops = [
-        type(source).create(
-            result_types=[types[0]],
-            properties=properties,
-            attributes=attributes,
-            location=source.location,
-        )
-    ]
-    for cast_op, result_type in zip(casts, types[1:], strict=True):
-        ops.append(
-            type(cast_op).create(
-                operands=[ops[-1].results[0]],
-                result_types=[result_type],
-                properties=cast_op.properties,
-                attributes=cast_op.attributes,
-                location=cast_op.location,
-            )
-        )
+    return type(source).create(
+        result_types=[type_],
+        properties=properties,
+        attributes=attributes,
+        location=source.location,
+    )
+
+
+def _behind(
+    constant: Operation,
+    like: MovedConstant,
+    types: Sequence[Attribute],
+    resources: ResourceBlobs | None,
+) -> WrittenConstant:
+    """`constant`, and the casts of `like` made again behind it."""
+    chain, ops, sides = [constant], [constant], dict[Operation, Operation]()
+    for old, layer, type in zip(like.casts, like.layers[1:], types[1:], strict=True):
+        value = chain[-1].results[0]
+        if layer.sides is None:
+            new = [recreated(old, [value], type)]
+        else:
+            operands: dict[int, SmallOperand] = {}
+            for side in layer.sides.constants:
+                of_side = _side(side, old, resources)
+                ops += of_side
+                sides[side.source] = of_side[0]
+                axes = side.form(_model(old)).axes
+                operands[side.number] = SmallOperand(of_side[-1].results[0], axes, side.like)
+            axes = tuple(range(len(like.shape)))
+            operands[layer.sides.main] = SmallOperand(value, axes)
+            new = _model(old).write(old, [operands[n] for n in sorted(operands)], type)
+        ops += new
+        chain.append(new[-1])
+        new[-1].results[0].name_hint = old.results[0].name_hint
+    return WrittenConstant(chain, ops, sides)
+
+
+def _side(side: SideConstant, user: Operation, resources: ResourceBlobs | None) -> list[Operation]:
+    """A constant that arithmetic reads, and the ops behind it."""
+    elements = side.form(_model(user)).elements
+    type = with_shape(side.source.results[0].type, elements.shape)
+    # A resource would hold each element of a splat.
+    blobs = None if isinstance(elements, Splat) else resources
+    ops = [_constant([side.source], elements, type, blobs)]
+    for old in side.casts:
+        value, type = ops[-1].results[0], with_shape(old.results[0].type, elements.shape)
+        if is_cast(old):
+            new = [recreated(old, [value], type)]
+        else:
+            axes = tuple(range(len(elements.shape)))
+            new = _model(old).write(old, [SmallOperand(value, axes)], type)
+        new[-1].results[0].name_hint = old.results[0].name_hint
+        ops += new
     return ops
+
+
+def _model(op: Operation) -> ElementwiseModel:
+    model = elementwise_model_of(op)
+    assert model is not None
+    return model
 
 
 def _rewritten(
     old: Attribute,
     values: Values,
-    types: Sequence[Attribute],
+    type: Attribute,
     source: Operation,
-    resources: ResourceBlobs,
+    resources: ResourceBlobs | None,
 ) -> Attribute:
     """An attribute of the kind of `old`, of other elements."""
     declared = cast(Any, old).type
-    element_type, encoding = declared.element_type, _encoding_for(old, types[0], source)
-    if isinstance(old, DenseResourceAttr) and (
-        not isinstance(values, Splat)
-        or may_repeat(math.prod(values.shape), values.value.dtype.itemsize)
+    element_type, encoding = declared.element_type, _encoding_for(old, type, source)
+    if (
+        resources is not None
+        and isinstance(old, DenseResourceAttr)
+        and (
+            not isinstance(values, Splat)
+            or may_repeat(math.prod(values.shape), values.value.dtype.itemsize)
+        )
     ):
         key, alignment = old.resource_handle.data, resources.alignment_of(old)
         resource = resources.write(values, element_type, key, alignment=alignment)
         if isinstance(encoding, NoneAttr):
             return resource
-        type = TensorType(element_type, values.shape, encoding)
-        return DenseResourceAttr.from_params(resource.resource_handle.data, type)
+        encoded = TensorType(element_type, values.shape, encoding)
+        return DenseResourceAttr.from_params(resource.resource_handle.data, encoded)
     is_own = name_of(source) == _OWN_CONSTANT
     dense = dense_elements(values, element_type, repeat_splats=not is_own)
     if isinstance(encoding, NoneAttr):
@@ -152,14 +223,17 @@ def _encoding_for(old: Attribute, new: Attribute, source: Operation) -> Attribut
 _KNOWN_WRITABLE = BoundedCache[tuple[object, ...], Sequence[Attribute]]()
 
 
-def check_writable(
-    source: Operation, casts: Sequence[Operation], types: Sequence[Attribute], constants: Constants
-) -> None:
+def check_writable(like: MovedConstant, types: Sequence[Attribute], constants: Constants) -> None:
     """
-    Check that a constant like `source` of `types[0]`, and casts behind it, would verify.
+    Check that a constant of `types[0]`, and the casts of `like` behind it, would verify.
 
     Raises NotFoldable if it would not.
     """
+    if any(layer.sides is not None for layer in like.layers):
+        if (error := _error_of(like, types, constants)) is not None:
+            raise NotFoldable(Code.ILLEGAL_TYPE, error)
+        return
+    source, casts = like.provenance.sources[0], like.casts
     name = cast(str, elements_attribute_of(source))
     attribute = cast(Any, find_attribute(source, name))
     before: list[Attribute] = [source.results[0].type]
@@ -174,17 +248,16 @@ def check_writable(
         key = type(source), id(attribute.type), id(types[0]), id(before[0])
     if _KNOWN_WRITABLE.get(key) is not None:
         return
-    error = _error_of(source, casts, types, constants)
+    error = _error_of(like, types, constants)
     # What does not even verify as it is cannot be judged apart from its place.
-    if error is not None and _error_of(source, casts, before, constants) is None:
+    if error is not None and _error_of(like, before, constants) is None:
         raise NotFoldable(Code.ILLEGAL_TYPE, error)
     _KNOWN_WRITABLE.add(key, (attribute.type, *types, *before), 0)
 
 
-def _error_of(
-    source: Operation, casts: Sequence[Operation], types: Sequence[Attribute], constants: Constants
-) -> str | None:
-    """Why a constant like `source` of other types, and casts behind it, do not verify."""
+def _error_of(like: MovedConstant, types: Sequence[Attribute], constants: Constants) -> str | None:
+    """Why a constant of other types, and the casts of `like` behind it, do not verify."""
+    source = like.provenance.sources[0]
     name = cast(str, elements_attribute_of(source))
     old = cast(Attribute, find_attribute(source, name))
     element_type = cast(Any, old).type.element_type
@@ -201,7 +274,8 @@ def _error_of(
         first = elements.flat[0] if elements.size else np.zeros((), elements.dtype)[()]
     data = element_bytes(Splat(first, shape), element_type)
     trial = dense_of_bytes(TensorType(element_type, shape, encoding), data)
-    for op in _create([source], casts, types, trial):
+    constant = _constant_of([source], types[0], trial)
+    for op in _behind(constant, like, types, None).ops:
         if isinstance(op, UnregisteredOp):
             continue
         try:

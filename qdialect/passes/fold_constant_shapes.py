@@ -35,6 +35,9 @@ class FoldConstantShapesPass(ModulePass):
     max_growth: int = field(default=DEFAULT_MAX_GROWTH, metadata={"is": "a number of bytes"})
     """How many bytes of elements the folds may add to the module."""
 
+    max_repetition: int | None = field(default=None, metadata={"is": "a number of bytes"})
+    """How many bytes of a folded constant may repeat others of it: if not said, none."""
+
     verify: str = Certificate.NONE.value
     """Which certificate each fold must have: the value of a `Certificate`."""
 
@@ -45,7 +48,7 @@ class FoldConstantShapesPass(ModulePass):
     @property
     def policy(self) -> FoldPolicy:
         """The options, as the engine takes them. Raises ValueError."""
-        return FoldPolicy(max_growth=self.max_growth)
+        return FoldPolicy(max_growth=self.max_growth, max_repetition=self.max_repetition)
 
     @property
     def certificate(self) -> Certificate:

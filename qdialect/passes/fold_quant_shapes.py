@@ -40,6 +40,10 @@ class FoldQuantShapesPass(ModulePass):
     max_growth: int = field(default=DEFAULT_MAX_GROWTH, metadata={"is": "a number of bytes"})
     """How many bytes of elements the folds may add to the module."""
 
+    max_repetition: int | None = field(default=None, metadata={"is": "a number of bytes"})
+    """How many bytes of a folded constant may repeat others of it: if not said, 1 MiB of what
+    is quantized, and none of what is not."""
+
     verify: str = Certificate.NONE.value
     """Which certificate each fold must have: the value of a `Certificate`."""
 
@@ -55,7 +59,12 @@ class FoldQuantShapesPass(ModulePass):
             raise ValueError(
                 f"granularity must be one of {', '.join(names)}, but is '{self.granularity}'"
             )
-        return FoldPolicy(Granularity(self.granularity), self.max_parameter_growth, self.max_growth)
+        return FoldPolicy(
+            Granularity(self.granularity),
+            self.max_parameter_growth,
+            self.max_growth,
+            self.max_repetition,
+        )
 
     @property
     def certificate(self) -> Certificate:

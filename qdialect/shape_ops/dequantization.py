@@ -163,7 +163,10 @@ class _Recognizer:
         if width <= _SHORT:
             half = 1 << (width - 1)
             return (-half, half - 1) if found.is_signed else (0, 2 * half - 1)
-        return _extremes(self._leaves[found.stored].numbers())
+        numbers = self._leaves[found.stored].numbers()
+        if not found.is_signed:
+            numbers = numbers.astype(np.int64).view(np.uint64) & np.uint64((1 << width) - 1)
+        return _extremes(numbers)
 
     def _range_of_difference(self, found: Dequantization) -> tuple[int, int]:
         low, high = self._range(found)

@@ -24,14 +24,19 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from qdialect.algebra.movement import BroadcastInDim, Movement, Reshape, Shape, Transpose
 from qdialect.ir.elements import has_signedness
+from qdialect.ir.errors import message_of
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.shape_ops.interface import (
     Code,
     NotFoldable,
     Operands,
+    keeping_attribute_of,
     load_models,
     name_of,
+    register_arithmetic,
+    role_of,
     shape_of,
 )
 
@@ -133,6 +138,11 @@ class ElementwiseModel(NamedTuple):
     keeps_rank: bool
     """Whether operands have the rank of the result, with axes of length 1 for a broadcast."""
 
+    @property
+    def broadcasts(self) -> bool:
+        """Whether an op reads operands along some of its axes only."""
+        return self.write is not write_like
+
 
 BroadcastWriter: TypeAlias = Callable[[Any, SmallOperand, Attribute], list[Operation]]
 """Writes an op like a given broadcast, of an operand and to a result type; returns the ops."""
@@ -152,6 +162,7 @@ def elementwise_op(
     def register(read: ReaderT) -> ReaderT:
         for name in names:
             _MODELS[name] = ElementwiseModel(read, write, keeps_rank)
+            register_arithmetic(name)
         return read
 
     return register
@@ -162,6 +173,28 @@ def elementwise_model_of(op: Operation) -> ElementwiseModel | None:
     name = name_of(op)
     load_models(name)
     return _MODELS.get(name)
+
+
+def is_arithmetic(op: Operation) -> bool:
+    """Whether `op` may be element-wise arithmetic on tensors."""
+    return role_of(op).is_arithmetic and isinstance(op.results[0].type, TensorType)
+
+
+def read_elementwise(op: Operation, operands: Operands) -> Elementwise:
+    """
+    How `op`, which is arithmetic, computes its result.
+
+    Raises NotFoldable, also for what is malformed: nothing has verified an op of a dialect
+    that is not registered.
+    """
+    model = elementwise_model_of(op)
+    assert model is not None
+    if (attribute := keeping_attribute_of(op)) is not None:
+        raise NotFoldable(Code.KEPT, f"its attribute '{attribute}' says that it stays")
+    try:
+        return model.read(op, operands)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise NotFoldable(Code.UNKNOWN_OP, f"it is malformed: {message_of(error)}") from None
 
 
 BroadcastWriterT = TypeVar("BroadcastWriterT", bound=BroadcastWriter)
@@ -216,6 +249,48 @@ def recreated(op: Operation, operands: Sequence[SSAValue], result: Attribute) ->
         attributes=dict(op.attributes),
         location=op.location,
     )
+
+
+def substituted(term: Term, inputs: Sequence[Term]) -> Term:
+    """A term with another term in the place of each input."""
+    if isinstance(term, Input):
+        return inputs[term.number]
+    if isinstance(term, Scalar):
+        return term
+    operands = tuple(substituted(operand, inputs) for operand in term.operands)
+    return Apply(term.arithmetic, operands, term.type)
+
+
+def is_conversion(term: Term) -> bool:
+    """Whether a term is an element of an operand, converted to other types."""
+    while isinstance(term, Apply) and len(term.operands) == 1:
+        (term,) = term.operands
+    return isinstance(term, Input)
+
+
+def movements_along(
+    axes: Sequence[int | None], shape: Shape, result_shape: Shape
+) -> list[Movement]:
+    """
+    The movements of an operand of `shape` whose axes follow those of a result.
+
+    None is an axis that is read at position 0. Raises NotFoldable if two follow the same axis,
+    or one that is longer than 1 is read at 0 alone.
+    """
+    movements: list[Movement] = []
+    kept = [at for at, axis in enumerate(axes) if axis is not None]
+    if len(kept) < len(axes):
+        if any(length != 1 for at, length in enumerate(shape) if at not in kept):
+            raise NotFoldable(Code.UNKNOWN_OP, "its indexing maps do more than to name axes")
+        shape = tuple(shape[at] for at in kept)
+        movements.append(Reshape(shape))
+    dims = tuple(axis for axis in axes if axis is not None)
+    if len(set(dims)) != len(dims):
+        raise NotFoldable(Code.UNKNOWN_OP, "it reads a diagonal")
+    if len(dims) < len(result_shape):
+        return [*movements, BroadcastInDim(dims, result_shape)]
+    permutation = tuple(sorted(range(len(dims)), key=dims.__getitem__))
+    return [*movements, Transpose(permutation)]
 
 
 def conversion(source: Attribute, target: Attribute) -> Arithmetic | None:

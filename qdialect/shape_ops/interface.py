@@ -255,6 +255,9 @@ class ShapeOps(DialectInterface):
 _FOR_ALL: Final = ShapeOps()
 """The models that are registered for all contexts."""
 
+_ARITHMETIC: Final[set[str]] = set()
+"""The names of element-wise ops."""
+
 _TRAITS: Final[dict[str, DialectTraits]] = {}
 _IN_CONTEXT: Final[ContextVar[Mapping[str, ShapeOps]]] = ContextVar("qdialect.shape_ops")
 """The `ShapeOps` of the dialects of the context in use, by dialect name."""
@@ -324,6 +327,12 @@ def register_dialect_traits(dialect: str, traits: DialectTraits) -> None:
     _TRAITS[dialect] = traits
 
 
+def register_arithmetic(name: str) -> None:
+    """Have ops of this name be known as element-wise; `elementwise_op` says how to read them."""
+    _ARITHMETIC.add(name)
+    _role.cache_clear()
+
+
 def register_keeping_attribute(name: str) -> None:
     """Have ops stay that have an attribute or a property of that name, whatever its value."""
     _KEEPING_ATTRIBUTES.add(name)
@@ -369,6 +378,9 @@ class Role(NamedTuple):
 
     elements: str | None
     """The name of the attribute with the elements of a constant."""
+
+    is_arithmetic: bool = False
+    """Whether it may compute each element: `qdialect.shape_ops.elementwise` reads it."""
 
     @property
     def model(self) -> ShapeOpModel | None:
@@ -462,7 +474,7 @@ def _role(cls: type[Operation], name: str) -> Role:
 
 def _role_in(ops: ShapeOps, cls: type[Operation], name: str) -> Role:
     entry = _OWN_ENTRY if issubclass(cls, ShapeOpInterface) else ops.entries.get(name)
-    return Role(entry, ops.casts.get(name), ops.constants.get(name))
+    return Role(entry, ops.casts.get(name), ops.constants.get(name), name in _ARITHMETIC)
 
 
 def _own_movements(op: ShapeOpInterface, operands: Operands) -> Movements:

@@ -18,11 +18,12 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     i64,
 )
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.dialects.tensor import EmptyOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
-from qdialect.algebra.movement import BroadcastInDim, Movement, Reshape, Transpose
+from qdialect.algebra.movement import BroadcastInDim, Transpose
 from qdialect.shape_ops.arith import term_of
 from qdialect.shape_ops.elementwise import (
     Elementwise,
@@ -32,6 +33,7 @@ from qdialect.shape_ops.elementwise import (
     Term,
     broadcast_writer,
     elementwise_op,
+    movements_along,
     recreated,
     shape_of_type,
 )
@@ -79,7 +81,8 @@ def _generic(op: Operation, operands: Operands) -> Movements:
     shape = shape_of(op.results[0])
     if None in results or len(set(results)) != len(shape):
         raise NotFoldable(Code.UNKNOWN_OP, "its result is not written in a permutation of axes")
-    return Movements(op.operands[:1], _reads(shape_of(op.operands[0]), inputs, results, shape))
+    axes = [None if loop is None else results.index(loop) for loop in inputs]
+    return Movements(op.operands[:1], movements_along(axes, shape_of(op.operands[0]), shape))
 
 
 def _require_result(op: Operation) -> None:
@@ -98,29 +101,6 @@ def _axes_of(map: Attribute) -> list[int | None]:
         else:
             raise NotFoldable(Code.UNKNOWN_OP, "its indexing maps do more than to name axes")
     return axes
-
-
-def _reads(
-    shape: tuple[int, ...],
-    inputs: list[int | None],
-    results: list[int | None],
-    result_shape: tuple[int, ...],
-) -> list[Movement]:
-    movements: list[Movement] = []
-    if None in inputs:
-        # Only an axis of one position can be read at zero alone.
-        kept = [axis for axis, loop in enumerate(inputs) if loop is not None]
-        if any(shape[axis] != 1 for axis in range(len(shape)) if axis not in kept):
-            raise NotFoldable(Code.UNKNOWN_OP, "its indexing maps do more than to name axes")
-        movements.append(Reshape(tuple(shape[axis] for axis in kept)))
-        inputs = [inputs[axis] for axis in kept]
-    if len(set(inputs)) != len(inputs):
-        raise NotFoldable(Code.UNKNOWN_OP, "it reads a diagonal")
-    dims = tuple(results.index(loop) for loop in inputs)
-    if len(dims) == len(result_shape):
-        permutation = tuple(sorted(range(len(dims)), key=dims.__getitem__))
-        return [*movements, Transpose(permutation)]
-    return [*movements, BroadcastInDim(dims, result_shape)]
 
 
 @broadcast_writer("linalg.broadcast")
@@ -146,8 +126,7 @@ def _write_generic(
     maps.append(AffineMap.identity(rank))
     held = new.properties if "indexing_maps" in new.properties else new.attributes
     held["indexing_maps"] = ArrayAttr([AffineMapAttr(map) for map in maps])
-    kinds = cast("ArrayAttr[Attribute]", attribute_of(op, "iterator_types")).data
-    held["iterator_types"] = ArrayAttr([kinds[0]] * rank if kinds else [])
+    held["iterator_types"] = ArrayAttr([IteratorTypeAttr.parallel()] * rank)
     new.add_region(op.regions[0].clone())
     return [empty, new]
 
@@ -157,7 +136,7 @@ def _compute(op: Operation, operands: Operands) -> Elementwise:
     """One whose loops are parallel, and whose body is arithmetic on its inputs."""
     _require_result(op)
     kinds = cast("ArrayAttr[Attribute]", attribute_of(op, "iterator_types")).data
-    if not kinds or any(kind != kinds[0] or "parallel" not in str(kind) for kind in kinds):
+    if any(kind != kinds[0] or "parallel" not in str(kind) for kind in kinds):
         raise NotFoldable(Code.ARITHMETIC, "its loops are not parallel")
     maps = cast("ArrayAttr[Attribute]", attribute_of(op, "indexing_maps")).data
     *inputs, results = map(_axes_of, maps)

@@ -65,6 +65,9 @@ def cast(op: Operation, value: Value) -> Value:
         return Value(element, value.bits, value.known)
     if source is not None and target is None:
         return Value.of_numbers(element, value.dequantized, value.known)
+    if source is None and target is None:
+        is_float = value.element in FLOATS
+        return Value.of_numbers(element, value.floats if is_float else value.codes, value.known)
     if target is None or source is not None:
         raise EvaluationError(f"'{name_of(op)}' from '{value.element}' to '{element}'")
     scales, zero_points = target.slots(shape)
@@ -82,6 +85,7 @@ CASTS = (
     "quant.dcast",
     "quant.qcast",
     "tosa.cast",
+    "stablehlo.convert",
     "stablehlo.uniform_dequantize",
     "stablehlo.uniform_quantize",
 )
@@ -101,6 +105,15 @@ _OF_FLOATS: dict[str, Compute] = {
     "arith.fptosi": np.asarray,
     "arith.fptoui": np.asarray,
 }
+_OF_EITHER: dict[str, Compute] = {
+    "stablehlo.add": np.add,
+    "stablehlo.subtract": np.subtract,
+    "stablehlo.multiply": np.multiply,
+    "tosa.add": np.add,
+    "tosa.sub": np.subtract,
+    "tosa.mul": np.multiply,
+}
+"""Of floats, or else of signed integers; of two operands, whatever else they have."""
 _OF_SIGNED: dict[str, Compute] = {
     "arith.addi": np.add,
     "arith.subi": np.subtract,
@@ -128,6 +141,11 @@ def computed(op: Operation, operands: Sequence[Value]) -> Value | None:
     for operand in operands:
         known = known & operand.known
     name = name_of(op)
+    if (compute := _OF_EITHER.get(name)) is not None:
+        reading = "floats" if element in FLOATS else "codes"
+        with np.errstate(all="ignore"):
+            numbers = compute(*(getattr(operand, reading) for operand in operands[:2]))
+        return Value.of_numbers(element, numbers)
     for table, reading in ((_OF_FLOATS, "floats"), (_OF_SIGNED, "codes"), (_OF_UNSIGNED, "bits")):
         if (compute := table.get(name)) is not None:
             with np.errstate(all="ignore"):

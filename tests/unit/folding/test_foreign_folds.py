@@ -82,7 +82,7 @@ class Tool:
         assert not errors.messages, errors.messages
 
     def fold(self) -> FoldReport:
-        FoldQuantShapesPass().apply(self.context, self.module)
+        FoldQuantShapesPass(max_repetition=1 << 28).apply(self.context, self.module)
         self.verify()
         (report,) = self.context.fold_reports
         return report

@@ -21,13 +21,12 @@ from folded_modules import parse, returned
 from numpy.typing import NDArray
 from xdsl.context import Context
 from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, ModuleOp
-from xdsl.ir import Operation
 
 from qdialect.algebra import concat_view as joined
 from qdialect.algebra.bounded_cache import clear_caches
 from qdialect.dialects.quant.constants import ConstantOp
 from qdialect.folding import apply
-from qdialect.folding.writing import write_constant
+from qdialect.folding.writing import WrittenConstant, write_constant
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
 from qdialect.tools.registry import ToolContext
 
@@ -116,7 +115,7 @@ def test_constants_are_let_go_of_one_after_another(monkeypatch: pytest.MonkeyPat
     held = elements_held(module)
     alive: list[list[bool]] = []
 
-    def watch(*arguments: Any) -> list[Operation]:
+    def watch(*arguments: Any) -> WrittenConstant:
         alive.append([reference() is not None for reference in held])
         return write_constant(*arguments)
 
@@ -161,7 +160,7 @@ def test_constant_is_held_as_long_as_something_reads_it(
     (elements,) = elements_held(module)
     alive: list[bool] = []
 
-    def watch(*arguments: Any) -> list[Operation]:
+    def watch(*arguments: Any) -> WrittenConstant:
         alive.append(elements() is not None)
         return write_constant(*arguments)
 

@@ -1,5 +1,5 @@
-// RUN: qdialect-opt %s --fold-constant-shapes | filecheck %s
-// RUN: qdialect-opt %s --fold-constant-shapes --fold-report=%t.json -o /dev/null && filecheck %s --check-prefix=REPORT --input-file=%t.json
+// RUN: qdialect-opt %s --fold-constant-shapes=max-repetition=1024 | filecheck %s
+// RUN: qdialect-opt %s --fold-constant-shapes=max-repetition=1024 --fold-report=%t.json -o /dev/null && filecheck %s --check-prefix=REPORT --input-file=%t.json
 
 // Floats are moved bit for bit, and the constant keeps its name and its attributes.
 // CHECK-LABEL: @named

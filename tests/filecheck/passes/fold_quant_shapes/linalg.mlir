@@ -1,5 +1,5 @@
-// RUN: qdialect-opt %s --fold-quant-shapes | filecheck %s
-// RUN: qdialect-opt %s --print-op-generic | qdialect-opt --fold-quant-shapes | filecheck %s
+// RUN: qdialect-opt %s --fold-quant-shapes=max-repetition=1024 | filecheck %s
+// RUN: qdialect-opt %s --print-op-generic | qdialect-opt --fold-quant-shapes=max-repetition=1024 | filecheck %s
 
 !rows = !quant.uniform<i8:f32:0, {0.5,0.25:3}>
 

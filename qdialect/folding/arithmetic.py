@@ -1,0 +1,213 @@
+"""
+Arithmetic on constants, read as a cast.
+
+Exporters dequantize by element-wise ops, `(C - z) * s`, and a shape op commutes with each of
+them. The elements of the stored integers are moved. Zero points and scales are small constants
+that an element-wise op reads beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from xdsl.dialects.builtin import AnyFloat
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from qdialect.algebra.element_slots import ElementSlots
+from qdialect.algebra.float_format import FLOAT_FORMATS
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.movement import Movement, as_view
+from qdialect.algebra.padding import Pad
+from qdialect.algebra.run_map import TooManySlotsError
+from qdialect.folding.element_steps import ElementStep
+from qdialect.folding.moved_constant import ElementMove, Layer, MovedConstant, move
+from qdialect.folding.scale_origin import ScaleOrigin
+from qdialect.folding.side_constants import SideConstant, Sides
+from qdialect.ir.value_types import tensor_element_type
+from qdialect.shape_ops.dequantization import Leaf, recognize
+from qdialect.shape_ops.elementwise import (
+    Elementwise,
+    Input,
+    Term,
+    elementwise_model_of,
+    is_broadcast,
+    is_conversion,
+    movements_along,
+    read_elementwise,
+    substituted,
+)
+from qdialect.shape_ops.interface import Code, NotFoldable, as_integers, name_of, static_shape_of
+from qdialect.shape_ops.reading import ConstantOperands
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class ArithmeticReader:
+    """Reads element-wise ops of constants. `steps` is where it adds those that it makes."""
+
+    def __init__(self, operands: ConstantOperands, steps: list[ElementStep]) -> None:
+        self._operands = operands
+        self._steps = steps
+        self._slots: dict[int, ElementSlots] = {}
+        """The elements of small constants after a step."""
+        self._origins: dict[Operation, ScaleOrigin] = {}
+
+    def read(self, op: Operation, known: Callable[[SSAValue], MovedConstant]) -> MovedConstant:
+        """
+        What `op` computes of what is `known` of its operands.
+
+        Raises NotFoldable if it is no exact dequantization, nor a part of one.
+        """
+        read = read_elementwise(op, self._operands)
+        constants = [known(value) for value in read.operands]
+        shape = static_shape_of(op.results[0])
+        if 0 in shape:
+            raise NotFoldable(Code.ARITHMETIC, "it computes no elements")
+        main = 0
+        if len(constants) > 1 or not is_conversion(read.term):
+            main = self._main(read, constants)
+        sides: list[SideConstant] = []
+        for number, constant in enumerate(constants):
+            movements = movements_along(read.axes[number], constant.shape, shape)
+            if number != main:
+                sides.append(self._side(number, constant, movements))
+            elif any(not each.is_identity(constant.shape) for each in movements):
+                constants[main] = self._moved(op, constant, movements)
+        layer = Layer(
+            tensor_element_type(op.results[0].type), None, sides=Sides(main, tuple(sides))
+        )
+        return constants[main].behind(op, layer)
+
+    def _main(self, read: Elementwise, constants: Sequence[MovedConstant]) -> int:
+        """The operand with the stored integers. Raises NotFoldable."""
+        leaves: list[Leaf] = []
+        ends: list[int] = []
+        terms: list[Term] = []
+        for constant in constants:
+            terms.append(self._term(constant, leaves))
+            ends.append(len(leaves))
+        found = recognize(substituted(read.term, terms), leaves)
+        return next(number for number, end in enumerate(ends) if found.stored < end)
+
+    def _term(self, constant: MovedConstant, leaves: list[Leaf]) -> Term:
+        """How the elements of a constant are computed, of `leaves`, to which it adds."""
+
+        def leaf(type: Attribute, numbers: Callable[[], NDArray[Any]]) -> Term:
+            leaves.append(Leaf(type, numbers))
+            return Input(len(leaves) - 1, type)
+
+        stored = constant.layers[0].element_type
+        term = leaf(stored, lambda: self._extremes(constant, stored))
+        for cast_op, layer in zip(constant.casts, constant.layers[1:], strict=True):
+            inputs = {0 if layer.sides is None else layer.sides.main: term}
+            for side in () if layer.sides is None else layer.sides.constants:
+                type, elements = side.types[0], side.slots.elements
+                other = leaf(type, lambda of=elements, type=type: _numbers(of, type))
+                for each in side.casts:
+                    other = substituted(self._term_of(each), [other])
+                inputs[side.number] = other
+            term = substituted(self._term_of(cast_op), [inputs[n] for n in range(len(inputs))])
+        return term
+
+    def _term_of(self, op: Operation) -> Term:
+        if elementwise_model_of(op) is None:
+            raise NotFoldable(Code.ARITHMETIC, f"'{name_of(op)}' is no part of a dequantization")
+        return read_elementwise(op, self._operands).term
+
+    def _extremes(self, constant: MovedConstant, type: Attribute) -> NDArray[Any]:
+        """The least and the greatest of the integers that are moved, of each source."""
+        found: list[NDArray[Any]] = []
+        for source in constant.provenance.sources:
+            elements = self._operands.constants.read(source)
+            assert elements is not None
+            numbers = _numbers(as_view(elements).array(), type)
+            found += [numbers.min(), numbers.max()]
+        return np.asarray(found)
+
+    def _side(
+        self, number: int, constant: MovedConstant, movements: Sequence[Movement]
+    ) -> SideConstant:
+        """A constant that is read beside the elements that are moved. Raises NotFoldable."""
+        if any(layer.size for layer in constant.layers):
+            raise NotFoldable(Code.ARITHMETIC, "one of its operands is quantized, or computed")
+        sources = constant.provenance.sources
+        if not sources:
+            raise NotFoldable(Code.ARITHMETIC, "one of its operands has no elements")
+        try:
+            slots = self._slots_of(constant.step)
+            for movement in movements:
+                slots = movement(slots)
+        except TooManySlotsError as error:
+            raise NotFoldable(Code.PARAMETER_GROWTH, str(error)) from None
+        parts = tuple(self._origin(source) for source in sources)
+        origin = parts[0] if len(parts) == 1 else ScaleOrigin(parts=parts)
+        return SideConstant(
+            number,
+            slots.simplify(),
+            sources[0],
+            constant.casts,
+            self._broadcast_before(constant.step),
+            origin,
+        )
+
+    def _origin(self, source: Operation) -> ScaleOrigin:
+        if (known := self._origins.get(source)) is None:
+            elements = self._operands.constants.read(source)
+            assert elements is not None
+            known = self._origins[source] = ScaleOrigin(ElementSlots.of(elements).size)
+        return known
+
+    def _slots_of(self, number: int) -> ElementSlots:
+        """The elements after a step. Raises NotFoldable, and TooManySlotsError."""
+        if (known := self._slots.get(number)) is not None:
+            return known
+        op, operands, moves = self._steps[number]
+        if operands:
+            found = [self._slots_of(operand) for operand in operands]
+            for movement, _ in moves:
+                if isinstance(movement, Pad):
+                    raise NotFoldable(Code.ARITHMETIC, "one of its operands is padded")
+                found = [movement(*found)]
+            (slots,) = found
+        else:
+            elements = self._operands.constants.read(op)
+            assert elements is not None
+            if 0 in elements.shape:
+                raise NotFoldable(Code.ARITHMETIC, "one of its operands has no elements")
+            slots = ElementSlots.of(elements)
+        self._slots[number] = slots
+        return slots
+
+    def _broadcast_before(self, number: int) -> Operation | None:
+        """The last broadcast on the way to a step, if there is one."""
+        while operands := self._steps[number].operands:
+            if is_broadcast(self._steps[number].op):
+                return self._steps[number].op
+            number = operands[0]
+        return None
+
+    def _moved(
+        self, op: Operation, constant: MovedConstant, movements: Sequence[Movement]
+    ) -> MovedConstant:
+        """The elements that `op` reads along other axes."""
+        moves: list[ElementMove] = []
+        moved = constant
+        for movement in movements:
+            elements, moved = move(movement, [moved])
+            moves.append(elements)
+        self._steps.append(ElementStep(op, (constant.step,), tuple(moves)))
+        return moved._replace(
+            step=len(self._steps) - 1, provenance=constant.provenance.moved(movements)
+        )
+
+
+def _numbers(elements: NDArray[Any], type: Attribute) -> NDArray[Any]:
+    """Stored elements as int64 or float64. Raises NotFoldable."""
+    if isinstance(type, AnyFloat):
+        found = FLOAT_FORMATS.get(cast(Attribute, type).name)
+        if found is None:
+            raise NotFoldable(Code.ARITHMETIC, f"numbers of type '{type}' are not known")
+        return found.decode(elements)
+    return as_integers(elements, type)

@@ -1,0 +1,148 @@
+"""
+The small constants that arithmetic reads beside the elements which a shape op moves.
+
+An exporter's dequantization is `(C - z) * s`, with `z` and `s` broadcast. A shape op behind it
+moves the elements of `C`, and which elements of `z` and `s` each of them reads: `(z, s) . f`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from xdsl.ir import Attribute, Operation
+
+from qdialect.algebra.element_slots import ElementSlots
+from qdialect.algebra.movement import Elements, Movement, Splat
+from qdialect.algebra.run_map import TooManySlotsError
+from qdialect.folding.policy import FoldPolicy
+from qdialect.folding.scale_origin import ScaleOrigin, joined_origin
+from qdialect.ir.value_types import tensor_element_type
+from qdialect.shape_ops.elementwise import ElementwiseModel, elementwise_model_of
+from qdialect.shape_ops.interface import Code, NotFoldable, name_of
+
+
+@dataclass(frozen=True, eq=False)
+class SideConstant:
+    """A constant that an element-wise op reads, and which of its elements."""
+
+    number: int
+    """Which of the operands that the op reads."""
+
+    slots: ElementSlots
+    """The element that each position of the result reads, as it is stored."""
+
+    source: Operation
+    """The constant of the module."""
+
+    casts: tuple[Operation, ...]
+    """The element-wise ops of one operand behind it."""
+
+    like: Operation | None
+    """The op that broadcasts it, if there is one."""
+
+    origin: ScaleOrigin
+    """The constants that its elements come from."""
+
+    @property
+    def types(self) -> tuple[Attribute, ...]:
+        """The element types of the constant, and behind each cast."""
+        return tuple(tensor_element_type(op.results[0].type) for op in (self.source, *self.casts))
+
+    def moved(self, movement: Movement, others: Sequence[SideConstant]) -> SideConstant:
+        """`slots . f`, of this and the constants that are read at the same place."""
+        all_slots = [self.slots, *(other.slots for other in others)]
+        origins = [self.origin, *(other.origin for other in others)]
+        moved = movement(*all_slots).simplify()
+        return replace(self, slots=moved, origin=joined_origin(origins) or self.origin)
+
+    def can_join(self, other: SideConstant) -> bool:
+        """Whether the elements of both can be in one constant."""
+        return (
+            self.number == other.number
+            and self.types == other.types
+            and list(map(name_of, self.casts)) == list(map(name_of, other.casts))
+        )
+
+    def check(self, model: ElementwiseModel, policy: FoldPolicy) -> None:
+        """Raise NotFoldable if more elements are needed than `policy` allows."""
+        before = self.origin.total
+        count = self.form(model).size
+        allowed = before + (policy.max_parameter_growth or 0)
+        if count > allowed:
+            raise NotFoldable(
+                Code.PARAMETER_GROWTH,
+                f"what it is computed with would have {count} elements, its sources have {before}, "
+                f"and {allowed} are allowed",
+            )
+
+    def form(self, model: ElementwiseModel) -> SideForm:
+        """How it is written for an op of `model`. Raises NotFoldable if it is too large."""
+        slots = self.slots
+        # An op that broadcasts nothing, and has no broadcast before it, reads whole tensors. So
+        # does one where a broadcast would repeat nothing, and a splat.
+        needs_whole = not model.broadcasts and self.like is None
+        try:
+            for axis, ends in enumerate(slots.ends):
+                if len(ends) > 1 or (needs_whole and slots.size > 1):
+                    slots = slots.in_single_positions(axis)
+        except TooManySlotsError as error:
+            raise NotFoldable(Code.PARAMETER_GROWTH, str(error)) from None
+        is_whole = not model.broadcasts and slots.size in (1, math.prod(slots.shape))
+        axes = [axis for axis, ends in enumerate(slots.ends) if len(ends) > 1]
+        if model.keeps_rank or is_whole:
+            axes = range(slots.ndim)
+        elements = slots.elements.reshape([slots.elements.shape[axis] for axis in axes])
+        if elements.size > 1:
+            return SideForm(tuple(axes), elements)
+        shape = slots.shape if is_whole else elements.shape
+        return SideForm(tuple(axes), Splat(elements.reshape(-1)[0], shape))
+
+
+class SideForm(NamedTuple):
+    """A side constant as it is written."""
+
+    axes: tuple[int, ...]
+    """For each of its axes the axis of the result that it follows."""
+
+    elements: Elements
+
+    @property
+    def size(self) -> int:
+        """How many elements are written; one for those that are all equal."""
+        return 1 if isinstance(self.elements, Splat) else self.elements.size
+
+
+class Sides(NamedTuple):
+    """What an element-wise op reads."""
+
+    main: int
+    """Which of its operands holds the elements that are moved."""
+
+    constants: tuple[SideConstant, ...]
+    """The others."""
+
+    def check(self, op: Operation, policy: FoldPolicy) -> None:
+        """Raise NotFoldable if `op` would read more elements than `policy` allows."""
+        model = elementwise_model_of(op)
+        assert model is not None
+        for constant in self.constants:
+            constant.check(model, policy)
+
+    def moved(self, movement: Movement, others: Sequence[Sides]) -> Sides:
+        """`(z, s) . f` of what is read here and at the same places."""
+        columns = zip(self.constants, *(other.constants for other in others), strict=True)
+        return Sides(self.main, tuple(first.moved(movement, rest) for first, *rest in columns))
+
+
+def can_join(one: Sides | None, other: Sides | None) -> bool:
+    """Whether one op can read what both read."""
+    if one is None or other is None:
+        return one is other
+    return (
+        one.main == other.main
+        and len(one.constants) == len(other.constants)
+        and all(map(SideConstant.can_join, one.constants, other.constants))
+    )
