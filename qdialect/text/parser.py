@@ -89,6 +89,9 @@ _BUILTIN_TYPE_CONTEXTS = (" after builtin name", " after builtin parameter list"
 _TYPE_EXPECTED = ("type expected", "Expected shape type.")
 """What xDSL says where there is no type."""
 
+_FLOAT_STORAGE = re.compile(r"uniform<\s*+(?:f8E5M2|f8E4M3FN|f4E2M1FN)\s*+[<:]")
+"""How types of LLVM 24 begin whose storage is of floats. They are kept as they are written."""
+
 _DIMENSIONS = (MLIRTokenKind.INTEGER_LIT, MLIRTokenKind.QUESTION)
 
 _STRINGS = re.compile(r'<[\s\[]*+"(?!0x)')
@@ -615,7 +618,17 @@ class LocatingParser(FastParser):
     def _parse_own_symbol(self, symbol: _Symbol) -> Attribute:
         end = self._end_of(symbol)
         is_inside = symbol.opening is not None and not symbol.is_pretty
-        self._resume_from(symbol.name_end + len("<") if is_inside else symbol.start)
+        first = symbol.name_end + len("<") if is_inside else symbol.start
+        text = self.lexer.input.content[first : end - is_inside]
+        if _FLOAT_STORAGE.match(text) is not None:
+            self._resume_from(end)
+            return opaque_type(
+                "quant.uniform",
+                text.partition("<")[2].removesuffix(">"),
+                f"quant.{text}",
+                is_opaque=False,
+            )
+        self._resume_from(first)
         start = self.pos
         if not symbol.is_type:
             self.raise_error(f"dialect '{_OWN_DIALECT}' provides no attribute parsing hook", start)

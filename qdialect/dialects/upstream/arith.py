@@ -384,8 +384,6 @@ class CmpiOp(ComparisonOp, arith.CmpiOp):
 
     predicate = prop_def(IntegerAttr)
 
-    traits = traits_def(Pure(), _CanonicalizesScalars())
-
     def __init__(
         self, operand1: Operation | SSAValue, operand2: Operation | SSAValue, arg: int | str
     ) -> None:
@@ -396,6 +394,9 @@ class CmpiOp(ComparisonOp, arith.CmpiOp):
     def _compares(self, type: Attribute) -> bool:
         return _is_element(type, IntegerType | IndexType)
 
+
+# A definition takes those of the class that it is made of, too.
+CmpiOp.traits = traits_def(Pure(), _CanonicalizesScalars())
 
 _NO_FLAGS: Final = arith.FastMathFlagsAttr("none")
 

@@ -102,6 +102,14 @@ MODULES = {
         return
       }
     """,
+    "storage of floats": """
+      !a = !quant.uniform<f8E5M2:f32, 2.0>
+      !b = !quant.uniform<f4E2M1FN<-6:6>:f32:1, {2.0,3.0:1}>
+      func.func @f(%a: !a, %b: tensor<3x2x!b>) -> tensor<3x2x!b> {
+        "test.op"(%a) {type = !quant.uniform<f8E4M3FN:f32, 2.0>} : (!a) -> ()
+        return %b : tensor<3x2x!b>
+      }
+    """,
     "blanks in shapes": """
       func.func private @f(tensor<? x f32>, tensor<? x !quant.uniform<u8:f32, 0.5>>,
         tensor< 2 x 3x4 x f32>, memref<2 x 3 x f32>, vector<2 x [4] x f32>, tensor<* x f32>,
@@ -144,6 +152,9 @@ ONLY_GENERIC = (
 )
 """What is read in generic form only."""
 
+ONLY_LATER = ("storage of floats",)
+"""What MLIR 22 refuses."""
+
 TOOLS = ("mlir-opt-22", "iree-opt")
 
 
@@ -176,6 +187,8 @@ def test_what_a_tool_prints_comes_back(name: str, tool: str, tmp_path: Path) -> 
     """In its custom form, where that is read, and in its generic form."""
     if shutil.which(tool) is None:
         pytest.skip(f"{tool} is not on PATH")
+    if name in ONLY_LATER and tool == "mlir-opt-22":
+        return
     # Each op has a location, which is that of the text that was read first.
     generic = run(tool, MODULES[name], "--mlir-print-op-generic")
     assert run(tool, qdialect_opt(generic, tmp_path), "--mlir-print-op-generic") == generic
