@@ -196,16 +196,15 @@ class MLIRPrinter(Printer):
     def _print_op(self, op: Operation) -> None:
         is_generic = self.print_generic_format
         self.print_generic_format |= _does_not_fit_custom_form(op)
-        if self.print_generic_format or not op.attributes or op.regions:
+        buffer = self._buffer
+        if buffer is None or self.print_generic_format or not op.attributes or op.regions:
             super().print_op(op)
         else:
-            self._print_op_with_attributes(op)
+            self._print_op_with_attributes(op, buffer)
         self.print_generic_format = is_generic
 
-    def _print_op_with_attributes(self, op: Operation) -> None:
+    def _print_op_with_attributes(self, op: Operation, buffer: _Buffer) -> None:
         """Print an op that may have no place for them in custom form; then, in generic form."""
-        buffer = self._buffer
-        assert buffer is not None
         start, flushes = len(buffer.pieces), buffer.flushes
         place = self._current_line, self._current_column
         super().print_op(op)
