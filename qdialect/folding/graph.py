@@ -43,7 +43,7 @@ from qdialect.folding.unknown_ops import unknown_op_record
 from qdialect.ir.ordering import operands_first
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import tensor_element_type, tensor_parts
-from qdialect.shape_ops.elementwise import is_arithmetic
+from qdialect.shape_ops.elementwise import is_arithmetic, is_reshape
 from qdialect.shape_ops.identities import composition
 from qdialect.shape_ops.interface import (
     Code,
@@ -210,13 +210,13 @@ class FoldGraph:
 
     def _computed(self, op: Operation) -> MovedConstant:
         """What arithmetic makes of constants. Raises NotFoldable."""
-        for operand in op.operands:
-            owner = self.final(operand).owner
-            if isinstance(owner, Operation) and (owner in self.moved or not owner.operands):
-                continue
+        owners = [self.final(operand).owner for operand in op.operands]
+        for owner in owners:
             if isinstance(owner, Operation) and (refusal := self._why_not_computed(owner)):
                 raise refusal
-            raise NotFoldable(Code.NOT_CONSTANT, "it does not compute with constants alone")
+        first = owners[0]
+        if not isinstance(first, Operation) or (first.operands and first not in self.moved):
+            raise NotFoldable(Code.NOT_CONSTANT, "it does not compute with constants")
         if not any([use.operation in self.models for use in op.results[0].uses]):
             raise NotFoldable(Code.USES, "it computes nothing for a shape op")
         return self._arithmetic.read(op, lambda value: self._known(value, op))
@@ -282,9 +282,14 @@ class FoldGraph:
             layers = (*layers[:-1], top)
         provenance, casts = _named_after(constants, movements.movements)
         self.steps.append(ElementStep(op, tuple([each.step for each in constants]), tuple(moves)))
-        return last._replace(
+        moved = last._replace(
             step=len(self.steps) - 1, layers=layers, casts=casts, provenance=provenance
         )
+        if not any([layer.sides is not None for layer in layers]):
+            return moved
+        behind = max([each.behind_sides for each in constants])
+        reshape = op if is_reshape(op) else constants[0].reshape
+        return moved._replace(behind_sides=behind + 1, reshape=reshape)
 
     def _reserve(self, op: Operation, movement: Movement, moved: MovedConstant) -> None:
         """Reserve the memory that `movement` may take. Raises MemoryLimitError."""

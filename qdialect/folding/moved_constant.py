@@ -25,6 +25,7 @@ from qdialect.algebra.movement import (
     Elements,
     Movement,
     MovementError,
+    Reshape,
     Shape,
     Splat,
     Values,
@@ -174,6 +175,12 @@ class MovedConstant(NamedTuple):
     distinct: int
     """How many elements there are, those that a movement repeats counted once."""
 
+    behind_sides: int = 0
+    """The number of shape ops behind arithmetic that reads something beside the elements."""
+
+    reshape: Operation | None = None
+    """The last of these that is a reshape, and can be written again."""
+
     @property
     def repeated_bytes(self) -> int:
         """The bytes that elements take because a movement repeats others."""
@@ -228,7 +235,43 @@ class MovedConstant(NamedTuple):
             self.provenance,
             self.input_bytes + SLOT_BYTES * layer.slots_in_type,
             self.distinct,
+            self.behind_sides,
+            self.reshape,
         )
+
+
+def in_blocks(moved: MovedConstant) -> MovedConstant | None:
+    """
+    `moved` with an axis for each block of what is read beside the elements, and within it.
+
+    The arithmetic is done so, and one reshape is left behind it, of several shape ops. None if
+    there are not several, or no such axes.
+    """
+    if moved.behind_sides < 2 or moved.reshape is None:
+        return None
+    sides = [layer.sides for layer in moved.layers if layer.sides is not None]
+    slots = [constant.slots for each in sides for constant in each.constants]
+    shape: list[int] = []
+    for axis, length in enumerate(moved.shape):
+        blocks = {each.block_sizes[axis] for each in slots} - {1, length}
+        if len(blocks) > 1:
+            return None
+        shape += [length // block for block in blocks] + [*(blocks or [length])]
+    if len(shape) == len(moved.shape) or len(shape) > MAX_RANK:
+        return None
+    movement = Reshape(tuple(shape))
+    layers = [
+        layer if layer.sides is None else replace(layer, sides=layer.sides.moved(movement, ()))
+        for layer in moved.layers
+    ]
+    return moved._replace(shape=tuple(shape), layers=tuple(layers), behind_sides=0)
+
+
+def form_for(moved: MovedConstant, types: Sequence[Attribute]) -> MovedConstant:
+    """`moved`, or `moved` in blocks: that which is written as ops of these types."""
+    if len(types) == len(moved.layers):
+        return moved
+    return in_blocks(moved) or moved
 
 
 def scale_origin(layer: Layer) -> ScaleOrigin | None:

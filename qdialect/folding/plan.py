@@ -27,7 +27,7 @@ from qdialect.folding.fold_plan import (
     PlannedStep,
 )
 from qdialect.folding.graph import FoldGraph
-from qdialect.folding.moved_constant import SLOT_BYTES, ElementMove, Layer, MovedConstant
+from qdialect.folding.moved_constant import SLOT_BYTES, ElementMove, Layer, MovedConstant, in_blocks
 from qdialect.folding.policy import FoldPolicy, coarser, spell
 from qdialect.folding.writing import check_writable
 from qdialect.ir.garbage import paused_collection
@@ -204,7 +204,7 @@ class _Decider:
 
     def _allowed_types(self, op: Operation) -> Sequence[Attribute]:
         """
-        The types of the constant that takes the place of `op`, and of each cast behind it.
+        The types of the constant that takes the place of `op`, and of each op behind it.
 
         Raises NotFoldable if the policy or a dialect does not allow one of them.
         """
@@ -216,7 +216,8 @@ class _Decider:
         return self._spelled_types(op)
 
     def _spelled_types(self, op: Operation) -> Sequence[Attribute]:
-        moved, (result,) = self._graph.moved[op], op.results
+        whole, (result,) = self._graph.moved[op], op.results
+        moved = self._computable(whole)
         finest, first = self._policy.granularity, moved.provenance.first_source
         assert first is not None
         for maker in (first, *moved.casts):
@@ -244,13 +245,30 @@ class _Decider:
             like = maker.results[0].type
             is_builtin = isinstance(like, TensorType)
             types.append(tensor if is_builtin else tensor_like(like, moved.shape, type))
-        types[-1] = result.type
+        if moved is whole:
+            types[-1] = result.type
+        else:
+            types.append(result.type)
         self._policy.check_repetition(moved.repeated_bytes, is_quantized=moved.is_quantized)
-        for layer, maker in zip(moved.layers[1:], moved.casts, strict=True):
-            if layer.sides is not None:
-                layer.sides.check(maker, self._policy)
-        check_writable(moved, types, self._graph.constants)
+        check_writable(whole, types, self._graph.constants)
         return types
+
+    def _computable(self, moved: MovedConstant) -> MovedConstant:
+        """
+        `moved`, or else `moved` in blocks, if arithmetic behind it reads no more than is allowed.
+
+        Raises NotFoldable if it does.
+        """
+        makers = moved.casts
+        try:
+            for layer, maker in zip(moved.layers[1:], makers, strict=True):
+                if layer.sides is not None:
+                    layer.sides.check(maker, self._policy)
+        except NotFoldable:
+            if (blocks := in_blocks(moved)) is None:
+                raise
+            return self._computable(blocks)
+        return moved
 
     def _reserve(self, op: Operation) -> None:
         """Reserve the memory of the result of a view. Raises NotFoldable."""

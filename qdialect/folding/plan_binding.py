@@ -12,7 +12,7 @@ from qdialect.algebra.memory_budget import MemoryBudget, MemoryLimitError
 from qdialect.dialects.quant.shape_ops import ShapeOp
 from qdialect.folding.fold_plan import FoldPlan, PlanError
 from qdialect.folding.graph import FoldGraph, declared_layer
-from qdialect.folding.moved_constant import MovedConstant
+from qdialect.folding.moved_constant import MovedConstant, form_for
 from qdialect.folding.plan import Decision, Fate, compositions_of, find_ends, planned_movement
 from qdialect.folding.writing import check_writable
 from qdialect.shape_ops.interface import Code, NotFoldable, name_of
@@ -114,10 +114,11 @@ class _Binder:
             self._differs(name, "is made of other constants")
         if list(moved.casts) != [self._find(cast_op) for cast_op in casts]:
             self._differs(name, "is behind other casts")
-        if len(types) != len(moved.layers) or types[-1] != op.results[0].type:
+        form = form_for(moved, types)
+        if len(types) - (form is not moved) != len(moved.layers) or types[-1] != op.results[0].type:
             self._differs(name, "is of another type")
         try:
-            self._check_spelling(moved, types)
+            self._check_spelling(form, types)
             check_writable(moved, types, graph.constants)
             self._budget.reserve(graph.unreserved.get(op, 0))
         except (NotFoldable, MemoryLimitError) as error:
@@ -125,7 +126,7 @@ class _Binder:
 
     def _check_spelling(self, moved: MovedConstant, types: Sequence[Attribute]) -> None:
         """Raise NotFoldable if types do not mean what the elements are read with."""
-        for layer, type in zip(moved.layers, types, strict=True):
+        for layer, type in zip(moved.layers, types, strict=False):
             if not isinstance(type, TensorType) or type.get_shape() != moved.shape:
                 raise NotFoldable(Code.STALE_TYPE, f"its shape is not that of '{type}'")
             declared_layer(layer, cast("TensorType[Attribute]", type).element_type, moved.shape)

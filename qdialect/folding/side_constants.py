@@ -8,7 +8,7 @@ moves the elements of `C`, and which elements of `z` and `s` each of them reads:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -51,6 +51,11 @@ class SideConstant:
         """The element types of the constant, and behind each cast."""
         return tuple(tensor_element_type(op.results[0].type) for op in (self.source, *self.casts))
 
+    @property
+    def is_one(self) -> bool:
+        """Whether all positions read one element."""
+        return self.slots.size == 1
+
     def moved(self, movement: Movement, others: Sequence[SideConstant]) -> SideConstant:
         """`slots . f`, of this and the constants that are read at the same place."""
         all_slots = [self.slots, *(other.slots for other in others)]
@@ -66,36 +71,28 @@ class SideConstant:
             and list(map(name_of, self.casts)) == list(map(name_of, other.casts))
         )
 
-    def check(self, model: ElementwiseModel, policy: FoldPolicy) -> None:
-        """Raise NotFoldable if more elements are needed than `policy` allows."""
-        before = self.origin.total
-        count = self.form(model).size
-        allowed = before + (policy.max_parameter_growth or 0)
-        if count > allowed:
-            raise NotFoldable(
-                Code.PARAMETER_GROWTH,
-                f"what it is computed with would have {count} elements, its sources have {before}, "
-                f"and {allowed} are allowed",
-            )
+    def form(self, model: ElementwiseModel, along: Collection[int] = ()) -> SideForm:
+        """
+        How it is written for an op of `model`, of an element for each position of some axes.
 
-    def form(self, model: ElementwiseModel) -> SideForm:
-        """How it is written for an op of `model`. Raises NotFoldable if it is too large."""
+        Raises NotFoldable if it is too large.
+        """
         slots = self.slots
         # An op that broadcasts nothing, and has no broadcast before it, reads whole tensors. So
         # does one where a broadcast would repeat nothing, and a splat.
         needs_whole = not model.broadcasts and self.like is None
         try:
             for axis, ends in enumerate(slots.ends):
-                if len(ends) > 1 or (needs_whole and slots.size > 1):
+                if len(ends) > 1 or axis in along or (needs_whole and slots.size > 1):
                     slots = slots.in_single_positions(axis)
         except TooManySlotsError as error:
             raise NotFoldable(Code.PARAMETER_GROWTH, str(error)) from None
         is_whole = not model.broadcasts and slots.size in (1, math.prod(slots.shape))
-        axes = [axis for axis, ends in enumerate(slots.ends) if len(ends) > 1]
+        axes = [axis for axis, ends in enumerate(slots.ends) if len(ends) > 1 or axis in along]
         if model.keeps_rank or is_whole:
             axes = range(slots.ndim)
         elements = slots.elements.reshape([slots.elements.shape[axis] for axis in axes])
-        if elements.size > 1:
+        if elements.size > 1 and not self.is_one:
             return SideForm(tuple(axes), elements)
         shape = slots.shape if is_whole else elements.shape
         return SideForm(tuple(axes), Splat(elements.reshape(-1)[0], shape))
@@ -129,7 +126,23 @@ class Sides(NamedTuple):
         model = elementwise_model_of(op)
         assert model is not None
         for constant in self.constants:
-            constant.check(model, policy)
+            before = constant.origin.total
+            size = self.form_of(constant, model).size
+            allowed = before + (policy.max_parameter_growth or 0)
+            if size > allowed:
+                raise NotFoldable(
+                    Code.PARAMETER_GROWTH,
+                    f"what it is computed with would have {size} elements, its sources have "
+                    f"{before}, and {allowed} are allowed",
+                )
+
+    def form_of(self, constant: SideConstant, model: ElementwiseModel) -> SideForm:
+        """How one of the constants is written. Raises NotFoldable if it is too large."""
+        along = set[int]()
+        if model.aligns:
+            for each in self.constants:
+                along |= {axis for axis, ends in enumerate(each.slots.ends) if len(ends) > 1}
+        return constant.form(model, along)
 
     def moved(self, movement: Movement, others: Sequence[Sides]) -> Sides:
         """`(z, s) . f` of what is read here and at the same places."""

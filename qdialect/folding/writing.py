@@ -17,7 +17,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.bounded_cache import BoundedCache
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import Splat, Values
+from qdialect.algebra.movement import Reshape, Splat, Values
+from qdialect.folding.moved_constant import MovedConstant, form_for
 from qdialect.ir.dense_attributes import dense_of_bytes
 from qdialect.ir.elements import dense_elements, element_bytes, may_repeat
 from qdialect.ir.resources import ResourceBlobs
@@ -27,7 +28,9 @@ from qdialect.shape_ops.elementwise import (
     SmallOperand,
     elementwise_model_of,
     recreated,
+    reshape_like,
     with_shape,
+    with_type,
 )
 from qdialect.shape_ops.interface import (
     Code,
@@ -40,8 +43,7 @@ from qdialect.shape_ops.interface import (
 from qdialect.shape_ops.reading import Constants
 
 if TYPE_CHECKING:
-    from qdialect.folding.moved_constant import MovedConstant
-    from qdialect.folding.side_constants import SideConstant
+    from qdialect.folding.side_constants import SideConstant, Sides
 
 _OWN_CONSTANT = "quant.constant"
 
@@ -68,12 +70,16 @@ def write_constant(
     """
     A constant of `values`, and the casts of `like` behind it: of these types, one each.
 
-    The constant is of the kind of the first source, and has the names and attributes of all
-    sources; where several have one, that of the first.
+    With one type more, all of it is in blocks, and a reshape to that type is last. The constant
+    is of the kind of the first source, and has the names and attributes of all sources; where
+    several have one, that of the first.
     """
     sources = like.provenance.sources
+    written = form_for(like, types)
+    if written is not like:
+        values = Reshape(written.shape).move_values([values], None)
     first = _constant(sources, values, types[0], resources)
-    return _behind(first, like, types, resources)
+    return _behind(first, written, types, resources)
 
 
 def _constant(
@@ -96,7 +102,9 @@ def _constant_of(sources: Sequence[Operation], type_: Attribute, elements: Attri
     """A constant like the first of `sources`, of other elements."""
     source = sources[0]
     name = cast(str, elements_attribute_of(source))
-    properties, attributes = dict(source.properties), dict(source.attributes)
+    old = source.results[0].type
+    properties = with_type(source.properties, old, type_)
+    attributes = with_type(source.attributes, old, type_)
     for other in reversed(sources):
         # Sources may be of different kinds, with their elements among the attributes.
         own = (name, elements_attribute_of(other), _NAME_OF_UNREGISTERED)
@@ -120,17 +128,17 @@ def _behind(
 ) -> WrittenConstant:
     """`constant`, and the casts of `like` made again behind it."""
     chain, ops, sides = [constant], [constant], dict[Operation, Operation]()
-    for old, layer, type in zip(like.casts, like.layers[1:], types[1:], strict=True):
+    for old, layer, type in zip(like.casts, like.layers[1:], types[1:], strict=False):
         value = chain[-1].results[0]
         if layer.sides is None:
             new = [recreated(old, [value], type)]
         else:
             operands: dict[int, SmallOperand] = {}
             for side in layer.sides.constants:
-                of_side = _side(side, old, resources)
+                of_side = _side(side, layer.sides, old, resources)
                 ops += of_side
                 sides[side.source] = of_side[0]
-                axes = side.form(_model(old)).axes
+                axes = layer.sides.form_of(side, _model(old)).axes
                 operands[side.number] = SmallOperand(of_side[-1].results[0], axes, side.like)
             axes = tuple(range(len(like.shape)))
             operands[layer.sides.main] = SmallOperand(value, axes)
@@ -138,12 +146,19 @@ def _behind(
         ops += new
         chain.append(new[-1])
         new[-1].results[0].name_hint = old.results[0].name_hint
+    if len(types) > len(like.layers):
+        assert like.reshape is not None
+        new = reshape_like(like.reshape, chain[-1].results[0], types[-1])
+        ops += new
+        chain.append(new[-1])
     return WrittenConstant(chain, ops, sides)
 
 
-def _side(side: SideConstant, user: Operation, resources: ResourceBlobs | None) -> list[Operation]:
+def _side(
+    side: SideConstant, sides: Sides, user: Operation, resources: ResourceBlobs | None
+) -> list[Operation]:
     """A constant that arithmetic reads, and the ops behind it."""
-    elements = side.form(_model(user)).elements
+    elements = sides.form_of(side, _model(user)).elements
     type = with_shape(side.source.results[0].type, elements.shape)
     # A resource would hold each element of a splat.
     blobs = None if isinstance(elements, Splat) else resources
@@ -230,7 +245,7 @@ def check_writable(like: MovedConstant, types: Sequence[Attribute], constants: C
     Raises NotFoldable if it would not.
     """
     if any(layer.sides is not None for layer in like.layers):
-        if (error := _error_of(like, types, constants)) is not None:
+        if (error := _error_of(form_for(like, types), types, constants)) is not None:
             raise NotFoldable(Code.ILLEGAL_TYPE, error)
         return
     source, casts = like.provenance.sources[0], like.casts

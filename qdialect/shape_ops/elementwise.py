@@ -9,7 +9,7 @@ reader is registered for the name of an op, as a shape op's model is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
@@ -138,6 +138,9 @@ class ElementwiseModel(NamedTuple):
     keeps_rank: bool
     """Whether operands have the rank of the result, with axes of length 1 for a broadcast."""
 
+    aligns: bool = False
+    """Whether all operands but the one that is dequantized have one shape."""
+
     @property
     def broadcasts(self) -> bool:
         """Whether an op reads operands along some of its axes only."""
@@ -155,13 +158,13 @@ ReaderT = TypeVar("ReaderT", bound=ElementwiseReader)
 
 
 def elementwise_op(
-    *names: str, write: ElementwiseWriter, keeps_rank: bool = False
+    *names: str, write: ElementwiseWriter, keeps_rank: bool = False, aligns: bool = False
 ) -> Callable[[ReaderT], ReaderT]:
     """Register a function as the reader of the element-wise ops of these names."""
 
     def register(read: ReaderT) -> ReaderT:
         for name in names:
-            _MODELS[name] = ElementwiseModel(read, write, keeps_rank)
+            _MODELS[name] = ElementwiseModel(read, write, keeps_rank, aligns)
             register_arithmetic(name)
         return read
 
@@ -210,6 +213,35 @@ def broadcast_writer(*names: str) -> Callable[[BroadcastWriterT], BroadcastWrite
     return register
 
 
+ReshapeWriter: TypeAlias = Callable[[Any, SSAValue, Attribute], list[Operation]]
+"""Writes an op like a given reshape, of an operand and to a result type; returns the ops."""
+
+_RESHAPES: Final[dict[str, ReshapeWriter]] = {}
+
+ReshapeWriterT = TypeVar("ReshapeWriterT", bound=ReshapeWriter)
+
+
+def reshape_writer(*names: str) -> Callable[[ReshapeWriterT], ReshapeWriterT]:
+    """Register a function that writes reshapes of these names again."""
+
+    def register(write: ReshapeWriterT) -> ReshapeWriterT:
+        _RESHAPES.update(dict.fromkeys(names, write))
+        return write
+
+    return register
+
+
+def is_reshape(op: Operation) -> bool:
+    """Whether `op` is a reshape that can be written again, of another operand."""
+    load_models(name_of(op))
+    return name_of(op) in _RESHAPES
+
+
+def reshape_like(op: Operation, operand: SSAValue, result: Attribute) -> list[Operation]:
+    """Write a reshape like `op`; returns the ops in order."""
+    return _RESHAPES[name_of(op)](op, operand, result)
+
+
 def is_broadcast(op: Operation) -> bool:
     """Whether `op` is a broadcast that can be written again, of another operand."""
     load_models(name_of(op))
@@ -241,14 +273,29 @@ def write_like(
 
 
 def recreated(op: Operation, operands: Sequence[SSAValue], result: Attribute) -> Operation:
-    """An op with the name, the attributes and the location of `op`, and other operands."""
+    """
+    An op with the name, the attributes and the location of `op`, and other operands.
+
+    An attribute that is the type of the result stays that.
+    """
+    old = op.results[0].type
     return type(op).create(
         operands=operands,
         result_types=[result],
-        properties=dict(op.properties),
-        attributes=dict(op.attributes),
+        properties=with_type(op.properties, old, result),
+        attributes=with_type(op.attributes, old, result),
         location=op.location,
     )
+
+
+def with_type(
+    attributes: Mapping[str, Attribute], old: Attribute, new: Attribute
+) -> dict[str, Attribute]:
+    """Attributes of an op whose result was of type `old`: one that is this type becomes `new`."""
+    return {
+        name: new if isinstance(held, TensorType) and held == old else held
+        for name, held in attributes.items()
+    }
 
 
 def substituted(term: Term, inputs: Sequence[Term]) -> Term:

@@ -327,6 +327,13 @@ def register_dialect_traits(dialect: str, traits: DialectTraits) -> None:
     _TRAITS[dialect] = traits
 
 
+def register_alias(name: str, of: str) -> None:
+    """Have the shape ops of one name be read as those of another."""
+    load_models(of)
+    _FOR_ALL.entries[name] = _FOR_ALL.entries[of]
+    _role.cache_clear()
+
+
 def register_arithmetic(name: str) -> None:
     """Have ops of this name be known as element-wise; `elementwise_op` says how to read them."""
     _ARITHMETIC.add(name)

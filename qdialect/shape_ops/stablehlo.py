@@ -10,7 +10,7 @@ import re
 from typing import Final, NamedTuple
 
 from xdsl.dialects.builtin import DenseArrayBase, i64
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.granularity import Granularity
 from qdialect.algebra.movement import (
@@ -32,6 +32,7 @@ from qdialect.shape_ops.elementwise import (
     converted,
     elementwise_op,
     recreated,
+    reshape_writer,
     same_shape,
     write_like,
 )
@@ -231,6 +232,11 @@ def _broadcast_again(op: Operation, operand: SmallOperand, type: Attribute) -> l
     held = new.properties if name in new.properties else new.attributes
     held[name] = DenseArrayBase.from_list(i64, operand.axes)
     return [new]
+
+
+@reshape_writer("stablehlo.reshape")
+def _reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Operation]:
+    return [recreated(op, [operand], type)]
 
 
 @elementwise_op("stablehlo.convert", write=write_like)

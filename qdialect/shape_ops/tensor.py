@@ -6,9 +6,14 @@ https://mlir.llvm.org/docs/Dialects/TensorOps/.
 
 from __future__ import annotations
 
-from xdsl.ir import Operation, SSAValue
+import math
+
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, i64
+from xdsl.dialects.tensor import CollapseShapeOp
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.movement import Concat, InsertSlice, Movement, Reshape, Slice
+from qdialect.shape_ops.elementwise import reshape_writer, shape_of_type
 from qdialect.shape_ops.interface import (
     Code,
     Movements,
@@ -35,6 +40,28 @@ _SLICE_LISTS = ("static_offsets", "static_sizes", "static_strides")
 def _reshape(op: Operation, operands: Operands) -> Movements:
     # Where the result is static, so is what else the op may say of its shape.
     return Movements(op.operands[:1], [Reshape(shape_of(op.results[0]))])
+
+
+@reshape_writer("tensor.collapse_shape", "tensor.expand_shape")
+def _reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Operation]:
+    """One that merges neighbouring axes."""
+    lengths, groups = list(shape_of(operand)), list[list[int]]()
+    for length in shape_of_type(type):
+        group = [sum(map(len, groups))]
+        while math.prod(lengths[axis] for axis in group) < length:
+            group.append(group[-1] + 1)
+        groups.append(group)
+    reassociation = ArrayAttr(
+        [ArrayAttr([IntegerAttr(axis, i64) for axis in group]) for group in groups]
+    )
+    new = CollapseShapeOp.create(
+        operands=[operand],
+        result_types=[type],
+        properties={"reassociation": reassociation},
+        attributes=op.attributes,
+        location=op.location,
+    )
+    return [new]
 
 
 @shape_op(

@@ -7,9 +7,10 @@ https://mlir.llvm.org/docs/Dialects/TOSA/.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType, IntAttr, TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import (
@@ -29,7 +30,9 @@ from qdialect.shape_ops.elementwise import (
     converted,
     elementwise_op,
     recreated,
+    reshape_writer,
     same_shape,
+    shape_of_type,
 )
 from qdialect.shape_ops.interface import (
     CastReads,
@@ -41,6 +44,7 @@ from qdialect.shape_ops.interface import (
     RunTimeOperands,
     integer_of,
     integers_of,
+    name_of,
     padded,
     reads_unsigned,
     register_cast,
@@ -169,6 +173,19 @@ def _broadcasting(op: Operation, arithmetic: Arithmetic) -> Elementwise:
         for operand in read.operands
     )
     return read._replace(axes=axes)
+
+
+@reshape_writer("tosa.reshape")
+def _reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Operation]:
+    shape, lengths = op.operands[1], shape_of_type(type)
+    if not isinstance(shape.owner, Operation) or name_of(shape.owner) != "tosa.const_shape":
+        raise NotFoldable(Code.UNKNOWN_OP, "its shape is no constant")
+    shape_type = cast(Any, shape.type).new([IntAttr(len(lengths))])
+    constant = recreated(shape.owner, [], shape_type)
+    held = constant.properties if "values" in constant.properties else constant.attributes
+    index = TensorType(IndexType(), [len(lengths)])
+    held["values"] = DenseIntOrFPElementsAttr.from_list(index, list(lengths))
+    return [constant, recreated(op, [operand, constant.results[0]], type)]
 
 
 @elementwise_op("tosa.cast", write=_write_again, keeps_rank=True)

@@ -22,6 +22,10 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from qdialect.certificates.module_comparison import Side, compare_modules
+from qdialect.folding.apply import apply
+from qdialect.folding.fold_plan import FoldPlan
+from qdialect.folding.plan import plan
+from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.report import FoldReport, Outcome
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
 from qdialect.shape_ops.interface import Code, name_of
@@ -364,6 +368,80 @@ def test_values_are_kept(of: Numbers, form: str, data: st.DataObject):
     assert not compare_modules(*sides, runs=2).findings
     after.fold()
     assert after.printed() == once
+
+
+@given(numbers(), st.sampled_from(sorted(FORMS)), st.data())
+def test_plans_are_applied_to_other_modules(of: Numbers, form: str, data: st.DataObject):
+    text = Text()
+    name, moved = FORMS[form](text, of), of.floats
+    for move in data.draw(st.lists(st.sampled_from(MOVES), min_size=1, max_size=3)):
+        name, moved = move(text, name, moved, data)
+    whole = text.function(name, moved)
+    note(whole)
+    folded, other = Module(whole), Module(whole)
+    stored = plan(other.module, other.context, FoldPolicy()).to_json()
+    apply(FoldPlan.from_json(stored, other.context), other.module, other.context)
+    folded.fold()
+    assert other.printed() == folded.printed()
+
+
+def collapsed_and_transposed(
+    text: Text, dialect: str, name: str, array: Array
+) -> tuple[str, Array]:
+    """The first two of three axes as one, and then the last axis first, in ops of a dialect."""
+    merged = array.reshape(-1, array.shape[2])
+    moved = merged.T
+    order = "array<i64: 1, 0>"
+    if dialect == "stablehlo":
+        name = text.emit(merged, "stablehlo.reshape", (name, array))
+        extra = f"{{permutation = {order}}}"
+        return text.emit(moved, "stablehlo.transpose", (name, merged), extra=extra), moved
+    if dialect == "tosa":
+        shape, type = text.shape(merged.shape)
+        text.lines.append(
+            f'%merged = "tosa.reshape"({name}, {shape}) '
+            f": ({tensor(array)}, {type}) -> {tensor(merged)}"
+        )
+        extra = "<{perms = array<i32: 1, 0>}>"
+        return text.emit(moved, "tosa.transpose", ("%merged", merged), extra=extra), moved
+    text.lines.append(
+        f"%merged = tensor.collapse_shape {name} [[0, 1], [2]] "
+        f": {tensor(array)} into {tensor(merged)}"
+    )
+    text.lines.append(f"%empty = tensor.empty() : {tensor(moved)}")
+    text.lines.append(
+        f"%moved = linalg.transpose ins(%merged : {tensor(merged)}) "
+        f"outs(%empty : {tensor(moved)}) permutation = [1, 0]"
+    )
+    return "%moved", moved
+
+
+@pytest.mark.parametrize(
+    ("form", "reshape"),
+    [
+        ("stablehlo", "stablehlo.reshape"),
+        ("tosa", "tosa.reshape"),
+        ("linalg, in one", "tensor.collapse_shape"),
+        ("linalg, in several", "tensor.collapse_shape"),
+    ],
+)
+def test_of_a_reshape_from_blocks_and_a_transpose_one_op_is_left(form: str, reshape: str):
+    codes = np.arange(-40, 80, dtype=np.int8).reshape(4, 5, 6)
+    zero_points = np.arange(24, dtype=np.int8).reshape(4, 1, 6)
+    of = Numbers(codes, zero_points, np.arange(1, 25, dtype=np.float32).reshape(4, 1, 6) / 8)
+    text = Text()
+    name, dialect = FORMS[form](text, of), reshape.partition(".")[0]
+    name, moved = collapsed_and_transposed(text, dialect, name, of.floats)
+    whole = text.function(name, moved)
+    module = Module(whole)
+    module.fold(verify="values")
+    assert module.bits() == bits_of(moved)
+    assert module.ops.count(reshape) == 1
+    assert not [op for op in module.ops if op.endswith("transpose")]
+    assert len(module.printed()) < len(Module(whole).printed())
+    once = module.printed()
+    module.fold()
+    assert module.printed() == once
 
 
 @given(numbers(), st.sampled_from(sorted(FORMS)), st.data())

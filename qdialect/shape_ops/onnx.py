@@ -1,0 +1,154 @@
+"""
+The constant, the dequantization and the shape ops of the onnx dialect.
+
+https://onnx.ai/onnx/operators. A dequantization is read as arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, NoneType, Signedness
+from xdsl.ir import Attribute, Operation
+
+from qdialect.algebra.movement import BroadcastInDim, Concat, Reshape, Slice, Transpose
+from qdialect.ir.value_types import element_type_or_self
+from qdialect.shape_ops.elementwise import (
+    Apply,
+    Arithmetic,
+    Elementwise,
+    Input,
+    SmallOperand,
+    Term,
+    conversion,
+    elementwise_op,
+    recreated,
+)
+from qdialect.shape_ops.interface import (
+    Code,
+    Movements,
+    NotFoldable,
+    Operands,
+    find_attribute,
+    integer_of,
+    integers_of,
+    register_constant,
+    shape_of,
+    shape_op,
+    static_shape_of,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+register_constant("onnx.Constant", "value")
+
+
+@shape_op("onnx.Transpose")
+def _transpose(op: Operation, operands: Operands) -> Movements:
+    if find_attribute(op, "perm") is None:
+        order = tuple(reversed(range(len(shape_of(op.operands[0])))))
+    else:
+        order = integers_of(op, "perm")
+    return Movements(op.operands, [Transpose(order)])
+
+
+@shape_op("onnx.Identity")
+def _identity(op: Operation, operands: Operands) -> Movements:
+    return Movements(op.operands, [])
+
+
+@shape_op("onnx.Reshape")
+@shape_op("onnx.Squeeze")
+@shape_op("onnx.Unsqueeze")
+@shape_op("onnx.Flatten")
+def _reshape(op: Operation, operands: Operands) -> Movements:
+    # Where the result is static, so is what else the op may say of its shape.
+    return Movements(op.operands[:1], [Reshape(shape_of(op.results[0]))])
+
+
+@shape_op("onnx.Concat")
+def _concat(op: Operation, operands: Operands) -> Movements:
+    axis, rank = integer_of(op, "axis"), len(shape_of(op.results[0]))
+    return Movements(op.operands, [Concat(axis + rank if axis < 0 else axis)])
+
+
+@shape_op("onnx.Expand")
+def _expand(op: Operation, operands: Operands) -> Movements:
+    shape, rank = shape_of(op.results[0]), len(shape_of(op.operands[0]))
+    dims = tuple(range(len(shape) - rank, len(shape)))
+    return Movements(op.operands[:1], [BroadcastInDim(dims, shape)])
+
+
+@shape_op("onnx.Slice")
+def _slice(op: Operation, operands: Operands) -> Movements:
+    shape = static_shape_of(op.operands[0])
+    starts, sizes, steps = [0] * len(shape), [*static_shape_of(op.results[0])], [1] * len(shape)
+    given = [_optional(op, number, operands) for number in range(1, 5)]
+    if given[0] is None or given[1] is None:
+        raise NotFoldable(Code.UNKNOWN_OP, "it does not say where it starts and ends")
+    axes = range(len(given[0])) if given[2] is None else given[2]
+    for at, axis in enumerate(axes):
+        step = 1 if given[3] is None else given[3][at]
+        if step < 1:
+            raise NotFoldable(Code.UNKNOWN_OP, "it goes backward")
+        start = given[0][at]
+        starts[axis] = min(max(start + shape[axis] if start < 0 else start, 0), shape[axis])
+        steps[axis] = step
+    return Movements(op.operands[:1], [Slice(tuple(starts), tuple(sizes), tuple(steps))])
+
+
+def _optional(op: Operation, number: int, operands: Operands) -> list[int] | None:
+    """The integers of an operand, None if there is none."""
+    if number >= len(op.operands) or isinstance(op.operands[number].type, NoneType):
+        return None
+    numbers: NDArray[np.integer[Any]] = operands.integers(op.operands[number])
+    return [int(each) for each in numbers.reshape(-1).tolist()]
+
+
+def _write_dequantization(
+    op: Operation, operands: Sequence[SmallOperand], type: Attribute
+) -> list[Operation]:
+    """Scales and zero points are of one shape: of one axis, or of none."""
+    axes = operands[1].axes
+    if len(axes) > 1:
+        raise NotFoldable(Code.ARITHMETIC, "its scales would follow several axes")
+    rest = op.operands[len(operands) :]
+    new = recreated(op, [*(operand.value for operand in operands), *rest], type)
+    if axes:
+        held = new.properties if "axis" in new.properties else new.attributes
+        held["axis"] = IntegerAttr(axes[0], IntegerType(64, Signedness.SIGNED))
+    return [new]
+
+
+@elementwise_op("onnx.DequantizeLinear", write=_write_dequantization, aligns=True)
+def _dequantize(op: Operation, operands: Operands) -> Elementwise:
+    if find_attribute(op, "block_size") is not None and integer_of(op, "block_size"):
+        raise NotFoldable(Code.ARITHMETIC, "its scales are of blocks")
+    values = [value for value in op.operands if not isinstance(value.type, NoneType)]
+    shape, scales = shape_of(values[0]), shape_of(values[1])
+    axis = 1 if find_attribute(op, "axis") is None else integer_of(op, "axis")
+    axis = axis + len(shape) if axis < 0 else axis
+    along: tuple[int | None, ...] = ()
+    if scales:
+        is_one = scales == (1,) and (axis >= len(shape) or shape[axis] != 1)
+        along = (None if is_one else axis,)
+    types = [element_type_or_self(value.type) for value in (*values, *op.results)]
+    expressed = types[-1]
+
+    def real(number: int) -> Term:
+        arithmetic = conversion(types[number], expressed)
+        if arithmetic is None:
+            raise NotFoldable(Code.ARITHMETIC, f"'{types[number]}' is not dequantized")
+        return Apply(arithmetic, (Input(number, types[number]),), expressed)
+
+    if types[1] != expressed:
+        raise NotFoldable(Code.ARITHMETIC, f"it makes '{expressed}' with scales of '{types[1]}'")
+    difference = real(0)
+    if len(values) > 2:
+        difference = Apply(Arithmetic.SUBTRACT, (difference, real(2)), expressed)
+    term = Apply(Arithmetic.MULTIPLY, (difference, Input(1, expressed)), expressed)
+    axes = tuple(range(len(shape))), *((along,) * (len(values) - 1))
+    return Elementwise(tuple(values), axes, term)

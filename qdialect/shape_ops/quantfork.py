@@ -1,0 +1,9 @@
+"""The casts of TensorFlow's quantfork dialect, as quantization was once called."""
+
+from __future__ import annotations
+
+from qdialect.shape_ops.interface import CastReads, register_cast
+
+register_cast("quantfork.dcast", CastReads.NUMBERS)
+register_cast("quantfork.qcast", CastReads.CODES)
+register_cast("quantfork.scast", CastReads.BITS)

@@ -1,0 +1,13 @@
+"""
+The casts of TensorFlow's quantization dialect, which are those of quant by other names.
+
+https://github.com/tensorflow/tensorflow, `quantization.td`.
+"""
+
+from __future__ import annotations
+
+from qdialect.shape_ops.interface import CastReads, register_cast
+
+register_cast("quantization.dcast", CastReads.NUMBERS)
+register_cast("quantization.qcast", CastReads.CODES)
+register_cast("quantization.scast", CastReads.BITS)

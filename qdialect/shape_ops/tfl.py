@@ -1,0 +1,117 @@
+"""
+The constants, the casts and the shape ops of TFLite's dialect.
+
+https://www.tensorflow.org/mlir/tfl_ops. What an op does is mostly said by constant operands.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from xdsl.ir import Operation
+
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.movement import (
+    BroadcastInDim,
+    Concat,
+    Movement,
+    Reshape,
+    Reverse,
+    Slice,
+    Take,
+    Transpose,
+)
+from qdialect.algebra.padding import Pad
+from qdialect.shape_ops.interface import (
+    CastReads,
+    Code,
+    Movements,
+    NotFoldable,
+    Operands,
+    attribute_of,
+    find_attribute,
+    integer_of,
+    register_cast,
+    register_constant,
+    shape_of,
+    shape_op,
+    static_shape_of,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+register_constant("tfl.pseudo_const", "value")
+register_constant("tfl.pseudo_qconst", "value")
+register_cast("tfl.dequantize", CastReads.NUMBERS)
+register_cast("tfl.quantize", CastReads.CODES)
+
+
+@shape_op("tfl.transpose")
+def _transpose(op: Operation, operands: Operands) -> Movements:
+    return Movements(op.operands[:1], [Transpose(_list(operands.integers(op.operands[1])))])
+
+
+@shape_op("tfl.reshape")
+@shape_op("tfl.expand_dims")
+@shape_op("tfl.squeeze")
+def _reshape(op: Operation, operands: Operands) -> Movements:
+    # Where the result is static, so is what else the op may say of its shape.
+    return Movements(op.operands[:1], [Reshape(shape_of(op.results[0]))])
+
+
+@shape_op("tfl.slice")
+def _slice(op: Operation, operands: Operands) -> Movements:
+    offsets, sizes = _list(operands.integers(op.operands[1])), static_shape_of(op.results[0])
+    return Movements(op.operands[:1], [Slice(offsets, sizes, (1,) * len(sizes))])
+
+
+@shape_op("tfl.concatenation")
+def _concatenation(op: Operation, operands: Operands) -> Movements:
+    function = str(attribute_of(op, "fused_activation_function"))
+    if function != '"NONE"':
+        raise NotFoldable(Code.UNKNOWN_OP, f"it does {function} besides")
+    axis = integer_of(op, "axis")
+    rank = len(shape_of(op.results[0]))
+    return Movements(op.operands, [Concat(axis + rank if axis < 0 else axis)])
+
+
+@shape_op("tfl.reverse_v2")
+def _reverse(op: Operation, operands: Operands) -> Movements:
+    return Movements(op.operands[:1], [Reverse(_axes(op, operands))])
+
+
+@shape_op("tfl.broadcast_to")
+def _broadcast_to(op: Operation, operands: Operands) -> Movements:
+    shape, rank = shape_of(op.results[0]), len(shape_of(op.operands[0]))
+    dims = tuple(range(len(shape) - rank, len(shape)))
+    return Movements(op.operands[:1], [BroadcastInDim(dims, shape)])
+
+
+@shape_op("tfl.gather")
+def _gather(op: Operation, operands: Operands) -> Movements:
+    shape, axis = static_shape_of(op.operands[0]), integer_of(op, "axis")
+    if find_attribute(op, "batch_dims") is not None and integer_of(op, "batch_dims"):
+        raise NotFoldable(Code.UNKNOWN_OP, "it takes other positions of each batch")
+    axis = axis + len(shape) if axis < 0 else axis
+    indices = operands.integers(op.operands[1])
+    if ((indices < 0) | (indices >= shape[axis])).any():
+        raise NotFoldable(Code.UNKNOWN_OP, f"an index is not in an axis of length {shape[axis]}")
+    movements: list[Movement] = [Take(axis, _list(indices)), Reshape(shape_of(op.results[0]))]
+    return Movements(op.operands[:1], movements)
+
+
+@shape_op("tfl.pad")
+def _pad(op: Operation, operands: Operands) -> Movements:
+    """It pads with real zero."""
+    widths = operands.integers(op.operands[1]).reshape(-1, 2)
+    return Movements(op.operands[:1], [Pad(_list(widths[:, 0]), _list(widths[:, 1]))])
+
+
+def _axes(op: Operation, operands: Operands) -> tuple[int, ...]:
+    rank = len(shape_of(op.operands[0]))
+    return _list(np.mod(operands.integers(op.operands[1]), max(rank, 1)))
+
+
+def _list(numbers: NDArray[np.integer[Any]]) -> tuple[int, ...]:
+    return tuple(map(int, numbers.reshape(-1).tolist()))
