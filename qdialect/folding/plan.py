@@ -86,6 +86,9 @@ class Decision:
     ends: dict[Operation, Operation] = field(default_factory=dict[Operation, Operation])
     """For each op that goes into a constant the op whose place the constant takes."""
 
+    beside: set[Operation] = field(default_factory=set[Operation])
+    """Ops that go, whose results are read beside the elements of a constant that is written."""
+
     needed: set[SSAValue] = field(default_factory=set[SSAValue])
     """Values that take the place of values in use, or are operands of joined ops."""
 
@@ -368,10 +371,10 @@ def find_ends(graph: FoldGraph, decision: Decision) -> None:
             for use in op.results[0].uses:
                 user = use.operation
                 end = ends.get(user)
-                if end is None:
+                if user in decision.beside or op.results[0] in graph.side_operands(user):
+                    decision.beside.add(op)
                     continue
-                if op.results[0] in graph.side_operands(user):
-                    # The constant reads it beside its elements.
+                if end is None:
                     continue
                 # An op that moves nothing may stand for a value further up.
                 if user.results[0] in graph.equal and not _leads_to(graph, user, op):
