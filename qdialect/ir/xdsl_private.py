@@ -257,6 +257,10 @@ class OpenPrinter(Printer):
         """Count characters that are written to the stream by somebody else."""
         self._current_column += count
 
+    def return_to(self, line: int, column: int) -> None:
+        """Count from there on: what was printed behind it has been taken back."""
+        self._current_line, self._current_column = line, column
+
     @override
     def print_string(self, text: str, *, indent: int | None = None) -> None:
         buffer = self.buffer

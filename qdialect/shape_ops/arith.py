@@ -72,3 +72,5 @@ def _require_no_fast_math(op: Operation) -> None:
     flags = find_attribute(op, "fastmath")
     if isinstance(flags, FastMathFlagsAttr) and flags.data:
         raise NotFoldable(Code.ARITHMETIC, f"'{name_of(op)}' has fast-math flags")
+    if find_attribute(op, "roundingmode") is not None:
+        raise NotFoldable(Code.ARITHMETIC, f"'{name_of(op)}' has a rounding mode")

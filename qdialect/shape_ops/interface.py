@@ -447,7 +447,15 @@ def is_cast(op: Operation) -> bool:
 
 def cast_reads(op: Operation) -> CastReads:
     """The effect on elements, if the op is a cast."""
+    if reads_unsigned(op):
+        return CastReads.UNKNOWN
     return _role_of(op).reads or CastReads.UNKNOWN
+
+
+def reads_unsigned(op: Operation) -> bool:
+    """Whether a cast reads signless integers as unsigned ones, as that of tosa may."""
+    unsigned = find_attribute(op, "input_unsigned")
+    return isinstance(unsigned, IntegerAttr) and bool(unsigned.value.data)
 
 
 def elements_attribute_of(op: Operation) -> str | None:

@@ -46,6 +46,7 @@ from qdialect.shape_ops.interface import (
     integers_of,
     name_of,
     padded,
+    reads_unsigned,
     register_cast,
     register_constant,
     register_dialect_traits,
@@ -189,6 +190,8 @@ def _reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Op
 
 @elementwise_op("tosa.cast", write=_write_again, keeps_rank=True)
 def _cast(op: Operation, operands: Operands) -> Elementwise:
+    if reads_unsigned(op):
+        raise NotFoldable(Code.ARITHMETIC, "its operand is read as unsigned")
     return converted(op)
 
 

@@ -23,9 +23,11 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IntegerAttr,
     IntegerType,
+    LocationAttr,
     MemRefType,
     ModuleOp,
     RankedStructure,
+    StringAttr,
     UnrankedMemRefType,
     UnregisteredAttr,
     UnregisteredOp,
@@ -41,6 +43,7 @@ from xdsl.ir import (
     SSAValue,
     TypeAttribute,
 )
+from xdsl.irdl import IRDLOperation
 from xdsl.parser import (
     ForwardDeclaredValue,
     Parser,
@@ -55,7 +58,7 @@ from xdsl.utils.mlir_lexer import MLIRTokenKind, PunctuationSpelling
 from qdialect.algebra.memory_budget import memory_budget
 from qdialect.ir.blobs import Blob, BlobStorage
 from qdialect.ir.dense_attributes import dense_of_bytes
-from qdialect.ir.errors import describe, message_of
+from qdialect.ir.errors import message_of
 from qdialect.ir.garbage import paused_collection
 from qdialect.ir.xdsl_private import forget_operation, forget_resource
 from qdialect.text.fast_parser import FastParser
@@ -65,7 +68,12 @@ from qdialect.text.mlir_errors import (
     end_of_token_before,
     place_of_missing,
 )
-from qdialect.text.opaque_attributes import DenseStringsAttr, opaque_attribute, opaque_type
+from qdialect.text.opaque_attributes import (
+    BuiltinTextAttr,
+    DenseStringsAttr,
+    opaque_attribute,
+    opaque_type,
+)
 from qdialect.text.plain_lists import bytes_of_plain_list, find_plain_list
 from qdialect.text.source import AbridgedInput, AbridgedSpan, abridge
 
@@ -82,11 +90,21 @@ _BUILTIN_TYPE_CONTEXTS = (" after builtin name", " after builtin parameter list"
 _TYPE_EXPECTED = ("type expected", "Expected shape type.")
 """What xDSL says where there is no type."""
 
+_FLOAT_STORAGE = re.compile(r"uniform<\s*+(?:f8E5M2|f8E4M3FN|f4E2M1FN)\s*+[<:]")
+"""How types of LLVM 24 begin whose storage is of floats. They are kept as they are written."""
+
+_DIMENSIONS = (MLIRTokenKind.INTEGER_LIT, MLIRTokenKind.QUESTION)
+
 _STRINGS = re.compile(r'<[\s\[]*+"(?!0x)')
 """How dense elements begin that are strings. Digits are for a hexadecimal literal."""
 
 _EXTRAS = {"stablehlo": "stablehlo"}
 """What to install beside this package, to have a dialect."""
+
+READ_GENERIC = (
+    "what mlir-opt --mlir-print-op-generic prints of it is read (see --read-with=COMMAND)"
+)
+"""What helps where the custom form of an op is not known."""
 
 _DIALECT = re.compile("[A-Za-z_][A-Za-z0-9_$]*", re.ASCII)
 _KEYWORD = re.compile("[A-Za-z_][A-Za-z0-9_$.]*", re.ASCII)
@@ -95,10 +113,8 @@ _LATE_LOCATION = re.compile(r"^(#[\w$.-]+)\s*=\s*(?=loc\()", re.MULTILINE)
 
 
 def _message_of(error: Exception) -> str:
-    """What to say of an error that is not about the text."""
-    if isinstance(error, VerifyException):
-        return message_of(error)
-    return f"cannot read this: {describe(error)}"
+    """What to say of an error that is not about the text; xDSL's own ones say nothing to users."""
+    return message_of(error) if isinstance(error, VerifyException) else "this cannot be read"
 
 
 class _Symbol(NamedTuple):
@@ -307,7 +323,13 @@ class LocatingParser(FastParser):
         except Exception as error:
             # Most of a wrong operation is right to the parser, and wrong to what makes it.
             names = self._names[depth:]
-            self.raise_error(_message_of(error), names[0] if names else None)
+            message = _message_of(error)
+            if names and not isinstance(error, VerifyException):
+                name = names[0].text
+                message = f"this form of {name} cannot be read"
+                if not name.startswith('"'):
+                    message += f"; {READ_GENERIC}"
+            self.raise_error(message, names[0] if names else None)
         if op.name == "func.func":
             self._keep_argument_attributes(op)
         self._unnamed_arguments = outer_arguments
@@ -356,18 +378,64 @@ class LocatingParser(FastParser):
     def get_op_by_name(self, name: str) -> type[Operation]:
         op_type = self.ctx.get_optional_op(name, dialect_stack=self.state.dialect_stack)
         is_custom = not self._names[-1].text.startswith('"')
+        is_unknown = op_type is not None and issubclass(op_type, UnregisteredOp)
         if op_type is None or (
-            issubclass(op_type, UnregisteredOp) and (is_custom or self._is_own(name))
+            is_unknown and (self._is_own(name) or (is_custom and "." not in name))
         ):
             # The context now takes it for one, in whatever it is asked for next.
             forget_operation(self.ctx, name)
             self._refuse_operation(name, is_custom)
+        if is_unknown and is_custom:
+            return self._plain_syntax(op_type, name)
         if is_custom and op_type.dialect_name() == "linalg":
             # It imports xDSL's linalg, which is in few texts.
             from qdialect.text.linalg_syntax import SYNTAX
 
             return SYNTAX.get(op_type, op_type)
         return op_type
+
+    def _plain_syntax(self, op_type: type[Operation], name: str) -> type[Operation]:
+        """A class whose `parse` reads an op that is not known in the form of most."""
+        # Start-up: few texts have what it reads.
+        from qdialect.text.foreign_ops import PlainForm
+
+        def refuse(error: ParseError) -> NoReturn:
+            if not error.msg.lower().startswith("expected"):
+                # Such as an alias that is not defined.
+                raise error
+            self._refuse_operation(name, is_custom=True)
+
+        class PlainSyntax(op_type):
+            @classmethod
+            @override
+            def parse(cls, parser: Parser) -> Operation:
+                try:
+                    form = PlainForm.parse(parser)
+                except ParseError as error:
+                    refuse(error)
+                return form.create(parser, op_type)
+
+        return PlainSyntax
+
+    @override
+    def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
+        op = super()._parse_generic_operation(op_type)
+        if not isinstance(op, IRDLOperation) or self._is_own(op.name):
+            return op
+        if op.properties.keys() <= op.get_irdl_definition().properties.keys():
+            return op
+        # Start-up: few texts have what it reads.
+        from qdialect.text.foreign_ops import with_later_properties
+
+        return with_later_properties(type(op)).create(
+            operands=op.operands,
+            result_types=op.result_types,
+            properties=op.properties,
+            attributes=op.attributes,
+            location=op.location,
+            successors=op.successors,
+            regions=[op.detach_region(region) for region in [*op.regions]],
+        )
 
     def _refuse_operation(self, name: str, is_custom: bool) -> NoReturn:
         dialect, dot, _ = name.partition(".")
@@ -394,6 +462,8 @@ class LocatingParser(FastParser):
                 "intended, please use -allow-unregistered-dialect with the MLIR "
                 "tool used"
             )
+        if is_custom and dot and not self._is_own(name):
+            message += f"; {READ_GENERIC}"
         self.raise_error(message, self._names[-1])
 
     def _is_own(self, name: str) -> bool:
@@ -549,7 +619,17 @@ class LocatingParser(FastParser):
     def _parse_own_symbol(self, symbol: _Symbol) -> Attribute:
         end = self._end_of(symbol)
         is_inside = symbol.opening is not None and not symbol.is_pretty
-        self.resume_from(symbol.name_end + len("<") if is_inside else symbol.start)
+        first = symbol.name_end + len("<") if is_inside else symbol.start
+        text = self.lexer.input.content[first : end - is_inside]
+        if _FLOAT_STORAGE.match(text) is not None:
+            self.resume_from(end)
+            return opaque_type(
+                "quant.uniform",
+                text.partition("<")[2].removesuffix(">"),
+                f"quant.{text}",
+                is_opaque=False,
+            )
+        self.resume_from(first)
         start = self.pos
         if not symbol.is_type:
             self.raise_error(f"dialect '{_OWN_DIALECT}' provides no attribute parsing hook", start)
@@ -622,6 +702,13 @@ class LocatingParser(FastParser):
             symbol.start,
         )
 
+    @override
+    def _parse_location(self) -> LocationAttr:
+        # Start-up: few texts have what it reads.
+        from qdialect.text.locations import parse_location
+
+        return parse_location(self)
+
     def _location_defined_later(self, alias: str) -> Attribute | None:
         """What `alias = loc(...)` says further down, where mlir-opt writes all of them."""
         if self._late_definitions is None:
@@ -663,6 +750,21 @@ class LocatingParser(FastParser):
             self._refuse_token("expected 'x' in dimension list")
 
     @override
+    def parse_dimension_list(self) -> list[int]:
+        """The dimensions of a shape; blanks may be around the `x` between them."""
+        dimensions: list[int] = []
+        delimiter = self.pos
+        while self.current_token.kind in _DIMENSIONS:
+            dimensions.append(self.parse_shape_dimension())
+            delimiter = self.pos
+            if self.parse_optional_shape_delimiter() is None:
+                return dimensions
+        if dimensions:
+            # One before a type is left to the caller.
+            self.resume_from(delimiter)
+        return dimensions
+
+    @override
     def parse_memref_attrs(self) -> MemRefType | UnrankedMemRefType:
         start = self.pos
         type = super().parse_memref_attrs()
@@ -697,8 +799,26 @@ class LocatingParser(FastParser):
         start = self.pos
         try:
             return super().parse_optional_attribute()
-        except VerifyException as error:
-            self.raise_error(str(error), start)
+        except (ParseError, RecursionError, MemoryError):
+            raise
+        except Exception as error:
+            self.raise_error(_message_of(error), start)
+
+    @override
+    def _parse_attribute_of_name(self) -> Attribute | None:
+        """An attribute that begins with a word; of a map that xDSL does not know, the text."""
+        start = self.pos
+        try:
+            return super()._parse_attribute_of_name()
+        except (ParseError, RecursionError, MemoryError):
+            raise
+        except Exception:
+            content = self.lexer.input.content
+            end = balanced_end(content, content.index("<", start))
+            if not content.startswith("affine_", start) or isinstance(end, TextError):
+                raise
+        self.resume_from(end)
+        return BuiltinTextAttr(StringAttr(content[start:end]))
 
     @override
     def parse_optional_builtin_int_or_float_attr(self) -> IntegerAttr | FloatAttr | None:

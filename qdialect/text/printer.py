@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,11 +19,13 @@ from xdsl.dialects.builtin import (
     ModuleOp,
 )
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue, TypeAttribute
+from xdsl.irdl import IRDLOperation
 
 from qdialect.algebra.memory_budget import MemoryLimitError
 from qdialect.ir.blobs import Blob, BlobStorage
 from qdialect.ir.text_buffer import LONG_TEXT, TextBuffer
 from qdialect.ir.xdsl_private import OpenPrinter
+from qdialect.text.op_forms import FormsDiffer
 from qdialect.text.plain_lists import text_of_plain_list
 
 MAX_LINE_LENGTH = 1 << 30
@@ -138,8 +141,25 @@ class MLIRPrinter(OpenPrinter):
     def _print_op(self, op: Operation) -> None:
         is_generic = self.print_generic_format
         self.print_generic_format |= _does_not_fit_custom_form(op)
-        super().print_op(op)
+        buffer = self.buffer
+        if buffer is None or self.print_generic_format or not op.attributes or op.regions:
+            super().print_op(op)
+        else:
+            self._print_op_with_attributes(op, buffer)
         self.print_generic_format = is_generic
+
+    def _print_op_with_attributes(self, op: Operation, buffer: TextBuffer) -> None:
+        """Print an op that may have no place for them in custom form; then, in generic form."""
+        start, flushes = len(buffer.pieces), buffer.flushes
+        place = self.line, self.column
+        super().print_op(op)
+        text = "".join(buffer.pieces[start:])
+        if buffer.flushes != flushes or _names_all(text, op.attributes):
+            return
+        del buffer.pieces[start:]
+        self.return_to(*place)
+        self.print_generic_format = True
+        super().print_op(op)
 
     @override
     def print_ssa_value(self, value: SSAValue) -> str:
@@ -261,7 +281,29 @@ def _find_resources(storage: OpAsmDialectInterface, keys: Collection[str]) -> di
 
 
 def _does_not_fit_custom_form(op: Operation) -> bool:
+    if isinstance(op, FormsDiffer):
+        return op.forms_differ
+    if op.name.startswith("linalg."):
+        return _has_maps_of_its_own(op)
     if op.name != "func.func":
         return False
     is_declaration = not op.regions[0].blocks
     return is_declaration and bool(op.properties.keys() & {"arg_attrs", "res_attrs"})
+
+
+def _names_all(text: str, attributes: Iterable[str]) -> bool:
+    """Whether the names are in a text, each as that of an attribute."""
+    return all(
+        re.search(rf'[{{, ]"?{re.escape(name)}"?(?: =|[,}}])', text) is not None
+        for name in attributes
+        # It is that of an op that is not registered, which is in generic form.
+        if name != "op_name__"
+    )
+
+
+def _has_maps_of_its_own(op: Operation) -> bool:
+    """Whether a named op has maps, for which the custom form of xDSL has no room."""
+    if "indexing_maps" not in op.properties or not isinstance(op, IRDLOperation):
+        return False
+    maps = op.get_irdl_definition().properties["indexing_maps"].default_value
+    return maps is not None and op.properties["indexing_maps"] != maps

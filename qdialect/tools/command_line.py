@@ -50,6 +50,7 @@ class Options:
     fold_stats: bool = False
     fold_report: str | None = None
     max_memory: int = DEFAULT_MAX_MEMORY
+    read_with: str | None = None
     fold_plan: str | None = None
     debug: bool = False
     help: bool = False
@@ -60,7 +61,7 @@ class Options:
 
 
 _FLAGS = {
-    "allow-unregistered-dialect": "accept unknown operations, in generic form",
+    "allow-unregistered-dialect": "accept unknown operations, in generic or plain form",
     "disable-verify": "do not verify the module, before or after passes",
     "verify-each": "verify after each pass (default; =false to verify only the input)",
     "no-implicit-module": "refuse text that is not one builtin.module",
@@ -94,6 +95,7 @@ _VALUES = {
     "fold-report": "FILE: write a record of each fold and refusal there, as JSON",
     "max-memory": f"BYTES: {MAX_MEMORY_HELP} ({DEFAULT_MAX_MEMORY})",
     "fold-plan": "FILE: write the plan of each fold there, as JSON",
+    "read-with": "COMMAND: parse what COMMAND, a tool like mlir-opt, prints in generic form",
     "t": "TARGET: print as TARGET, not as MLIR",
 }
 _BOOLEANS = {
@@ -169,6 +171,10 @@ def _set_value(name: str, value: str, options: Options) -> None:
             options.target = targets[0]
         case "fold-report":
             options.fold_report = value
+        case "read-with":
+            options.read_with = value
+            # It may know any dialect.
+            options.allow_unregistered_dialect = True
         case "max-memory":
             options.max_memory = parse_max_memory(value)
         case "fold-plan":

@@ -239,7 +239,7 @@ def process(options: Options) -> bool:
     _check_outputs(options)
     passes = [make_pass(spec) for spec in options.passes]
     target = make_target(options.target)
-    source = read_text(options.input_file, printer)
+    source = read_text(options.input_file, printer, options.read_with)
     if source is None:
         return False
     run = _Run(options, printer, passes, target)

@@ -48,15 +48,23 @@ class SourceText(NamedTuple):
             start = next_start
 
 
-def read_text(path: str, handler: DiagnosticHandler) -> SourceText | None:
+def read_text(
+    path: str, handler: DiagnosticHandler, command: str | None = None
+) -> SourceText | None:
     """
     The text of a file, or of standard input for `-`; None for a binary file, which is reported.
 
-    Raises ToolError if it cannot be read.
+    If there is a command, it is what that prints of the file. Raises ToolError if it cannot be
+    read.
     """
     name = "<stdin>" if path == "-" else path
     try:
-        if path == "-":
+        if command is not None:
+            # Start-up: few runs need it.
+            from qdialect.tools.other_reader import read_with
+
+            text = read_with(command, path)
+        elif path == "-":
             if is_closed(sys.stdin):
                 raise ToolError("standard input is closed")
             text = abridge(sys.stdin.buffer, name)

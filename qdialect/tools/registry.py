@@ -76,7 +76,7 @@ def _dialects() -> dict[str, Callable[[], Dialect]]:
         **dialects.get_all_dialects(),
         **universe.get_all_dialects(),
         "arith": _arith_on_tensors,
-        "tensor": _tensor_without_rank,
+        "tensor": _tensor_of_any_shape,
         "tosa": _tosa_with_additions,
     }
 
@@ -187,13 +187,13 @@ def _arith_on_tensors() -> Dialect:
     return rebuilt(Arith, arith.OPS)
 
 
-def _tensor_without_rank() -> Dialect:
+def _tensor_of_any_shape() -> Dialect:
     # A dialect is imported when a text first names it: each takes up to 50 ms.
     from xdsl.dialects.tensor import Tensor
 
-    from qdialect.dialects.upstream.tensor import ReshapeOp
+    from qdialect.dialects.upstream.tensor import OPS
 
-    return rebuilt(Tensor, [ReshapeOp])
+    return rebuilt(Tensor, OPS)
 
 
 def _tosa_with_additions() -> Dialect:
