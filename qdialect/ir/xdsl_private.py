@@ -166,6 +166,8 @@ class OpenParser(Hooks, Parser):
         "parse_complex_attrs",
         "parse_dense_literal_type",
         "parse_extended_type_or_attribute",
+        "parse_generic_operation",
+        "parse_location",
         "parse_memref_attrs",
         "parse_op_result_list",
         "parse_optional_builtin_attr",
@@ -206,6 +208,8 @@ class OpenParser(Hooks, Parser):
     parse_dialect_resource_handle = Parser._parse_dialect_resource_handle
     parse_extended_type_or_attribute = Parser._parse_extended_type_or_attribute
     parse_file_metadata_dictionary = Parser._parse_file_metadata_dictionary
+    parse_generic_operation = Parser._parse_generic_operation
+    parse_location = Parser._parse_location
     parse_memref_attrs = Parser._parse_memref_attrs
     parse_op_result_list = Parser._parse_op_result_list
     parse_optional_array_attr = Parser._parse_optional_array_attr
@@ -323,6 +327,7 @@ PRIVATE_NAMES: Final[Sequence[PrivateName]] = tuple(
             "_parse_builtin_dense_attr": (980, "behind `dense`"),
             "_parse_builtin_densearray_attr": (1059, "behind `array`"),
             "_parse_dense_literal_type": (868, "copied, with one constraint"),
+            "_parse_location": (1381, "behind `loc(`"),
             "_parse_memref_attrs": (672, "behind `memref<`"),
             "_parse_vector_attrs": (705, "behind `vector<`"),
             "_parse_complex_attrs": (664, "behind `complex<`, copied"),
@@ -331,6 +336,7 @@ PRIVATE_NAMES: Final[Sequence[PrivateName]] = tuple(
             "_parse_alias_def": (164, "`#a = ...`"),
             "_parse_block": (235, "a block with a label"),
             "_parse_file_metadata_dictionary": (1120, "`{-# ... #-}`"),
+            "_parse_generic_operation": (944, "behind the name in quotes"),
             "_parse_op_result_list": (878, "the results of an op, up to `=`"),
             "_parse_resource": (1063, '`key: "0x..."`'),
             "_get_op_by_name": (848, "the class of an op, or an error"),

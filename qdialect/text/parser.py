@@ -418,8 +418,8 @@ class LocatingParser(FastParser):
         return PlainSyntax
 
     @override
-    def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
-        op = super()._parse_generic_operation(op_type)
+    def parse_generic_operation(self, op_type: type[Operation]) -> Operation:
+        op = super().parse_generic_operation(op_type)
         if not isinstance(op, IRDLOperation) or self._is_own(op.name):
             return op
         if op.properties.keys() <= op.get_irdl_definition().properties.keys():
@@ -703,8 +703,8 @@ class LocatingParser(FastParser):
         )
 
     @override
-    def _parse_location(self) -> LocationAttr:
-        # Start-up: few texts have what it reads.
+    def parse_location(self) -> LocationAttr:
+        # Few texts have locations.
         from qdialect.text.locations import parse_location
 
         return parse_location(self)
