@@ -174,7 +174,7 @@ class FoldGraph:
         for op in module.walk():
             role = role_of(op)
             is_moving = role.reads is not None or role.entry is not None
-            if not is_moving and role.is_arithmetic:
+            if may_be_constant and role.is_arithmetic and not is_moving:
                 # Most of these compute with arguments.
                 is_moving = op.operands[0].owner in may_be_constant and is_arithmetic(op)
             if is_moving:
