@@ -137,6 +137,8 @@ class FoldGraph:
         self._may_fold = may_fold
         self._operands = _FoldedOperands(self.constants, self.steps, self.moved, self.equal)
         self._arithmetic = ArithmeticReader(self._operands, self.steps)
+        self.has_arithmetic = False
+        """Whether arithmetic on constants is followed."""
         self._composed: dict[Operation, tuple[Movement, SSAValue, bool]] = {}
         """What an op does together with those before it, to which value, and if it is nothing."""
         self._input_bytes = 0
@@ -238,6 +240,7 @@ class FoldGraph:
             raise NotFoldable(Code.NOT_CONSTANT, "it does not compute with constants")
         if not any([use.operation in self.models for use in op.results[0].uses]):
             raise NotFoldable(Code.USES, "it computes nothing for a shape op")
+        self.has_arithmetic = True
         return self._arithmetic.read(op, lambda value: self._known(value, op))
 
     def _why_not_computed(self, op: Operation) -> NotFoldable | None:
@@ -299,14 +302,25 @@ class FoldGraph:
             layers = (*layers[:-1], top)
         provenance, casts = _named_after(constants, movements.movements)
         self.steps.append(ElementStep(op, tuple([each.step for each in constants]), tuple(moves)))
-        moved = last._replace(
-            step=len(self.steps) - 1, layers=layers, casts=casts, provenance=provenance
+        behind, reshape = 0, None
+        if self.has_arithmetic and any([layer.sides is not None for layer in layers]):
+            behind = 1 + max([each.behind_sides for each in constants])
+            reshape = op if is_reshape(op) else constants[0].reshape
+        return MovedConstant(
+            len(self.steps) - 1,
+            last.splat,
+            last.itemsize,
+            last.nbytes,
+            shape,
+            layers,
+            last.scale_origins,
+            casts,
+            provenance,
+            last.input_bytes,
+            last.distinct,
+            behind,
+            reshape,
         )
-        if not any([layer.sides is not None for layer in layers]):
-            return moved
-        behind = max([each.behind_sides for each in constants])
-        reshape = op if is_reshape(op) else constants[0].reshape
-        return moved._replace(behind_sides=behind + 1, reshape=reshape)
 
     def _reserve(self, op: Operation, movement: Movement, moved: MovedConstant) -> None:
         """Reserve the memory that `movement` may take. Raises MemoryLimitError."""

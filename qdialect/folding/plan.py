@@ -220,7 +220,7 @@ class _Decider:
 
     def _spelled_types(self, op: Operation) -> Sequence[Attribute]:
         whole, (result,) = self._graph.moved[op], op.results
-        moved = self._computable(whole)
+        moved = self._computable(whole) if self._graph.has_arithmetic else whole
         finest, first = self._policy.granularity, moved.provenance.first_source
         assert first is not None
         for maker in (first, *moved.casts):
@@ -252,7 +252,8 @@ class _Decider:
             types[-1] = result.type
         else:
             types.append(result.type)
-        self._policy.check_repetition(moved.repeated_bytes, is_quantized=moved.is_quantized)
+        if repeated := moved.repeated_bytes:
+            self._policy.check_repetition(repeated, is_quantized=moved.is_quantized)
         check_writable(whole, types, self._graph.constants)
         return types
 
@@ -371,7 +372,9 @@ def find_ends(graph: FoldGraph, decision: Decision) -> None:
             for use in op.results[0].uses:
                 user = use.operation
                 end = ends.get(user)
-                if user in decision.beside or op.results[0] in graph.side_operands(user):
+                if graph.has_arithmetic and (
+                    user in decision.beside or op.results[0] in graph.side_operands(user)
+                ):
                     decision.beside.add(op)
                     continue
                 if end is None:
