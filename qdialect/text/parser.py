@@ -396,7 +396,7 @@ class LocatingParser(FastParser):
 
     def _plain_syntax(self, op_type: type[Operation], name: str) -> type[Operation]:
         """A class whose `parse` reads an op that is not known in the form of most."""
-        # Start-up: few texts have what it reads.
+        # Few texts have ops of unknown dialects in custom form.
         from qdialect.text.foreign_ops import PlainForm
 
         def refuse(error: ParseError) -> NoReturn:
@@ -424,7 +424,7 @@ class LocatingParser(FastParser):
             return op
         if op.properties.keys() <= op.get_irdl_definition().properties.keys():
             return op
-        # Start-up: few texts have what it reads.
+        # Few texts have properties that xDSL does not know.
         from qdialect.text.foreign_ops import with_later_properties
 
         return with_later_properties(type(op)).create(

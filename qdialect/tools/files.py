@@ -60,7 +60,7 @@ def read_text(
     name = "<stdin>" if path == "-" else path
     try:
         if command is not None:
-            # Start-up: few runs need it.
+            # It starts another program, which few runs do.
             from qdialect.tools.other_reader import read_with
 
             text = read_with(command, path)

@@ -373,7 +373,7 @@ class _CanonicalizesScalars(HasCanonicalizationPatternsTrait):
     @classmethod
     @override
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
-        # Start-up: few texts are canonicalized.
+        # It imports xDSL's rewriter and its patterns, which only `canonicalize` needs.
         from xdsl.transforms.canonicalization_patterns.arith import (
             ApplyCmpiPredicateToEqualOperands,
         )
