@@ -8,7 +8,7 @@ SEED := $(or $(SEED),$(shell python -c "import random; print(random.randrange(1 
 test: unit filecheck
 
 unit:
-	python -m pytest --hypothesis-seed=$(SEED)
+	python -m pytest --hypothesis-seed=$(SEED) $(PYTEST_FLAGS)
 
 filecheck:
 	lit -v tests/filecheck

@@ -26,7 +26,7 @@ def get_all_dialects() -> dict[str, Callable[[], Dialect]]:
     """The dialects by name, as functions that import them."""
 
     def get_quant() -> Dialect:
-        # Start-up: every tool of xDSL loads what is plugged in.
+        # Every tool of xDSL imports this module; few of them read the dialect.
         from qdialect.dialects.quant import Quant
 
         return Quant
@@ -36,7 +36,7 @@ def get_all_dialects() -> dict[str, Callable[[], Dialect]]:
 
 def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
     """The passes by name, as functions that import them."""
-    # Start-up: few runs need it.
+    # Every tool of xDSL imports this module; few of them run the passes.
     from qdialect import passes
 
     return {flag: partial(getattr, passes, name) for flag, name in passes.PASSES.items()}
@@ -46,7 +46,7 @@ def get_all_targets() -> dict[str, Callable[[], type[Target]]]:
     """The targets by name, as functions that import them."""
 
     def get_mlir_text() -> type[Target]:
-        # Start-up: every tool of xDSL loads what is plugged in.
+        # Every tool of xDSL imports this module; few of them write to the target.
         from qdialect.text.target import MLIRTextTarget
 
         return MLIRTextTarget
@@ -57,7 +57,7 @@ def get_all_targets() -> dict[str, Callable[[], type[Target]]]:
 @registered_cache
 @cache
 def _make_universe() -> Universe:
-    # Start-up: every tool of xDSL loads what is plugged in.
+    # `qdialect-opt` uses the functions above, and not the plug-in.
     from xdsl import dialects, transforms
     from xdsl.universe import Universe
 

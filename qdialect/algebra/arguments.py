@@ -108,10 +108,10 @@ def _numbers(name: str, values: object) -> NDArray[Any]:
     array = array_of(name, values)
     if array.dtype.kind in "iuf":
         return array
-    if not array.ndim:
-        raise TypeError(f"{name} must be a number, but is {shown(values)}")
     if {int}.issuperset(map(type, array.flat)):
         raise ValueError(f"{name} must fit 64 bits, but {max(array.flat, key=abs)} does not")
+    if not array.ndim:
+        raise TypeError(f"{name} must be a number, but is {shown(values)}")
     raise TypeError(f"{name} must be numbers, but are of dtype {array.dtype}")
 
 

@@ -17,7 +17,7 @@ __all__ = ["np"]
 
 class _LazyNumpy:
     def __getattr__(self, name: str) -> Any:
-        # Start-up: this is what has numpy loaded late.
+        # This is what has numpy imported late.
         import numpy
 
         value = getattr(numpy, name)

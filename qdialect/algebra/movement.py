@@ -310,7 +310,7 @@ class Transpose(Movement):
         (operand,) = operands
         if len(self.permutation) != len(operand):
             self._check_axes(len(operand))
-        return tuple(operand[axis] for axis in self.permutation)
+        return tuple([operand[axis] for axis in self.permutation])
 
     def undo(self, moved: MovableT, operand: Shape) -> MovableT:
         return moved.transpose(_inverse(self.permutation))

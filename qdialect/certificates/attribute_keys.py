@@ -58,7 +58,8 @@ class AttributeKeys:
         self._types = types
         self._resources = resources
         self._ignored = frozenset(ignored)
-        self._known: dict[Attribute, Hashable] = {}
+        self._known: dict[int, tuple[Attribute, Hashable]] = {}
+        """By the `id` of what holds others, the attribute, and its key."""
 
     def of_op(self, op: Operation, *without: str) -> Hashable:
         """The key of all attributes and properties of an op, but for those of some names."""
@@ -75,32 +76,48 @@ class AttributeKeys:
         )
 
     def of(self, attribute: Attribute) -> Hashable:
-        """The key of an attribute or a type."""
+        """
+        The key of an attribute or a type: of what holds others, a number.
+
+        Raises NotCertifiableError if it has no data.
+        """
         # Zeros of both signs are equal, so what holds floats cannot be looked up.
         match attribute:
             case FloatData():
                 return "float", struct.pack("<d", attribute.data)
-            case DictionaryAttr():
-                return "dictionary", self.of_names(attribute.data)
-            case ArrayAttr():
-                return "array", tuple(self.of(item) for item in attribute.data)
             case DenseResourceAttr():
                 return self._of_resource(attribute)
+            case DictionaryAttr() | ArrayAttr() | ParametrizedAttribute():
+                if (known := self._known.get(id(attribute))) is None:
+                    known = self._known[id(attribute)] = attribute, self._of_parts(attribute)
+                return known[1]
+            case _:
+                return attribute
+
+    def _of_parts(
+        self, attribute: DictionaryAttr | ArrayAttr[Attribute] | ParametrizedAttribute
+    ) -> Hashable:
+        match attribute:
             case UniformQuantizedType() | TensorType():
                 return self._types.of(cast(Attribute, attribute), self)
+            case DictionaryAttr():
+                parts: Hashable = self.of_names(attribute.data)
+            case ArrayAttr():
+                parts = tuple(self.of(item) for item in attribute.data)
             case UnregisteredAttr():
                 # Each context has a class of its own for each name.
                 return "unregistered", attribute.parameters
             case ParametrizedAttribute():
-                return type(attribute), tuple(self.of(each) for each in attribute.parameters)
-            case _:
-                return attribute
+                parts = tuple(self.of(each) for each in attribute.parameters)
+        # A number has no parts that would be compared again for each that holds it.
+        return "parts", self._types.number((type(attribute), parts))
 
     def _of_resource(self, attribute: DenseResourceAttr) -> Hashable:
         blob = blob_of(attribute, self._resources)
         if blob is None:
             # Two handles of one name say nothing of data that is not here.
-            return "resource", object()
+            name = attribute.resource_handle.data
+            raise NotCertifiableError(f"the data of resource '{name}' is not here")
         digest = blake2b(blob.alignment)
         digest.update(blob.elements)
         return "resource", self.of(cast(Any, attribute).type), digest.digest()
@@ -126,14 +143,24 @@ class TypeClasses:
     def __init__(self, steps: StepBudget) -> None:
         self._steps = steps
         self._numbers: dict[Hashable, int] = {}
-        self._known: dict[Attribute, int] = {}
+        self._known: dict[int, tuple[Attribute, int]] = {}
+        """By the `id` of a type, that type and its number."""
+        self._tensors: dict[Attribute, int] = {}
         self._tables: dict[int, list[tuple[SlotTable, int]]] = {}
 
     def of(self, type: Attribute, keys: AttributeKeys) -> int:
         """The number of a type. Raises StepLimitError."""
-        if (known := self._known.get(type)) is None:
-            known = self._known[type] = self._class_of(type, keys)
-        return known
+        if (known := self._known.get(id(type))) is not None:
+            return known[1]
+        # Only what is not deep is looked up by what is in it.
+        is_flat = isinstance(cast(object, type), TensorType | UniformQuantizedType)
+        number = self._tensors.get(type) if is_flat else None
+        if number is None:
+            number = self._class_of(type, keys)
+            if is_flat:
+                self._tensors[type] = number
+        self._known[id(type)] = type, number
+        return number
 
     def _class_of(self, type: Attribute, keys: AttributeKeys) -> int:
         element_type = element_type_or_self(type)
@@ -143,21 +170,21 @@ class TypeClasses:
             tensor = cast("TensorType[Attribute]", type)
             rest = tensor.get_shape(), keys.of(tensor.encoding)
         if not isinstance(element_type, UniformQuantizedType):
-            return self._number((rest, keys.of(element_type)))
+            return self.number((rest, keys.of(element_type)))
         try:
             table = SlotTable.of(element_type, shape)
         except NotCertifiableError:
-            return self._number((rest, element_type))
+            return self.number((rest, element_type))
         samples = sample_positions(math.prod(shape))
         scales, zero_points = table.at(samples)
         digest = blake2b(scales.tobytes())
         digest.update(zero_points.tobytes())
-        bucket = self._number((rest, storage_of(element_type), digest.digest()))
+        bucket = self.number((rest, storage_of(element_type), digest.digest()))
         tables = self._tables.setdefault(bucket, [])
         for other, number in tables:
             if self._are_equal(table, other, math.prod(shape)):
                 return number
-        tables.append((table, self._number((bucket, len(tables)))))
+        tables.append((table, self.number((bucket, len(tables)))))
         return tables[-1][1]
 
     def _are_equal(self, one: SlotTable, other: SlotTable, size: int) -> bool:
@@ -169,7 +196,8 @@ class TypeClasses:
                 return False
         return True
 
-    def _number(self, key: Hashable) -> int:
+    def number(self, key: Hashable) -> int:
+        """The number that stands for a key, in both modules."""
         return self._numbers.setdefault(key, len(self._numbers))
 
 

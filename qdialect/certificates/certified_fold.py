@@ -9,10 +9,11 @@ from typing import Self
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
-from qdialect.folding.folder import fold_run
+from qdialect.folding.folder import fold_run, fold_shapes
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.report import FoldReport
+from qdialect.folding.report_listener import FoldReportListener
 from qdialect.ir.errors import OpErrors
 
 
@@ -42,12 +43,28 @@ def fold_with_certificate(
     policy: FoldPolicy,
     certificate: Certificate,
     may_fold: Callable[[MovedConstant], bool] = lambda constant: True,
-) -> FoldReport:
+) -> None:
     """
-    As `fold_shapes`. Raises OpErrors for the ops that are folded wrongly.
+    As `fold_shapes`, and the context takes the report if it listens.
 
-    The module is as the fold has left it then.
+    Raises OpErrors for the ops that are folded wrongly. The module is as the fold has left it
+    then.
     """
+    if certificate is Certificate.NONE:
+        report = fold_shapes(module, context, policy, may_fold)
+    else:
+        report = _certified(module, context, policy, certificate, may_fold)
+    if isinstance(context, FoldReportListener):
+        context.take_fold_report(report)
+
+
+def _certified(
+    module: ModuleOp,
+    context: Context,
+    policy: FoldPolicy,
+    certificate: Certificate,
+    may_fold: Callable[[MovedConstant], bool],
+) -> FoldReport:
     # A fold without a certificate does not import what certificates need.
     from qdialect.certificates.fold_certificates import FoldCertifier
 

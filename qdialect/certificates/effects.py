@@ -106,6 +106,7 @@ class CallEffects:
         self._functions = functions
         self._known: dict[Operation, Effects] = {}
         self._of_functions: dict[str, Effects] = {}
+        self._call_themselves: dict[str, bool] = {}
         for name in dependencies_first(functions, self._called_by):
             self._of_functions[name] = self._of_function(functions[name])
 
@@ -116,6 +117,18 @@ class CallEffects:
     def of_function_if_any(self, name: str) -> Effects:
         """The effects of calling the function of a name; NONE if the module has none of it."""
         return self._of_functions.get(name, Effects.NONE)
+
+    def calls_itself(self, name: str) -> bool:
+        """Whether a call of a function may lead to another one of it."""
+        if (known := self._call_themselves.get(name)) is None:
+            found = set[str]()
+            pending = [name]
+            while pending:
+                called = set(self._called_by(pending.pop())) - found
+                found |= called
+                pending += called
+            known = self._call_themselves[name] = name in found
+        return known
 
     def callee_of(self, op: Operation) -> FuncOp | None:
         """The function of the module that an op calls, if it is a call of one."""

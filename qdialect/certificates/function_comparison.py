@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import zip_longest
@@ -143,8 +144,9 @@ def compare_functions(pair: Pair, old: FuncOp, new: FuncOp) -> Verdict:
     only_one = pair.reachable[0] ^ pair.reachable[1]
     called = frozenset[str](_called_from(pair, old) | _called_from(pair, new))
     for expanded in dict.fromkeys((called & only_one, called)):
-        if proof.attempt(Calls(expanded)):
-            return Verdict(name, Grounds.PROVEN, callees=called - proof.expanded(expanded))
+        calls = Calls(expanded)
+        if proof.attempt(calls):
+            return Verdict(name, Grounds.PROVEN, callees=_taken_for_granted(pair, calls.kept))
     proof.require_no_other_effects()
     try:
         runs = compare_runs(pair.sides, (old, new), pair.runs, pair.run_steps)
@@ -156,6 +158,14 @@ def compare_functions(pair: Pair, old: FuncOp, new: FuncOp) -> Verdict:
         ) from None
     grounds = Grounds.ALL_INPUTS if runs.is_exhaustive else Grounds.SAMPLES
     return Verdict(name, grounds, runs.count)
+
+
+def _taken_for_granted(pair: Pair, kept: AbstractSet[str]) -> frozenset[str]:
+    """The functions that are called in calls that were read as calls."""
+    functions = [
+        side.functions[name] for side in pair.sides for name in kept & side.functions.keys()
+    ]
+    return frozenset(kept).union(*(_called_from(pair, function) for function in functions))
 
 
 def _called_from(pair: Pair, function: FuncOp) -> set[str]:
@@ -259,15 +269,6 @@ class _Proof:
         self._other_effect = self._unshown(None, None)
         return False
 
-    def expanded(self, names: frozenset[str]) -> frozenset[str]:
-        """Those of some functions whose calls are read as their bodies where there are any."""
-        effects = [side.effects for side in self._pair.sides]
-        return frozenset(
-            name
-            for name in names
-            if all(of.of_function_if_any(name) is Effects.NONE for of in effects)
-        )
-
     def require_no_other_effects(self) -> None:
         """Raise NotShownError if a function has an effect that is not shown to be the same."""
         if self._other_effect is None:
@@ -294,13 +295,13 @@ class _Proof:
         for number, values in enumerate(zip(old.op.operands, new.op.operands, strict=True)):
             if old.operands[number] == new.operands[number]:
                 continue
-            nodes = self._nodes(values)
+            nodes = _nodes(self._readers, values)
             types = [value.type for value in values]
             with place(f" result #{number}"):
                 try:
                     require_same_elements(*nodes, types, self._pair.terms.steps)
                 except NotCertifiableError:
-                    self.reason = self._cause(f"result #{number}", values)
+                    self.reason = _cause(self._pair, self._readers, f"result #{number}", values)
                     is_shown = False
         return is_shown
 
@@ -336,7 +337,8 @@ class _Proof:
                 if was != now
             )
             values = old.op.operands[number], new.op.operands[number]
-            self.reason = self._cause(f"operand #{number} of '{name_of(new.op)}' op", values)
+            subject = f"operand #{number} of '{name_of(new.op)}' op"
+            self.reason = _cause(self._pair, (old.reader, new.reader), subject, values)
         elif name_of(old.op) != name_of(new.op):
             self.reason = f"there is '{name_of(new.op)}' op where '{name_of(old.op)}' op was before"
         else:
@@ -345,72 +347,77 @@ class _Proof:
             )
         return NotShownError(f"is not shown to be the same: {self.reason}", new.op)
 
-    def _nodes(self, values: tuple[SSAValue, SSAValue]) -> tuple[Node, Node]:
-        before, after = (
-            reader.read(value) for reader, value in zip(self._readers, values, strict=True)
-        )
-        return before, after
 
-    def _cause(self, subject: str, values: tuple[SSAValue, SSAValue]) -> str:
-        """Why values are not shown to be equal: the first difference in what they are made of."""
-        try:
-            for _ in range(_MAX_CAUSES):
-                below = self._first_unequal_operands(values)
-                if below is None:
-                    break
-                user, number, values = below
-                subject = f"operand #{number} of '{name_of(user)}' op"
-            return f"{subject} {self._difference(values)}"
-        except NotCertifiableError as error:
-            return f"{subject}: {error}"
+_Readers = tuple[TermReader, TermReader]
 
-    def _first_unequal_operands(
-        self, values: tuple[SSAValue, SSAValue]
-    ) -> tuple[Operation, int, tuple[SSAValue, SSAValue]] | None:
-        old, new = (value.owner for value in values)
-        if not isinstance(old, Operation) or not isinstance(new, Operation):
-            return None
-        nodes = self._nodes(values)
-        is_alike = name_of(old) == name_of(new) and len(old.operands) == len(new.operands)
-        if not is_alike or not all(isinstance(node, SymbolNode) for node in nodes):
-            return None
-        for number, operands in enumerate(zip(old.operands, new.operands, strict=True)):
-            classes = [
-                reader.class_of(operand)
-                for reader, operand in zip(self._readers, operands, strict=True)
-            ]
-            if classes[0] != classes[1]:
-                return new, number, operands
+
+def _nodes(readers: _Readers, values: tuple[SSAValue, SSAValue]) -> tuple[Node, Node]:
+    before, after = (reader.read(value) for reader, value in zip(readers, values, strict=True))
+    return before, after
+
+
+def _cause(pair: Pair, readers: _Readers, subject: str, values: tuple[SSAValue, SSAValue]) -> str:
+    """Why values are not shown to be equal: the first difference in what they are made of."""
+    try:
+        for _ in range(_MAX_CAUSES):
+            below = _first_unequal_operands(readers, values)
+            if below is None:
+                break
+            user, number, values = below
+            subject = f"operand #{number} of '{name_of(user)}' op"
+        return f"{subject} {_difference(pair, readers, values)}"
+    except NotCertifiableError as error:
+        return f"{subject}: {error}"
+
+
+def _first_unequal_operands(
+    readers: _Readers, values: tuple[SSAValue, SSAValue]
+) -> tuple[Operation, int, tuple[SSAValue, SSAValue]] | None:
+    old, new = (value.owner for value in values)
+    if not isinstance(old, Operation) or not isinstance(new, Operation):
         return None
+    nodes = _nodes(readers, values)
+    is_alike = name_of(old) == name_of(new) and len(old.operands) == len(new.operands)
+    if not is_alike or not all(isinstance(node, SymbolNode) for node in nodes):
+        return None
+    for number, operands in enumerate(zip(old.operands, new.operands, strict=True)):
+        classes = [
+            reader.class_of(operand) for reader, operand in zip(readers, operands, strict=True)
+        ]
+        if classes[0] != classes[1]:
+            return new, number, operands
+    return None
 
-    def _difference(self, values: tuple[SSAValue, SSAValue]) -> str:
-        before, after = self._nodes(values)
-        if before.shape != after.shape:
-            return f"has shape {list(after.shape)}, but had {list(before.shape)} before"
-        owners = [value.owner for value in values if isinstance(value.owner, Operation)]
-        if all(isinstance(node, SymbolNode) for node in (before, after)):
-            was, now = (leaf_name(node) for node in (before, after))
-            if was == now and len(owners) == 2:
-                return f"is {now}, which has other {_other_part(self._pair, *owners)}"
-            return f"is {now}, but was {was} before"
-        position = unequal_element(before, after, self._pair.terms.steps)
-        if position is None:
-            return "is of another type"
-        element = f"element {index_at(position, before.shape)} " if before.shape else ""
-        was, now = (self._element(node, position) for node in (before, after))
-        return f"{element}is {now}, but was {was} before"
 
-    def _element(self, node: Node, position: int) -> str:
-        at = np.array([position], dtype=np.int64)
-        (group,) = groups_at(node, at, self._pair.terms.steps)
-        try:
-            return str(group.elements.numbers_at(0).item())
-        except NotCertifiableError:
-            leaf, positions = group.elements.leaves[0]
-            casts = [layer.node.cast for layer in group.elements.layers]
-            through = "".join(f"'{name_of(op)}' of " for op in casts if op is not None)
-            index = index_at(int(positions[0]), leaf.shape)
-            return f"{through}element {index} of {leaf_name(leaf)}"
+def _difference(pair: Pair, readers: _Readers, values: tuple[SSAValue, SSAValue]) -> str:
+    before, after = _nodes(readers, values)
+    if before.shape != after.shape:
+        return f"has shape {list(after.shape)}, but had {list(before.shape)} before"
+    owners = [value.owner for value in values if isinstance(value.owner, Operation)]
+    if all(isinstance(node, SymbolNode) for node in (before, after)):
+        was, now = (leaf_name(node) for node in (before, after))
+        if was == now and len(owners) == 2:
+            return f"is {now}, which has other {_other_part(pair, *owners)}"
+        return f"is {now}, but was {was} before"
+    position = unequal_element(before, after, pair.terms.steps)
+    if position is None:
+        return "is of another type"
+    element = f"element {index_at(position, before.shape)} " if before.shape else ""
+    was, now = (_element(pair, node, position) for node in (before, after))
+    return f"{element}is {now}, but was {was} before"
+
+
+def _element(pair: Pair, node: Node, position: int) -> str:
+    at = np.array([position], dtype=np.int64)
+    (group,) = groups_at(node, at, pair.terms.steps)
+    try:
+        return str(group.elements.numbers_at(0).item())
+    except NotCertifiableError:
+        leaf, positions = group.elements.leaves[0]
+        casts = [layer.node.cast for layer in group.elements.layers]
+        through = "".join(f"'{name_of(op)}' of " for op in casts if op is not None)
+        index = index_at(int(positions[0]), leaf.shape)
+        return f"{through}element {index} of {leaf_name(leaf)}"
 
 
 _MAX_CAUSES: Final = 1_000

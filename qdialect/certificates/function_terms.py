@@ -7,7 +7,7 @@ symbols; so are the results of ops that nothing is known of.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
 
@@ -89,6 +89,9 @@ class Event:
     operands: tuple[int, ...]
     """The classes of the operands."""
 
+    reader: TermReader
+    """Reads the operands."""
+
 
 @dataclass(frozen=True)
 class Body:
@@ -112,10 +115,10 @@ class Calls:
     """How calls of functions of the module are read."""
 
     expanded: frozenset[str] = frozenset()
-    """The names of functions whose calls are read as their bodies."""
+    """The names of functions whose calls are read as their bodies where that is possible."""
 
-    active: list[str] = field(default_factory=list[str])
-    """The names of functions that are being read in place of calls."""
+    kept: set[str] = field(default_factory=set[str])
+    """The names of functions whose calls have been read as calls."""
 
 
 class TermReader(GraphReader):
@@ -139,6 +142,7 @@ class TermReader(GraphReader):
         """The effects of functions of the other module."""
         self._levels: dict[Region | None, int] = {None: level}
         """How many regions there are around each region that is read."""
+        self._from_outside: dict[Operation, tuple[SSAValue, ...]] = {}
 
     def body(self, region: Region, level: int = 0) -> Body:
         """
@@ -147,21 +151,22 @@ class TermReader(GraphReader):
         `level` is how many regions around it are read with it. Raises NotCertifiableError.
         """
         self._levels[region] = level
-        arguments = tuple(
-            self._bind_block(block, level, number) for number, block in enumerate(region.blocks)
-        )
         numbers = {block: number for number, block in enumerate(region.blocks)}
-        blocks = tuple(
-            tuple(self.event(op, numbers) for op in block.ops if self._is_event(op))
-            for block in region.blocks
+        arguments = tuple(
+            self._bind_arguments(block, level, number) for block, number in numbers.items()
         )
+        done: list[list[tuple[TermReader, Operation]]] = []
+        for block, number in numbers.items():
+            done.append([])
+            self._bind_events(block.ops, (level, number), done[-1], inlines=len(numbers) == 1)
+        blocks = tuple(tuple(reader.event(op, numbers) for reader, op in events) for events in done)
         return Body(blocks, arguments)
 
     def event(self, op: Operation, blocks: Mapping[Block, int] | None = None) -> Event:
         """An op that is done in its place. Raises NotCertifiableError."""
         successors = tuple((blocks or {}).get(block, -1) for block in op.successors)
         operands = tuple(self.class_of(operand) for operand in op.operands)
-        return Event(op, (self._key(op), successors), operands)
+        return Event(op, (self._key(op), successors), operands, self)
 
     def bind(self, value: SSAValue, node: Node) -> None:
         """Have a value, such as an argument, be known as a node."""
@@ -198,7 +203,7 @@ class TermReader(GraphReader):
         owner = value.owner
         if value in self._nodes or not isinstance(owner, Operation):
             return ()
-        return [*owner.operands, *_values_from_outside(owner)]
+        return [*owner.operands, *self._values_from_outside(owner)]
 
     @override
     def _known(self, value: SSAValue) -> Node | None:
@@ -274,29 +279,45 @@ class TermReader(GraphReader):
 
     def _key(self, op: Operation) -> int:
         """All that an op is but its operands and its successors."""
+        if (callee := self._side.effects.callee_of(op)) is not None:
+            self._calls.kept.add(callee.sym_name.data)
         level = self._levels.get(op.parent_region(), 0)
         regions = tuple(self.body(region, level + 1).key for region in op.regions)
         types = tuple(self._type_number(type) for type in (*op.operand_types, *op.result_types))
         attributes = self._keys.of_op(op)
         return self._terms.values.number(("op", name_of(op), attributes, types, regions))
 
-    def _bind_block(self, block: Block, level: int, number: int) -> tuple[int, ...]:
+    def _bind_arguments(self, block: Block, level: int, number: int) -> tuple[int, ...]:
         for index, argument in enumerate(block.args):
             if argument not in self._nodes:
                 key = "argument", level, number, index
                 self._nodes[argument] = self.symbol(key, argument.type, f"argument #{index}")
-        done = 0
-        for op in block.ops:
-            if self._is_event(op):
-                if self._effects_of(op) is Effects.ANY:
-                    # In equal regions, all events before it are equal, too.
-                    number_of_op = self._terms.values.number(("event", level, number, done))
-                    for index, result in enumerate(op.results):
-                        text = f"a result of '{name_of(op)}'"
-                        key = number_of_op, index
-                        self._nodes[result] = self.symbol(key, result.type, text)
-                done += 1
         return tuple(self._type_number(argument.type) for argument in block.args)
+
+    def _bind_events(
+        self,
+        ops: Iterable[Operation],
+        place: tuple[int, int],
+        done: list[tuple[TermReader, Operation]],
+        *,
+        inlines: bool,
+    ) -> None:
+        """Add the events among `ops`, those of a block, to `done`, each with what reads it."""
+        for op in ops:
+            if not self._is_event(op):
+                continue
+            if inlines and self._is_expandable(op):
+                reader, block = self._reader_of_call(op)
+                reader._bind_events([*block.ops][:-1], place, done, inlines=True)
+                self._take_results(op, reader, block)
+                continue
+            if self._effects_of(op) is Effects.ANY:
+                # In equal regions, all events before it are equal, too.
+                number_of_op = self._terms.values.number(("event", *place, len(done)))
+                for index, result in enumerate(op.results):
+                    text = f"a result of '{name_of(op)}'"
+                    self._nodes[result] = self.symbol((number_of_op, index), result.type, text)
+            done.append((self, op))
 
     def _is_event(self, op: Operation) -> bool:
         if op.parent is not None and op is op.parent.last_op and is_terminator(op):
@@ -311,53 +332,65 @@ class TermReader(GraphReader):
             effects = max(effects, self._others.of_function_if_any(callee.sym_name.data))
         return effects
 
-    def _expands(self, op: Operation) -> bool:
+    def _is_expandable(self, op: Operation) -> bool:
+        """Whether an op is a call that may be read as the body of the function."""
         callee = self._side.effects.callee_of(op)
         if callee is None or callee.is_declaration or len(callee.body.blocks) != 1:
             return False
         name = callee.sym_name.data
         return (
             name in self._calls.expanded
-            and name not in self._calls.active
-            and self._side.effects.of_function(name) is Effects.NONE
             and isinstance(callee.body.block.last_op, ReturnOp)
+            and not self._side.effects.calls_itself(name)
+        )
+
+    def _expands(self, op: Operation) -> bool:
+        """Whether a call is read as a body that has no events, when a result is asked for."""
+        callee = self._side.effects.callee_of(op)
+        return (
+            callee is not None
+            and self._side.effects.of_function(callee.sym_name.data) is Effects.NONE
+            and self._is_expandable(op)
         )
 
     def _expand(self, op: Operation) -> None:
+        self._take_results(op, *self._reader_of_call(op))
+
+    def _reader_of_call(self, op: Operation) -> tuple[TermReader, Block]:
+        """What reads the body of the function that is called, for its operands."""
         callee = self._side.effects.callee_of(op)
         assert callee is not None
-        block, last = callee.body.block, callee.body.block.last_op
-        assert last is not None
         level = self._levels.get(op.parent_region(), 0)
         self._terms.steps.spend(_STEPS_PER_EXPANSION)
-        self._calls.active.append(callee.sym_name.data)
-        try:
-            reader = TermReader(
-                self._side, self._terms, self._keys, self._calls, self._others, level
-            )
-            reader._levels[callee.body] = level
-            for argument, operand in zip(block.args, op.operands, strict=True):
-                reader.bind(argument, self.read(operand))
-            for result, value in zip(op.results, last.operands, strict=True):
-                self._nodes[result] = reader.read(value)
-        finally:
-            self._calls.active.pop()
+        reader = TermReader(self._side, self._terms, self._keys, self._calls, self._others, level)
+        reader._levels[callee.body] = level
+        block = callee.body.block
+        for argument, operand in zip(block.args, op.operands, strict=True):
+            reader.bind(argument, self.read(operand))
+        return reader, block
+
+    def _take_results(self, op: Operation, reader: TermReader, block: Block) -> None:
+        assert block.last_op is not None
+        for result, value in zip(op.results, block.last_op.operands, strict=True):
+            self._nodes[result] = reader.read(value)
+
+    def _values_from_outside(self, op: Operation) -> tuple[SSAValue, ...]:
+        """The values that the regions of an op use, and do not make."""
+        if not op.regions:
+            return ()
+        # Asked for again by each op around this one.
+        if (known := self._from_outside.get(op)) is None:
+            inside = set[SSAValue]()
+            used = dict[SSAValue, None]()
+            for block in (block for region in op.regions for block in region.blocks):
+                inside.update(block.args)
+                for inner in block.ops:
+                    inside.update(inner.results)
+                    used.update(dict.fromkeys(inner.operands))
+                    used.update(dict.fromkeys(self._values_from_outside(inner)))
+            known = tuple(value for value in used if value not in inside)
+            self._from_outside[op] = known
+        return known
 
     def _type_number(self, type: Attribute) -> int:
         return self._terms.types.of(type, self._keys)
-
-
-def _values_from_outside(op: Operation) -> Iterator[SSAValue]:
-    """The values that the regions of an op use, and do not make."""
-    if not op.regions:
-        return
-    inside = set[SSAValue]()
-    used: list[SSAValue] = []
-    for inner in op.walk():
-        if inner is not op:
-            inside.update(inner.results)
-            used += inner.operands
-        for region in inner.regions:
-            for block in region.blocks:
-                inside.update(block.args)
-    yield from (value for value in dict.fromkeys(used) if value not in inside)

@@ -13,25 +13,32 @@ from xdsl.interpreter import Interpreter, PythonValues
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import InterpretationError
 
+from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.memory_budget import MemoryLimitError, memory_budget
 from qdialect.certificates.attribute_keys import assumed_shape
+from qdialect.certificates.batched_runs import BatchedRuns, run_batches, steps_for
 from qdialect.certificates.function_terms import ComparedModule
 from qdialect.certificates.step_budget import STEPS_PER_REQUEST, StepBudget, StepLimitError
 from qdialect.certificates.typed_values import place, require_same_results
 from qdialect.interpreters import (
+    DealtArguments,
     ModuleInterpreter,
     OpInterpretationError,
     TypedArray,
     dealt_arguments,
     interesting_numbers,
 )
-from qdialect.interpreters.values import value_of
+from qdialect.interpreters.values import at_all_positions, value_of
+from qdialect.ir.value_types import shape_of
 
 DEFAULT_RUNS: Final = 512
 """The most sets of arguments that functions are run with, unless these are all there are."""
 
 _MAX_COMBINATIONS: Final = 1 << 12
-"""The most combinations of argument values that are all tried."""
+"""The most combinations of argument values that are tried one after the other."""
+
+_MAX_BATCHED_COMBINATIONS: Final = 1 << 16
+"""The most combinations of argument values that are tried many at once."""
 
 _MAX_TEXT: Final = 60
 
@@ -69,20 +76,29 @@ def compare_runs(
     runs with no arguments, or the second one does not with those that the first one runs with.
     """
     old, new = functions
-    try:
-        sets = dealt_arguments(
-            old.function_type,
-            interesting=interesting_numbers(functions),
-            max_sets=max_sets,
-            max_combinations=max(max_sets, _MAX_COMBINATIONS),
-        )
-    except InterpretationError as error:
-        raise RunFailure(str(error), old, is_before=True) from None
+
+    def sets_of(max_combinations: int) -> DealtArguments:
+        try:
+            return dealt_arguments(
+                old.function_type,
+                interesting=interesting_numbers(functions),
+                max_sets=max_sets,
+                max_combinations=max_combinations,
+            )
+        except InterpretationError as error:
+            raise RunFailure(str(error), old, is_before=True) from None
+
+    sets = sets_of(_MAX_BATCHED_COMBINATIONS)
+    batches = _batches(sides, functions, sets, steps)
+    if batches is None:
+        sets = sets_of(max(max_sets, _MAX_COMBINATIONS))
+        numbers, count = range(len(sets)), 0
+    else:
+        numbers, count = batches.unknown, batches.count
     elements = sum(math.prod(assumed_shape(type)) for type in old.function_type.inputs)
     runners = [_Runner(side, of, steps) for side, of in zip(sides, functions, strict=True)]
     failure: RunFailure | None = None
-    count = 0
-    for number in range(len(sets)):
+    for number in numbers:
         try:
             # What it costs to make arguments, before they take memory.
             steps.spend(_STEPS_PER_ARGUMENT_ELEMENT * elements)
@@ -108,6 +124,29 @@ def compare_runs(
     if not count:
         raise failure or RunFailure("there are no arguments for it", old, is_before=True)
     return Runs(count, sets.is_exhaustive and count == len(sets))
+
+
+def _batches(
+    sides: tuple[ComparedModule, ComparedModule],
+    functions: tuple[FuncOp, FuncOp],
+    sets: DealtArguments,
+    steps: StepBudget,
+) -> BatchedRuns | None:
+    """Both functions run with many sets at once, if these are all combinations."""
+    if not sets.is_exhaustive:
+        return None
+    needed = [steps_for(*of, len(sets)) for of in zip(sides, functions, strict=True)]
+    # What is left is for those that are not shown to be alike.
+    share = StepBudget((steps.limit - steps.spent) // 2, "runs")
+    if None in needed or sum(filter(None, needed)) > share.limit:
+        return None
+    old, new = (_Runner(side, of, share) for side, of in zip(sides, functions, strict=True))
+    try:
+        return run_batches(sets, (old.run_batch, new.run_batch))
+    except StepLimitError:
+        return None
+    finally:
+        steps.spend(min(share.spent, share.limit))
 
 
 def _failure(error: Exception, function: FuncOp, *, is_before: bool) -> RunFailure:
@@ -161,6 +200,28 @@ class _Runner:
             TypedArray.of(argument.elements, type)
             for argument, type in zip(arguments, types.inputs.data, strict=True)
         )
+        return self._called(given)
+
+    def run_batch(self, arguments: Sequence[TypedArray], count: int) -> list[TypedArray]:
+        """
+        Run the function with `count` sets of arguments: see `batched_runs.Run`.
+
+        Raises as `run` does.
+        """
+        types = self._function.function_type
+        given = tuple(
+            TypedArray.of(argument.elements, at_all_positions(type, argument.shape))
+            for argument, type in zip(arguments, types.inputs.data, strict=True)
+        )
+        results: list[TypedArray] = []
+        for result, type in zip(self._called(given), types.outputs.data, strict=True):
+            # What no argument is needed for is the same in all sets.
+            shape = (count, *(shape_of(type) or ()))
+            elements = np.broadcast_to(result.elements, shape)
+            results.append(TypedArray.of(elements, at_all_positions(type, shape)))
+        return results
+
+    def _called(self, given: tuple[TypedArray, ...]) -> tuple[TypedArray, ...]:
         with memory_budget():
             # One that has failed is left in the middle of a function.
             interpreter, self._interpreter = self._interpreter or self._made(), None
@@ -171,7 +232,7 @@ class _Runner:
                 self._steps.spend(0)
                 raise
         self._interpreter = interpreter
-        return tuple(map(value_of, results, types.outputs))
+        return tuple(map(value_of, results, self._function.function_type.outputs))
 
     def _made(self) -> ModuleInterpreter:
         # The counter stops it before.

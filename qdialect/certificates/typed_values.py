@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from io import StringIO
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from typing_extensions import override
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute
 
@@ -30,6 +32,7 @@ from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.interpreters import TypedArray
 from qdialect.interpreters.values import held_type
 from qdialect.ir.value_types import element_type_or_self
+from qdialect.text.printer import MLIRPrinter
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,11 +72,16 @@ class Numbers:
         positions = np.arange(array.elements.size, dtype=np.int64)
         return cls(numbers_in(bits, array.element_type), positions, array.type, array.shape)
 
-    def require_same(self, other: Numbers) -> None:
-        """Raise DifferenceError for the first element that is another one; NaNs are equal."""
+    def differs_from(self, other: Numbers) -> NDArray[np.bool_]:
+        """Which elements are other ones; NaNs are equal."""
         wrong = differ(self.numbers, other.numbers)
         if self.numbers.dtype.kind == other.numbers.dtype.kind == "f":
             wrong &= ~(np.isnan(self.numbers) & np.isnan(other.numbers))
+        return wrong
+
+    def require_same(self, other: Numbers) -> None:
+        """Raise DifferenceError for the first element that is another one; NaNs are equal."""
+        wrong = self.differs_from(other)
         if wrong.any():
             at = int(np.argmax(wrong))
             index = index_at(int(self.positions[at]), self.shape)
@@ -156,18 +164,18 @@ def require_same_type(
 
     `keys` are those of the modules that the types are of, if they are of two.
     """
-    if before == after or (keys is not None and keys[0].of(before) == keys[1].of(after)):
+    # Keys are numbers: to compare what types hold can take exponential time.
+    if before == after if keys is None else keys[0].of(before) == keys[1].of(after):
         return
     types = [element_type_or_self(type) for type in (before, after)]
     shapes = [assumed_shape(type) for type in (before, after)]
-    texts = [_short(str(type)) for type in (before, after)]
-    other = DifferenceError(f" is of type {texts[1]}, but was of {texts[0]} before")
-    if _without_slots(before) != _without_slots(after) or shapes[0] != shapes[1]:
-        raise other
-    if not all(isinstance(type, UniformQuantizedType) for type in types):
-        raise other
-    if not stores_the_same(*types):
-        raise other
+    if (
+        shapes[0] != shapes[1]
+        or _without_slots(before) != _without_slots(after)
+        or not all(isinstance(type, UniformQuantizedType) for type in types)
+        or not stores_the_same(*types)
+    ):
+        raise DifferenceError(f" is of type {_short(after)}, but was of {_short(before)} before")
     old, new = (SlotTable.of(cast(UniformQuantizedType, type), shapes[0]) for type in types)
     if old.is_spelled_as(new):
         return
@@ -186,7 +194,25 @@ def _slot_text(table: SlotTable, position: int) -> str:
     return f"scale {scales.item():.6e}, zero point {zero_points.item()}"
 
 
-def _short(text: str) -> str:
+class _FullError(Exception):
+    """A text is as long as is wanted."""
+
+
+class _ShortStream(StringIO):
+    """A text that ends soon: that of a type whose aliases double would take exponential time."""
+
+    @override
+    def write(self, text: str, /) -> int:
+        if self.tell() > _LONGEST_TYPE:
+            raise _FullError
+        return super().write(text)
+
+
+def _short(type: Attribute) -> str:
+    stream = _ShortStream()
+    with suppress(_FullError):
+        MLIRPrinter(stream).print_attribute(type)
+    text = stream.getvalue()
     return f"'{text}'" if len(text) <= _LONGEST_TYPE else f"'{text[:_LONGEST_TYPE]}...'"
 
 

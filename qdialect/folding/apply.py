@@ -68,7 +68,7 @@ class FoldRun:
         self._joined: dict[Operation, Operation] = {}
         """The op that takes the place of an op and of those before it."""
         self._readers = Counter[Operation]()
-        """How many operands of ops that go are results of each op."""
+        """How many operands of ops that go are results of each op, if there is much to free."""
         self._unused: dict[Operation, None] = {}
         """Ops whose results were operands of ops that go, and may be used by nothing else."""
 
@@ -148,8 +148,8 @@ class FoldRun:
             return ()
         for inner in op.walk() if op.regions else (op,):
             inner.operands = ()
-        for maker in makers:
-            self._readers[maker] -= 1
+        if self._readers:
+            self._readers.subtract(makers)
         made = dict.fromkeys(makers)
         self._unused |= made
         return made
@@ -191,7 +191,7 @@ class FoldRun:
         for op in reversed(self._gone):
             if op.results[0].first_use is None:
                 self._unused.pop(op, None)
-                self._erase_op(op)
+                Rewriter.erase_op(op)
         pending = list(self._unused)
         while pending:
             op = pending.pop()

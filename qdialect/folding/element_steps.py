@@ -73,11 +73,12 @@ class ElementValues:
             if missing:
                 pending += missing
                 continue
-            self._known[at] = move_elements(moves, values)
+            moved = self._known[at] = move_elements(moves, values)
             self._has_been_read(operands)
+            if at == number:
+                return moved
             while pending and pending[-1] in self._known:
                 pending.pop()
-            found = self._find(number)
         return found
 
     def _find(self, number: int) -> Values | None:

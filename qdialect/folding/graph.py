@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from typing_extensions import override
@@ -36,7 +37,7 @@ from qdialect.folding.moved_constant import (
     move,
     single_element,
 )
-from qdialect.folding.op_names import OpNames, scoped
+from qdialect.folding.op_names import OpNames
 from qdialect.folding.provenance import Part, Provenance
 from qdialect.folding.report import FoldRecord
 from qdialect.folding.unknown_ops import unknown_op_record
@@ -51,6 +52,7 @@ from qdialect.shape_ops.interface import (
     NotFoldable,
     Operands,
     ShapeOpModel,
+    elements_attribute_of,
     integers_in,
     is_cast,
     name_of,
@@ -67,18 +69,32 @@ if TYPE_CHECKING:
 class _FoldedOperands(ConstantOperands):
     """Operands that say what an op does, which may be made of constants themselves."""
 
-    def __init__(self, graph: FoldGraph) -> None:
-        super().__init__(graph.constants)
-        self._graph = graph
+    def __init__(
+        self,
+        constants: Constants,
+        steps: Sequence[ElementStep],
+        moved: Mapping[Operation, MovedConstant],
+        equal: Mapping[SSAValue, SSAValue],
+    ) -> None:
+        # Not the graph, which has this: nothing but a collection would free the two.
+        super().__init__(constants)
+        self._steps, self._moved, self._equal = steps, moved, equal
 
     @override
     def integers(self, value: SSAValue) -> NDArray[np.integer[Any]]:
-        value = self._graph.final(value)
+        value = _final(self._equal, value)
         owner = value.owner
-        moved = self._graph.moved.get(owner) if isinstance(owner, Operation) else None
+        moved = self._moved.get(owner) if isinstance(owner, Operation) else None
         if moved is not None and not moved.casts:
-            return integers_in(self._graph.values_of(moved), moved.layers[0].element_type)
+            values = ElementValues(self._steps, self.constants).of(moved.step)
+            return integers_in(values, moved.layers[0].element_type)
         return super().integers(value)
+
+
+def _final(equal: Mapping[SSAValue, SSAValue], value: SSAValue) -> SSAValue:
+    while value in equal:
+        value = equal[value]
+    return value
 
 
 _UNTOLD: Final = (Code.NOT_CONSTANT, Code.USES)
@@ -102,8 +118,6 @@ class FoldGraph:
         reads_all_arithmetic: bool = False,
     ) -> None:
         self.constants = Constants(ResourceBlobs.of(context))
-        self.names = OpNames()
-        """The names of the shape ops, casts and constants of the module."""
         self.order: list[Operation] = []
         """Shape ops, casts and arithmetic, operands first."""
         self.models: dict[Operation, ShapeOpModel | None] = {}
@@ -126,19 +140,27 @@ class FoldGraph:
         self._may_fold = may_fold
         self._reads_all_arithmetic = reads_all_arithmetic
         """Whether arithmetic is read that no shape op, cast or other arithmetic uses."""
-        self._operands = _FoldedOperands(self)
+        self._operands = _FoldedOperands(self.constants, self.steps, self.moved, self.equal)
         self._arithmetic = ArithmeticReader(self._operands, self.steps)
+        self.has_arithmetic = False
+        """Whether arithmetic on constants is followed."""
         self._composed: dict[Operation, tuple[Movement, SSAValue, bool]] = {}
         """What an op does together with those before it, to which value, and if it is nothing."""
         self._input_bytes = 0
         """The bytes of the elements and scales that the module spells."""
+        self._module = module
         self._read(module)
+
+    @cached_property
+    def names(self) -> OpNames:
+        """The names of the shape ops, casts and constants of the module, not yet changed."""
+        return OpNames(
+            self._module, lambda op: op in self.models or elements_attribute_of(op) is not None
+        )
 
     def final(self, value: SSAValue) -> SSAValue:
         """The value that `value` is the same as in the end."""
-        while value in self.equal:
-            value = self.equal[value]
-        return value
+        return _final(self.equal, value)
 
     def side_operands(self, op: Operation) -> Sequence[SSAValue]:
         """The operands that arithmetic reads beside the elements that are moved."""
@@ -165,17 +187,16 @@ class FoldGraph:
     def _read(self, module: ModuleOp) -> None:
         unknown: list[Operation] = []
         may_be_constant = set[IRNode]()
-        for op, scope, position in scoped(module):
+        for op in module.walk():
             role = role_of(op)
             is_moving = role.reads is not None or role.entry is not None
-            if not is_moving and role.is_arithmetic:
+            if may_be_constant and role.is_arithmetic and not is_moving:
                 # Most of these compute with arguments.
                 is_moving = op.operands[0].owner in may_be_constant and is_arithmetic(op)
             if is_moving:
                 self.models[op] = None if role.is_cast else role.model
             if is_moving or role.elements is not None:
                 may_be_constant.add(op)
-                self.names.add(op, scope, position)
             elif isinstance(op, UnregisteredOp):
                 unknown.append(op)
         for op in operands_first(self.models):
@@ -234,6 +255,7 @@ class FoldGraph:
         is_used = any([use.operation in self.models for use in op.results[0].uses])
         if not is_used and not self._reads_all_arithmetic:
             raise NotFoldable(Code.USES, "it computes nothing for a shape op")
+        self.has_arithmetic = True
         return self._arithmetic.read(op, lambda value: self._known(value, op))
 
     def _why_not_computed(self, op: Operation) -> NotFoldable | None:
@@ -249,12 +271,11 @@ class FoldGraph:
             return False
         (result,), (operand,) = op.results, movements.operands
         operand = self.final(operand)
-        is_same_type = operand.type == result.type
         for movement in movements.movements:
             shape = shape_of(operand)
             _check_movement(movement, shape)
             moves_nothing = movement.is_identity(shape)
-            if is_same_type and moves_nothing:
+            if moves_nothing and operand.type == result.type:
                 # What is before it need not be known, or be one movement with it.
                 break
             if (first := self._composed.get(cast(Operation, operand.owner))) is not None:
@@ -262,11 +283,10 @@ class FoldGraph:
                 if composed is not None:
                     movement, operand = composed, first[1]
                     moves_nothing = movement.is_identity(shape_of(operand))
-                    is_same_type = operand.type == result.type
             self._composed[op] = movement, operand, moves_nothing
-            if is_same_type and not moves_nothing:
+            if not moves_nothing:
                 return False
-        if not is_same_type or operand is result:
+        if operand is result or operand.type != result.type:
             return False
         self.equal[result] = operand
         return True
@@ -297,14 +317,25 @@ class FoldGraph:
             layers = (*layers[:-1], top)
         provenance, casts = _named_after(constants, movements.movements)
         self.steps.append(ElementStep(op, tuple([each.step for each in constants]), tuple(moves)))
-        moved = last._replace(
-            step=len(self.steps) - 1, layers=layers, casts=casts, provenance=provenance
+        behind, reshape = 0, None
+        if self.has_arithmetic and any([layer.sides is not None for layer in layers]):
+            behind = 1 + max([each.behind_sides for each in constants])
+            reshape = op if is_reshape(op) else constants[0].reshape
+        return MovedConstant(
+            len(self.steps) - 1,
+            last.splat,
+            last.itemsize,
+            last.nbytes,
+            shape,
+            layers,
+            last.scale_origins,
+            casts,
+            provenance,
+            last.input_bytes,
+            last.distinct,
+            behind,
+            reshape,
         )
-        if not any([layer.sides is not None for layer in layers]):
-            return moved
-        behind = max([each.behind_sides for each in constants])
-        reshape = op if is_reshape(op) else constants[0].reshape
-        return moved._replace(behind_sides=behind + 1, reshape=reshape)
 
     def _reserve(self, op: Operation, movement: Movement, moved: MovedConstant) -> None:
         """Reserve the memory that `movement` may take. Raises MemoryLimitError."""
@@ -396,6 +427,8 @@ def declared_layer(layer: Layer, declared: Attribute, shape: Shape) -> Layer:
 
     Raises NotFoldable if the elements are read in another way than that type says.
     """
+    if layer.parameters is None and layer.element_type == declared:
+        return layer
     key = layer, declared, shape
     if (known := _KNOWN_DECLARED.get(key)) is not None:
         return known

@@ -331,8 +331,9 @@ def move(
         _check_joinable(first, other)
     try:
         shape = movement.result_shape(*[operand.shape for operand in operands])
-        if math.prod(shape) > _MAX_ELEMENTS:
-            raise MovementError(f"{math.prod(shape)} elements are too many")
+        size = math.prod(shape)
+        if size > _MAX_ELEMENTS:
+            raise MovementError(f"{size} elements are too many")
         if declared is not None:
             layers = (declared,)
         elif others:
@@ -346,35 +347,32 @@ def move(
         raise NotFoldable(Code.PARAMETER_GROWTH, str(error)) from None
     if len(shape) > MAX_RANK:
         raise NotFoldable(Code.UNKNOWN_OP, f"rank {len(shape)} is more than {MAX_RANK}")
+    input_bytes, distinct, origins = first.input_bytes, first.distinct, first.scale_origins
+    if others:
+        each_once = {id(operand): operand for operand in operands}.values()
+        input_bytes = sum([each.input_bytes for each in each_once])
+        distinct = sum([each.distinct for each in each_once])
+        all_origins = zip(*[operand.scale_origins for operand in operands], strict=True)
+        origins = tuple(map(joined_origin, all_origins))
     read: QuantizationParameters | None = None
     if isinstance(movement, Pad):
+        distinct += max(size - math.prod(first.shape), 0)
         movement, read = _with_padding(movement, first, layers, padding)
     splat = _moved_splat(movement, operands, read)
-    distinct = list({id(operand): operand for operand in operands}.values())
     moved = MovedConstant(
         first.step,
         splat,
         first.itemsize,
-        0 if splat is not None else math.prod(shape) * first.itemsize,
+        0 if splat is not None else size * first.itemsize,
         shape,
         layers,
-        tuple(map(joined_origin, zip(*[each.scale_origins for each in operands], strict=True)))
-        if others
-        else first.scale_origins,
+        origins,
         first.casts,
         first.provenance,
-        sum([each.input_bytes for each in distinct]),
-        _distinct(movement, shape, distinct),
+        input_bytes,
+        min(distinct, size),
     )
     return ElementMove(movement, read), moved
-
-
-def _distinct(movement: Movement, shape: Shape, operands: Sequence[MovedConstant]) -> int:
-    """How many elements of the result repeat none of the others."""
-    new = 0
-    if isinstance(movement, Pad):
-        new = math.prod(shape) - math.prod(operands[0].shape)
-    return min(math.prod(shape), sum([each.distinct for each in operands]) + max(new, 0))
 
 
 def move_elements(moves: Sequence[ElementMove], operands: Sequence[Values]) -> Values:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation
@@ -13,23 +13,21 @@ class OpNames:
     """
     The names of some ops of a module: the function that an op is in, and its result.
 
-    The name is `@f/%w`; or `@f/#3`, the op at position 3 of the function, if the result has no
-    name, or another of these ops in the function has it too. Outside of ops with a symbol there
-    is no function, and positions are those of the module.
+    The places are those at the time when the names are made. The name is `@f/%w`; or `@f/#3`,
+    the op at position 3 of the function, if the result has no name, or another of these ops in
+    the function has it too. Outside of ops with a symbol there is no function, and positions
+    are those of the module.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, module: ModuleOp, is_named: Callable[[Operation], bool]) -> None:
         self._places: dict[Operation, tuple[str, int, str | None]] = {}
-        self._hints: Counter[tuple[str, str | None]] | None = None
-
-    def add(self, op: Operation, scope: str, position: int) -> None:
-        """Add an op: see `scoped`. All are added before the first is asked for."""
-        results = op.results
-        self._places[op] = scope, position, results[0].name_hint if results else None
+        for op, scope, position in _scoped(module):
+            if is_named(op):
+                results = op.results
+                self._places[op] = scope, position, results[0].name_hint if results else None
+        self._hints = Counter([(scope, hint) for scope, _, hint in self._places.values()])
 
     def __getitem__(self, op: Operation) -> str:
-        if self._hints is None:
-            self._hints = Counter([(scope, hint) for scope, _, hint in self._places.values()])
         scope, position, hint = self._places[op]
         is_own = hint is not None and self._hints[scope, hint] == 1
         return f"{scope}%{hint}" if is_own else f"{scope}#{position}"
@@ -41,7 +39,7 @@ class OpNames:
         return positions | {self[op]: op for op in self._places}
 
 
-def scoped(module: ModuleOp) -> Iterator[tuple[Operation, str, int]]:
+def _scoped(module: ModuleOp) -> Iterator[tuple[Operation, str, int]]:
     """All ops of a module, but itself, each with the start of its name, and its position."""
     rest, seen = 0, set[str]()
     for top in module.ops:

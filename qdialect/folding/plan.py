@@ -86,6 +86,9 @@ class Decision:
     ends: dict[Operation, Operation] = field(default_factory=dict[Operation, Operation])
     """For each op that goes into a constant the op whose place the constant takes."""
 
+    beside: set[Operation] = field(default_factory=set[Operation])
+    """Ops that go, whose results are read beside the elements of a constant that is written."""
+
     needed: set[SSAValue] = field(default_factory=set[SSAValue])
     """Values that take the place of values in use, or are operands of joined ops."""
 
@@ -217,7 +220,7 @@ class _Decider:
 
     def _spelled_types(self, op: Operation) -> Sequence[Attribute]:
         whole, (result,) = self._graph.moved[op], op.results
-        moved = self._computable(whole)
+        moved = self._computable(whole) if self._graph.has_arithmetic else whole
         finest, first = self._policy.granularity, moved.provenance.first_source
         assert first is not None
         for maker in (first, *moved.casts):
@@ -249,7 +252,8 @@ class _Decider:
             types[-1] = result.type
         else:
             types.append(result.type)
-        self._policy.check_repetition(moved.repeated_bytes, is_quantized=moved.is_quantized)
+        if repeated := moved.repeated_bytes:
+            self._policy.check_repetition(repeated, is_quantized=moved.is_quantized)
         check_writable(whole, types, self._graph.constants)
         return types
 
@@ -368,10 +372,12 @@ def find_ends(graph: FoldGraph, decision: Decision) -> None:
             for use in op.results[0].uses:
                 user = use.operation
                 end = ends.get(user)
-                if end is None:
+                if graph.has_arithmetic and (
+                    user in decision.beside or op.results[0] in graph.side_operands(user)
+                ):
+                    decision.beside.add(op)
                     continue
-                if op.results[0] in graph.side_operands(user):
-                    # The constant reads it beside its elements.
+                if end is None:
                     continue
                 # An op that moves nothing may stand for a value further up.
                 if user.results[0] in graph.equal and not _leads_to(graph, user, op):

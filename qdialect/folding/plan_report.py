@@ -90,7 +90,17 @@ class _Reporter:
             return self._folded(op, moved.provenance, end)
         if self._decision.fates[op] is Fate.GONE:
             stands = self._stands(op.results[0])
-            return FoldRecord(Outcome.DROPPED, op, name_of(op), stands=stands, values=ValueSet.SAME)
+            reason = (
+                "it is read by arithmetic behind a constant" if op in self._decision.beside else ""
+            )
+            return FoldRecord(
+                Outcome.DROPPED,
+                op,
+                name_of(op),
+                reason=reason,
+                stands=stands,
+                values=ValueSet.SAME,
+            )
         refusal = self._decision.refusals.get(op) or self._graph.refusals.get(op)
         if refusal is None:
             return None

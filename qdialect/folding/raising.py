@@ -70,8 +70,8 @@ from qdialect.shape_ops.term_values import values_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_UNTOLD: Final = (Code.NOT_CONSTANT, Code.USES)
-"""Why an op is no arithmetic on constants."""
+_UNTOLD: Final = (Code.NOT_CONSTANT, Code.USES, Code.UNKNOWN_OP)
+"""Why an op is no arithmetic on constants, or is not read as such."""
 
 _OF_FLOATS: Final = (Arithmetic.EXTEND_FLOAT, Arithmetic.TRUNCATE_FLOAT)
 

@@ -23,6 +23,7 @@ from qdialect.ir.dense_attributes import dense_of_bytes
 from qdialect.ir.elements import dense_elements, element_bytes, may_repeat
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import tensor_parts
+from qdialect.ir.xdsl_private import NAME_OF_UNREGISTERED
 from qdialect.shape_ops.elementwise import (
     ElementwiseModel,
     SmallOperand,
@@ -46,9 +47,6 @@ if TYPE_CHECKING:
     from qdialect.folding.side_constants import SideConstant, Sides
 
 _OWN_CONSTANT = "quant.constant"
-
-_NAME_OF_UNREGISTERED = "op_name__"
-"""The attribute in which xDSL keeps the name of an op that is not registered."""
 
 
 class WrittenConstant(NamedTuple):
@@ -102,13 +100,15 @@ def _constant_of(sources: Sequence[Operation], type_: Attribute, elements: Attri
     """A constant like the first of `sources`, of other elements."""
     source = sources[0]
     name = cast(str, elements_attribute_of(source))
-    old = source.results[0].type
-    properties = with_type(source.properties, old, type_)
-    attributes = with_type(source.attributes, old, type_)
+    old, attributes = source.results[0].type, dict(source.attributes)
     for other in reversed(sources):
+        if not other.attributes:
+            continue
         # Sources may be of different kinds, with their elements among the attributes.
-        own = (name, elements_attribute_of(other), _NAME_OF_UNREGISTERED)
+        own = (name, elements_attribute_of(other), NAME_OF_UNREGISTERED)
         attributes |= {key: a for key, a in other.attributes.items() if key not in own}
+    properties = with_type(source.properties, old, type_)
+    attributes = with_type(attributes, old, type_)
     for held in (properties, attributes):
         if name in held:
             held[name] = elements

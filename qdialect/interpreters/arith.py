@@ -9,7 +9,7 @@ that MLIR leaves undefined is an error. A computed NaN has neither a sign nor a 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,7 +137,7 @@ def _run_bitcast(
     _: Any, interpreter: Interpreter, op: Operation, args: PythonValues
 ) -> PythonValues:
     (value,) = operands_of(op, args)
-    return (reinterpreted(value, at_all_positions(op.results[0].type, value.shape)),)
+    return (reinterpreted(value, op.results[0].type),)
 
 
 _SIGNED = (np.less, np.less_equal, np.greater, np.greater_equal)
@@ -246,6 +246,10 @@ _RUNS: dict[type[Operation], Run] = {
     arith.ExtUIOp: _on_bits(_same),
     arith.TruncIOp: _on_bits(_same),
 }
+
+
+ELEMENTWISE_OPS: Final = frozenset(op.name for op in _RUNS)
+"""The names of the ops above: each element of a result is made of those of its position."""
 
 
 @with_runs(_RUNS)

@@ -26,6 +26,7 @@ from qdialect.interpreters.memory import allocated, require_possible
 from qdialect.interpreters.random_values import declared_shape, naming_argument
 from qdialect.interpreters.values import (
     TypedArray,
+    at_all_positions,
     elements_of_bits,
     elements_of_numbers,
     format_of,
@@ -33,7 +34,7 @@ from qdialect.interpreters.values import (
     width_of,
 )
 from qdialect.ir.elements import integer_range
-from qdialect.ir.value_types import element_type_or_self
+from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
 
 DEFAULT_MAX_SETS: Final = 512
 """The most sets of arguments, unless they are all that there are."""
@@ -46,6 +47,9 @@ _MAX_LISTED_WIDTH: Final = 8
 
 _MAX_LISTED: Final = 1 << 16
 """The most codes that are all in the pool of an argument that takes them in a few sets."""
+
+_MAX_POSITIONS: Final = 16
+"""The most positions of an argument each of which takes all values of the pool."""
 
 _FEW_SETS: Final = 8
 
@@ -153,18 +157,31 @@ class DealtArguments(Sequence[tuple[TypedArray, ...]]):
         if isinstance(index, slice):
             return [self[number] for number in range(*index.indices(len(self)))]
         number = range(len(self))[index]
-        return self._combination(number) if self.is_exhaustive else self._dealt(number)
+        if not self.is_exhaustive:
+            return self._dealt(number)
+        return tuple(
+            TypedArray.of(argument.elements[0], type)
+            for argument, type in zip(
+                self.combinations(np.array([number])), self._types, strict=True
+            )
+        )
 
-    def _combination(self, number: int) -> tuple[TypedArray, ...]:
-        """Set `number` of all that there are: its digits are the elements."""
+    def combinations(self, numbers: NDArray[np.int64]) -> tuple[TypedArray, ...]:
+        """
+        The sets of these numbers, if the sets are all that there are.
+
+        Each argument is a tensor whose first axis is that of the sets.
+        """
         arguments: list[TypedArray] = []
         for type, shape, pool in zip(self._types, self._declared, self._pools, strict=True):
-            digits: list[int] = []
+            # The digits of a number are the elements of all arguments.
+            digits: list[NDArray[np.int64]] = []
             for _ in range(math.prod(shape)):
-                number, digit = divmod(number, len(pool.values))
+                numbers, digit = np.divmod(numbers, len(pool.values))
                 digits.append(digit)
-            elements = pool.values[np.array(digits, dtype=np.int64)].reshape(shape)
-            arguments.append(TypedArray.of(elements, type))
+            places = np.array(digits, dtype=np.int64).reshape(-1, len(numbers)).transpose()
+            elements = np.asarray(pool.values[places].reshape(len(numbers), *shape))
+            arguments.append(TypedArray.of(elements, at_all_positions(type, elements.shape)))
         return tuple(arguments)
 
     def _dealt(self, number: int) -> tuple[TypedArray, ...]:
@@ -253,8 +270,8 @@ def dealt_arguments(
     values, these are the sets, and `is_exhaustive` is true. Else there are at most `max_sets`,
     fewer if these do it:
 
-    - At the positions that read one slot of its type, or at all positions together if there are
-      no slots, an argument takes every value of its pool. The pool of a type of up to 8 bits is
+    - At each of a few positions, or else at those that read one slot of its type, or else at all
+      together, an argument takes every value of its pool. The pool of a type of up to 8 bits is
       all its codes. That of others has the ends of the range, powers of two, the numbers in
       `interesting` and the neighbours of both, and of floats NaN, infinities, zeros of both
       signs, the least and the greatest of normal and denormal numbers, and ties of rounding.
@@ -278,14 +295,16 @@ class _Dealer:
     Deals values to the positions of one argument.
 
     The positions that read one slot take the values in turn. When all have been dealt, they are
-    shuffled anew; each slot has a deck of its own.
+    shuffled anew; each slot has a deck of its own. Of a few positions each has one.
     """
 
     def __init__(self, type: Attribute, shape: Shape, dealt: int, seed: tuple[int, ...]) -> None:
         self._declared, self._shape, self._already, self._seed = type, shape, dealt, seed
         element_type = element_type_or_self(type)
         self._slots: tuple[int, ...] = (1,) * len(shape)
-        if isinstance(element_type, UniformQuantizedType) and 0 not in shape:
+        if math.prod(shape) <= _MAX_POSITIONS and is_static(shape_of(type)) and 0 not in shape:
+            self._slots = shape
+        elif isinstance(element_type, UniformQuantizedType) and 0 not in shape:
             self._slots = element_type.parameters_on(shape).scales.shape
         self.per_slot = math.prod(shape) // math.prod(self._slots)
 

@@ -19,7 +19,6 @@ from xdsl.interpreter import (
 )
 from xdsl.interpreters.cf import CfFunctions
 from xdsl.interpreters.func import FuncFunctions
-from xdsl.interpreters.scf import ScfFunctions
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import InterpretationError, VerifyException
@@ -28,13 +27,15 @@ from xdsl.utils.scoped_dict import ScopedDict
 from qdialect.algebra.memory_budget import MemoryLimitError, memory_budget
 from qdialect.algebra.movement import MovementError
 from qdialect.interpreters.arith import ArithFunctions
+from qdialect.interpreters.control_flow import ControlFlowFunctions
 from qdialect.interpreters.movements import run_known_op
 from qdialect.interpreters.tensor import TensorFunctions
 from qdialect.interpreters.values import TypedArray, value_of
 from qdialect.ir.errors import describe
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.ir.xdsl_private import implementations_of
-from qdialect.shape_ops.interface import NotFoldable, models_of, name_of
+from qdialect.ir.value_types import element_type_or_self
+from qdialect.ir.xdsl_private import InterpreterHooks, implementations_of, scope_of, set_scope
+from qdialect.shape_ops.interface import Code, NotFoldable, models_of, name_of
 
 
 class OpInterpretationError(InterpretationError):
@@ -49,7 +50,7 @@ DEFAULT_MAX_STEPS: Final = 10_000_000
 """How many ops a run may take."""
 
 
-class ModuleInterpreter(Interpreter):
+class ModuleInterpreter(InterpreterHooks, Interpreter):
     """
     Runs a module on `TypedArray`s.
 
@@ -70,7 +71,7 @@ class ModuleInterpreter(Interpreter):
         self._functions: dict[str, tuple[InterpreterFunctions, Any]] = {}
         for functions in (
             FuncFunctions(),
-            ScfFunctions(),
+            ControlFlowFunctions(),
             CfFunctions(),
             ArithFunctions(),
             TensorFunctions(),
@@ -96,8 +97,8 @@ class ModuleInterpreter(Interpreter):
         All blocks share a scope, in which a block that is run again replaces its values. xDSL has a
         scope for each time that a block is run, and keeps them all until the region ends.
         """
-        outer, values = self._ctx, dict[SSAValue, Any]()
-        self._ctx = ScopedDict(outer, name=name, local_scope=values)
+        outer, values = scope_of(self), dict[SSAValue, Any]()
+        set_scope(self, ScopedDict(outer, name=name, local_scope=values))
         try:
             block = region.blocks.first
             while block is not None:
@@ -108,7 +109,7 @@ class ModuleInterpreter(Interpreter):
                 block, args = ended or (None, ())
             return ()
         finally:
-            self._ctx = outer
+            set_scope(self, outer)
 
     def _run_block(self, block: Block, values: dict[SSAValue, Any]) -> TerminatorValue | None:
         """Run the ops of a block, and drop each value from `values` after its last use."""
@@ -118,7 +119,7 @@ class ModuleInterpreter(Interpreter):
         for value in last_uses.get(None, ()):
             del values[value]
         for op in block.ops:
-            result = self._run_op(op, self.get_values(op.operands))
+            result = self.run_one_op(op, self.get_values(op.operands))
             if result.terminator_value is not None:
                 return result.terminator_value
             values.update(zip(op.results, result.values, strict=True))
@@ -126,8 +127,8 @@ class ModuleInterpreter(Interpreter):
                 del values[value]
         return None
 
-    @override
-    def _run_op(self, op: Operation, inputs: PythonValues) -> OpImplResult:
+    def run_one_op(self, op: Operation, inputs: PythonValues) -> OpImplResult:
+        """Run an op, for xDSL too. Raises OpInterpretationError."""
         self._steps_left -= 1
         if self._steps_left < 0:
             raise OpInterpretationError(
@@ -140,7 +141,7 @@ class ModuleInterpreter(Interpreter):
         except OpInterpretationError:
             raise
         except MemoryLimitError as error:
-            raise OpInterpretationError(op, f"is not run: {error}") from error
+            raise OpInterpretationError(op, f"is not run: {error} [{Code.MEMORY}]") from error
         except (InterpretationError, MovementError, NotFoldable, VerifyException) as error:
             raise OpInterpretationError(op, f"cannot be run: {error}") from error
         except RecursionError:
@@ -221,10 +222,11 @@ def _check_arguments(function: FuncOp, arguments: Sequence[TypedArray]) -> None:
             function, f"'{name}' takes {len(declared)} arguments, and {len(arguments)} are given"
         )
     for number, (argument, type) in enumerate(zip(arguments, declared, strict=True)):
+        reason = f"it is of type '{argument.type}', not '{type}'"
         try:
-            is_same = TypedArray.of(argument.elements, type).type == argument.type
-            reason = f"it is of type '{argument.type}', not '{type}'"
+            is_like = element_type_or_self(argument.type) == element_type_or_self(type)
+            if is_like and TypedArray.of(argument.elements, type).type == argument.type:
+                continue
         except InterpretationError as error:
-            is_same, reason = False, str(error)
-        if not is_same:
-            raise OpInterpretationError(function, f"'{name}' argument #{number}: {reason}")
+            reason = str(error)
+        raise OpInterpretationError(function, f"'{name}' argument #{number}: {reason}")

@@ -84,6 +84,7 @@ from qdialect.shape_ops.interface import (
     find_attribute,
     is_cast,
     model_of,
+    reads_unsigned,
 )
 from qdialect.shape_ops.reading import Constants
 
@@ -151,7 +152,8 @@ def run_cast(op: Operation, args: Sequence[Any]) -> TypedArray:
         case IntegerType(), IntegerType() if result.bitwidth == 1:
             return computed(_is_not_zero, [operand], declared)
         case IntegerType(), _ if isinstance(result, IntegerType | AnyFloat):
-            return computed(unsigned if source.bitwidth == 1 else _numbers, [operand], declared)
+            is_unsigned = source.bitwidth == 1 or reads_unsigned(op)
+            return computed(unsigned if is_unsigned else _numbers, [operand], declared)
         case _ if isinstance(source, AnyFloat) and isinstance(result, AnyFloat):
             return computed(_numbers, [operand], declared)
         case _:

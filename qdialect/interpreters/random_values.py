@@ -40,6 +40,7 @@ from qdialect.interpreters.values import (
 )
 from qdialect.ir.elements import integer_range
 from qdialect.ir.value_types import element_type_or_self
+from qdialect.shape_ops.interface import Code
 
 _MAX_LENGTH: Final = 4
 """The greatest length for an axis whose length is not known."""
@@ -75,7 +76,7 @@ def naming_argument(number: int, type: Attribute) -> Generator[None]:
     try:
         yield
     except MemoryLimitError as error:
-        reason = f"argument #{number} of type '{type}' is not made: {error}"
+        reason = f"argument #{number} of type '{type}' is not made: {error} [{Code.MEMORY}]"
         raise InterpretationError(reason) from error
 
 

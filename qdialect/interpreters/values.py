@@ -41,7 +41,7 @@ from qdialect.ir.elements import (
     in_width,
     resized,
 )
-from qdialect.ir.value_types import element_type_or_self, tensor_parts
+from qdialect.ir.value_types import element_type_or_self, shape_of, tensor_parts
 from qdialect.text.dense import print_dense
 from qdialect.text.printer import MLIRPrinter
 
@@ -67,6 +67,14 @@ def held_type(type: Attribute) -> AnyDenseElement:
 def dtype_of(type: Attribute) -> np.dtype[Any]:
     """The dtype that elements of `type` are held in. Raises InterpretationError."""
     return element_dtype(held_type(type))
+
+
+class DivergingError(InterpretationError):
+    """A scalar that control flow depends on is not the same at all positions that are run."""
+
+    def __init__(self, numbers: NDArray[Any]) -> None:
+        super().__init__("not all positions go the same way")
+        self.numbers = numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,11 +161,18 @@ class TypedArray:
         return type.parameters_on(self.shape)
 
     def __index__(self) -> int:
-        """A scalar as xDSL's functions for control flow take it."""
-        return int(self.numbers[()])
+        """A scalar as xDSL's functions for control flow take it. Raises DivergingError."""
+        return int(self._same_everywhere())
 
     def __bool__(self) -> bool:
-        return bool(self.numbers[()])
+        return bool(self._same_everywhere())
+
+    def _same_everywhere(self) -> Any:
+        numbers = self.numbers
+        first = numbers.reshape(-1)[:1]
+        if numbers.shape and not (numbers.size and (numbers == first).all()):
+            raise DivergingError(numbers)
+        return first[0]
 
     @override
     def __str__(self) -> str:
@@ -241,7 +256,7 @@ def reinterpreted(value: TypedArray, declared: Attribute) -> TypedArray:
     """
     held, wanted = held_type(value.element_type), held_type(element_type_or_self(declared))
     if held == wanted:
-        return TypedArray.of(value.elements, declared)
+        return TypedArray.of(value.elements, at_all_positions(declared, value.shape))
     if width_of(held) != width_of(wanted):
         raise InterpretationError(f"'{held}' has not as many bits as '{wanted}'")
     dtype = element_dtype(wanted)
@@ -253,8 +268,10 @@ def reinterpreted(value: TypedArray, declared: Attribute) -> TypedArray:
     array = value.elements
     if array.flags.c_contiguous and array.dtype.itemsize == dtype.itemsize:
         # Of a whole array the bits are a view.
-        return TypedArray.of(reinterpret((), array), declared)
-    return TypedArray.of(elementwise(reinterpret, [array], dtype), declared)
+        bits = reinterpret((), array)
+    else:
+        bits = elementwise(reinterpret, [array], dtype)
+    return TypedArray.of(bits, at_all_positions(declared, bits.shape))
 
 
 def computed(
@@ -284,7 +301,8 @@ def dequantized(value: TypedArray, declared: Attribute) -> TypedArray:
         stored = TypedArray(codes, value.element_type).numbers
         return elements_of_numbers(_part(parameters, slices).read(stored), type)
 
-    return TypedArray.of(_with_slots(read, value, parameters, type), declared)
+    elements = _with_slots(read, value, parameters, type)
+    return TypedArray.of(elements, at_all_positions(declared, value.shape))
 
 
 def quantized(value: TypedArray, declared: Attribute) -> TypedArray:
@@ -297,6 +315,7 @@ def quantized(value: TypedArray, declared: Attribute) -> TypedArray:
     if not isinstance(type, UniformQuantizedType):
         raise InterpretationError(f"nothing says how to quantize to '{type}'")
     least, greatest = type.storage_type_min, type.storage_type_max
+    declared = at_all_positions(declared, value.shape)
     zeros = np.broadcast_to(np.zeros((), dtype_of(type)), value.shape)
     parameters = TypedArray.of(zeros, declared).parameters
 
@@ -348,9 +367,14 @@ def unsigned(value: TypedArray) -> NDArray[np.uint64]:
 
 
 def at_all_positions(declared: Attribute, shape: Shape) -> Attribute:
-    """The type of a declared scalar that is computed for all positions of `shape` at once."""
-    is_scalar = element_type_or_self(declared) is declared
-    return TensorType(declared, shape) if is_scalar and shape else declared
+    """
+    The type of what is computed for many positions at once, as a tensor of `shape`.
+
+    The first axes of `shape`, which the declared scalar or tensor does not have, are the positions.
+    """
+    if len(shape) <= len(shape_of(declared) or ()):
+        return declared
+    return TensorType(element_type_or_self(declared), shape)
 
 
 def _rounded_to_odd(integers: NDArray[Any]) -> FloatArray:

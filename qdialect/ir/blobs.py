@@ -11,6 +11,8 @@ from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.builtin import Builtin
 from xdsl.ir import Dialect
 
+from qdialect.ir.xdsl_private import declare_resource, forget_resource
+
 ALIGNMENT_BYTES = 4
 
 
@@ -67,7 +69,7 @@ class BlobStorage(OpAsmDialectInterface):
     def forget(self, key: str) -> None:
         """Forget a key, as if it had not been declared."""
         self._blobs.pop(key, None)
-        self._blob_storage.pop(key, None)
+        forget_resource(self, key)
 
     @override
     def parse_resource(self, key: str, val: str) -> None:
@@ -75,7 +77,7 @@ class BlobStorage(OpAsmDialectInterface):
         super().parse_resource(key, val)
         self._blobs.pop(key, None)
         if (blob := Blob.from_text(val)) is not None:
-            self._blob_storage[key] = ""
+            declare_resource(self, key)
             self.keep(key, blob)
 
     @override

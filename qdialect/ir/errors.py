@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Self
 
 from xdsl.ir import Operation
 from xdsl.utils.diagnostic import Diagnostic
-from xdsl.utils.exceptions import DiagnosticException
+from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
 
 class OpErrors(DiagnosticException):
@@ -21,6 +22,15 @@ class OpErrors(DiagnosticException):
     def of(cls, op: Operation, reason: str) -> Self:
         """One error; `reason` continues a sentence that begins with the name of `op`."""
         return cls([(op, f"'{op.name}' op {reason}")])
+
+
+@contextmanager
+def errors_of(op: Operation) -> Generator[None]:
+    """Have the message of a VerifyException begin with the name of `op`, as those of MLIR do."""
+    try:
+        yield
+    except VerifyException as error:
+        raise VerifyException(f"'{op.name}' op {error}") from None
 
 
 def describe(error: BaseException) -> str:

@@ -21,6 +21,8 @@ def dependencies_first(
     """
     seen: set[ThingT] = set()
     for root in roots:
+        if root in seen:
+            continue
         pending = [(root, False)]
         while pending:
             thing, is_next = pending.pop()

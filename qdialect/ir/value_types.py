@@ -78,7 +78,8 @@ def tensor_parts(type: Attribute) -> TensorParts | None:
     """The shape and the element type of a ranked tensor, builtin or registered."""
     if isinstance(type, TensorType):
         tensor = cast("TensorType[Attribute]", type)
-        return TensorParts(tensor.get_shape(), tensor.element_type)
+        # `get_shape` makes a generator, which takes longer than all the rest.
+        return TensorParts(tuple([axis.data for axis in tensor.shape.data]), tensor.element_type)
     model = _model_of(type)
     return None if model is None else model.read(type)
 
@@ -99,6 +100,8 @@ def shape_of(type: Attribute) -> Shape | None:
 
 def tensor_element_type(type: Attribute) -> Attribute:
     """The element type of a tensor."""
+    if isinstance(type, TensorType):
+        return cast("TensorType[Attribute]", type).element_type
     if (parts := tensor_parts(type)) is not None:
         return parts.element_type
     return cast("UnrankedTensorType[Attribute]", type).element_type

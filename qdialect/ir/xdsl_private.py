@@ -1,24 +1,32 @@
 """
-The private names of xDSL that qdialect uses: all of them, with what each is there.
+The private names of xDSL that qdialect uses: all of them, and none in another file.
 
-What is not a method of a subclass is used through the functions here. Subclasses of xDSL's
-parser, printer, lexer, context and interpreter override and call private methods, too: those
-are listed, so that a release of xDSL that renames one is noticed by its name.
+`PRIVATE_NAMES` says of each where xDSL defines it, and what it does. Other files use the
+functions here, or derive from the classes here. In those, the private methods of xDSL are
+public: `_parse_block` is `parse_block`. xDSL calls what a subclass overrides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from inspect import getclosurevars
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
+from typing_extensions import override
 from xdsl.context import Context
-from xdsl.dialect_interfaces import DialectInterface
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue
-from xdsl.parser import AttrParser, Position
+from xdsl.parser import AttrParser, Parser, ParserState, Position
+from xdsl.printer import Printer
+from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind
+
+from qdialect.ir.text_buffer import TextBuffer
 
 if TYPE_CHECKING:
-    from xdsl.interpreter import InterpreterFunctions
+    from xdsl.interpreter import Interpreter, InterpreterFunctions
+    from xdsl.utils.scoped_dict import ScopedDict
 
 # pyright: reportPrivateUsage=false
 
@@ -30,8 +38,15 @@ class PrivateName(NamedTuple):
     """The module and the class: `xdsl.parser.AttrParser`."""
 
     name: str
-    mirrors: str
-    """What qdialect depends on: the file of xDSL, and what the name does there."""
+    file: str
+    line: int
+    """Where `XDSL_VERSION` defines it."""
+
+    role: str
+    """What it does, or what qdialect depends on."""
+
+
+# Functions
 
 
 def resume_from(parser: AttrParser, position: Position) -> None:
@@ -44,14 +59,35 @@ def parse_resource_key(parser: AttrParser, interface: OpAsmDialectInterface) -> 
     return parser._parse_dialect_resource_handle("builtin", interface)
 
 
-def interfaces_of(dialect: Dialect) -> Sequence[DialectInterface]:
-    """The interfaces that a dialect was made with, to make another with."""
-    return dialect._interfaces
+def rebuilt(
+    dialect: Dialect,
+    operations: Iterable[type[Operation]],
+    attributes: Iterable[type[Attribute]] = (),
+) -> Dialect:
+    """`dialect` with other classes added; they replace those of the same names."""
+    all_operations = {cls.name: cls for cls in (*dialect.operations, *operations)}
+    all_attributes = {cls.name: cls for cls in (*dialect.attributes, *attributes)}
+    return Dialect(
+        dialect.name,
+        list(all_operations.values()),
+        list(all_attributes.values()),
+        list(dialect._interfaces),
+    )
+
+
+def is_registered(context: Context, dialect: str) -> bool:
+    """Whether a context knows a dialect of that name: it makes no set of all, as xDSL does."""
+    return dialect in context._registered_dialects
 
 
 def forget_operation(context: Context, name: str) -> None:
     """Have a context not know an op that it took for an unregistered one."""
     context._loaded_ops.pop(name, None)
+
+
+def declare_resource(interface: OpAsmDialectInterface, key: str) -> None:
+    """Declare a key whose text is kept elsewhere."""
+    interface._blob_storage[key] = ""
 
 
 def forget_resource(interface: OpAsmDialectInterface, key: str) -> None:
@@ -69,69 +105,282 @@ def implementations_of(functions: InterpreterFunctions) -> Iterable[tuple[type[O
     return functions._impls()
 
 
+def scope_of(interpreter: Interpreter) -> ScopedDict[SSAValue, Any]:
+    """The values that the op which is run next can use."""
+    return interpreter._ctx
+
+
+def set_scope(interpreter: Interpreter, scope: ScopedDict[SSAValue, Any]) -> None:
+    """Replace the values that the op which is run next can use."""
+    interpreter._ctx = scope
+
+
+def own_verifier_of(cls: type[Operation]) -> Callable[[Operation], None] | None:
+    """
+    The `verify_` in the body of a class that `irdl_op_definition` decorates.
+
+    That of `Operation` if the class has none; None if it cannot be told.
+    """
+    # The decorator replaces it by a closure, which checks the constraints and then calls it.
+    return getclosurevars(cls.verify_).nonlocals.get(_CUSTOM_VERIFY)
+
+
+_CUSTOM_VERIFY = "custom_verify"
+"""The variable of that closure: irdl/operations.py:2153."""
+
+NAME_OF_UNREGISTERED: Final = "op_name__"
+"""The attribute in which `UnregisteredOp` keeps the name of the op: dialects/builtin.py:2818."""
+
+
+# Classes to derive from
+
+
+def _hooks(*names: str) -> dict[str, str]:
+    return {name: f"_{name}" for name in names}
+
+
+class Hooks:
+    """A class whose subclasses override private methods of xDSL by their public names."""
+
+    HOOKS: ClassVar[Mapping[str, str]]
+    """The names of xDSL by the public names."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for name, private_name in cls.HOOKS.items():
+            if name in cls.__dict__:
+                # One function with two names: to call one through another takes time.
+                setattr(cls, private_name, cls.__dict__[name])
+
+
+class OpenParser(Hooks, Parser):
+    """xDSL's parser. What is private there is public here."""
+
+    HOOKS: ClassVar = _hooks(
+        "consume_token",
+        "current_token",
+        "get_op_by_name",
+        "parse_block",
+        "parse_builtin_dense_attr",
+        "parse_builtin_densearray_attr",
+        "parse_complex_attrs",
+        "parse_dense_literal_type",
+        "parse_extended_type_or_attribute",
+        "parse_generic_operation",
+        "parse_location",
+        "parse_memref_attrs",
+        "parse_op_result_list",
+        "parse_optional_builtin_attr",
+        "parse_optional_builtin_parametrized_type",
+        "parse_optional_token",
+        "parse_resource",
+        "parse_vector_attrs",
+        "register_ssa_definition",
+    )
+
+    state: ParserState[MLIRTokenKind, str]
+    """The lexer, the next token, and the dialects whose regions it is in."""
+
+    def __init__(self, ctx: Context, lexer: MLIRLexer) -> None:
+        """Raises ParseError if the first token is malformed."""
+        # `Parser.__init__` makes a lexer of its own: parser/core.py:102.
+        super(Parser, self).__init__(ParserState(lexer), ctx)
+        self.ssa_values = {}
+        self.blocks = {}
+        self.forward_block_references = defaultdict(list)
+        self.forward_ssa_references = {}
+        # xDSL only replaces it in parsers that it makes for affine maps.
+        self.state = self._parser_state
+
+    @property
+    def current_token(self) -> MLIRToken:
+        """The token that is next."""
+        return self.state.current_token
+
+    consume_token = Parser._consume_token
+    get_op_by_name = Parser._get_op_by_name
+    parse_alias_def = Parser._parse_alias_def
+    parse_block = Parser._parse_block
+    parse_builtin_dense_attr = Parser._parse_builtin_dense_attr
+    parse_builtin_densearray_attr = Parser._parse_builtin_densearray_attr
+    parse_complex_attrs = Parser._parse_complex_attrs
+    parse_dense_literal_type = Parser._parse_dense_literal_type
+    parse_dialect_resource_handle = Parser._parse_dialect_resource_handle
+    parse_extended_type_or_attribute = Parser._parse_extended_type_or_attribute
+    parse_file_metadata_dictionary = Parser._parse_file_metadata_dictionary
+    parse_generic_operation = Parser._parse_generic_operation
+    parse_location = Parser._parse_location
+    parse_memref_attrs = Parser._parse_memref_attrs
+    parse_op_result_list = Parser._parse_op_result_list
+    parse_optional_array_attr = Parser._parse_optional_array_attr
+    parse_optional_builtin_attr = Parser._parse_optional_builtin_attr
+    parse_optional_builtin_parametrized_attr = Parser._parse_optional_builtin_parametrized_attr
+    parse_optional_builtin_parametrized_type = Parser._parse_optional_builtin_parametrized_type
+    parse_optional_shape_delimiter = Parser._parse_optional_shape_delimiter
+    parse_optional_token = Parser._parse_optional_token
+    parse_resource = Parser._parse_resource
+    parse_vector_attrs = Parser._parse_vector_attrs
+    register_ssa_definition = Parser._register_ssa_definition
+    resume_from = Parser._resume_from
+
+
+class LinearLexer(MLIRLexer):
+    """xDSL's lexer, in linear time."""
+
+    # xDSL's own takes time exponential in the length of a string that is not closed.
+    _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
+
+
+class OpenPrinter(Printer):
+    """xDSL's printer, which can be told where to write while it is printing."""
+
+    buffer: TextBuffer | None = None
+    """Where text goes, if not to the stream."""
+
+    @property
+    def names(self) -> dict[SSAValue, str]:
+        """The names that values were printed with, without the percent sign."""
+        return self._ssa_values
+
+    @property
+    def resource_keys(self) -> dict[str, set[str]]:
+        """The keys of resources that were printed, by dialect."""
+        return self._dialect_resources
+
+    @property
+    def line(self) -> int:
+        """How many line breaks were printed."""
+        return self._current_line
+
+    @property
+    def column(self) -> int:
+        """How many characters were printed behind the last line break."""
+        return self._current_column
+
+    def skip_columns(self, count: int) -> None:
+        """Count characters that are written to the stream by somebody else."""
+        self._current_column += count
+
+    def return_to(self, line: int, column: int) -> None:
+        """Count from there on: what was printed behind it has been taken back."""
+        self._current_line, self._current_column = line, column
+
+    @override
+    def print_string(self, text: str, *, indent: int | None = None) -> None:
+        buffer = self.buffer
+        if buffer is None or "\n" in text:
+            super().print_string(text, indent=indent)
+            return
+        self._current_column += len(text)
+        buffer.write(text)
+
+    @override
+    def _print_new_line(self, indent: int | None = None, print_message: bool = True) -> None:
+        buffer = self.buffer
+        if buffer is None or self._next_line_callback:
+            super()._print_new_line(indent, print_message)
+            return
+        spaces = (self._indent if indent is None else indent) * self.indent_num_spaces
+        buffer.write("\n" + " " * spaces)
+        self._current_line += 1
+        self._current_column = spaces
+
+
+class InterpreterHooks(Hooks):
+    """
+    To derive an interpreter from, before xDSL's, whose `_run_op` is `run_one_op` then.
+
+    It is not a subclass of that here, since few commands need it.
+    """
+
+    HOOKS: ClassVar = {"run_one_op": "_run_op"}
+
+
 _GENERIC = "xdsl.parser.generic_parser.GenericParser"
 _ATTR = "xdsl.parser.AttrParser"
 _CORE = "xdsl.parser.Parser"
 _PRINTER = "xdsl.printer.Printer"
 _LEXER = "xdsl.utils.mlir_lexer.MLIRLexer"
+_INTERPRETER = "xdsl.interpreter.Interpreter"
+
+XDSL_VERSION: Final = "0.74.0"
+"""The version that the lines are of."""
 
 PRIVATE_NAMES: Final[Sequence[PrivateName]] = tuple(
-    PrivateName(owner, name, mirrors)
-    for owner, names in {
-        _GENERIC: {
-            "_resume_from": "parser/generic_parser.py: lexes again from a position",
-            "_current_token": "parser/generic_parser.py: the token that is next",
-            "_parser_state": "parser/generic_parser.py: the lexer, the token, and the dialects",
-            "_consume_token": "parser/generic_parser.py: goes on to the token after it",
-            "_parse_optional_token": "parser/generic_parser.py: consumes a token of one kind",
+    PrivateName(owner, name, file, line, role)
+    for (owner, file), names in {
+        (_GENERIC, "parser/generic_parser.py"): {
+            "_resume_from": (96, "lexes again from a position"),
+            "_current_token": (105, "the token that is next"),
+            "_parser_state": (59, "the lexer, the token, and the dialects"),
+            "_consume_token": (122, "goes on to the token after it"),
+            "_parse_optional_token": (138, "consumes a token of one kind"),
         },
-        _ATTR: {
-            "_parse_dialect_resource_handle": "parser/attribute_parser.py: declares a key",
-            "_parse_extended_type_or_attribute": "parser/attribute_parser.py: behind `!` or `#`",
-            "_parse_optional_builtin_attr": "parser/attribute_parser.py: tries each kind in turn",
-            "_parse_optional_array_attr": "parser/attribute_parser.py: `[...]`",
-            "_parse_optional_builtin_parametrized_attr": "parser/attribute_parser.py: `dense`",
-            "_parse_optional_builtin_parametrized_type": "parser/attribute_parser.py: `tensor`",
-            "_parse_optional_shape_delimiter": "parser/attribute_parser.py: the `x` of a shape",
-            "_parse_builtin_dense_attr": "parser/attribute_parser.py: behind `dense`",
-            "_parse_dense_literal_type": "parser/attribute_parser.py: copied, with one constraint",
-            "_parse_memref_attrs": "parser/attribute_parser.py: behind `memref<`",
-            "_parse_vector_attrs": "parser/attribute_parser.py: behind `vector<`",
-            "_parse_complex_attrs": "parser/attribute_parser.py: behind `complex<`, copied",
+        (_ATTR, "parser/attribute_parser.py"): {
+            "_parse_dialect_resource_handle": (999, "declares a key"),
+            "_parse_extended_type_or_attribute": (304, "behind `!` or `#`"),
+            "_parse_optional_builtin_attr": (761, "tries each kind in turn"),
+            "_parse_optional_array_attr": (1497, "`[...]`"),
+            "_parse_optional_builtin_parametrized_attr": (849, "`dense`, and others"),
+            "_parse_optional_builtin_parametrized_type": (498, "`tensor`, and others"),
+            "_parse_optional_shape_delimiter": (570, "the `x` of a shape"),
+            "_parse_builtin_dense_attr": (980, "behind `dense`"),
+            "_parse_builtin_densearray_attr": (1059, "behind `array`"),
+            "_parse_dense_literal_type": (868, "copied, with one constraint"),
+            "_parse_location": (1381, "behind `loc(`"),
+            "_parse_memref_attrs": (672, "behind `memref<`"),
+            "_parse_vector_attrs": (705, "behind `vector<`"),
+            "_parse_complex_attrs": (664, "behind `complex<`, copied"),
         },
-        _CORE: {
-            "_parse_alias_def": "parser/core.py: `#a = ...`",
-            "_parse_block": "parser/core.py: a block with a label",
-            "_parse_file_metadata_dictionary": "parser/core.py: `{-# ... #-}`",
-            "_parse_op_result_list": "parser/core.py: the results of an op, up to `=`",
-            "_parse_resource": 'parser/core.py: `key: "0x..."`',
-            "_get_op_by_name": "parser/core.py: the class of an op, or an error",
-            "_register_ssa_definition": "parser/core.py: gives a name to values",
+        (_CORE, "parser/core.py"): {
+            "_parse_alias_def": (164, "`#a = ...`"),
+            "_parse_block": (235, "a block with a label"),
+            "_parse_file_metadata_dictionary": (1120, "`{-# ... #-}`"),
+            "_parse_generic_operation": (944, "behind the name in quotes"),
+            "_parse_op_result_list": (878, "the results of an op, up to `=`"),
+            "_parse_resource": (1063, '`key: "0x..."`'),
+            "_get_op_by_name": (848, "the class of an op, or an error"),
+            "_register_ssa_definition": (456, "gives a name to values"),
         },
-        _PRINTER: {
-            "_print_new_line": "utils/base_printer.py: a line break, and the indentation",
-            "_ssa_values": "printer.py: the names of values",
-            "_dialect_resources": "printer.py: the keys of resources that were printed",
-            "_indent": "utils/base_printer.py: how deep the next line is indented",
-            "_current_line": "utils/base_printer.py: of the output",
-            "_current_column": "utils/base_printer.py: of the output",
-            "_next_line_callback": "utils/base_printer.py: what is printed below a line",
+        (_PRINTER, "printer.py"): {
+            "_ssa_values": (60, "the names of values"),
+            "_dialect_resources": (77, "the keys of resources that were printed"),
         },
-        _LEXER: {"_unescaped_characters_regex": "utils/mlir_lexer.py: a string, in linear time"},
-        "xdsl.context.Context": {
-            "_loaded_ops": "context.py: the classes of ops by name",
-            "_registered_dialects": "context.py: how dialects are loaded, by name",
+        (_PRINTER, "utils/base_printer.py"): {
+            "_print_new_line": (89, "a line break, and the indentation"),
+            "_indent": (15, "how deep the next line is indented"),
+            "_current_line": (16, "of the output"),
+            "_current_column": (17, "of the output"),
+            "_next_line_callback": (19, "what is printed below a line"),
         },
-        "xdsl.dialect_interfaces.op_asm.OpAsmDialectInterface": {
-            "_blob_storage": "dialect_interfaces/op_asm.py: the texts of resources by key"
+        (_LEXER, "utils/mlir_lexer.py"): {
+            "_unescaped_characters_regex": (480, "a string without its escapes"),
         },
-        "xdsl.ir.Dialect": {"_interfaces": "ir/core.py: as in `Dialect.__init__`"},
-        "xdsl.ir.SSAValue": {"_type": "ir/core.py: what `type` returns"},
-        "xdsl.interpreter.Interpreter": {"_run_op": "interpreter.py: runs one op"},
-        "xdsl.interpreter.InterpreterFunctions": {
-            "_impls": "interpreter.py: the functions of a class, each with its op"
+        ("xdsl.context.Context", "context.py"): {
+            "_loaded_ops": (18, "the classes of ops by name"),
+            "_registered_dialects": (27, "how dialects are loaded, by name"),
+        },
+        (
+            "xdsl.dialect_interfaces.op_asm.OpAsmDialectInterface",
+            "dialect_interfaces/op_asm.py",
+        ): {
+            "_blob_storage": (33, "the texts of resources by key"),
+        },
+        ("xdsl.ir.Dialect", "ir/core.py"): {
+            "_interfaces": (60, "as they are given to `Dialect.__init__`"),
+        },
+        ("xdsl.ir.SSAValue", "ir/core.py"): {"_type": (545, "what `type` returns")},
+        (_INTERPRETER, "interpreter.py"): {
+            "_run_op": (725, "runs one op"),
+            "_ctx": (666, "the values by scope"),
+        },
+        ("xdsl.interpreter.InterpreterFunctions", "interpreter.py"): {
+            "_impls": (231, "the functions of a class, each with its op"),
         },
     }.items()
-    for name, mirrors in names.items()
+    for name, (line, role) in names.items()
 )
-"""Beside these, `Parser.__init__` is copied by FastParser, but for the lexer."""
+"""
+Beside these, `OpenParser.__init__` is a copy of `Parser.__init__`, but for the lexer, and
+`own_verifier_of` and `NAME_OF_UNREGISTERED` name what is no attribute of a class.
+"""

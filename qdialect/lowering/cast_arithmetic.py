@@ -261,6 +261,20 @@ class _Arithmetic:
         type = with_element_type(value.type, self.type.expressed_type)
         return builder.insert(op(value, cast(AnyFloat, type))).result
 
+    def _with_zero_point(
+        self,
+        op: type[arith.AddfOp | arith.SubfOp],
+        builder: StorageBuilder,
+        value: SSAValue,
+        zero_point: SSAValue | None,
+        spread: Spread,
+    ) -> SSAValue:
+        """`op` of a float and a zero point, if there is one."""
+        if zero_point is None:
+            return value
+        zero_point = self._as_float(builder, spread(zero_point))
+        return builder.insert(op(value, zero_point)).result
+
 
 @dataclass(frozen=True)
 class _Dequantization(_Arithmetic):
@@ -282,9 +296,7 @@ class _Dequantization(_Arithmetic):
     ) -> SSAValue:
         scale = spread(scale)
         value = self._as_float(builder, value)
-        if zero_point is not None:
-            zero_point = self._as_float(builder, spread(zero_point))
-            value = builder.insert(arith.SubfOp(value, zero_point)).result
+        value = self._with_zero_point(arith.SubfOp, builder, value, zero_point, spread)
         return builder.insert(arith.MulfOp(value, scale)).result
 
 
@@ -309,9 +321,7 @@ class _Quantization(_Arithmetic):
         spread: Spread,
     ) -> SSAValue:
         value = builder.insert(arith.DivfOp(value, spread(scale))).result
-        if zero_point is not None:
-            zero_point = self._as_float(builder, spread(zero_point))
-            value = builder.insert(arith.AddfOp(value, zero_point)).result
+        value = self._with_zero_point(arith.AddfOp, builder, value, zero_point, spread)
         match self.rounding:
             case Rounding.UPSTREAM:
                 return self._truncated(builder, value, spread)

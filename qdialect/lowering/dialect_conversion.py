@@ -19,7 +19,7 @@ from qdialect.dialects.quant.casts import CastOp
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.replacements import Replacements
 from qdialect.ir.xdsl_private import set_type
-from qdialect.shape_ops.interface import name_of
+from qdialect.shape_ops.interface import Code, name_of
 
 
 def functions_in(module: ModuleOp) -> list[FuncOp]:
@@ -101,28 +101,34 @@ def reserve_for(op: Operation, nbytes: int) -> None:
         with memory_budget() as budget:
             budget.reserve(nbytes)
     except MemoryLimitError as error:
-        raise OpErrors.of(op, f"cannot be lowered: {error}") from error
+        raise OpErrors.of(op, f"cannot be lowered: {error} [{Code.MEMORY}]") from error
 
 
 class TypeConversion(ABC):
-    """A map from types to types. Each type of a module is converted once."""
+    """
+    A map from types to types. Each type of a module is converted once.
+
+    Types are told apart by what they are and not by what is in them: the hash of a type whose
+    aliases double takes exponential time.
+    """
 
     def __init__(self) -> None:
-        self._known: dict[Attribute, Attribute | None] = {}
+        self._known: dict[int, tuple[Attribute, Attribute | None]] = {}
+        """By the `id` of a type, that type, which keeps it alive, and what replaces it."""
 
     @abstractmethod
     def convert(self, type: Attribute) -> Attribute | None:
-        """The type that replaces `type`, maybe itself; None if there is none."""
+        """The type that replaces `type`: the same object if it stays, None if there is none."""
 
     def of(self, type: Attribute) -> Attribute | None:
         """As `convert`, but each type is converted once."""
-        if type not in self._known:
-            self._known[type] = self.convert(type)
-        return self._known[type]
+        if (known := self._known.get(id(type))) is None:
+            known = self._known[id(type)] = type, self.convert(type)
+        return known[1]
 
     def converts(self, type: Attribute) -> bool:
         """Whether values of `type` do not keep it."""
-        return self.of(type) != type
+        return self.of(type) is not type
 
     def convert_value(self, value: SSAValue) -> None:
         """Convert the type of a value, at its definition and its uses."""

@@ -11,10 +11,8 @@ from xdsl.passes import ModulePass
 
 from qdialect.certificates.certified_fold import Certificate, fold_with_certificate
 from qdialect.dialects.quant.types import QuantizedType
-from qdialect.folding.folder import fold_shapes
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.folding.policy import DEFAULT_MAX_GROWTH, FoldPolicy
-from qdialect.folding.report_listener import FoldReportListener
 
 
 def _is_plain(constant: MovedConstant) -> bool:
@@ -57,9 +55,4 @@ class FoldConstantShapesPass(ModulePass):
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if self.certificate is Certificate.NONE:
-            report = fold_shapes(op, ctx, self.policy, _is_plain)
-        else:
-            report = fold_with_certificate(op, ctx, self.policy, self.certificate, _is_plain)
-        if isinstance(ctx, FoldReportListener):
-            ctx.take_fold_report(report)
+        fold_with_certificate(op, ctx, self.policy, self.certificate, _is_plain)

@@ -11,9 +11,7 @@ from xdsl.passes import ModulePass
 
 from qdialect.certificates.certified_fold import Certificate, fold_with_certificate
 from qdialect.dialects.quant.slot_arrays import Granularity
-from qdialect.folding.folder import fold_shapes
 from qdialect.folding.policy import DEFAULT_MAX_GROWTH, FoldPolicy
-from qdialect.folding.report_listener import FoldReportListener
 
 
 @dataclass(frozen=True)
@@ -73,9 +71,4 @@ class FoldQuantShapesPass(ModulePass):
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if self.certificate is Certificate.NONE:
-            report = fold_shapes(op, ctx, self.policy)
-        else:
-            report = fold_with_certificate(op, ctx, self.policy, self.certificate)
-        if isinstance(ctx, FoldReportListener):
-            ctx.take_fold_report(report)
+        fold_with_certificate(op, ctx, self.policy, self.certificate)

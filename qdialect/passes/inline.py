@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final
 
 from typing_extensions import override
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, SymbolRefAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
-from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -20,13 +19,11 @@ from qdialect.algebra.memory_budget import MemoryBudget, MemoryLimitError, memor
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
 from qdialect.folding.report_listener import FoldReportListener
 from qdialect.ir.ordering import dependencies_first
+from qdialect.ir.symbols import symbols_in, symbols_used_by
 from qdialect.shape_ops.interface import Code
 
 _OP_BYTES: Final = 2048
 """What an op of some operands takes in memory, about."""
-
-_SYMBOLS: Final = re.compile(r'@(?:"([^"]*)"|([\w$.-]+))')
-"""Symbols in the text of an attribute that no dialect is loaded for."""
 
 
 class _Inliner:
@@ -56,10 +53,11 @@ class _Inliner:
         private = {name: op for name, op in self._functions.items() if _is_private(op)}
         erasable = set[Operation](private.values())
         pending = [op for op in self._module.body.ops if op not in erasable]
-        used_by_module = _symbols_in((self._module.attributes, self._module.properties))
+        module = self._module
+        used_by_module = symbols_in((*module.attributes.values(), *module.properties.values()))
         pending += [private.pop(name) for name in set(used_by_module) & private.keys()]
         while pending:
-            for name in set(_symbols_used_by(pending.pop())) & private.keys():
+            for name in set(symbols_used_by(pending.pop())) & private.keys():
                 pending.append(private.pop(name))
         for function in private.values():
             Rewriter.erase_op(function, safe_erase=False)
@@ -129,31 +127,6 @@ def _fits(call: CallOp, callee: FuncOp) -> bool:
 def _is_private(function: FuncOp) -> bool:
     visibility = function.sym_visibility
     return visibility is not None and visibility.data == "private" and bool(function.body.blocks)
-
-
-def _symbols_in(held: Iterable[dict[str, Attribute]]) -> Iterator[str]:
-    """The symbols that attributes refer to, also those inside others."""
-    pending = [attribute for attributes in held for attribute in attributes.values()]
-    while pending:
-        attribute = pending.pop()
-        if isinstance(attribute, SymbolRefAttr):
-            yield attribute.root_reference.data
-        elif isinstance(attribute, ArrayAttr):
-            pending += cast(ArrayAttr[Attribute], attribute).data
-        elif isinstance(attribute, DictionaryAttr):
-            pending += attribute.data.values()
-        elif isinstance(attribute, ParametrizedAttribute):
-            parameters = attribute.parameters
-            pending += (each for each in parameters if not isinstance(each, StringAttr))
-            for text in parameters:
-                if isinstance(text, StringAttr):
-                    # Such as that of an attribute that is kept as it is written.
-                    yield from (quoted or plain for quoted, plain in _SYMBOLS.findall(text.data))
-
-
-def _symbols_used_by(op: Operation) -> Iterator[str]:
-    for inner in op.walk():
-        yield from _symbols_in((inner.attributes, inner.properties))
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from typing_extensions import override
@@ -39,7 +40,9 @@ class CoarsestTypes(TypeConversion):
         if is_tensor(type):
             element = tensor_element_type(type)
             if isinstance(element, UniformQuantizedType):
-                return with_element_type(type, _coarsest(element))
+                coarsest = _coarsest(element)
+                if coarsest is not element:
+                    return with_element_type(type, coarsest)
         return type
 
 
@@ -96,10 +99,10 @@ class TypeNormalization:
             return "it branches with values of types that are to change"
         if name_of(op) == "func.call_indirect":
             return "the types inside the type of a function are not converted"
-        elements = {tensor_element_type(type) for type in changing}
+        elements = [tensor_element_type(type) for type in changing]
         for region in op.regions:
             for block in region.blocks:
-                if not elements.isdisjoint(block.arg_types):
+                if any(type in elements for type in block.arg_types):
                     return "the scalars of its region are not converted"
         return None
 
@@ -123,9 +126,9 @@ class TypeNormalization:
             block is owner for region in parent.regions for block in reachable_blocks(region)
         )
 
-    def _changing_types(self, op: Operation) -> set[Attribute]:
-        types = {*op.operand_types, *op.result_types}
-        return {type for type in types if self._types.converts(type)}
+    def _changing_types(self, op: Operation) -> Sequence[Attribute]:
+        types = (*op.operand_types, *op.result_types)
+        return [type for type in types if self._types.converts(type)]
 
     def _fold(self) -> None:
         casts = [op for op in self._ops if isinstance(op, CastOp) and self._changing_types(op)]

@@ -53,7 +53,7 @@ ARITHMETIC: Final = MappingProxyType(
 
 
 def term_of(op: Operation, operands: Sequence[Term]) -> Term:
-    """What an op makes of scalars. Raises NotFoldable if that is not known."""
+    """The result of an op on scalars. Raises NotFoldable if that is not known."""
     arithmetic = ARITHMETIC.get(name_of(op))
     if arithmetic is None:
         raise NotFoldable(Code.ARITHMETIC, f"'{name_of(op)}' is no part of a dequantization")
@@ -68,7 +68,9 @@ def _read(op: Operation, operands: Operands) -> Elementwise:
 
 
 def _require_no_fast_math(op: Operation) -> None:
-    """Raise NotFoldable if an op may be computed otherwise than IEEE 754 says."""
+    """Raise NotFoldable if fast-math flags allow other results than those of IEEE 754."""
     flags = find_attribute(op, "fastmath")
     if isinstance(flags, FastMathFlagsAttr) and flags.data:
         raise NotFoldable(Code.ARITHMETIC, f"'{name_of(op)}' has fast-math flags")
+    if find_attribute(op, "roundingmode") is not None:
+        raise NotFoldable(Code.ARITHMETIC, f"'{name_of(op)}' has a rounding mode")

@@ -1,12 +1,13 @@
 """
-The knowledge that passes have of ops: shape ops as movements, constants, and casts.
+How passes read ops: shape ops as movements, constants, and casts.
 
-Ops of other dialects have external models, in MLIR's words: functions that read an op,
-registered by its name. The models that come with qdialect are in `qdialect.shape_ops`, one
-module per dialect, which is imported when an op of the dialect is met. A compiler registers
-its own with `shape_op`, `register_constant` and `register_cast`, for all contexts, or in a
-`ShapeOps` that a dialect brings to its contexts. Ops are identified by name, so their dialect
-need not be registered.
+Ops of other dialects have external models, as MLIR calls them: functions that read the ops of one
+name. The dialect of an op need not be registered.
+
+The models that come with qdialect are in `qdialect.shape_ops`, one module per dialect. A module is
+imported when an op of its dialect is met. A compiler registers its own models for all contexts,
+with `shape_op`, `register_constant` and `register_cast`, or for the contexts of one dialect, in
+its `ShapeOps`.
 """
 
 from __future__ import annotations
@@ -63,9 +64,9 @@ if TYPE_CHECKING:
 
 class Code(StrEnum):
     """
-    Why something is not folded, sunk or elided, in one word.
+    The reason why an op is not folded, sunk or elided.
 
-    They are stable: tools may match them.
+    The values do not change between versions: tools may match them.
     """
 
     NOT_CONSTANT = "not-constant"
@@ -89,7 +90,7 @@ class Code(StrEnum):
 
 
 class NotFoldable(Exception):
-    """An op cannot be folded, or not be read. The message is the reason."""
+    """An op cannot be folded, or cannot be read. The message is the reason."""
 
     def __init__(self, code: Code, reason: str) -> None:
         super().__init__(reason)
@@ -97,14 +98,14 @@ class NotFoldable(Exception):
 
 
 class NoSuchMovementError(NotFoldable):
-    """The op is read, and no operand can be moved so."""
+    """The op can be read, but its numbers do not fit its operands."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(Code.UNKNOWN_OP, reason)
 
 
 class Operands(Protocol):
-    """The operands of an op that is read, as far as they are known."""
+    """The known operands of an op that is being read."""
 
     def integers(self, value: SSAValue) -> NDArray[np.integer[Any]]:
         """The elements of an integer constant: see `integers_in`. Raises NotFoldable."""
@@ -118,7 +119,7 @@ class Movements(NamedTuple):
     """The operands that are moved."""
 
     movements: Sequence[Movement]
-    """The first takes all operands, each of the others the result of the one before."""
+    """The first movement takes all operands, each other one the result of the one before."""
 
     padding: SSAValue | None = None
     """The element that a `PadWith` among the movements pads with."""
@@ -140,11 +141,11 @@ ShapeOpModelT = TypeVar("ShapeOpModelT", bound=ShapeOpModel)
 
 
 class RunTimeOperands(Protocol):
-    """The operands of an op that is run."""
+    """The operands of an op that is being run."""
 
     @property
     def lists(self) -> Mapping[str, tuple[int, ...]]:
-        """The static lists of the op, with operands in place of what they leave out."""
+        """The static lists of the op, with operands in the place of dynamic entries."""
         ...
 
     def shape(self, number: int) -> Shape:
@@ -157,26 +158,26 @@ class RunTimeOperands(Protocol):
 
 
 RunTimeShape = Callable[[RunTimeOperands], Sequence[int]]
-"""The shape of the result of an op that is run; DYNAMIC for a length that follows from others."""
+"""The shape of the result of an op that is being run; DYNAMIC for a length to compute from it."""
 
 
 class ShapeOpEntry(NamedTuple):
-    """What is registered for the shape ops of one name."""
+    """The model of the shape ops of one name."""
 
     model: ShapeOpModel
 
     run_time_shape: RunTimeShape | None = None
-    """The shape of a result where neither its type nor what is moved says it."""
+    """The shape of a result that neither its type nor the movement determines."""
 
     static_lists: tuple[str, ...] = ()
-    """Attributes of integers. In the order of these, DYNAMIC stands for the last operands."""
+    """Attributes of integers. Each DYNAMIC in them is one of the last operands, in order."""
 
 
 class CastReads(Flag):
-    """What a cast makes of an element. Of several, the types that it is between choose one."""
+    """The effect of a cast on an element. If several are registered, the types choose one."""
 
     UNKNOWN = 0
-    """Nothing is said: shape ops are folded through the cast, but nothing is padded behind it."""
+    """Unknown: shape ops are folded through the cast, but pads behind it are not."""
 
     BITS = auto()
     """The same bits: integers are read as quantized elements, or the other way round."""
@@ -199,7 +200,7 @@ class DialectTraits:
     """The finest quantized type that its constants and casts can have."""
 
     has_empty_tensors: bool = True
-    """Whether there are tensors without elements."""
+    """Whether a tensor may have no elements."""
 
 
 class ShapeOps(DialectInterface):
@@ -243,11 +244,11 @@ class ShapeOps(DialectInterface):
         _role.cache_clear()
 
     def knows(self, name: str) -> bool:
-        """Whether something is registered for the ops of that name."""
+        """Whether there is a model for the ops of that name."""
         return name in self.entries or name in self.casts or name in self.constants
 
     def knows_dialect(self, name: str) -> bool:
-        """Whether something is registered for an op of that dialect."""
+        """Whether there is a model for an op of that dialect."""
         names = chain(self.entries, self.casts, self.constants)
         return any(op.startswith(f"{name}.") for op in names)
 
@@ -263,9 +264,9 @@ _IN_CONTEXT: Final[ContextVar[Mapping[str, ShapeOps]]] = ContextVar("qdialect.sh
 """The `ShapeOps` of the dialects of the context in use, by dialect name."""
 
 _KEEPING_ATTRIBUTES: Final[set[str]] = {
-    # tensor.pad: the padding is not to be folded away, even if it has no width.
+    # tensor.pad with `nofold` must stay, even if it pads nothing.
     "nofold",
-    # Without the op, the placement of its result would be lost.
+    # The op places its result on devices.
     "mhlo.sharding",
     "sdy.sharding",
 }
@@ -292,8 +293,8 @@ def shape_op(
     """
     Register a function as the model of the ops of that name, in place of any before it.
 
-    Where lengths are only known when an op is run, `run_time_shape` tells the shape of its
-    result, and `static_lists` name the attributes that its last operands complete.
+    For ops with lengths that are only known at run time, `run_time_shape` returns the shape of the
+    result, and `static_lists` are the attributes whose dynamic entries are operands.
     """
     load_models(name)
     return _FOR_ALL.shape_op(name, run_time_shape=run_time_shape, static_lists=static_lists)
@@ -303,8 +304,8 @@ def register_constant(name: str, elements: str) -> None:
     """
     Register an op without operands whose result has the elements of an attribute.
 
-    The attribute or property `elements` is `dense` or `dense_resource`, of the shape of
-    the result. Its element type is that of the result, or the storage type of that.
+    The attribute or property `elements` is `dense` or `dense_resource`, and has the shape of the
+    result. Its element type is the element type of the result, or the storage type of that.
     """
     load_models(name)
     _FOR_ALL.register_constant(name, elements)
@@ -314,8 +315,8 @@ def register_cast(name: str, reads: CastReads = CastReads.UNKNOWN) -> None:
     """
     Register an op that changes how each element of its operand is read, and moves none.
 
-    What becomes of an element depends on nothing but the element types of the operand and
-    the result, and on their slots there: `reads` says what.
+    The new element depends only on the element, on the element types of operand and result, and on
+    their slots there. `reads` says how.
     """
     load_models(name)
     _FOR_ALL.register_cast(name, reads)
@@ -341,12 +342,12 @@ def register_arithmetic(name: str) -> None:
 
 
 def register_keeping_attribute(name: str) -> None:
-    """Have ops stay that have an attribute or a property of that name, whatever its value."""
+    """Never fold ops with an attribute or a property of that name, whatever its value."""
     _KEEPING_ATTRIBUTES.add(name)
 
 
 def keeping_attribute_of(op: Operation) -> str | None:
-    """The name of the attribute because of which `op` stays, if it has one."""
+    """The name of an attribute that forbids to fold `op`, if it has one."""
     for held in (op.properties, op.attributes):
         if not _KEEPING_ATTRIBUTES.isdisjoint(held):
             return min(_KEEPING_ATTRIBUTES.intersection(held))
@@ -368,20 +369,20 @@ _ALL_TENSORS: Final = DialectTraits()
 
 
 def is_known_dialect(name: str) -> bool:
-    """Whether something is registered for ops of the dialect `name`."""
+    """Whether there is a model for an op of the dialect `name`."""
     _load_dialect(name)
     known = (_FOR_ALL, *_IN_CONTEXT.get(_NO_DIALECTS).values())
     return any(ops.knows_dialect(name) for ops in known)
 
 
 class Role(NamedTuple):
-    """The part that ops of one name play."""
+    """The role of the ops of one name."""
 
     entry: ShapeOpEntry | None
-    """How to read a shape op."""
+    """The model, if the op is a shape op."""
 
     reads: CastReads | None
-    """What a cast makes of elements."""
+    """The effect on elements, if the op is a cast."""
 
     elements: str | None
     """The name of the attribute with the elements of a constant."""
@@ -391,7 +392,7 @@ class Role(NamedTuple):
 
     @property
     def model(self) -> ShapeOpModel | None:
-        """How to read a shape op."""
+        """The model, if the op is a shape op."""
         return None if self.entry is None else self.entry.model
 
     @property
@@ -401,9 +402,9 @@ class Role(NamedTuple):
 
 
 def role_of(op: Operation) -> Role:
-    """The part that `op` plays."""
+    """The role of `op`."""
     role = _role_of(op)
-    if role.is_cast and not len(op.operands) == len(op.results) == 1:
+    if role.reads is not None and not len(op.operands) == len(op.results) == 1:
         return _NO_ROLE
     return role
 
@@ -415,8 +416,8 @@ def read_movements(op: Operation, model: ShapeOpModel, operands: Operands) -> Mo
     """
     The effect of a shape op, as `model` reads it.
 
-    Raises NotFoldable, also for what is malformed: nothing has verified an op of a dialect
-    that is not registered. It is a NoSuchMovementError if only the numbers are wrong.
+    Raises NotFoldable, also if the op is malformed, since nothing verifies the ops of unregistered
+    dialects. Raises NoSuchMovementError if only the numbers are wrong.
     """
     try:
         movements = model(op, operands)
@@ -430,12 +431,12 @@ def read_movements(op: Operation, model: ShapeOpModel, operands: Operands) -> Mo
 
 
 def model_of(op: Operation) -> ShapeOpModel | None:
-    """How to read `op`, if it is known to be a shape op."""
+    """The function that reads `op`, if it is known to be a shape op."""
     return _role_of(op).model
 
 
 def entry_of(op: Operation) -> ShapeOpEntry | None:
-    """What is registered for `op`, if it is known to be a shape op."""
+    """The model of `op`, if it is known to be a shape op."""
     return _role_of(op).entry
 
 
@@ -445,8 +446,16 @@ def is_cast(op: Operation) -> bool:
 
 
 def cast_reads(op: Operation) -> CastReads:
-    """What a cast makes of elements."""
+    """The effect on elements, if the op is a cast."""
+    if reads_unsigned(op):
+        return CastReads.UNKNOWN
     return _role_of(op).reads or CastReads.UNKNOWN
+
+
+def reads_unsigned(op: Operation) -> bool:
+    """Whether a cast reads signless integers as unsigned ones, as that of tosa may."""
+    unsigned = find_attribute(op, "input_unsigned")
+    return isinstance(unsigned, IntegerAttr) and bool(unsigned.value.data)
 
 
 def elements_attribute_of(op: Operation) -> str | None:
@@ -455,7 +464,10 @@ def elements_attribute_of(op: Operation) -> str | None:
 
 
 def _role_of(op: Operation) -> Role:
-    name = name_of(op)
+    # As `name_of` says it: every op is asked, several times.
+    name = op.name
+    if name == UnregisteredOp.name:
+        name = cast(UnregisteredOp, op).op_name.data
     if in_context := _IN_CONTEXT.get(_NO_DIALECTS):
         own = in_context.get(name.partition(".")[0])
         if own is not None and own.knows(name):
@@ -463,7 +475,7 @@ def _role_of(op: Operation) -> Role:
     return _role(type(op), name)
 
 
-# Every op of a module is asked for, and few names are different.
+# Modules have many ops, and few different names.
 @registered_cache
 @lru_cache(maxsize=1024)
 def _role(cls: type[Operation], name: str) -> Role:
@@ -491,7 +503,7 @@ def load_models(name: str) -> None:
 @registered_cache
 @cache
 def _load_dialect(dialect: str) -> None:
-    """Import what comes with qdialect for `dialect`, if there is something."""
+    """Import the models that come with qdialect for `dialect`, if there are any."""
     module = f"qdialect.shape_ops.{dialect}"
     if dialect.isidentifier() and find_spec(module) is not None:
         import_module(module)
@@ -502,7 +514,7 @@ def _load_dialect(dialect: str) -> None:
 
 def name_of(op: Operation) -> str:
     """The name of an op, also of an unregistered one."""
-    # Quicker than to ask for the class, which all ops are asked.
+    # Quicker than isinstance; this is called for every op.
     return op.name if op.name != UnregisteredOp.name else cast(UnregisteredOp, op).op_name.data
 
 
@@ -525,7 +537,7 @@ def attribute_of(op: Operation, name: str) -> Attribute:
 
 
 def integer_of(op: Operation, name: str) -> int:
-    """An integer attribute. Raises NotFoldable if it is something else."""
+    """The value of an integer attribute. Raises NotFoldable if it is another attribute."""
     return _integer_in(attribute_of(op, name), name)
 
 
@@ -538,9 +550,9 @@ def _integer_in(attribute: Attribute, name: str) -> int:
 
 def integers_of(op: Operation, name: str) -> tuple[int, ...]:
     """
-    The integers of an array, however it is written.
+    The integers of an array attribute of any kind.
 
-    Raises NotFoldable if it holds anything else, or a length only known at run time.
+    Raises NotFoldable for other elements, and for DYNAMIC.
     """
     attribute = attribute_of(op, name)
     match attribute:
@@ -570,7 +582,7 @@ def integers_of_array(attribute: DenseArrayBase[IntegerType]) -> tuple[int, ...]
 
 
 def is_integer(type: Attribute) -> bool:
-    """Whether elements of `type` can be lengths or positions: not truth values."""
+    """Whether elements of `type` can be lengths or positions: integers, but no truth values."""
     return isinstance(type, IndexType) or (isinstance(type, IntegerType) and type.bitwidth > 1)
 
 
@@ -619,7 +631,7 @@ def static_shape_of(value: SSAValue) -> Shape:
 
 
 def shape_in(number: int) -> RunTimeShape:
-    """The shape that an operand holds, for an op that is run."""
+    """The shape that an operand contains, for an op that is being run."""
     return lambda operands: [
         DYNAMIC if length < 0 else length
         for length in operands.integers(number).reshape(-1).tolist()

@@ -68,7 +68,7 @@ def _broadcast(op: Operation, operands: Operands) -> Movements:
 
 @shape_op("linalg.generic", run_time_shape=lambda operands: operands.shape(-1))
 def _generic(op: Operation, operands: Operands) -> Movements:
-    """One that yields its input, of axes in another order, or repeated."""
+    """A `linalg.generic` that yields its input, with axes permuted or broadcast."""
     _require_result(op)
     block = op.regions[0].block
     yielded = list(block.last_op.operands) if block.last_op is not None else []
@@ -91,7 +91,7 @@ def _require_result(op: Operation) -> None:
 
 
 def _axes_of(map: Attribute) -> list[int | None]:
-    """The loop that each axis is read in; None for one that is read at zero only."""
+    """The loop that indexes each axis; None for an axis that is read at zero only."""
     axes: list[int | None] = []
     for expression in map.data.results if isinstance(map, AffineMapAttr) else ():
         if isinstance(expression, AffineDimExpr):
@@ -133,7 +133,7 @@ def _write_generic(
 
 @elementwise_op("linalg.generic", write=_write_generic)
 def _compute(op: Operation, operands: Operands) -> Elementwise:
-    """One whose loops are parallel, and whose body is arithmetic on its inputs."""
+    """A `linalg.generic` with parallel loops, whose body is arithmetic on its inputs."""
     _require_result(op)
     kinds = cast("ArrayAttr[Attribute]", attribute_of(op, "iterator_types")).data
     if any(kind != kinds[0] or "parallel" not in str(kind) for kind in kinds):

@@ -1,4 +1,4 @@
-"""Reading constants of any dialect, and the operands of shape ops that are constants."""
+"""Constants of any dialect, and the constant operands of shape ops, are read here."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class StoredElement(NamedTuple):
     """One element of a constant, and the casts that it is read through."""
 
     stored: np.generic
-    """The element as the constant stores it: of the dtype of its element type."""
+    """The stored element, of the dtype of its element type."""
 
     type: Attribute
     """The type of the element after the casts."""
 
     casts: tuple[Operation, ...]
-    """The casts, in their order."""
+    """The casts, from the constant on."""
 
 
 class Constants:
@@ -91,7 +91,7 @@ class Constants:
         return values
 
     def forget(self, op: Operation) -> None:
-        """Drop the elements of `op`, so that they can be freed once the op is erased."""
+        """Forget the elements of `op`: erasing the op then frees them."""
         self._read.pop(op, None)
 
     def elements(self, op: Operation, name: str) -> Elements:
@@ -121,7 +121,7 @@ class Constants:
         parts = tensor_parts(op.results[0].type)
         if parts is not None and (values := self.read(op)) is not None:
             return integers_in(values, parts.element_type)
-        # A shape of tosa is no tensor.
+        # The type of a tosa shape is no tensor type.
         held = tensor_element_type(cast(Any, find_attribute(op, name)).type)
         return integers_in(self.elements(op, name), held)
 
@@ -147,7 +147,7 @@ class Constants:
 
 
 class ConstantOperands:
-    """The constant operands that say what a shape op does."""
+    """The constant operands of a shape op, such as offsets."""
 
     def __init__(self, constants: Constants) -> None:
         self.constants = constants
@@ -160,7 +160,7 @@ class ConstantOperands:
         return self.constants.integers(owner)
 
     def read(self, op: Operation, model: ShapeOpModel) -> Movements:
-        """What a shape op does that may be folded. Raises NotFoldable."""
+        """The effect of a shape op that may be folded. Raises NotFoldable."""
         if (attribute := keeping_attribute_of(op)) is not None:
             raise NotFoldable(Code.KEPT, f"its attribute '{attribute}' says that it stays")
         types = op.result_types

@@ -140,7 +140,7 @@ def _gather(op: Operation, operands: Operands) -> Movements:
             Transpose((axis, *others)),
             Reshape((*batch, *window)),
         ]
-    # Axes of the operand go to `offset_dims`, those of the indices to what is left.
+    # Axes of the operand become `offset_dims`, and axes of the indices the other ones.
     rank = len(batch) + len(window)
     places = (*(at for at in range(rank) if at not in numbers.offsets), *numbers.offsets)
     lengths = dict(zip(places, (*batch, *window), strict=True))
@@ -166,9 +166,9 @@ class _GatherNumbers(NamedTuple):
     @classmethod
     def of(cls, op: Operation) -> _GatherNumbers:
         """
-        Those of `op`, by their text, which is the same where the attribute is registered.
+        The numbers of `op`, read from text: registered and unregistered attributes print the same.
 
-        Raises NotFoldable if there is anything else in it.
+        Raises NotFoldable if the text has another field.
         """
         text = str(attribute_of(op, "dimension_numbers"))
         body = _GATHER_NUMBERS.fullmatch(text)
@@ -215,7 +215,7 @@ class _GatherNumbers(NamedTuple):
             raise NotFoldable(Code.UNKNOWN_OP, "its dimension numbers do not fit its operands")
 
 
-# Quantifiers that give nothing back keep the time linear in the length of a text.
+# Possessive quantifiers keep the time linear in the length of the text.
 _NUMBER: Final = re.compile("[0-9]++")
 _NUMBERS = r"\s*+(?:[0-9]++\s*+(?:,\s*+[0-9]++\s*+)*+)?+"
 _FIELD: Final = re.compile(rf"([a-z_]++)\s*+=\s*+(?:([0-9]++)|\[({_NUMBERS})\])\s*+")

@@ -38,7 +38,7 @@ _SLICE_LISTS = ("static_offsets", "static_sizes", "static_strides")
 )
 @shape_op("tensor.collapse_shape")
 def _reshape(op: Operation, operands: Operands) -> Movements:
-    # Where the result is static, so is what else the op may say of its shape.
+    # A static shape of the result says the same as the operand.
     return Movements(op.operands[:1], [Reshape(shape_of(op.results[0]))])
 
 

@@ -46,6 +46,7 @@ from qdialect.shape_ops.interface import (
     integers_of,
     name_of,
     padded,
+    reads_unsigned,
     register_cast,
     register_constant,
     register_dialect_traits,
@@ -76,7 +77,7 @@ def _transpose(op: Operation, operands: Operands) -> Movements:
 
 @shape_op("tosa.reshape", run_time_shape=shape_in(1))
 def _reshape(op: Operation, operands: Operands) -> Movements:
-    # Where the result is static, so is what the second operand says of its shape.
+    # A static shape of the result says the same as the operand.
     return Movements(op.operands[:1], [Reshape(shape_of(op.results[0]))])
 
 
@@ -115,7 +116,7 @@ def _tile(op: Operation, operands: Operands) -> Movements:
     if len(multiples) == len(shape_of(op.operands[0])) and all(count == 1 for count in multiples):
         return Movements(op.operands[:1], [])
     shape, result = static_shape_of(op.operands[0]), static_shape_of(op.results[0])
-    # Every axis gets a new one before it, which is what is repeated.
+    # Each axis gets a new axis before it, and the new axis is broadcast.
     pairs = tuple(length for axis in shape for length in (1, axis))
     tiled = tuple(length for pair in zip(multiples, shape, strict=True) for length in pair)
     dims = tuple(range(len(pairs)))
@@ -124,7 +125,7 @@ def _tile(op: Operation, operands: Operands) -> Movements:
 
 
 def _known(values: NDArray[np.integer[Any]]) -> tuple[int, ...]:
-    """The integers of a shape. Raises NotFoldable if one stands for what is not known."""
+    """The integers of a shape. Raises NotFoldable if one of them is dynamic."""
     if (values < 0).any():
         raise NotFoldable(Code.DYNAMIC_SHAPE, "-1 stands for what is only known at run time")
     return tuple(map(int, values))
@@ -143,7 +144,7 @@ def _gather(op: Operation, operands: Operands) -> Movements:
         return Movements(op.operands[:1], [Reshape((0, count, channels))])
     if (indices == indices[0]).all():
         return Movements(op.operands[:1], [Take(1, tuple(indices[0].tolist()))])
-    # Each batch has its own: it takes of the rows of all.
+    # Each batch has indices of its own, which count from its first row.
     rows = indices + length * np.arange(batches)[:, np.newaxis]
     movements: list[Movement] = [
         Reshape((batches * length, channels)),
@@ -189,6 +190,8 @@ def _reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Op
 
 @elementwise_op("tosa.cast", write=_write_again, keeps_rank=True)
 def _cast(op: Operation, operands: Operands) -> Elementwise:
+    if reads_unsigned(op):
+        raise NotFoldable(Code.ARITHMETIC, "its operand is read as unsigned")
     return converted(op)
 
 

@@ -36,6 +36,7 @@ from qdialect.dialects.quant.shape_ops import ShapeOp
 from qdialect.dialects.quant.slot_arrays import Granularity
 from qdialect.dialects.quant.types import QuantizedTensor, QuantizedType, UniformQuantizedType
 from qdialect.dialects.quant.verification import verify_movement
+from qdialect.ir.op_verifiers import verify_alone
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.lowering.storage_ops import (
     STORAGE_OPS,
@@ -192,7 +193,7 @@ class MovingOp:
         types = [TensorType(element, shape) for shape in self.operand_shapes]
         copy = self._copy(Block(arg_types=types).args, element)
         try:
-            copy.verify_()
+            verify_alone(copy)
         except VerifyException:
             return False
         finally:

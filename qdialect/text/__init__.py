@@ -35,7 +35,7 @@ def parse_module(
     ParseError, UnicodeDecodeError if bytes are not UTF-8, and TypeError if `text` is neither
     text nor bytes.
     """
-    # Start-up: the package is loaded for each of its modules.
+    # Python imports this package for each of its modules: they must not import each other by it.
     from qdialect.algebra.arguments import shown
     from qdialect.text.parser import LocatingParser
 
@@ -53,7 +53,7 @@ def read_module(
     Raises OSError, also if the file changes meanwhile, ParseError, and UnicodeDecodeError if
     it is not UTF-8.
     """
-    # Start-up: the package is loaded for each of its modules.
+    # Python imports this package for each of its modules: they must not import each other by it.
     from qdialect.text.parser import LocatingParser
     from qdialect.text.source import read_text
 
@@ -74,7 +74,7 @@ def write_module(
     Elements of constants are written as MLIR writes them, in pieces, straight to the
     `buffer` of `stream` if it has one. Raises OSError if the stream does.
     """
-    # Start-up: the package is loaded for each of its modules.
+    # Python imports this package for each of its modules: they must not import each other by it.
     from qdialect.text.printer import MLIRPrinter
 
     printer = MLIRPrinter(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import cache
 from typing import ClassVar, Final, cast
@@ -22,11 +21,12 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, AttributeInvT, Operation, Region, SSAValue, TypeAttribute
 from xdsl.irdl import AttrConstraint, base
-from xdsl.parser import Parser, ParserState, Position, UnresolvedOperand
+from xdsl.parser import Parser, Position, UnresolvedOperand
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRToken, MLIRTokenKind, PunctuationSpelling
 
 from qdialect.algebra.bounded_cache import registered_cache
+from qdialect.ir.xdsl_private import OpenParser
 from qdialect.text.lexer import FastLexer, PlainLexer, TextToken
 from qdialect.text.op_forms import (
     ListedElements,
@@ -70,7 +70,7 @@ class _Scope(dict[str, tuple[SSAValue, ...]]):
         return self
 
 
-class FastParser(Parser):
+class FastParser(OpenParser):
     """
     A parser that reads any text as xDSL's does, and fails with the same errors.
 
@@ -86,18 +86,14 @@ class FastParser(Parser):
 
     def __init__(self, ctx: Context, input: Input) -> None:
         """Raises ParseError if the first token is malformed."""
-        # What Parser.__init__ does, but for the lexer.
-        super(Parser, self).__init__(ParserState(self.lexer_type(input)), ctx)
+        super().__init__(ctx, self.lexer_type(input))
         self.ssa_values = _Scope()
-        self.blocks = {}
-        self.forward_block_references = defaultdict(list)
-        self.forward_ssa_references = {}
         self._known_types: dict[str, TypeAttribute] = {}
         self._known_compounds: dict[tuple[object, ...], TypeAttribute] = {}
         self._known_arrays: dict[str, Attribute] = {}
         self._forms: dict[str, OpForm] = {}
         self._lines_seen: set[int] = set()
-        self._name_token = self._current_token
+        self._name_token = self.current_token
         self._bound_results: list[tuple[Span, int]] = []
         self._resolved: list[tuple[UnresolvedOperand, SSAValue]] = []
 
@@ -105,25 +101,25 @@ class FastParser(Parser):
 
     @property
     @override
-    def _current_token(self) -> TextToken:
-        return cast(TextToken, self._parser_state.current_token)
+    def current_token(self) -> TextToken:
+        return cast(TextToken, self.state.current_token)
 
     @property
     @override
     def pos(self) -> Position:
-        return self._current_token.start
+        return self.current_token.start
 
     @override
-    def _consume_token(self, expected_kind: MLIRTokenKind | None = None) -> MLIRToken:
-        state = self._parser_state
+    def consume_token(self, expected_kind: MLIRTokenKind | None = None) -> MLIRToken:
+        state = self.state
         token = state.current_token
         assert expected_kind is None or token.kind is expected_kind
         state.current_token = state.lexer.lex()
         return token
 
     @override
-    def _parse_optional_token(self, expected_kind: MLIRTokenKind) -> MLIRToken | None:
-        state = self._parser_state
+    def parse_optional_token(self, expected_kind: MLIRTokenKind) -> MLIRToken | None:
+        state = self.state
         token = state.current_token
         if token.kind is not expected_kind:
             return None
@@ -132,7 +128,7 @@ class FastParser(Parser):
 
     @override
     def parse_optional_characters(self, text: str) -> str | None:
-        state = self._parser_state
+        state = self.state
         if state.current_token.text != text:
             return None
         state.current_token = state.lexer.lex()
@@ -144,7 +140,7 @@ class FastParser(Parser):
     def parse_optional_punctuation(
         self, punctuation: PunctuationSpelling
     ) -> PunctuationSpelling | None:
-        state = self._parser_state
+        state = self.state
         if state.current_token.text != punctuation:
             return None
         state.current_token = state.lexer.lex()
@@ -154,7 +150,7 @@ class FastParser(Parser):
     def parse_punctuation(
         self, punctuation: PunctuationSpelling, context_msg: str = ""
     ) -> PunctuationSpelling:
-        state = self._parser_state
+        state = self.state
         if state.current_token.text != punctuation:
             self.raise_error(f"Expected '{punctuation}'" + context_msg)
         state.current_token = state.lexer.lex()
@@ -164,7 +160,7 @@ class FastParser(Parser):
 
     @override
     def parse_operation(self) -> Operation:
-        line = OpLine.at(self._current_token, leave_elements_out=self.leaves_elements_out)
+        line = OpLine.at(self.current_token, leave_elements_out=self.leaves_elements_out)
         if line is None or not self.is_remembering:
             return super().parse_operation()
         key = line.key
@@ -183,7 +179,7 @@ class FastParser(Parser):
 
     def _parse_known_operation(self, line: OpLine, form: OpForm) -> Operation | None:
         """The operation of a line, unless what follows may be a part of it."""
-        if form.dialect_stack != self._parser_state.dialect_stack:
+        if form.dialect_stack != self.state.dialect_stack:
             return None
         properties, attributes = form.properties, form.attributes
         if form.elements is not None:
@@ -196,9 +192,9 @@ class FastParser(Parser):
                 attributes = {**attributes, form.elements.name: dense}
         elif line.elements is not None:
             return None
-        self._resume_from(line.end)
-        if follower(self._current_token) not in form.followers:
-            self._resume_from(line.start)
+        self.resume_from(line.end)
+        if follower(self.current_token) not in form.followers:
+            self.resume_from(line.start)
             return None
         input = self.lexer.input
         op = form.op_type.create(
@@ -210,7 +206,7 @@ class FastParser(Parser):
         )
         first = 0
         for index, size in enumerate(form.result_sizes):
-            self._register_ssa_definition(
+            self.register_ssa_definition(
                 line.names[index], op.results[first : first + size], line.span(index, input)
             )
             first += size
@@ -248,10 +244,10 @@ class FastParser(Parser):
         ):
             return
         form = self._forms.get(key)
-        if form is None or form.dialect_stack != self._parser_state.dialect_stack:
+        if form is None or form.dialect_stack != self.state.dialect_stack:
             form = self._forms[key] = OpForm(
                 op_type=type(op),
-                dialect_stack=[*self._parser_state.dialect_stack],
+                dialect_stack=[*self.state.dialect_stack],
                 name_offset=name.start - line.position_after(len(results)),
                 name_length=name.end - name.start,
                 result_sizes=[size for _, size in self._bound_results],
@@ -266,7 +262,7 @@ class FastParser(Parser):
                 elements=elements,
                 followers=set(),
             )
-        form.followers.add(follower(self._current_token))
+        form.followers.add(follower(self.current_token))
 
     def _enter_operation(self, name: Span) -> None:
         """Called with the name of an operation, once its results are read."""
@@ -292,38 +288,38 @@ class FastParser(Parser):
         return value
 
     @override
-    def _parse_op_result_list(self) -> list[tuple[Span, int]]:
+    def parse_op_result_list(self) -> list[tuple[Span, int]]:
         self._bound_results = self._parse_bound_results()
-        self._name_token = self._current_token
-        self._enter_operation(self._current_token.span)
+        self._name_token = self.current_token
+        self._enter_operation(self.current_token.span)
         return self._bound_results
 
     def _parse_bound_results(self) -> list[tuple[Span, int]]:
-        token = self._current_token
+        token = self.current_token
         if token.kind is not MLIRTokenKind.PERCENT_IDENT:
             return []
-        self._consume_token()
+        self.consume_token()
         if self.parse_optional_punctuation("=") is not None:
             return [(token.span, 1)]
-        self._resume_from(token.start)
-        return super()._parse_op_result_list()
+        self.resume_from(token.start)
+        return super().parse_op_result_list()
 
     @override
     def parse_optional_unresolved_operand(self) -> UnresolvedOperand | None:
-        token = self._current_token
+        token = self.current_token
         if token.kind is not MLIRTokenKind.PERCENT_IDENT:
             return None
-        self._consume_token()
-        if self._current_token.kind is not MLIRTokenKind.HASH_IDENT:
+        self.consume_token()
+        if self.current_token.kind is not MLIRTokenKind.HASH_IDENT:
             return UnresolvedOperand(token.span, 0)
-        self._resume_from(token.start)
+        self.resume_from(token.start)
         return super().parse_optional_unresolved_operand()
 
     # Types and attributes
 
     @override
     def parse_optional_type(self) -> TypeAttribute | None:
-        token = self._current_token
+        token = self.current_token
         content = token.input.content
         if token.kind is MLIRTokenKind.BARE_IDENT:
             text = token.text + _bracketed(content, token.end)
@@ -357,7 +353,7 @@ class FastParser(Parser):
         start = self.pos
         attribute = known.get(text)
         if attribute is not None:
-            self._resume_from(start + len(text))
+            self.resume_from(start + len(text))
             return attribute
         attribute = parse()
         if attribute is not None and self._is_all_that_was_read(text, start):
@@ -375,7 +371,7 @@ class FastParser(Parser):
         )
 
     @override
-    def _parse_dense_literal_type(
+    def parse_dense_literal_type(
         self,
     ) -> RankedStructure[IntegerType | IndexType | AnyFloat | ComplexType]:
         # xDSL makes the constraint again each time, which takes longer than all the rest.
@@ -389,10 +385,10 @@ class FastParser(Parser):
         return type
 
     @override
-    def _parse_optional_builtin_attr(self) -> Attribute | None:
-        match self._current_token.kind:
+    def parse_optional_builtin_attr(self) -> Attribute | None:
+        match self.current_token.kind:
             case MLIRTokenKind.L_SQUARE:
-                return self._parse_optional_array_attr()
+                return self.parse_optional_array_attr()
             case MLIRTokenKind.INTEGER_LIT | MLIRTokenKind.FLOAT_LIT:
                 return self.parse_optional_builtin_int_or_float_attr()
             case MLIRTokenKind.EXCLAMATION_IDENT | MLIRTokenKind.L_PAREN:
@@ -400,24 +396,24 @@ class FastParser(Parser):
             case MLIRTokenKind.BARE_IDENT:
                 return self._parse_attribute_of_name()
             case _:
-                return super()._parse_optional_builtin_attr()
+                return super().parse_optional_builtin_attr()
 
     def _parse_attribute_of_name(self) -> Attribute | None:
-        token = self._current_token
+        token = self.current_token
         match token.text:
             case "dense":
-                return self._parse_optional_builtin_parametrized_attr()
+                return self.parse_optional_builtin_parametrized_attr()
             case "array":
                 return self._parse_once(
                     token.text + _bracketed(token.input.content, token.end),
                     self._known_arrays,
-                    self._parse_optional_builtin_parametrized_attr,
+                    self.parse_optional_builtin_parametrized_attr,
                 )
             case _:
                 pass
         if token.text in _NAMES_OF_VALUES:
-            return super()._parse_optional_builtin_attr()
-        return self.parse_optional_type() or super()._parse_optional_builtin_attr()
+            return super().parse_optional_builtin_attr()
+        return self.parse_optional_type() or super().parse_optional_builtin_attr()
 
 
 def _bracketed(content: str, start: Position) -> str:

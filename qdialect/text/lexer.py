@@ -10,11 +10,11 @@ from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import (
     KIND_BY_PUNCTUATION_SPELLING,
-    MLIRLexer,
     MLIRToken,
     MLIRTokenKind,
 )
 
+from qdialect.ir.xdsl_private import LinearLexer
 from qdialect.text.mlir_errors import token_error
 
 # What is spelled in ASCII, which is nearly all of any text. The prefixes of names are
@@ -79,11 +79,8 @@ class TextToken(MLIRToken):
         return self.span
 
 
-class PlainLexer(MLIRLexer):
+class PlainLexer(LinearLexer):
     """xDSL's lexer, in linear time, with tokens that know their text, and MLIR's errors."""
-
-    # xDSL's own takes time exponential in the length of a string that is not closed.
-    _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 
     @override
     def lex(self) -> TextToken:

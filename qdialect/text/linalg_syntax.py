@@ -1,15 +1,16 @@
-"""The custom syntax of two linalg ops, for elements of any type."""
+"""The custom syntax of linalg ops: elements of any type, and any number of results."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
 from typing_extensions import override
-from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
-from xdsl.dialects.linalg.ops import BroadcastOp, TransposeOp, YieldOp
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, StringAttr, TensorType, i32, i64
+from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
+from xdsl.dialects.linalg.ops import BroadcastOp, GenericOp, TransposeOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.parser import Parser
+from xdsl.parser import Parser, Position
 
 
 def _parse(parser: Parser, op_type: type[Operation], numbers: str) -> Operation:
@@ -44,6 +45,73 @@ def _parse_operand(parser: Parser, keyword: str) -> SSAValue:
         return parser.resolve_operand(operand, cast(Attribute, parser.parse_type()))
 
 
+class _GenericSyntax(Operation):
+    name = "linalg.generic"
+
+    @classmethod
+    @override
+    def parse(cls, parser: Parser) -> Operation:
+        """
+        Read `linalg.generic {...} ins(...) outs(...) attrs = {...} {...} -> types`.
+
+        xDSL's own parser takes one type behind the arrow only. Raises ParseError.
+        """
+        position = parser.pos
+        attributes = parser.parse_optional_attr_dict()
+        operands = [_parse_operands(parser, keyword) for keyword in ("ins", "outs")]
+        if parser.parse_optional_keyword("attrs") is not None:
+            parser.parse_punctuation("=")
+            attributes |= parser.parse_optional_attr_dict()
+        region = parser.parse_region()
+        result_types: Sequence[Attribute] = ()
+        if parser.parse_optional_punctuation("->") is not None:
+            types = parser.parse_optional_comma_separated_list(
+                parser.Delimiter.PAREN, parser.parse_type
+            )
+            result_types = [parser.parse_type()] if types is None else types
+        names = GenericOp.get_irdl_definition().properties.keys() & attributes.keys()
+        properties = {name: attributes.pop(name) for name in names}
+        iterators = properties.get("iterator_types")
+        if not isinstance(iterators, ArrayAttr):
+            parser.raise_error("expected iterator_types", position)
+        properties["iterator_types"] = ArrayAttr(
+            _iterator_type(parser, iterator, position)
+            for iterator in cast(ArrayAttr[Attribute], iterators)
+        )
+        sizes = [len(values) for values in operands]
+        properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
+        return GenericOp.create(
+            operands=[value for values in operands for value in values],
+            result_types=result_types,
+            properties=properties,
+            attributes=attributes,
+            regions=[region],
+        )
+
+
+def _parse_operands(parser: Parser, keyword: str) -> Sequence[SSAValue]:
+    """Read `keyword(%a, %b : type, type)`, if it is there. Raises ParseError."""
+    if parser.parse_optional_keyword(keyword) is None:
+        return ()
+    with parser.in_parens():
+        position = parser.pos
+        operands = parser.parse_comma_separated_list(
+            parser.Delimiter.NONE, parser.parse_unresolved_operand
+        )
+        parser.parse_punctuation(":")
+        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+    return parser.resolve_operands(operands, types, position)
+
+
+def _iterator_type(parser: Parser, iterator: Attribute, position: Position) -> Attribute:
+    if not isinstance(iterator, StringAttr):
+        return iterator
+    try:
+        return IteratorTypeAttr(IteratorType(iterator.data))
+    except ValueError:
+        parser.raise_error(f"unexpected iterator_type ({iterator.data})", position)
+
+
 class _BroadcastSyntax(Operation):
     name = "linalg.broadcast"
 
@@ -64,6 +132,7 @@ class _TransposeSyntax(Operation):
 
 SYNTAX: Final[Mapping[type[Operation], type[Operation]]] = {
     BroadcastOp: _BroadcastSyntax,
+    GenericOp: _GenericSyntax,
     TransposeOp: _TransposeSyntax,
 }
 """Classes whose `parse` reads the custom form of an op, in place of its own."""

@@ -113,8 +113,21 @@ class ListedElements(NamedTuple):
         return elements if elements.read(listed) == attribute else None
 
 
-class ListsElements(ABC):
+class FormsDiffer(ABC):
+    """For the classes of operations whose custom form depends on the version of MLIR."""
+
+    @property
+    @abstractmethod
+    def forms_differ(self) -> bool:
+        """Whether the custom form of this one does, so that it is printed in generic form."""
+
+
+class ReadsItsLine:
     """For the classes of operations whose own parser reads nothing but their line."""
+
+
+class ListsElements(ReadsItsLine, ABC):
+    """For those of which the line may list the elements of a constant."""
 
     @property
     @abstractmethod
@@ -155,7 +168,7 @@ def depends_on_line_only(op: Operation, name: TextToken) -> bool:
         return False
     if name.kind is MLIRTokenKind.STRING_LIT:
         return True
-    if isinstance(op, ListsElements):
+    if isinstance(op, ReadsItsLine):
         return True
     if not isinstance(op, IRDLOperation):
         return False

@@ -65,6 +65,19 @@ class DenseStringsAttr(ParametrizedAttribute, BuiltinAttribute):
         printer.print_attribute(self.type)
 
 
+@irdl_attr_definition
+class BuiltinTextAttr(ParametrizedAttribute, BuiltinAttribute):
+    """A builtin attribute that xDSL lacks, as it was written: `affine_map<()[s, t] -> (s * t)>`."""
+
+    name = "builtin_text"
+
+    text: StringAttr
+
+    @override
+    def print_builtin(self, printer: Printer) -> None:
+        printer.print_string(self.text.data, indent=0)
+
+
 def opaque_type(name: str, value: str, text: str, *, is_opaque: bool) -> OpaqueTextType:
     """The type that is written `!text`; see `UnregisteredAttr` for the rest."""
     return OpaqueTextType.new(

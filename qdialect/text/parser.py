@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, NamedTuple, NoReturn
+from typing import Any, ClassVar, NamedTuple, NoReturn, cast
 from weakref import WeakKeyDictionary
 
 from typing_extensions import TypeVar, override
@@ -17,14 +17,17 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     ComplexType,
     ContainerType,
+    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
     FloatAttr,
     IntegerAttr,
     IntegerType,
+    LocationAttr,
     MemRefType,
     ModuleOp,
     RankedStructure,
+    StringAttr,
     UnrankedMemRefType,
     UnregisteredAttr,
     UnregisteredOp,
@@ -40,6 +43,7 @@ from xdsl.ir import (
     SSAValue,
     TypeAttribute,
 )
+from xdsl.irdl import IRDLOperation
 from xdsl.parser import (
     ForwardDeclaredValue,
     Parser,
@@ -54,7 +58,7 @@ from xdsl.utils.mlir_lexer import MLIRTokenKind, PunctuationSpelling
 from qdialect.algebra.memory_budget import memory_budget
 from qdialect.ir.blobs import Blob, BlobStorage
 from qdialect.ir.dense_attributes import dense_of_bytes
-from qdialect.ir.errors import describe, message_of
+from qdialect.ir.errors import message_of
 from qdialect.ir.garbage import paused_collection
 from qdialect.ir.xdsl_private import forget_operation, forget_resource
 from qdialect.text.fast_parser import FastParser
@@ -64,7 +68,12 @@ from qdialect.text.mlir_errors import (
     end_of_token_before,
     place_of_missing,
 )
-from qdialect.text.opaque_attributes import DenseStringsAttr, opaque_attribute, opaque_type
+from qdialect.text.opaque_attributes import (
+    BuiltinTextAttr,
+    DenseStringsAttr,
+    opaque_attribute,
+    opaque_type,
+)
 from qdialect.text.plain_lists import bytes_of_plain_list, find_plain_list
 from qdialect.text.source import AbridgedInput, AbridgedSpan, abridge
 
@@ -81,11 +90,21 @@ _BUILTIN_TYPE_CONTEXTS = (" after builtin name", " after builtin parameter list"
 _TYPE_EXPECTED = ("type expected", "Expected shape type.")
 """What xDSL says where there is no type."""
 
+_FLOAT_STORAGE = re.compile(r"uniform<\s*+(?:f8E5M2|f8E4M3FN|f4E2M1FN)\s*+[<:]")
+"""How types of LLVM 24 begin whose storage is of floats. They are kept as they are written."""
+
+_DIMENSIONS = (MLIRTokenKind.INTEGER_LIT, MLIRTokenKind.QUESTION)
+
 _STRINGS = re.compile(r'<[\s\[]*+"(?!0x)')
 """How dense elements begin that are strings. Digits are for a hexadecimal literal."""
 
 _EXTRAS = {"stablehlo": "stablehlo"}
 """What to install beside this package, to have a dialect."""
+
+READ_GENERIC = (
+    "what mlir-opt --mlir-print-op-generic prints of it is read (see --read-with=COMMAND)"
+)
+"""What helps where the custom form of an op is not known."""
 
 _DIALECT = re.compile("[A-Za-z_][A-Za-z0-9_$]*", re.ASCII)
 _KEYWORD = re.compile("[A-Za-z_][A-Za-z0-9_$.]*", re.ASCII)
@@ -94,10 +113,8 @@ _LATE_LOCATION = re.compile(r"^(#[\w$.-]+)\s*=\s*(?=loc\()", re.MULTILINE)
 
 
 def _message_of(error: Exception) -> str:
-    """What to say of an error that is not about the text."""
-    if isinstance(error, VerifyException):
-        return message_of(error)
-    return f"cannot read this: {describe(error)}"
+    """What to say of an error that is not about the text; xDSL's own ones say nothing to users."""
+    return message_of(error) if isinstance(error, VerifyException) else "this cannot be read"
 
 
 class _Symbol(NamedTuple):
@@ -242,11 +259,11 @@ class LocatingParser(FastParser):
 
     def _parse_whole_text(self, allow_implicit_module: bool) -> ModuleOp:
         operations: list[Operation] = []
-        while (kind := self._current_token.kind) is not MLIRTokenKind.EOF:
+        while (kind := self.current_token.kind) is not MLIRTokenKind.EOF:
             if kind in (MLIRTokenKind.HASH_IDENT, MLIRTokenKind.EXCLAMATION_IDENT):
-                self._parse_alias_def()
+                self.parse_alias_def()
             elif kind is MLIRTokenKind.FILE_METADATA_BEGIN:
-                self._parse_file_metadata_dictionary()
+                self.parse_file_metadata_dictionary()
             else:
                 operation = self.parse_optional_operation()
                 if operation is None:
@@ -269,21 +286,21 @@ class LocatingParser(FastParser):
                 self.raise_error("use of undeclared SSA value name", self._first_seen[reference])
 
     @override
-    def _parse_block(self) -> Block:
-        if self._current_token.kind is not MLIRTokenKind.CARET_IDENT:
+    def parse_block(self) -> Block:
+        if self.current_token.kind is not MLIRTokenKind.CARET_IDENT:
             self._refuse_token("expected operation name in quotes")
-        return super()._parse_block()
+        return super().parse_block()
 
     @override
     def parse_optional_region(
         self, arguments: Iterable[Parser.Argument] | None = None
     ) -> Region | None:
-        brace = self._current_token.span
+        brace = self.current_token.span
         try:
             region = super().parse_optional_region(arguments)
         except ParseError as error:
             is_told = isinstance(error, MultipleSpansParseError)
-            if is_told or self._current_token.kind is not MLIRTokenKind.EOF:
+            if is_told or self.current_token.kind is not MLIRTokenKind.EOF:
                 raise
             note = "to match this '{'"
             raise MultipleSpansParseError(error.span, error.msg, None, [(brace, note)]) from None
@@ -306,7 +323,13 @@ class LocatingParser(FastParser):
         except Exception as error:
             # Most of a wrong operation is right to the parser, and wrong to what makes it.
             names = self._names[depth:]
-            self.raise_error(_message_of(error), names[0] if names else None)
+            message = _message_of(error)
+            if names and not isinstance(error, VerifyException):
+                name = names[0].text
+                message = f"this form of {name} cannot be read"
+                if not name.startswith('"'):
+                    message += f"; {READ_GENERIC}"
+            self.raise_error(message, names[0] if names else None)
         if op.name == "func.func":
             self._keep_argument_attributes(op)
         self._unnamed_arguments = outer_arguments
@@ -352,27 +375,73 @@ class LocatingParser(FastParser):
         self._names.append(name)
 
     @override
-    def _get_op_by_name(self, name: str) -> type[Operation]:
-        op_type = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
+    def get_op_by_name(self, name: str) -> type[Operation]:
+        op_type = self.ctx.get_optional_op(name, dialect_stack=self.state.dialect_stack)
         is_custom = not self._names[-1].text.startswith('"')
+        is_unknown = op_type is not None and issubclass(op_type, UnregisteredOp)
         if op_type is None or (
-            issubclass(op_type, UnregisteredOp) and (is_custom or self._is_own(name))
+            is_unknown and (self._is_own(name) or (is_custom and "." not in name))
         ):
             # The context now takes it for one, in whatever it is asked for next.
             forget_operation(self.ctx, name)
             self._refuse_operation(name, is_custom)
+        if is_unknown and is_custom:
+            return self._plain_syntax(op_type, name)
         if is_custom and op_type.dialect_name() == "linalg":
-            # Start-up: few texts have what it reads.
+            # It imports xDSL's linalg, which is in few texts.
             from qdialect.text.linalg_syntax import SYNTAX
 
             return SYNTAX.get(op_type, op_type)
         return op_type
 
+    def _plain_syntax(self, op_type: type[Operation], name: str) -> type[Operation]:
+        """A class whose `parse` reads an op that is not known in the form of most."""
+        # Few texts have ops of unknown dialects in custom form.
+        from qdialect.text.foreign_ops import PlainForm
+
+        def refuse(error: ParseError) -> NoReturn:
+            if not error.msg.lower().startswith("expected"):
+                # Such as an alias that is not defined.
+                raise error
+            self._refuse_operation(name, is_custom=True)
+
+        class PlainSyntax(op_type):
+            @classmethod
+            @override
+            def parse(cls, parser: Parser) -> Operation:
+                try:
+                    form = PlainForm.parse(parser)
+                except ParseError as error:
+                    refuse(error)
+                return form.create(parser, op_type)
+
+        return PlainSyntax
+
+    @override
+    def parse_generic_operation(self, op_type: type[Operation]) -> Operation:
+        op = super().parse_generic_operation(op_type)
+        if not isinstance(op, IRDLOperation) or self._is_own(op.name):
+            return op
+        if op.properties.keys() <= op.get_irdl_definition().properties.keys():
+            return op
+        # Few texts have properties that xDSL does not know.
+        from qdialect.text.foreign_ops import with_later_properties
+
+        return with_later_properties(type(op)).create(
+            operands=op.operands,
+            result_types=op.result_types,
+            properties=op.properties,
+            attributes=op.attributes,
+            location=op.location,
+            successors=op.successors,
+            regions=[op.detach_region(region) for region in [*op.regions]],
+        )
+
     def _refuse_operation(self, name: str, is_custom: bool) -> NoReturn:
         dialect, dot, _ = name.partition(".")
         is_known = dialect in self.ctx.registered_dialect_names
         if is_custom and not dot:
-            default = self._parser_state.dialect_stack[-1]
+            default = self.state.dialect_stack[-1]
             message = f"custom op '{name}' is unknown (tried '{default}.{name}' as well)"
         elif is_custom and is_known:
             message = f"custom op '{name}' is unknown"
@@ -393,6 +462,8 @@ class LocatingParser(FastParser):
                 "intended, please use -allow-unregistered-dialect with the MLIR "
                 "tool used"
             )
+        if is_custom and dot and not self._is_own(name):
+            message += f"; {READ_GENERIC}"
         self.raise_error(message, self._names[-1])
 
     def _is_own(self, name: str) -> bool:
@@ -440,7 +511,7 @@ class LocatingParser(FastParser):
         ) from None
 
     @override
-    def _register_ssa_definition(self, name: str, values: Sequence[SSAValue], span: Span) -> None:
+    def register_ssa_definition(self, name: str, values: Sequence[SSAValue], span: Span) -> None:
         for index, reference in self.forward_ssa_references.get(name, {}).items():
             if index < len(values) and values[index].type != reference.type:
                 raise MultipleSpansParseError(
@@ -454,7 +525,7 @@ class LocatingParser(FastParser):
                         )
                     ],
                 )
-        super()._register_ssa_definition(name, values, span)
+        super().register_ssa_definition(name, values, span)
         self._first_seen.update(dict.fromkeys(values, span))
 
     # Tokens
@@ -491,7 +562,7 @@ class LocatingParser(FastParser):
     # Types and attributes of dialects: see `parseExtendedSymbol` of MLIR.
 
     @override
-    def _parse_extended_type_or_attribute(self, attr_or_dialect_name: str, is_type: bool) -> Any:
+    def parse_extended_type_or_attribute(self, attr_or_dialect_name: str, is_type: bool) -> Any:
         symbol = self._symbol(attr_or_dialect_name, is_type)
         if symbol.opening is None and not symbol.is_pretty:
             return self._attribute_of_alias(symbol)
@@ -504,7 +575,7 @@ class LocatingParser(FastParser):
         if issubclass(known, UnregisteredAttr):
             return self._parse_opaque_symbol(symbol)
         try:
-            return super()._parse_extended_type_or_attribute(attr_or_dialect_name, is_type)
+            return super().parse_extended_type_or_attribute(attr_or_dialect_name, is_type)
         except VerifyException as error:
             self.raise_error(message_of(error), symbol.start)
         except ParseError:
@@ -548,7 +619,17 @@ class LocatingParser(FastParser):
     def _parse_own_symbol(self, symbol: _Symbol) -> Attribute:
         end = self._end_of(symbol)
         is_inside = symbol.opening is not None and not symbol.is_pretty
-        self._resume_from(symbol.name_end + len("<") if is_inside else symbol.start)
+        first = symbol.name_end + len("<") if is_inside else symbol.start
+        text = self.lexer.input.content[first : end - is_inside]
+        if _FLOAT_STORAGE.match(text) is not None:
+            self.resume_from(end)
+            return opaque_type(
+                "quant.uniform",
+                text.partition("<")[2].removesuffix(">"),
+                f"quant.{text}",
+                is_opaque=False,
+            )
+        self.resume_from(first)
         start = self.pos
         if not symbol.is_type:
             self.raise_error(f"dialect '{_OWN_DIALECT}' provides no attribute parsing hook", start)
@@ -570,12 +651,12 @@ class LocatingParser(FastParser):
         # takes one that is in a comment for one of them, which would end the type there.
         content = self.lexer.input.content
         if symbol.opening is None or end_of_token_before(content, self.pos) <= end:
-            self._resume_from(end)
+            self.resume_from(end)
         return type
 
     def _refuse_own_type(self, keyword: str, start: Position) -> NoReturn:
         """Raise ParseError for a type that the dialect does not have."""
-        # Start-up: few texts have what it reads.
+        # Only messages about wrong names need it (7 ms).
         from difflib import get_close_matches
 
         message = f"unknown quantized type {keyword}"
@@ -590,7 +671,7 @@ class LocatingParser(FastParser):
         """A type or attribute of which only the text is known."""
         end = self._end_of(symbol)
         if symbol.opening is not None:
-            self._resume_from(end)
+            self.resume_from(end)
         content = self.lexer.input.content
         text = content[symbol.name_end - len(symbol.name) : end]
         mnemonic = symbol.full_name if symbol.is_pretty else symbol.full_name.replace(".", "<", 1)
@@ -621,6 +702,13 @@ class LocatingParser(FastParser):
             symbol.start,
         )
 
+    @override
+    def parse_location(self) -> LocationAttr:
+        # Few texts have locations.
+        from qdialect.text.locations import parse_location
+
+        return parse_location(self)
+
     def _location_defined_later(self, alias: str) -> Attribute | None:
         """What `alias = loc(...)` says further down, where mlir-opt writes all of them."""
         if self._late_definitions is None:
@@ -631,12 +719,12 @@ class LocatingParser(FastParser):
             return None
         if alias not in self._late_locations:
             here = self.pos
-            self._resume_from(position)
+            self.resume_from(position)
             # It may be about itself: then it is not defined.
             del self._late_definitions[alias]
             self._late_locations[alias] = self.parse_attribute()
             self._late_definitions[alias] = position
-            self._resume_from(here)
+            self.resume_from(here)
         return self._late_locations[alias]
 
     @override
@@ -649,33 +737,48 @@ class LocatingParser(FastParser):
         return dimension
 
     @override
-    def _parse_optional_builtin_parametrized_type(self) -> TypeAttribute | None:
-        outer, self._type_name = self._type_name, self._current_token.text
-        type = super()._parse_optional_builtin_parametrized_type()
+    def parse_optional_builtin_parametrized_type(self) -> TypeAttribute | None:
+        outer, self._type_name = self._type_name, self.current_token.text
+        type = super().parse_optional_builtin_parametrized_type()
         self._type_name = outer
         return type
 
     @override
     def parse_shape_delimiter(self) -> None:
         """The `x` between dimensions: ParseError if there is none."""
-        if self._parse_optional_shape_delimiter() is None:
+        if self.parse_optional_shape_delimiter() is None:
             self._refuse_token("expected 'x' in dimension list")
 
     @override
-    def _parse_memref_attrs(self) -> MemRefType | UnrankedMemRefType:
+    def parse_dimension_list(self) -> list[int]:
+        """The dimensions of a shape; blanks may be around the `x` between them."""
+        dimensions: list[int] = []
+        delimiter = self.pos
+        while self.current_token.kind in _DIMENSIONS:
+            dimensions.append(self.parse_shape_dimension())
+            delimiter = self.pos
+            if self.parse_optional_shape_delimiter() is None:
+                return dimensions
+        if dimensions:
+            # One before a type is left to the caller.
+            self.resume_from(delimiter)
+        return dimensions
+
+    @override
+    def parse_memref_attrs(self) -> MemRefType | UnrankedMemRefType:
         start = self.pos
-        type = super()._parse_memref_attrs()
+        type = super().parse_memref_attrs()
         if self._is_own(type.element_type.name):
-            self._resume_from(start)
+            self.resume_from(start)
             if self.parse_optional_punctuation("*") or self.parse_dimension_list():
                 self.parse_shape_delimiter()
             self.raise_error("invalid memref element type")
         return type
 
     @override
-    def _parse_vector_attrs(self) -> VectorType[Attribute]:
+    def parse_vector_attrs(self) -> VectorType[Attribute]:
         start = self.pos
-        type = super()._parse_vector_attrs()
+        type = super().parse_vector_attrs()
         if self._is_own(type.element_type.name):
             self.raise_error(
                 "failed to verify 'elementType': VectorElementTypeInterface instance",
@@ -684,7 +787,7 @@ class LocatingParser(FastParser):
         return type
 
     @override
-    def _parse_complex_attrs(self) -> ComplexType:
+    def parse_complex_attrs(self) -> ComplexType:
         position = self.pos
         element_type = self.parse_type()
         if not isa(element_type, IntegerType | AnyFloat):
@@ -696,8 +799,26 @@ class LocatingParser(FastParser):
         start = self.pos
         try:
             return super().parse_optional_attribute()
-        except VerifyException as error:
-            self.raise_error(str(error), start)
+        except (ParseError, RecursionError, MemoryError):
+            raise
+        except Exception as error:
+            self.raise_error(_message_of(error), start)
+
+    @override
+    def _parse_attribute_of_name(self) -> Attribute | None:
+        """An attribute that begins with a word; of a map that xDSL does not know, the text."""
+        start = self.pos
+        try:
+            return super()._parse_attribute_of_name()
+        except (ParseError, RecursionError, MemoryError):
+            raise
+        except Exception:
+            content = self.lexer.input.content
+            end = balanced_end(content, content.index("<", start))
+            if not content.startswith("affine_", start) or isinstance(end, TextError):
+                raise
+        self.resume_from(end)
+        return BuiltinTextAttr(StringAttr(content[start:end]))
 
     @override
     def parse_optional_builtin_int_or_float_attr(self) -> IntegerAttr | FloatAttr | None:
@@ -705,19 +826,32 @@ class LocatingParser(FastParser):
         try:
             return super().parse_optional_builtin_int_or_float_attr()
         except OverflowError:
-            self._resume_from(start)
+            self.resume_from(start)
         number = self.parse_number()
         self.parse_punctuation(":")
         type = self.parse_type()
         if not isinstance(number, float) or not isinstance(type, AnyFloat):
             self.raise_error("hexadecimal float constant out of range for type", start)
-        # MLIR rounds it.
-        return FloatAttr(math.copysign(math.inf, number), type)
+        return FloatAttr(_rounded(number, type), type)
+
+    @override
+    def parse_builtin_densearray_attr(self) -> Any:
+        start = self.pos
+        try:
+            return super().parse_builtin_densearray_attr()
+        except OverflowError:
+            self.resume_from(start)
+        self.parse_punctuation("<")
+        type = cast(AnyFloat, self.parse_type())
+        self.parse_punctuation(":")
+        numbers = self.parse_comma_separated_list(self.Delimiter.NONE, self.parse_float)
+        self.parse_punctuation(">")
+        return DenseArrayBase.from_list(type, [_rounded(number, type) for number in numbers])
 
     # Dense constants
 
     @override
-    def _parse_builtin_dense_attr(self) -> Any:
+    def parse_builtin_dense_attr(self) -> Any:
         """
         Read `dense<...> : type`, whose elements may be strings.
 
@@ -725,32 +859,32 @@ class LocatingParser(FastParser):
         """
         start = self.pos
         if _STRINGS.match(self.lexer.input.content, start) is None:
-            return super()._parse_builtin_dense_attr()
+            return super().parse_builtin_dense_attr()
         end = balanced_end(self.lexer.input.content, start)
         if not isinstance(end, TextError):
-            self._resume_from(end)
+            self.resume_from(end)
             self.parse_punctuation(":", " in dense attribute")
             type = self.parse_type()
             if isinstance(type, ContainerType) and isinstance(
                 type.get_element_type(), UnregisteredAttr
             ):
                 return DenseStringsAttr(self.lexer.input.content[start:end], type)
-            self._resume_from(start)
-        return super()._parse_builtin_dense_attr()
+            self.resume_from(start)
+        return super().parse_builtin_dense_attr()
 
     @override
-    def _parse_resource(self, dialect_name: str, interface: OpAsmDialectInterface) -> None:
+    def parse_resource(self, dialect_name: str, interface: OpAsmDialectInterface) -> None:
         text, start = self.lexer.input, self.pos
         if isinstance(text, AbridgedInput) and isinstance(interface, BlobStorage):
-            key = self._parse_dialect_resource_handle(dialect_name, interface)
+            key = self.parse_dialect_resource_handle(dialect_name, interface)
             opening = _BLOB.match(text.content, self.pos)
             data = text.decode(opening.end()) if opening else None
             if opening is not None and data is not None:
                 interface.keep(key, Blob.of(data))
-                self._resume_from(opening.end() + len('"'))
+                self.resume_from(opening.end() + len('"'))
                 return
-            self._resume_from(start)
-        super()._parse_resource(dialect_name, interface)
+            self.resume_from(start)
+        super().parse_resource(dialect_name, interface)
 
     @override
     def parse_dense_int_or_fp_elements_attr(
@@ -766,14 +900,14 @@ class LocatingParser(FastParser):
         """
         start = self.pos
         if (plain := find_plain_list(self)) is not None:
-            self._resume_from(plain.end())
+            self.resume_from(plain.end())
             listed_type = type or self._parse_type_of_dense()
             shape = listed_type.get_shape()
             data = bytes_of_plain_list(plain[1], listed_type.element_type, shape)
             if data is not None:
                 return dense_of_bytes(listed_type, data)
-            self._resume_from(start)
-        # Start-up: few texts have what it reads.
+            self.resume_from(start)
+        # Elements that are no plain list of integers are rare, and movements take 50 ms to import.
         from qdialect.algebra.movement import Splat
         from qdialect.ir.elements import element_bytes
         from qdialect.text.dense import DenseLiteral
@@ -790,4 +924,13 @@ class LocatingParser(FastParser):
 
     def _parse_type_of_dense(self) -> RankedStructure[AnyDenseElement]:
         self.parse_punctuation(":", " in dense attribute")
-        return self._parse_dense_literal_type()
+        return self.parse_dense_literal_type()
+
+
+def _rounded(number: float, type: AnyFloat) -> float:
+    """`number`, or the infinity that MLIR rounds it to if it is too large for `type`."""
+    try:
+        type.pack([number])
+    except OverflowError:
+        return math.copysign(math.inf, number)
+    return number

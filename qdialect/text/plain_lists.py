@@ -96,7 +96,7 @@ def _pack_floats(numbers: list[float], type: Float32Type | Float64Type) -> bytes
 @registered_cache
 @lru_cache(maxsize=256)
 def _range(type: IntegerType | IndexType) -> tuple[int, int]:
-    """The first integer that is stored as it is, and the first after these that is not."""
+    """The half-open range of integers that are stored unchanged."""
     if isinstance(type, IndexType):
         # It has the range of a signed integer.
         return IntegerType(64, Signedness.SIGNED).value_range()

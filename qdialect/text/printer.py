@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import io
+import re
 import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import IO, Any, cast
+from typing import Any, cast
 
 from typing_extensions import override
 from xdsl.context import Context
@@ -19,46 +19,20 @@ from xdsl.dialects.builtin import (
     ModuleOp,
 )
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue, TypeAttribute
-from xdsl.printer import Printer
+from xdsl.irdl import IRDLOperation
 
 from qdialect.algebra.memory_budget import MemoryLimitError
 from qdialect.ir.blobs import Blob, BlobStorage
+from qdialect.ir.text_buffer import LONG_TEXT, TextBuffer
+from qdialect.ir.xdsl_private import OpenPrinter
+from qdialect.text.op_forms import FormsDiffer
 from qdialect.text.plain_lists import text_of_plain_list
-
-LONG_TEXT = 1 << 16
-"""What is longer is written at once, and not kept."""
-
 
 MAX_LINE_LENGTH = 1 << 30
 """
 No line is that long but for the digits of constants, or where aliases stand for aliases, which
 may take 2**n characters.
 """
-
-
-class _Buffer(io.StringIO):
-    """Pieces of text on their way to a stream."""
-
-    def __init__(self, stream: IO[str] | None) -> None:
-        super().__init__()
-        self.stream = stream
-        self.pieces: list[str] = []
-        self.flushes = 0
-
-    @override
-    def write(self, s: str, /) -> int:
-        self.pieces.append(s)
-        if len(s) > LONG_TEXT:
-            self.flush()
-        return len(s)
-
-    @override
-    def flush(self) -> None:
-        self.flushes += 1
-        if self.pieces:
-            text = "".join(self.pieces)
-            self.pieces.clear()
-            print(text, end="", file=self.stream)
 
 
 class _Texts:
@@ -89,7 +63,7 @@ class _Texts:
 
 
 @dataclass(eq=False, repr=False)
-class MLIRPrinter(Printer):
+class MLIRPrinter(OpenPrinter):
     """
     xDSL's printer, but for the elements of dense attributes.
 
@@ -101,39 +75,13 @@ class MLIRPrinter(Printer):
     An operation is written to the stream when all of it is printed, or in large pieces.
     """
 
-    _buffer: _Buffer | None = field(default=None, init=False)
     _texts: _Texts = field(default_factory=_Texts, init=False)
 
     _digits: int = field(default=0, init=False)
     """How many digits of constants are on a line."""
     _line_of_digits: int = field(default=-1, init=False)
 
-    @property
-    def names(self) -> Mapping[SSAValue, str]:
-        """The names that values were printed with, without the percent sign."""
-        return self._ssa_values
-
     # Text
-
-    @override
-    def print_string(self, text: str, *, indent: int | None = None) -> None:
-        buffer = self._buffer
-        if buffer is None or "\n" in text:
-            super().print_string(text, indent=indent)
-            return
-        self._current_column += len(text)
-        buffer.write(text)
-
-    @override
-    def _print_new_line(self, indent: int | None = None, print_message: bool = True) -> None:
-        buffer = self._buffer
-        if buffer is None or self._next_line_callback:
-            super()._print_new_line(indent, print_message)
-            return
-        spaces = (self._indent if indent is None else indent) * self.indent_num_spaces
-        buffer.pieces.append("\n" + " " * spaces)
-        self._current_line += 1
-        self._current_column = spaces
 
     def print_ascii(self, text: memoryview) -> None:
         """
@@ -144,12 +92,12 @@ class MLIRPrinter(Printer):
         if len(text) <= LONG_TEXT:
             self.print_string(str(text, "ascii"))
             return
-        self._current_column += len(text)
-        if self._line_of_digits != self._current_line:
-            self._line_of_digits, self._digits = self._current_line, 0
+        self.skip_columns(len(text))
+        if self._line_of_digits != self.line:
+            self._line_of_digits, self._digits = self.line, 0
         self._digits += len(text)
         self.flush()
-        stream = self.stream if self._buffer is None else self._buffer.stream
+        stream = self.stream if self.buffer is None else self.buffer.stream
         stream = sys.stdout if stream is None else stream
         if (file := getattr(stream, "buffer", None)) is None:
             stream.write(str(text, "ascii"))
@@ -159,8 +107,8 @@ class MLIRPrinter(Printer):
 
     def flush(self) -> None:
         """Have the stream hold all that is printed. Raises OSError if the stream does."""
-        if self._buffer is not None:
-            self._buffer.flush()
+        if self.buffer is not None:
+            self.buffer.flush()
 
     # Operations
 
@@ -176,29 +124,46 @@ class MLIRPrinter(Printer):
 
     @override
     def print_op(self, op: Operation) -> None:
-        buffer = self._buffer
+        buffer = self.buffer
         if buffer is not None:
             self._print_op(op)
             if len(buffer.pieces) > LONG_TEXT:
                 buffer.flush()
             return
-        self._buffer = buffer = _Buffer(self.stream)
+        self.buffer = buffer = TextBuffer(self.stream)
         self.stream = buffer
         try:
             self._print_op(op)
         finally:
-            self.stream, self._buffer = buffer.stream, None
+            self.stream, self.buffer = buffer.stream, None
             buffer.flush()
 
     def _print_op(self, op: Operation) -> None:
         is_generic = self.print_generic_format
         self.print_generic_format |= _does_not_fit_custom_form(op)
-        super().print_op(op)
+        buffer = self.buffer
+        if buffer is None or self.print_generic_format or not op.attributes or op.regions:
+            super().print_op(op)
+        else:
+            self._print_op_with_attributes(op, buffer)
         self.print_generic_format = is_generic
+
+    def _print_op_with_attributes(self, op: Operation, buffer: TextBuffer) -> None:
+        """Print an op that may have no place for them in custom form; then, in generic form."""
+        start, flushes = len(buffer.pieces), buffer.flushes
+        place = self.line, self.column
+        super().print_op(op)
+        text = "".join(buffer.pieces[start:])
+        if buffer.flushes != flushes or _names_all(text, op.attributes):
+            return
+        del buffer.pieces[start:]
+        self.return_to(*place)
+        self.print_generic_format = True
+        super().print_op(op)
 
     @override
     def print_ssa_value(self, value: SSAValue) -> str:
-        name = self._ssa_values.get(value)
+        name = self.names.get(value)
         if name is None:
             return super().print_ssa_value(value)
         self.print_string("%" + name)
@@ -230,7 +195,7 @@ class MLIRPrinter(Printer):
         }
         found = {
             name: resources
-            for name, keys in self._dialect_resources.items()
+            for name, keys in self.resource_keys.items()
             if (resources := _find_resources(storages[name], keys))
         }
         if not found:
@@ -245,7 +210,7 @@ class MLIRPrinter(Printer):
         self.print_string("\n    }", indent=0)
 
     def _print_resource(self, key: str, resource: Blob | str) -> None:
-        # Start-up, and a cycle: few texts have what it prints.
+        # Few texts have resources, and `text.dense` imports this module.
         from qdialect.text.dense import print_hex
 
         self.print_string(f'      {key}: "')
@@ -260,7 +225,7 @@ class MLIRPrinter(Printer):
     @override
     def print_attribute(self, attribute: Attribute) -> None:
         """Print an attribute. Raises MemoryLimitError if that would take too long a text."""
-        if self._current_column > MAX_LINE_LENGTH:
+        if self.column > MAX_LINE_LENGTH:
             self._refuse_long_line()
         # In a location, those in it have another text.
         text = None if self.printing_location else self._texts.get(attribute)
@@ -268,19 +233,19 @@ class MLIRPrinter(Printer):
             self.print_string(text)
         elif isinstance(attribute, DenseIntOrFPElementsAttr):
             self._print_dense(cast(DenseIntOrFPElementsAttr[Any], attribute))
-        elif self._buffer is not None and _is_often_repeated(attribute):
-            self._print_to_keep(attribute, self._buffer)
+        elif self.buffer is not None and _is_often_repeated(attribute):
+            self._print_to_keep(attribute, self.buffer)
         else:
             super().print_attribute(attribute)
 
     def _refuse_long_line(self) -> None:
-        digits = self._digits if self._line_of_digits == self._current_line else 0
-        if self._current_column - digits > MAX_LINE_LENGTH:
+        digits = self._digits if self._line_of_digits == self.line else 0
+        if self.column - digits > MAX_LINE_LENGTH:
             raise MemoryLimitError(
                 f"types or attributes take more than {MAX_LINE_LENGTH} characters of a line"
             )
 
-    def _print_to_keep(self, attribute: Attribute, buffer: _Buffer) -> None:
+    def _print_to_keep(self, attribute: Attribute, buffer: TextBuffer) -> None:
         start, flushes = len(buffer.pieces), buffer.flushes
         super().print_attribute(attribute)
         if buffer.flushes != flushes or self.printing_location:
@@ -295,7 +260,7 @@ class MLIRPrinter(Printer):
         if (plain := text_of_plain_list(dense)) is not None:
             self.print_string(f"dense<{plain}>")
         else:
-            # Start-up, and a cycle: few texts have what it prints.
+            # Elements that are no plain list are rare, and `text.dense` imports this module.
             from qdialect.ir.elements import elements_of
             from qdialect.text.dense import print_dense
 
@@ -316,7 +281,29 @@ def _find_resources(storage: OpAsmDialectInterface, keys: Collection[str]) -> di
 
 
 def _does_not_fit_custom_form(op: Operation) -> bool:
+    if isinstance(op, FormsDiffer):
+        return op.forms_differ
+    if op.name.startswith("linalg."):
+        return _has_maps_of_its_own(op)
     if op.name != "func.func":
         return False
     is_declaration = not op.regions[0].blocks
     return is_declaration and bool(op.properties.keys() & {"arg_attrs", "res_attrs"})
+
+
+def _names_all(text: str, attributes: Iterable[str]) -> bool:
+    """Whether the names are in a text, each as that of an attribute."""
+    return all(
+        re.search(rf'[{{, ]"?{re.escape(name)}"?(?: =|[,}}])', text) is not None
+        for name in attributes
+        # It is that of an op that is not registered, which is in generic form.
+        if name != "op_name__"
+    )
+
+
+def _has_maps_of_its_own(op: Operation) -> bool:
+    """Whether a named op has maps, for which the custom form of xDSL has no room."""
+    if "indexing_maps" not in op.properties or not isinstance(op, IRDLOperation):
+        return False
+    maps = op.get_irdl_definition().properties["indexing_maps"].default_value
+    return maps is not None and op.properties["indexing_maps"] != maps

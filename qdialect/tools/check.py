@@ -103,7 +103,7 @@ def _compare(options: Namespace) -> bool:
 
 
 def _text(comparison: Comparison) -> str:
-    """What each function being the same rests on, and all of them."""
+    """The grounds on which each function, and the module, is called the same."""
     lines = [f"function '{verdict.name}': {verdict}" for verdict in comparison.verdicts]
     count = len(lines)
     total = f"the same: {count} function{'' if count == 1 else 's'}"

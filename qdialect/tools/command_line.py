@@ -28,12 +28,12 @@ USAGE = f"usage: {TOOL} [options] [input file, or - for standard input]"
 
 
 class Options:
-    """What the command line asks for."""
+    """The options of a run."""
 
     input_file: str = "-"
     output_file: str = "-"
     target: ArgSpec | None = None
-    """None stands for MLIR as the options say."""
+    """None is MLIR text, printed as the options say."""
 
     pass_pipeline: str | None = None
     allow_unregistered_dialect: bool = False
@@ -50,6 +50,7 @@ class Options:
     fold_stats: bool = False
     fold_report: str | None = None
     max_memory: int = DEFAULT_MAX_MEMORY
+    read_with: str | None = None
     fold_plan: str | None = None
     debug: bool = False
     help: bool = False
@@ -60,7 +61,7 @@ class Options:
 
 
 _FLAGS = {
-    "allow-unregistered-dialect": "accept unknown operations, in generic form",
+    "allow-unregistered-dialect": "accept unknown operations, in generic or plain form",
     "disable-verify": "do not verify the module, before or after passes",
     "verify-each": "verify after each pass (default; =false to verify only the input)",
     "no-implicit-module": "refuse text that is not one builtin.module",
@@ -94,6 +95,7 @@ _VALUES = {
     "fold-report": "FILE: write a record of each fold and refusal there, as JSON",
     "max-memory": f"BYTES: {MAX_MEMORY_HELP} ({DEFAULT_MAX_MEMORY})",
     "fold-plan": "FILE: write the plan of each fold there, as JSON",
+    "read-with": "COMMAND: parse what COMMAND, a tool like mlir-opt, prints in generic form",
     "t": "TARGET: print as TARGET, not as MLIR",
 }
 _BOOLEANS = {
@@ -169,6 +171,10 @@ def _set_value(name: str, value: str, options: Options) -> None:
             options.target = targets[0]
         case "fold-report":
             options.fold_report = value
+        case "read-with":
+            options.read_with = value
+            # It may know any dialect.
+            options.allow_unregistered_dialect = True
         case "max-memory":
             options.max_memory = parse_max_memory(value)
         case "fold-plan":
@@ -180,27 +186,27 @@ def _set_value(name: str, value: str, options: Options) -> None:
 
 
 def _refuse_pass_as_input(name: str) -> None:
-    """Raise ToolError if an input is a pass that somebody has given without dashes."""
+    """Raise ToolError if an input is the name of a pass: its dashes are missing."""
     if re.fullmatch(r"[a-z][a-z0-9-]*", name) and not os.path.exists(name) and _is_pass(name):
         raise ToolError(f"there is no input file '{name}'; the pass of that name is '--{name}'")
 
 
 def parse_max_memory(text: str) -> int:
-    """A number of bytes. Raises ToolError if it is none."""
+    """A number of bytes. Raises ToolError for any other text."""
     if not (text.isascii() and text.isdecimal()):
         raise ToolError(f"--max-memory must be a number of bytes, but is '{text}'")
     return int(text)
 
 
 def _is_pass(name: str) -> bool:
-    # Start-up: few runs need it.
+    # `--version` and wrong flags of the tool itself need no xDSL.
     from qdialect.tools.registry import find_pass
 
     return find_pass(name) is not None
 
 
 def _refuse_argument(spelled: str, name: str) -> NoReturn:
-    # Start-up: few runs need it.
+    # `--version` and wrong flags of the tool itself need no xDSL.
     from qdialect.tools.registry import get_all_passes
 
     known = [*_FLAGS, *_VALUES, *_SYNONYMS, *get_all_passes()]
@@ -250,7 +256,7 @@ def _parse_passes(text: str) -> list[ArgSpec]:
     specs = _parse_specs(text)
     for spec in specs:
         if not _is_pass(spec.name):
-            # Start-up: few runs need it.
+            # `--version` and wrong flags of the tool itself need no xDSL.
             from qdialect.tools.registry import get_all_passes
 
             raise ToolError(
@@ -262,12 +268,12 @@ def _parse_passes(text: str) -> list[ArgSpec]:
 
 def _parse_specs(text: str) -> list[ArgSpec]:
     """Names with options. Unlike for xDSL, there may be blanks around commas and braces."""
-    # Start-up: few runs need it.
+    # Only a pipeline or a target in text is read with it; flags alone are not.
     from xdsl.utils.arg_spec import parse_pipeline
     from xdsl.utils.exceptions import ArgSpecParseError
 
     tidy = re.sub(
-        # Blanks alone are an alternative, so that a long run of them is looked at once.
+        # Blanks alone are an alternative, so that a long run of them is matched once.
         r'("(?:\\.|[^"\\])*+"?+)|\s*+([,{}])\s*+|(\s++)',
         lambda match: match[1] or match[2] or match[3],
         text.strip(),
@@ -297,7 +303,7 @@ def _separated_by_spaces(text: str) -> str | None:
 
 def version_text() -> str:
     """The text of `--version`."""
-    # Start-up: few runs need it.
+    # Only `--version`, and names that xDSL does not know, look at what is installed (40 ms).
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -309,7 +315,7 @@ def version_text() -> str:
 
 def help_text() -> str:
     """The text of `--help`. All passes are imported for it."""
-    # Start-up: few runs need it.
+    # `--version` and wrong flags of the tool itself need no xDSL.
     from qdialect.tools.registry import get_all_passes, get_all_targets
 
     names = (*_VALUES, *_FLAGS, *_SYNONYMS)
@@ -343,10 +349,10 @@ def _columns(lines: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 def _lines_of_pass(name: str, factory: Callable[[], type[ModulePass]]) -> Iterator[tuple[str, str]]:
     """The flag of a pass with the first line of its docstring, then its options."""
-    # Start-up: few runs need it.
+    # Only `--help` asks passes for their options.
     from xdsl.passes import get_pass_option_infos
 
-    # Start-up: few runs need it.
+    # It imports xDSL, which `--version` does without.
     from qdialect.ir.errors import describe
 
     try:

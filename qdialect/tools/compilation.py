@@ -15,7 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 from xdsl.utils.lexer import Span
 
-from qdialect.algebra.memory_budget import memory_budget
+from qdialect.algebra.memory_budget import MemoryLimitError, memory_budget
 from qdialect.ir.errors import OpErrors, describe, message_of, op_messages
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
@@ -130,7 +130,7 @@ class Compilation:
 
     def _remark(self) -> None:
         """Print remarks on the folds since the last call."""
-        # Start-up: few runs need it.
+        # It renders remarks, reports and statistics, for `--remarks` and `--fold-*` only.
         from qdialect.tools.report_text import remarks
 
         for report in self.context.fold_reports[self._reports_told :]:
@@ -139,9 +139,9 @@ class Compilation:
         self._reports_told = len(self.context.fold_reports)
 
     def _fail(self, actor: str, error: Exception) -> bool:
-        """Tell the error of a pass or target, at the op that it is about if there is one."""
+        """Report the error of a pass or target, at the place of its op if it has one."""
         if self.options.debug:
-            # Start-up: it is loaded where it is needed.
+            # Only `--debug` prints one.
             import traceback
 
             traceback.print_exc()
@@ -154,6 +154,8 @@ class Compilation:
         match error:
             case DiagnosticException():
                 message = message_of(error)
+            case MemoryLimitError():
+                message = f"{actor} failed: {error}"
             case RecursionError():
                 message = f"{actor} failed: nesting is too deep"
             case MemoryError():
@@ -203,8 +205,8 @@ class Compilation:
         """
         Where an operation was read.
 
-        For an operation that a pass made: the place of the nearest one before it in its block,
-        or else after it, or else around it.
+        An operation that a pass made has the place of the nearest one before it in its block, or
+        else after it, or else around it.
         """
         at: Operation | None = op
         while at is not None:
@@ -237,7 +239,7 @@ def process(options: Options) -> bool:
     _check_outputs(options)
     passes = [make_pass(spec) for spec in options.passes]
     target = make_target(options.target)
-    source = read_text(options.input_file, printer)
+    source = read_text(options.input_file, printer, options.read_with)
     if source is None:
         return False
     run = _Run(options, printer, passes, target)
@@ -306,7 +308,7 @@ class _Run:
         self.fold_plans: list[FoldPlan] = []
         self.report_file: FoldReportFile | None = None
         if options.fold_report is not None:
-            # Start-up: it is loaded where it is needed.
+            # It renders remarks, reports and statistics, for `--remarks` and `--fold-*` only.
             from qdialect.tools.report_text import FoldReportFile
 
             self.report_file = FoldReportFile()
@@ -334,7 +336,7 @@ class _Run:
         return has_run if verifier is None else verifier.finish()
 
     def _verifier(self, part: SourceText) -> DiagnosticVerifier:
-        # Start-up: it is loaded where it is needed.
+        # Only `--verify-diagnostics` reads comments.
         from qdialect.tools.expected_diagnostics import DiagnosticVerifier
 
         return DiagnosticVerifier(part.input, part.first_line, self.printer)
@@ -345,14 +347,14 @@ class _Run:
 
     def plans_text(self) -> str:
         """The file of `--fold-plan`."""
-        # Start-up: few runs need it.
+        # Only `--fold-plan` writes JSON.
         from qdialect.folding.plan_json import plans_to_json
 
         return plans_to_json(self.fold_plans)
 
     def print_statistics(self) -> None:
         """Print the table of `--fold-stats`."""
-        # Start-up: it is loaded where it is needed.
+        # It renders remarks, reports and statistics, for `--remarks` and `--fold-*` only.
         from qdialect.tools.report_text import statistics
 
         sys.stderr.write(statistics(self.fold_reports))

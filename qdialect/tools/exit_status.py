@@ -13,7 +13,7 @@ RECURSION_LIMIT = 4000
 
 EXIT_SUCCESS, EXIT_FAILURE = 0, 1
 EXIT_CLOSED_PIPE = 141
-"""What a shell makes of SIGPIPE, which ends mlir-opt."""
+"""The status in a shell of a process that SIGPIPE ended, as it ends mlir-opt."""
 
 
 def run_tool(name: str, run: Callable[[Sequence[str]], bool], argv: Sequence[str] | None) -> int:
@@ -44,6 +44,6 @@ def run_tool(name: str, run: Callable[[Sequence[str]], bool], argv: Sequence[str
         message = f"out of memory: {error}".rstrip(": ")
     finally:
         sys.setrecursionlimit(recursion_limit)
-    # Outside of the handlers, what the exception holds on to is free.
+    # Outside of the handlers, the objects that the exception references are freed.
     sys.stderr.write(f"{name}: error: {message}\n")
     return EXIT_FAILURE

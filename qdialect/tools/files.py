@@ -20,6 +20,8 @@ _FORMATS: Final = {
     "ML\ufffdR": "MLIR bytecode: convert it to text with mlir-opt first",
     "....TFL3": "a model of TensorFlow Lite: convert it to text of MLIR first",
     "PK\x03\x04": "a zip archive, not text of MLIR",
+    "\x1f\ufffd": "a file that gzip has compressed: decompress it first",
+    "\ufffd\ufffd.\0|.\0": "text in UTF-16: write it in UTF-8",
 }
 """Formats by a regular expression for the first characters of a file, where U+FFFD is no UTF-8."""
 
@@ -32,13 +34,13 @@ class SourceText(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What errors call it."""
+        """The name of the text in errors."""
         return self.input.name
 
     def split(self) -> Iterator[SourceText]:
         """The parts between markers."""
         content, line, start = self.input.content, self.first_line, 0
-        # Upstream does not take a marker that ends the file for one.
+        # As in mlir-opt, a marker at the end of the file is text.
         markers = re.finditer(rf"{SPLIT_MARKER}(?!\Z)", content)
         for end, next_start in [*(marker.span() for marker in markers), (len(content),) * 2]:
             yield SourceText(self.input.part(start, end), line)
@@ -46,15 +48,23 @@ class SourceText(NamedTuple):
             start = next_start
 
 
-def read_text(path: str, handler: DiagnosticHandler) -> SourceText | None:
+def read_text(
+    path: str, handler: DiagnosticHandler, command: str | None = None
+) -> SourceText | None:
     """
-    The text of a file, `-` being standard input; None if it is not text, which is told.
+    The text of a file, or of standard input for `-`; None for a binary file, which is reported.
 
-    Raises ToolError if it cannot be read.
+    If there is a command, it is what that prints of the file. Raises ToolError if it cannot be
+    read.
     """
     name = "<stdin>" if path == "-" else path
     try:
-        if path == "-":
+        if command is not None:
+            # It starts another program, which few runs do.
+            from qdialect.tools.other_reader import read_with
+
+            text = read_with(command, path)
+        elif path == "-":
             if is_closed(sys.stdin):
                 raise ToolError("standard input is closed")
             text = abridge(sys.stdin.buffer, name)

@@ -34,7 +34,7 @@ class ModuleArgumentParser(ArgumentParser):
         self.add_argument(
             "--allow-unregistered-dialect",
             action="store_true",
-            help="accept unknown operations, in generic form",
+            help="accept unknown operations, in generic or plain form",
         )
 
     @override

@@ -22,10 +22,9 @@ class NestedPipeline(ModulePass):
     """
     Runs passes on each op of one name directly in a module, one after another.
 
-    As in MLIR, they see nothing else of the module:
-    https://mlir.llvm.org/docs/PassManagement/#oppassmanager. What is there when they are
-    done takes the place of the op. A pipeline in a pipeline is for the ops directly in
-    those of the outer one.
+    As in MLIR, the passes see nothing else of the module:
+    https://mlir.llvm.org/docs/PassManagement/#oppassmanager. Their result replaces the op. A nested
+    pipeline runs on ops directly in those of the outer pipeline.
     """
 
     name: ClassVar[str] = "nested-pipeline"
@@ -51,7 +50,7 @@ class NestedPipeline(ModulePass):
             self._apply_alone(ctx, each)
 
     def _warn(self, ctx: Context, op: Operation) -> None:
-        """Tell of a name that looks like a mistake; a module need not have all ops."""
+        """Warn of a name that is probably misspelled; a module need not have ops of each name."""
         if not isinstance(ctx, WarningListener):
             return
         names = {_name(each) for each in op.walk() if each is not op}

@@ -14,10 +14,10 @@ from qdialect.tools import temporary_files
 from qdialect.tools.tool_error import TOOL, ToolError, reason_of
 
 STANDARD_OUTPUT: Final = ("-", "/dev/stdout")
-"""How it is called on the command line."""
+"""The name of standard input or output on the command line."""
 
 _IN_PLACE_ONLY: Final = (errno.EACCES, errno.EBUSY, errno.EPERM, errno.EROFS, errno.EXDEV)
-"""Why a file cannot be replaced by another one, though perhaps it can be written."""
+"""Errors of replacing a file that may still be writable."""
 
 
 class Output:
@@ -34,7 +34,7 @@ class Output:
     stream: TextIO
 
     is_good: bool
-    """Whether what was written is what was asked for."""
+    """Whether the run had no error, so that the output is kept."""
 
     def __init__(self, path: str) -> None:
         """Raises ToolError if the file cannot be written."""
@@ -66,7 +66,7 @@ class Output:
         except OSError as error:
             if error.errno not in _IN_PLACE_ONLY:
                 raise
-            # Start-up: few runs need it.
+            # Outputs are in other folders only where theirs cannot be written.
             from tempfile import gettempdir
 
             stream = self._open_temporary(gettempdir())
@@ -89,7 +89,7 @@ class Output:
             return _open(descriptor)
 
     def _take_over(self, old: os.stat_result) -> None:
-        """Have the temporary file look like the old one."""
+        """Give the temporary file the mode and the owner of the old one."""
         assert self._temporary is not None
         new = os.stat(self._temporary)
         if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
@@ -116,7 +116,7 @@ def _put_in_place(temporary: str, path: str) -> None:
     except OSError as error:
         if error.errno not in _IN_PLACE_ONLY or not os.path.exists(path):
             raise
-        # Start-up: few runs need it.
+        # Files are copied only where the system cannot move them.
         from shutil import copyfile
 
         copyfile(temporary, path)
@@ -140,7 +140,7 @@ def _status_of(path: str) -> os.stat_result | None:
         return None
     except (OSError, ValueError, AttributeError):
         if path in STANDARD_OUTPUT:
-            # It is no stream of the system's.
+            # The stream has no file descriptor.
             return None
         raise
 
@@ -171,13 +171,13 @@ def _open_standard_output() -> TextIO:
     try:
         descriptor = os.dup(sys.stdout.fileno())
     except (OSError, ValueError, AttributeError):
-        # It has none of the system's streams below, such as in a notebook.
+        # The stream has no file descriptor, as in a notebook.
         return sys.stdout
     return _open(descriptor)
 
 
 def _finish(stream: TextIO) -> None:
-    """Have all that was written be where it belongs. Raises OSError."""
+    """Flush the stream. Raises OSError."""
     if stream is sys.stdout:
         stream.flush()
     else:

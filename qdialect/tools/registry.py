@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from typing_extensions import TypeVar, override
+from xdsl import dialects
 from xdsl.context import Context
 from xdsl.ir import Attribute, Dialect, Operation, TypeAttribute
+from xdsl.utils.hints import type_repr
 
+from qdialect import universe
 from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.folding.report_listener import FoldReportListener
 from qdialect.ir.blobs import fresh_builtin
 from qdialect.ir.errors import describe, first_line
-from qdialect.ir.xdsl_private import interfaces_of
+from qdialect.ir.xdsl_private import is_registered, rebuilt
 from qdialect.tools.diagnostics import WarningListener
 from qdialect.tools.pass_spec import NestedSpec
 from qdialect.tools.tool_error import TOOL, ToolError, did_you_mean
@@ -44,40 +48,35 @@ ConvertibleT = TypeVar("ConvertibleT", bound="ArgSpecConvertible")
 @cache
 def _plugins() -> tuple[Universe, ...]:
     """The xDSL plug-ins of other packages. One that does not load is left out, with a warning."""
-    # Start-up: few runs need it.
+    # Only `--version`, and names that xDSL does not know, look at what is installed (40 ms).
     from importlib.metadata import entry_points
 
-    # Start-up: few runs need it.
+    # Only names that xDSL does not know are looked for in plug-ins.
     from xdsl.universe import Universe
 
     universes: list[Universe] = []
     for plugin in entry_points(group="xdsl.universe"):
         try:
-            universe = plugin.load()
+            loaded = plugin.load()
         except Exception as error:
             sys.stderr.write(
                 f"{TOOL}: warning: plug-in '{plugin.name}' does not load: {describe(error)}\n"
             )
         else:
-            if isinstance(universe, Universe):
-                universes.append(universe)
+            if isinstance(loaded, Universe):
+                universes.append(loaded)
     return tuple(universes)
 
 
 @registered_cache
 @cache
 def _dialects() -> dict[str, Callable[[], Dialect]]:
-    # Start-up: it is loaded where it is needed.
-    from xdsl import dialects
-
-    from qdialect import universe
-
     return {
         "shape": _shape,
         **dialects.get_all_dialects(),
         **universe.get_all_dialects(),
         "arith": _arith_on_tensors,
-        "tensor": _tensor_without_rank,
+        "tensor": _tensor_of_any_shape,
         "tosa": _tosa_with_additions,
     }
 
@@ -85,10 +84,8 @@ def _dialects() -> dict[str, Callable[[], Dialect]]:
 @registered_cache
 @cache
 def _passes() -> dict[str, Callable[[], type[ModulePass]]]:
-    # Start-up: it is loaded where it is needed.
+    # Only a command line with passes needs those of xDSL.
     from xdsl import transforms
-
-    from qdialect import universe
 
     return {**transforms.get_all_passes(), **universe.get_all_passes()}
 
@@ -101,7 +98,7 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
 def get_all_targets() -> dict[str, Callable[[], type[Target]]]:
     """All targets by name, those of plug-ins too."""
-    # Start-up: it is loaded where it is needed.
+    # Only `--target` and `--help` ask for targets.
     from xdsl import targets
 
     plugged = (plugin.all_targets for plugin in _plugins())
@@ -120,7 +117,7 @@ def find_pass(name: str) -> Callable[[], type[ModulePass]] | None:
 class ToolContext(Context, FoldReportListener, WarningListener):
     """
     A context with all dialects, which looks for unknown ones among the plug-ins.
-    It collects the reports and warnings of passes, and their plans if it is told to want them.
+    It collects the reports, the warnings and the plans of passes.
 
     Resources belong to the context; in xDSL, all modules of a process share them.
     """
@@ -163,7 +160,7 @@ class ToolContext(Context, FoldReportListener, WarningListener):
 
     def _look_for_dialect(self, name: str) -> None:
         dialect, dot, _ = name.partition(".")
-        if not dot or dialect in self._registered_dialects:
+        if not dot or is_registered(self, dialect):
             return
         for plugin in _plugins():
             if dialect in plugin.all_dialects:
@@ -175,43 +172,32 @@ class ToolContext(Context, FoldReportListener, WarningListener):
 
 
 def _shape() -> Dialect:
-    # Start-up: it is loaded where it is needed.
+    # A dialect is imported when a text first names it: each takes up to 50 ms.
     from qdialect.dialects.upstream.shape import Shape
 
     return Shape
 
 
 def _arith_on_tensors() -> Dialect:
-    # Start-up: it is loaded where it is needed.
+    # A dialect is imported when a text first names it: each takes up to 50 ms.
     from xdsl.dialects.arith import Arith
 
     from qdialect.dialects.upstream import arith
 
-    return _with_ops(Arith, arith.OPS)
+    return rebuilt(Arith, arith.OPS)
 
 
-def _tensor_without_rank() -> Dialect:
-    # Start-up: it is loaded where it is needed.
+def _tensor_of_any_shape() -> Dialect:
+    # A dialect is imported when a text first names it: each takes up to 50 ms.
     from xdsl.dialects.tensor import Tensor
 
-    from qdialect.dialects.upstream.tensor import ReshapeOp
+    from qdialect.dialects.upstream.tensor import OPS
 
-    return _with_ops(Tensor, [ReshapeOp])
-
-
-def _with_ops(dialect: Dialect, ops: Sequence[type[Operation]]) -> Dialect:
-    """`dialect` with `ops` added; they replace ops of the same name."""
-    operations = {op.name: op for op in (*dialect.operations, *ops)}
-    return Dialect(
-        dialect.name,
-        list(operations.values()),
-        list(dialect.attributes),
-        list(interfaces_of(dialect)),
-    )
+    return rebuilt(Tensor, OPS)
 
 
 def _tosa_with_additions() -> Dialect:
-    # Start-up: it is loaded where it is needed.
+    # A dialect is imported when a text first names it: each takes up to 50 ms.
     from xdsl.dialects.tosa import TOSA
 
     from qdialect.dialects.upstream.tosa import with_additions
@@ -222,7 +208,7 @@ def _tosa_with_additions() -> Dialect:
 @registered_cache
 @cache
 def _stablehlo_with_additions(stablehlo: Callable[[], Dialect]) -> Dialect:
-    # Start-up: it is loaded where it is needed.
+    # A dialect is imported when a text first names it: each takes up to 50 ms.
     from qdialect.dialects.upstream.stablehlo import with_additions
 
     return with_additions(stablehlo())
@@ -231,7 +217,7 @@ def _stablehlo_with_additions(stablehlo: Callable[[], Dialect]) -> Dialect:
 def make_pass(spec: PassSpec) -> ModulePass:
     """The pass of that name, with its options, or a pipeline of them. Raises ToolError."""
     if isinstance(spec, NestedSpec):
-        # Start-up: it is loaded where it is needed.
+        # Only pipelines with a nested anchor need it, and xDSL's passes with it.
         from qdialect.tools.nested_pipeline import NestedPipeline
 
         return NestedPipeline(spec.anchor, tuple(map(make_pass, spec.passes)))
@@ -242,7 +228,7 @@ def make_pass(spec: PassSpec) -> ModulePass:
 
 
 def make_target(spec: ArgSpec | None) -> Target | None:
-    """None stands for MLIR as the options say. Raises ToolError."""
+    """The target; None is MLIR text, printed as the options say. Raises ToolError."""
     if spec is None or (spec.name == "mlir" and not spec.parameters):
         return None
     targets = get_all_targets()
@@ -254,9 +240,6 @@ def make_target(spec: ArgSpec | None) -> Target | None:
 
 def _make(kind: str, factory: Callable[[], type[ConvertibleT]], spec: ArgSpec) -> ConvertibleT:
     """The pass or target of a name and options. Raises ToolError."""
-    # Start-up: few runs need it.
-    from dataclasses import fields
-
     try:
         cls = factory()
     except Exception as error:
@@ -283,7 +266,7 @@ _OPTION_TYPES: dict[str, tuple[type[ParameterType], str]] = {
     "bool": (bool, "true or false"),
     "str": (str, "text: put it in quotes"),
 }
-"""What an option of a type takes, and how to say that."""
+"""The types of options, each with its Python type and its name in messages."""
 
 
 def _option_value(option: str, field: Field[object], value: ParameterListType) -> ParameterListType:
@@ -293,18 +276,15 @@ def _option_value(option: str, field: Field[object], value: ParameterListType) -
     Raises ToolError if it is of another type than the option. A dataclass may say in
     its metadata what the value `is`, such as "a number of bytes".
     """
-    # Start-up: few runs need it.
-    from xdsl.utils.hints import type_repr
-
     name = field.type if isinstance(field.type, str) else type_repr(field.type)
     name, _, rest = name.strip("'").replace(" ", "").partition("|")
     if name not in _OPTION_TYPES or rest not in ("", "None") or (rest and not value):
-        # xDSL looks at lists, and no value is that of an optional one.
+        # xDSL checks lists, and an optional option may have no value.
         return value
     type, kind = _OPTION_TYPES[name]
     if type is bool and not value:
         return (True,)
-    # A bool is an int to Python.
+    # In Python, a bool is an int.
     if (
         len(value) == 1
         and isinstance(value[0], type)

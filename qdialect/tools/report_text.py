@@ -35,8 +35,9 @@ def remarks(report: FoldReport) -> Iterator[tuple[Operation, str]]:
             case Outcome.FOLDED:
                 yield record.op, f"folded '{record.op_name}' into {_constant_text(record)}"
             case Outcome.DROPPED:
-                reason = "its result is not used" if record.stands is None else "nothing is moved"
-                yield record.op, f"dropped '{record.op_name}': {reason}"
+                is_used = record.stands is not None
+                reason = "nothing is moved" if is_used else "its result is not used"
+                yield record.op, f"dropped '{record.op_name}': {record.reason or reason}"
             case Outcome.REFUSED:
                 yield record.op, f"not {report.verb}: {record.reason} [{record.code}]"
             case _:

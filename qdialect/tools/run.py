@@ -173,7 +173,7 @@ _EXAMPLES: Final = "`1.5 : f32` or `dense<[1, 2]> : tensor<2xi8>`"
 class _ValueParser(LocatingParser):
     def parse_values(self) -> list[TypedArray]:
         values: list[TypedArray] = []
-        while self._current_token.kind is not MLIRTokenKind.EOF:
+        while self.current_token.kind is not MLIRTokenKind.EOF:
             if values:
                 self.parse_punctuation(",")
             values.append(self.parse_value())

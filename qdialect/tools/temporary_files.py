@@ -6,12 +6,12 @@ _paths: set[str] = set()
 
 
 def register(path: str) -> None:
-    """Have `remove_all` delete a file, which is created after this: none is left behind."""
+    """Register a file for `remove_all`, before it is created: none is left behind."""
     _paths.add(path)
 
 
 def forget(path: str) -> None:
-    """Have `remove_all` leave a file alone: it is gone, or has another name."""
+    """Unregister a file that is gone, or has another name."""
     _paths.discard(path)
 
 
@@ -21,5 +21,5 @@ def remove_all() -> None:
         try:
             os.unlink(path)
         except OSError:
-            # It has not been created yet, or has just been renamed.
+            # The file has not been created yet, or has just been renamed.
             continue

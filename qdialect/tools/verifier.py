@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from inspect import getclosurevars, signature
 from typing import Any, cast
 
 from xdsl.dialects.builtin import TensorType, UnregisteredOp
@@ -15,7 +14,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.ir.errors import describe, message_of
-from qdialect.ir.verified_by_attributes import VerifiedByAttributes
+from qdialect.ir.op_verifiers import VerifiedByAttributes, verify_alone
+from qdialect.ir.xdsl_private import own_verifier_of
 from qdialect.tools.diagnostics import DiagnosticHandler, Location
 
 
@@ -44,7 +44,7 @@ class ModuleVerifier:
             _verify_place(op)
             key = _key(op)
             if key is None or key not in self._valid:
-                _verify_alone(op)
+                verify_alone(op)
                 _verify_element_types(op)
             if key is not None:
                 self._valid.add(key)
@@ -72,32 +72,6 @@ class ModuleVerifier:
 
 
 _Key = tuple[object, ...]
-
-
-def _verify_alone(op: Operation) -> None:
-    """Call the verifiers of an op, but not those of the ops in its regions."""
-    op.verify_()
-    # `verify` is xDSL's walk, of which this class is the replacement. A class that
-    # overrides it has checks there too.
-    match _takes_verify_nested_ops(type(op)):
-        case None:
-            pass
-        case True:
-            op.verify(verify_nested_ops=False)
-        case False:
-            op.verify()
-
-
-@registered_cache
-@cache
-def _takes_verify_nested_ops(cls: type[Operation]) -> bool | None:
-    """Whether the `verify` of a class that overrides it has the parameter; else None."""
-    if cls.verify is Operation.verify:
-        return None
-    parameters = signature(cls.verify).parameters.values()
-    return any(
-        each.name == "verify_nested_ops" or each.kind is each.VAR_KEYWORD for each in parameters
-    )
 
 
 def _key(op: Operation) -> _Key | None:
@@ -138,10 +112,8 @@ def _is_verified_by_constraints(cls: type[Operation]) -> bool:
     """Whether the verifier of a class checks IRDL constraints on attributes and nothing else."""
     if not issubclass(cls, IRDLOperation):
         return False
-    # The verifier that xDSL makes of a definition calls that of the class, if it has one.
-    own_verifier = getclosurevars(cls.verify_).nonlocals.get("custom_verify")
     traits = cls.get_irdl_definition().traits
-    return own_verifier is Operation.verify_ and all(
+    return own_verifier_of(cls) is Operation.verify_ and all(
         type(trait).verify is OpTrait.verify for trait in traits
     )
 
@@ -190,7 +162,7 @@ def _verify_element_types(op: Operation) -> None:
         case "linalg.broadcast" | "linalg.transpose":
             moved, declared = map(_element_type, op.operand_types)
             if moved != declared:
-                # Of the region that the syntax leaves out.
+                # The message is about the region that the custom syntax omits.
                 raise VerifyException(
                     f"'linalg.yield' op type of yield operand 1 ('{moved}') doesn't match the "
                     f"element type of the enclosing linalg.generic op ('{declared}')"

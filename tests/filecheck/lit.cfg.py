@@ -1,7 +1,9 @@
+import atexit
 import importlib.util
 import os
 import shutil
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import lit.formats
@@ -17,9 +19,13 @@ config.excludes = ["Output"]
 config.test_source_root = str(Path(__file__).parent)
 config.test_exec_root = str(Path(__file__).parent / "Output")
 
-# The tools of an environment that is not activated.
+# Tools that are forked from a process which has imported them: most runs are shorter than a start.
+sys.path.append(str(Path(__file__).parents[1] / "oracle"))
+server = import_module("tool_server").ToolServer()
+atexit.register(server.close)
+# The others of an environment that is not activated.
 config.environment["PATH"] = os.pathsep.join(
-    [str(Path(sys.executable).parent), config.environment["PATH"]]
+    [server.folder, str(Path(sys.executable).parent), config.environment["PATH"]]
 )
 # The package of this checkout, where another one is installed.
 if "PYTHONPATH" in os.environ:
@@ -29,6 +35,3 @@ for tool in ("mlir-opt-22", "iree-opt"):
         config.available_features.add(tool)
 if importlib.util.find_spec("xdsl_jax"):
     config.available_features.add("xdsl-jax")
-# The checkout that is tested may be another one than that which is installed.
-if "PYTHONPATH" in os.environ:
-    config.environment["PYTHONPATH"] = os.environ["PYTHONPATH"]

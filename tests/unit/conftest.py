@@ -7,12 +7,15 @@ but in CI with the same ones.
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from example_counts import examples
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
     "untimed",
+    examples(100),
     deadline=None,
     derandomize="CI" in os.environ,
     # How to have an example that fails again.
@@ -20,6 +23,14 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("untimed")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what depends on numpy alone, as test_layers.py checks."""
+    algebra = Path(__file__).parent / "algebra"
+    for item in items:
+        if algebra in item.path.parents:
+            item.add_marker(pytest.mark.without_xdsl)
 
 
 @pytest.fixture(scope="module")

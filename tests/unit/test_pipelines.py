@@ -14,7 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from evaluator import Value, element_of, evaluate
-from hypothesis import HealthCheck, given, note, settings
+from example_counts import examples
+from hypothesis import HealthCheck, given, note
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from random_graphs import Graph, graphs
@@ -246,7 +247,7 @@ def check_texts(subject: Subject, *, generic: bool) -> None:
     assert Subject.read(text).printed(generic=generic) == text
 
 
-@settings(max_examples=100, suppress_health_check=SLOW)
+@examples(100, suppress_health_check=SLOW)
 @given(st.data())
 def test_pipelines(data: st.DataObject):
     number = data.draw(st.integers(1, 2))

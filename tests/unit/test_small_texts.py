@@ -7,14 +7,12 @@ says why and where, and never with a traceback.
 
 from __future__ import annotations
 
-import resource
-import subprocess
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tool_server import ToolServer, call
 
 MAX_TEXT = 1 << 19
 """Bytes of a text."""
@@ -251,6 +249,15 @@ def aliases() -> str:
     return "\n".join(lines) + "\nfunc.func private @main(!a59)\n"
 
 
+def two_aliases(last: str = "i1") -> str:
+    """As `aliases`, twice: two types that are equal, or differ in their last part."""
+    lines = ["!a0 = tuple<i1, i1>", f"!b0 = tuple<i1, {last}>"]
+    for n in range(1, 40):
+        lines += [f"!{name}{n} = tuple<!{name}{n - 1}, !{name}{n - 1}>" for name in "ab"]
+    body = 'func.func @main(%x: !a39) -> !b39 {\n  %y = "test.op"(%x) : (!a39) -> !b39\n'
+    return "\n".join(lines) + f"\n{body}  return %y : !b39\n}}\n"
+
+
 def cast_of_splat() -> str:
     """A cast of a splat of 512 Mi elements."""
     q, f = f"tensor<536870912x{Q}>", "tensor<536870912xf32>"
@@ -285,6 +292,8 @@ LOWER = (
     "--lower-quant-ops",
 )
 SINK = ("qdialect-opt", "--allow-unregistered-dialect", "--sink-quant-shapes")
+ONLY_TYPES = ("strip-func-quant-types", "normalize-quant-types", "inline", "elide-round-trips")
+"""Passes that look at the types of all values."""
 RUN = ("qdialect-run", "--allow-unregistered-dialect")
 RANDOM = ("qdialect-run", "--random-inputs", "1")
 CHECK = ("qdialect-check", "--allow-unregistered-dialect")
@@ -344,8 +353,15 @@ def cases() -> dict[str, Case]:
         ("fold", FOLD),
         ("lower", LOWER),
         ("canonicalize", CANONICAL),
+        ("sink", SINK),
+        *((name, (*READ, f"--{name}")) for name in ONLY_TYPES),
     ):
         found[f"aliases, {name}"] = Case(aliases, command)
+        found[f"two aliases, {name}"] = Case(two_aliases, command)
+    for last in ("i1", "i2"):
+        found[f"two aliases of {last}, check"] = Case(
+            two_aliases, CHECK, lambda last=last: two_aliases(last)
+        )
     for name, command in (("run", RUN), ("fold", FOLD), ("lower", LOWER)):
         found[f"cast of a splat, {name}"] = Case(cast_of_splat, command)
     found["large argument, run"] = Case(lambda: argument(1 << 28), RANDOM)
@@ -368,13 +384,15 @@ def cases() -> dict[str, Case]:
     return found
 
 
-def limited() -> None:
-    """Bound the address space of the process that this is called in."""
-    resource.setrlimit(resource.RLIMIT_AS, (MAX_ADDRESSES, MAX_ADDRESSES))
+@pytest.fixture(scope="module")
+def tools() -> Iterator[ToolServer]:
+    server = ToolServer()
+    yield server
+    server.close()
 
 
 @pytest.mark.parametrize("name", sorted(cases()))
-def test_a_short_text_takes_little_memory(name: str, tmp_path: Path):
+def test_a_short_text_takes_little_memory(name: str, tmp_path: Path, tools: ToolServer):
     case = cases()[name]
     paths = [tmp_path / "a.mlir"]
     paths[0].write_text(case.text())
@@ -383,31 +401,17 @@ def test_a_short_text_takes_little_memory(name: str, tmp_path: Path):
         paths[1].write_text(case.other())
     assert all(path.stat().st_size <= MAX_TEXT for path in paths)
     output = tmp_path / "out"
-    command = [
-        str(Path(sys.executable).parent / case.command[0]),
-        *case.command[1:],
-        *map(str, paths),
-    ]
-    measured = [
-        sys.executable,
-        "-c",
-        "import resource, subprocess, sys\n"
-        "done = subprocess.run(sys.argv[2:], stdout=open(sys.argv[1], 'wb'))\n"
-        "used = resource.getrusage(resource.RUSAGE_CHILDREN)\n"
-        "print('\\n@', used.ru_maxrss, used.ru_utime, done.returncode, file=sys.stderr)\n",
-        str(output),
-        *command,
-    ]
-    done = subprocess.run(measured, capture_output=True, text=True, preexec_fn=limited)
-    errors, _, numbers = done.stderr.rpartition("\n@ ")
-    resident, seconds, status = numbers.split()
-    print(f"{name}: {int(resident) >> 10} MiB, {seconds} s, status {status}")
+    with open(output, "wb") as out, open(tmp_path / "errors", "wb") as err:
+        files = 0, out.fileno(), err.fileno()
+        done = call(tools.socket, [*case.command, *map(str, paths)], files, MAX_ADDRESSES)
+    errors, status = (tmp_path / "errors").read_text(), done["status"]
+    print(f"{name}: {done['resident'] >> 20} MiB, status {status}")
     print(errors[:300])
     assert "Traceback" not in errors, errors
     # A tool refuses what it has no room for before it asks the system for it.
     assert "MemoryError" not in errors
     assert "allocate" not in errors
-    assert status in ("0", "1")
-    assert status == "0" or "error: " in errors or case.command is CHECK
-    assert int(resident) << 10 <= MAX_RESIDENT
+    assert status in (0, 1)
+    assert status == 0 or "error: " in errors or case.command is CHECK
+    assert done["resident"] <= MAX_RESIDENT
     assert output.stat().st_size <= MAX_RESIDENT

@@ -38,8 +38,8 @@ from qdialect.dialects.quant.types import (
     StoredType,
     UniformQuantizedType,
 )
+from qdialect.ir.op_verifiers import VerifiedByAttributes
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.ir.verified_by_attributes import VerifiedByAttributes
 
 _FLOATS = "floating-point"
 _QUANTIZED = "quantized type"

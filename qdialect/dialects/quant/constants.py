@@ -53,8 +53,8 @@ from qdialect.ir.elements import (
     elements_of,
     integer_range,
 )
+from qdialect.ir.op_verifiers import VerifiedByAttributes
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.ir.verified_by_attributes import VerifiedByAttributes
 from qdialect.ir.xdsl_private import parse_resource_key, resume_from
 from qdialect.text.dense import DenseLiteral, print_dense
 from qdialect.text.op_forms import ListsElements

@@ -55,7 +55,7 @@ from qdialect.algebra.padding import Pad
 from qdialect.dialects.quant import builder_arguments
 from qdialect.dialects.quant.types import QuantizedTensor, uniform_tensor
 from qdialect.dialects.quant.verification import verify_fits, verify_result, verify_same_values
-from qdialect.ir.verified_by_attributes import VerifiedByAttributes
+from qdialect.ir.op_verifiers import VerifiedByAttributes
 from qdialect.shape_ops.identities import unmoved_operand
 from qdialect.shape_ops.interface import Movements, ShapeOpInterface, integers_of_array
 

@@ -153,9 +153,12 @@ class StoredType(QuantizedType, ABC):
 
     @property
     def storage_text(self) -> str:
-        """`i8`, or `u8<0:10>` if the range is narrower than the type."""
+        """`i8`, or `u8<0:10>` if the range is narrower than the type; a declared sign is kept."""
         width = self.storage_type.bitwidth
-        text = f"{'i' if self.is_signed else 'u'}{width}"
+        if self.storage_type.signedness.data is Signedness.SIGNLESS:
+            text = f"{'i' if self.is_signed else 'u'}{width}"
+        else:
+            text = str(self.storage_type)
         bounds = self.storage_type_min, self.storage_type_max
         if bounds == integer_range(width, self.is_signed):
             return text

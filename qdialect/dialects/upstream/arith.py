@@ -1,16 +1,16 @@
 """
-The conversions of `arith` on tensors.
+The conversions, comparisons and `select` of `arith` on tensors and vectors.
 
-xDSL has them for scalars only, and folds none of them; MLIR's convert each element too:
+xDSL has them for scalars only, and folds none of them; MLIR's are of each element too:
 https://mlir.llvm.org/docs/Dialects/ArithOps/.
 """
 
 from __future__ import annotations
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from types import UnionType
-from typing import ClassVar, cast
+from typing import ClassVar, Final, cast
 
 from typing_extensions import override
 from xdsl.dialects import arith
@@ -19,20 +19,32 @@ from xdsl.dialects.builtin import (
     Float80Type,
     Float128Type,
     FloatAttr,
+    IndexType,
     IntegerAttr,
     IntegerType,
     Signedness,
-    TensorType,
-    UnrankedTensorType,
+    VectorType,
+    i1,
 )
 from xdsl.interfaces import HasFolderInterface
-from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def
-from xdsl.traits import ConstantLike
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import Parser
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+from xdsl.printer import Printer
+from xdsl.traits import ConstantLike, HasCanonicalizationPatternsTrait, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.lazy_numpy import np
-from qdialect.ir.value_types import element_type_or_self, shape_of
+from qdialect.ir.value_types import element_type_or_self, with_element_type
+from qdialect.ir.xdsl_private import set_type
 
 
 class ConversionOp(IRDLOperation, HasFolderInterface, ABC):
@@ -50,8 +62,8 @@ class ConversionOp(IRDLOperation, HasFolderInterface, ABC):
     def verify_(self) -> None:
         input, result = self.input.type, self.result.type
         if (
-            not _is_element(element_type_or_self(input), self.FROM)
-            or not _is_element(element_type_or_self(result), self.TO)
+            not _is_element(_element_type(input), self.FROM)
+            or not _is_element(_element_type(result), self.TO)
             or _container(input) != _container(result)
         ):
             raise VerifyException(
@@ -63,40 +75,60 @@ class ConversionOp(IRDLOperation, HasFolderInterface, ABC):
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
         """The constant that a scalar constant is converted to, if that is defined."""
         constant = ConstantLike.get_constant_value(self.input)
-        folded = None
-        if isinstance(constant, FloatAttr) and isinstance(self.result.type, IntegerType):
-            folded = self._integer(constant.value.data, cast(IntegerType, self.result.type))
-        elif isinstance(constant, IntegerAttr) and isinstance(self.result.type, AnyFloat):
-            folded = self._float(cast(IntegerAttr[IntegerType], constant), self.result.type)
-        return None if folded is None else (folded,)
+        return None if constant is None else self._converted(constant)
 
-    def _integer(self, value: float, type: IntegerType) -> IntegerAttr | None:
-        """`value` without what is behind its point, if `type` has it."""
-        # Start-up: only constants of some types need it.
+    @abstractmethod
+    def _converted(self, constant: Attribute) -> Sequence[Attribute] | None:
+        """The constant that `constant` is converted to, if that is defined, and xDSL has it."""
+
+
+class _FloatToIntegerOp(ConversionOp, ABC):
+    """Truncates toward zero."""
+
+    FROM: ClassVar = AnyFloat
+    TO: ClassVar = IntegerType
+
+    @override
+    def _converted(self, constant: Attribute) -> Sequence[Attribute] | None:
+        type = self.result.type
+        if not isinstance(constant, FloatAttr) or not isinstance(type, IntegerType):
+            return None
+        # Only constants that are folded need it.
         from qdialect.ir.elements import integer_range
 
+        value: float = constant.value.data
+        type = cast(IntegerType, type)
         least, greatest = integer_range(type.bitwidth, self.IS_SIGNED)
         if not least - 1 < value < greatest + 1:
             return None
-        return IntegerAttr(int(value), type, truncate_bits=True)
+        return (IntegerAttr(int(value), type, truncate_bits=True),)
 
-    def _float(self, value: IntegerAttr[IntegerType], type: AnyFloat) -> FloatAttr | None:
-        """The float of `type` that is nearest to `value`, if xDSL has constants of it."""
+
+class _IntegerToFloatOp(ConversionOp, ABC):
+    """Rounds to the nearest float."""
+
+    FROM: ClassVar = IntegerType
+    TO: ClassVar = AnyFloat
+
+    @override
+    def _converted(self, constant: Attribute) -> Sequence[Attribute] | None:
+        type = self.result.type
+        if not isinstance(constant, IntegerAttr) or not isinstance(type, AnyFloat):
+            return None
         if isinstance(type, Float80Type | Float128Type):
             return None
-        # Start-up: only constants of some types need it.
+        # Only constants that are folded need it.
         from qdialect.algebra.float_format import FLOAT_FORMATS
+        from qdialect.ir.elements import integer_range
 
-        integer, width = value.value.data, value.type.bitwidth
-        if self.IS_SIGNED:
-            integer = (integer + (1 << (width - 1))) % (1 << width) - (1 << (width - 1))
-        else:
-            integer %= 1 << width
+        constant = cast(IntegerAttr[IntegerType], constant)
+        least, greatest = integer_range(constant.type.bitwidth, self.IS_SIGNED)
+        integer = least + (constant.value.data - least) % (greatest + 1 - least)
         if (number := float(integer)) != integer:
             # Rounded twice, it may not be the nearest.
             return None
         rounded = FLOAT_FORMATS[type.name].round(np.array(number))
-        return FloatAttr(rounded.item(), type)
+        return (FloatAttr(rounded.item(), type),)
 
 
 def _is_element(type: Attribute, kind: type[IntegerType] | UnionType) -> bool:
@@ -106,10 +138,16 @@ def _is_element(type: Attribute, kind: type[IntegerType] | UnionType) -> bool:
     )
 
 
-def _container(type: Attribute) -> tuple[object, ...]:
-    """What is the same on both sides of a conversion."""
-    encoding = cast(TensorType[Attribute], type).encoding if isinstance(type, TensorType) else None
-    return isinstance(type, UnrankedTensorType), shape_of(cast(Attribute, type)), encoding
+def _element_type(type: Attribute) -> Attribute:
+    """What a tensor or a vector is made of; a scalar is made of itself."""
+    if isinstance(type, VectorType):
+        return cast(VectorType[Attribute], type).element_type
+    return element_type_or_self(type)
+
+
+def _container(type: Attribute) -> Attribute:
+    """What is the same on both sides of a conversion: the type, of bits."""
+    return _like(type, i1)
 
 
 # Subclasses of xDSL's: passes know those by their class. Their syntax is inherited, so it is
@@ -117,48 +155,300 @@ def _container(type: Attribute) -> tuple[object, ...]:
 
 
 @irdl_op_definition
-class FPToSIOp(ConversionOp, arith.FPToSIOp):
-    """Floats as signed integers: what is behind the point is dropped."""
+class FPToSIOp(_FloatToIntegerOp, arith.FPToSIOp):
+    """Floats as signed integers, truncated toward zero."""
 
     name = "arith.fptosi"
     assembly_format = None
-    FROM: ClassVar = AnyFloat
-    TO: ClassVar = IntegerType
     IS_SIGNED: ClassVar = True
 
 
 @irdl_op_definition
-class FPToUIOp(ConversionOp, arith.FPToUIOp):
-    """Floats as unsigned integers: what is behind the point is dropped."""
+class FPToUIOp(_FloatToIntegerOp, arith.FPToUIOp):
+    """Floats as unsigned integers, truncated toward zero."""
 
     name = "arith.fptoui"
     assembly_format = None
-    FROM: ClassVar = AnyFloat
-    TO: ClassVar = IntegerType
     IS_SIGNED: ClassVar = False
 
 
 @irdl_op_definition
-class SIToFPOp(ConversionOp, arith.SIToFPOp):
+class SIToFPOp(_IntegerToFloatOp, arith.SIToFPOp):
     """Signed integers as the nearest floats."""
 
     name = "arith.sitofp"
     assembly_format = None
-    FROM: ClassVar = IntegerType
-    TO: ClassVar = AnyFloat
     IS_SIGNED: ClassVar = True
 
 
 @irdl_op_definition
-class UIToFPOp(ConversionOp, arith.UIToFPOp):
+class UIToFPOp(_IntegerToFloatOp, arith.UIToFPOp):
     """Unsigned integers as the nearest floats."""
 
     name = "arith.uitofp"
     assembly_format = None
-    FROM: ClassVar = IntegerType
-    TO: ClassVar = AnyFloat
     IS_SIGNED: ClassVar = False
 
 
-OPS = (FPToSIOp, FPToUIOp, SIToFPOp, UIToFPOp)
+class IntegerConversionOp(IRDLOperation, ABC):
+    """Base of the conversions from integers to integers."""
+
+    input = operand_def()
+    result = result_def()
+
+    @override
+    def verify_(self) -> None:
+        input, result = self.input.type, self.result.type
+        types = _element_type(input), _element_type(result)
+        if (
+            not all(_is_element(type, IntegerType | IndexType) for type in types)
+            or not self._converts(*types)
+            or _container(input) != _container(result)
+        ):
+            raise VerifyException(
+                f"'{self.name}' op operand type '{input}' and result type '{result}' are "
+                "cast incompatible"
+            )
+
+    @abstractmethod
+    def _converts(self, input: Attribute, result: Attribute) -> bool:
+        """Whether integers of the one type are converted to those of the other."""
+
+
+def _is_wider(type: Attribute, other: Attribute) -> bool:
+    return (
+        isinstance(type, IntegerType)
+        and isinstance(other, IntegerType)
+        and cast(IntegerType, type).bitwidth > cast(IntegerType, other).bitwidth
+    )
+
+
+@irdl_op_definition
+class ExtSIOp(IntegerConversionOp, arith.ExtSIOp):
+    """Signed integers as wider ones."""
+
+    name = "arith.extsi"
+    assembly_format = None
+
+    traits = traits_def(Pure())
+
+    @override
+    def _converts(self, input: Attribute, result: Attribute) -> bool:
+        return _is_wider(result, input)
+
+
+@irdl_op_definition
+class ExtUIOp(IntegerConversionOp, arith.ExtUIOp):
+    """Unsigned integers as wider ones."""
+
+    name = "arith.extui"
+    assembly_format = None
+
+    @override
+    def _converts(self, input: Attribute, result: Attribute) -> bool:
+        return _is_wider(result, input)
+
+
+@irdl_op_definition
+class TruncIOp(IntegerConversionOp, arith.TruncIOp):
+    """The lower bits of integers."""
+
+    name = "arith.trunci"
+    assembly_format = None
+
+    @override
+    def _converts(self, input: Attribute, result: Attribute) -> bool:
+        return _is_wider(input, result)
+
+
+@irdl_op_definition
+class IndexCastOp(IntegerConversionOp, arith.IndexCastOp):
+    """Integers as indices, and indices as integers."""
+
+    name = "arith.index_cast"
+    assembly_format = None
+
+    @override
+    def _converts(self, input: Attribute, result: Attribute) -> bool:
+        return isinstance(input, IndexType) != isinstance(result, IndexType)
+
+
+@irdl_op_definition
+class SelectOp(arith.SelectOp):
+    """One of two values, or of each two elements: `arith.select %c, %a, %b : tensor<2xi1>, ...`."""
+
+    name = "arith.select"
+    assembly_format = None
+
+    cond = operand_def()
+    lhs = operand_def()
+    rhs = operand_def()
+    result = result_def()
+
+    @classmethod
+    @override
+    def parse(cls, parser: Parser) -> SelectOp:
+        position = parser.pos
+        operands = parser.parse_comma_separated_list(
+            parser.Delimiter.NONE, parser.parse_unresolved_operand
+        )
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        type = parser.parse_type()
+        condition: Attribute = i1
+        if parser.parse_optional_punctuation(",") is not None:
+            condition, type = type, parser.parse_type()
+        return cls.create(
+            operands=parser.resolve_operands(operands, [condition, type, type], position),
+            result_types=[type],
+            attributes=attributes,
+        )
+
+    @override
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_list(self.operands, printer.print_ssa_value)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        if self.cond.type != i1:
+            printer.print_attribute(self.cond.type)
+            printer.print_string(", ")
+        printer.print_attribute(self.result.type)
+
+    @override
+    def verify_(self) -> None:
+        condition, type = self.cond.type, self.result.type
+        if self.lhs.type != type or self.rhs.type != type:
+            raise VerifyException(
+                "'arith.select' op failed to verify that all of {true_value, false_value, result} "
+                "have same type"
+            )
+        if condition not in (i1, _container(type)):
+            raise VerifyException(
+                f"'arith.select' op expected condition type to have the same shape as the result "
+                f"type '{type}', but got '{condition}'"
+            )
+
+
+class ComparisonOp(IRDLOperation, ABC):
+    """Base of the comparisons, whose result has the shape of the operands."""
+
+    lhs = operand_def()
+    rhs = operand_def()
+    result = result_def()
+
+    def _set_result_type(self) -> None:
+        set_type(self.result, _like(self.lhs.type, i1))
+
+    @override
+    def verify_(self) -> None:
+        type = self.lhs.type
+        if not self._compares(_element_type(type)):
+            raise VerifyException(f"'{self.name}' op does not compare values of type '{type}'")
+        if self.rhs.type != type:
+            raise VerifyException(
+                f"'{self.name}' op failed to verify that all of {{lhs, rhs}} have same type"
+            )
+        if self.result.type != _like(type, i1):
+            raise VerifyException(
+                f"'{self.name}' op failed to verify that result type has i1 element type and same "
+                "shape as operands"
+            )
+
+    @abstractmethod
+    def _compares(self, type: Attribute) -> bool:
+        """Whether elements of `type` are compared."""
+
+
+def _like(type: Attribute, element_type: Attribute) -> Attribute:
+    if not isinstance(type, VectorType):
+        return with_element_type(type, element_type)
+    vector = cast(VectorType[Attribute], type)
+    return VectorType(element_type, vector.shape, vector.scalable_dims)
+
+
+class _CanonicalizesScalars(HasCanonicalizationPatternsTrait):
+    """What xDSL makes of comparisons of a value with itself is a scalar."""
+
+    @classmethod
+    @override
+    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
+        # It imports xDSL's rewriter and its patterns, which only `canonicalize` needs.
+        from xdsl.transforms.canonicalization_patterns.arith import (
+            ApplyCmpiPredicateToEqualOperands,
+        )
+
+        class OfScalars(RewritePattern):
+            @override
+            def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+                if isinstance(op, CmpiOp) and op.result.type == i1:
+                    ApplyCmpiPredicateToEqualOperands().match_and_rewrite(op, rewriter)
+
+        return (OfScalars(),)
+
+
+@irdl_op_definition
+class CmpiOp(ComparisonOp, arith.CmpiOp):
+    """Comparison of integers: `arith.cmpi slt, %a, %b : tensor<2xi8>`."""
+
+    name = "arith.cmpi"
+    assembly_format = None
+
+    predicate = prop_def(IntegerAttr)
+
+    def __init__(
+        self, operand1: Operation | SSAValue, operand2: Operation | SSAValue, arg: int | str
+    ) -> None:
+        super().__init__(operand1, operand2, arg)
+        self._set_result_type()
+
+    @override
+    def _compares(self, type: Attribute) -> bool:
+        return _is_element(type, IntegerType | IndexType)
+
+
+# A definition takes those of the class that it is made of, too.
+CmpiOp.traits = traits_def(Pure(), _CanonicalizesScalars())
+
+_NO_FLAGS: Final = arith.FastMathFlagsAttr("none")
+
+
+@irdl_op_definition
+class CmpfOp(ComparisonOp, arith.CmpfOp):
+    """Comparison of floats: `arith.cmpf olt, %a, %b : tensor<2xf32>`."""
+
+    name = "arith.cmpf"
+    assembly_format = None
+
+    predicate = prop_def(IntegerAttr)
+    fastmath = prop_def(arith.FastMathFlagsAttr, default_value=_NO_FLAGS)
+
+    def __init__(
+        self,
+        operand1: SSAValue | Operation,
+        operand2: SSAValue | Operation,
+        arg: int | str,
+        fastmath: arith.FastMathFlagsAttr = _NO_FLAGS,
+    ) -> None:
+        super().__init__(operand1, operand2, arg, fastmath)
+        self._set_result_type()
+
+    @override
+    def _compares(self, type: Attribute) -> bool:
+        return _is_element(type, AnyFloat)
+
+
+OPS = (
+    CmpfOp,
+    CmpiOp,
+    ExtSIOp,
+    ExtUIOp,
+    FPToSIOp,
+    FPToUIOp,
+    IndexCastOp,
+    SIToFPOp,
+    SelectOp,
+    TruncIOp,
+    UIToFPOp,
+)
 """In the place of xDSL's of the same names."""

@@ -15,8 +15,8 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, MemRefType, TensorTy
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
-from xdsl.utils.exceptions import VerifyException
 
+from qdialect.ir.errors import errors_of
 from qdialect.ir.value_types import (
     ValueKind,
     is_tensor,
@@ -55,10 +55,8 @@ class ShapeOp(IRDLOperation, ABC):
 
     @override
     def verify_(self) -> None:
-        try:
+        with errors_of(self):
             verify_value_types(self, self.KINDS)
-        except VerifyException as error:
-            raise VerifyException(f"'{self.name}' op {error}") from None
 
 
 @irdl_op_definition

@@ -63,6 +63,7 @@ from qdialect.dialects.quant import Quant
 from qdialect.dialects.quant.slot_arrays import Granularity
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.blobs import fresh_builtin
+from qdialect.ir.errors import errors_of
 from qdialect.ir.value_types import (
     ValueKind,
     is_static,
@@ -70,7 +71,7 @@ from qdialect.ir.value_types import (
     tensor_element_type,
     verify_value_types,
 )
-from qdialect.ir.xdsl_private import interfaces_of
+from qdialect.ir.xdsl_private import rebuilt
 
 # What operands and results may be
 
@@ -226,10 +227,8 @@ class StableHLOOp(IRDLOperation, ABC):
 
     @override
     def verify_(self) -> None:
-        try:
+        with errors_of(self):
             verify_value_types(self, self.KINDS)
-        except VerifyException as error:
-            self._refuse(str(error))
         self._verify_meaning()
 
     @abstractmethod
@@ -947,9 +946,4 @@ def with_additions(stablehlo: Dialect) -> Dialect:
         op = operations.get(name)
         if op is not None and issubclass(op, IRDLOperation) and misread.is_misread(context):
             operations[name] = misread.repaired(op)
-    return Dialect(
-        stablehlo.name,
-        list(operations.values()),
-        list(stablehlo.attributes),
-        list(interfaces_of(stablehlo)),
-    )
+    return rebuilt(stablehlo, operations.values())

@@ -1,8 +1,8 @@
 """
-The reshape of `tensor` to and from shapes that are not known, or have no rank.
+Ops of `tensor` of which xDSL refuses some shapes.
 
-xDSL has it for shapes of which it knows the number of elements:
-https://mlir.llvm.org/docs/Dialects/TensorOps/#tensorreshape-tensorreshapeop.
+It has `reshape` for shapes of which it knows the number of elements, and ops that change the
+rank not from and to rank 0: https://mlir.llvm.org/docs/Dialects/TensorOps/.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect.ir.errors import errors_of
 from qdialect.ir.value_types import (
     ValueKind,
     is_tensor,
@@ -44,11 +45,9 @@ class ReshapeOp(tensor.ReshapeOp):
 
     @override
     def verify_(self) -> None:
-        try:
+        with errors_of(self):
             verify_value_types(self, (_TENSOR, _SHAPE, _TENSOR))
             self._verify_meaning()
-        except VerifyException as error:
-            raise VerifyException(f"'{self.name}' op {error}") from None
 
     def _verify_meaning(self) -> None:
         source, result = self.source.type, self.result.type
@@ -76,6 +75,64 @@ class ReshapeOp(tensor.ReshapeOp):
         raise VerifyException("length of shape operand differs from the result's tensor rank")
 
 
+# These are xDSL's definitions, with another verifier.
+
+
+class PadOp(tensor.PadOp):
+    """A tensor with something around it; a length that is not known may be declared as any."""
+
+    @override
+    def verify_(self) -> None:
+        self.get_irdl_definition().verify(self)
+        source, result = shape_of(self.source.type) or (), shape_of(self.result.type) or ()
+        widths = self.static_low.get_values(), self.static_high.get_values()
+        if {len(source)} != {len(result), *map(len, widths), len(self.region.block.args)}:
+            raise VerifyException(
+                f"'{self.name}' op expected a width before and behind, an argument of the region "
+                "and a length of the result for each axis of the source"
+            )
+        for axis, sizes in enumerate(zip(source, *widths, strict=True)):
+            if DYNAMIC_INDEX not in sizes and sum(sizes) != result[axis]:
+                raise VerifyException(
+                    f"'{self.name}' op expected length {sum(sizes)} of axis {axis} of the result, "
+                    f"but got type '{self.result.type}'"
+                )
+
+
+class ExpandShapeOp(tensor.ExpandShapeOp):
+    """A tensor of more axes, also of a tensor of rank 0."""
+
+    @override
+    def verify_(self) -> None:
+        if not _verify_rank_0(self, self.src.type, self.result.type):
+            super().verify_()
+
+
+class CollapseShapeOp(tensor.CollapseShapeOp):
+    """A tensor of fewer axes, also of rank 0."""
+
+    @override
+    def verify_(self) -> None:
+        if not _verify_rank_0(self, self.result.type, self.src.type):
+            super().verify_()
+
+
+def _verify_rank_0(
+    op: ExpandShapeOp | CollapseShapeOp, collapsed: Attribute, expanded: Attribute
+) -> bool:
+    """Verify `op` if one of its types has rank 0; whether it has."""
+    lengths = shape_of(expanded)
+    if shape_of(collapsed) != () or not lengths:
+        return False
+    op.get_irdl_definition().verify(op)
+    if op.reassociation.data or set(lengths) != {1}:
+        raise VerifyException(
+            f"'{op.name}' op has rank-reducing or -expanding shapes that are not of one element: "
+            f"'{expanded}' and '{collapsed}'"
+        )
+    return True
+
+
 def _is_shape(type: Attribute) -> bool:
     shape = shape_of(type)
     if shape is None or len(shape) != 1:
@@ -89,3 +146,6 @@ def _is_shape(type: Attribute) -> bool:
 
 _TENSOR: Final = ValueKind("tensor of any type values", is_tensor)
 _SHAPE: Final = ValueKind("1D tensor of signless integer or index values", _is_shape)
+
+OPS: Final = (CollapseShapeOp, ExpandShapeOp, PadOp, ReshapeOp)
+"""In the place of xDSL's of the same names."""

@@ -1,9 +1,10 @@
 """
-The ops of MLIR's tosa dialect that xDSL lacks: those that move elements, and constants.
+The ops of MLIR's tosa dialect that move elements, constants, and casts.
 
-Text, generic form and messages are upstream's, as of LLVM 22, and what it accepts is
+Generic form and messages are upstream's, as of LLVM 22, and what it accepts is
 accepted: https://mlir.llvm.org/docs/Dialects/TOSA/. In particular, types that are
 quantized per axis or in blocks may differ between operand and result of most ops.
+Of all other ops, `tosa_table` knows the syntax.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 from typing_extensions import override
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    I1,
     I32,
     AnyFloat,
     DenseArrayBase,
@@ -30,7 +32,6 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnrankedTensorType,
     UnregisteredOp,
-    i8,
 )
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import (
@@ -42,11 +43,10 @@ from xdsl.ir import (
     TypeAttribute,
 )
 from xdsl.irdl import (
-    IRDLOperation,
-    ParsePropInAttrDict,
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     param_def,
     prop_def,
     result_def,
@@ -60,6 +60,9 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.algebra.lazy_numpy import np
 from qdialect.dialects.quant.slot_arrays import Granularity
 from qdialect.dialects.quant.types import StoredType, UniformQuantizedType, element_type_of
+from qdialect.dialects.upstream.tosa_syntax import KEYWORD_ATTRIBUTES, TosaSyntax
+from qdialect.dialects.upstream.tosa_table import TABLED_OPS
+from qdialect.ir.errors import errors_of
 from qdialect.ir.value_types import (
     ValueKind,
     is_static,
@@ -67,7 +70,7 @@ from qdialect.ir.value_types import (
     tensor_element_type,
     verify_value_types,
 )
-from qdialect.ir.xdsl_private import interfaces_of
+from qdialect.ir.xdsl_private import rebuilt
 from qdialect.shape_ops.identities import unmoved_operand
 
 if TYPE_CHECKING:
@@ -175,30 +178,20 @@ _PAD_CONST: Final = ValueKind(
 # What the verifiers have in common
 
 
-class TosaOp(IRDLOperation, ABC):
-    """
-    Base of the ops: what they are written like, and the checks that all have.
-
-    Properties are written among the attributes, except in generic form.
-    """
+class TosaOp(TosaSyntax, ABC):
+    """Base of the ops: what they are written like, and the checks that all have."""
 
     KINDS: ClassVar[Sequence[ValueKind]]
     """What the operands must be, and then the result."""
 
     traits = traits_def(Pure())
 
-    irdl_options = (ParsePropInAttrDict(),)
-
-    assembly_format = "operands attr-dict `:` functional-type(operands, results)"
-
     @override
     def verify_(self) -> None:
-        try:
+        with errors_of(self):
             self._verify_types()
             self._verify_shapes_are_known()
             self._verify_meaning()
-        except VerifyException as error:
-            raise VerifyException(f"'{self.name}' op {error}") from None
 
     def _verify_types(self) -> None:
         verify_value_types(self, self.KINDS)
@@ -251,7 +244,7 @@ def _values_of(shape: SSAValue) -> NDArray[np.int64] | None:
 
 
 @irdl_op_definition
-class ConstOp(IRDLOperation, HasFolderInterface):
+class ConstOp(TosaSyntax, HasFolderInterface):
     """
     A tensor of the given values; of the storage integers, if it is quantized.
 
@@ -272,10 +265,8 @@ class ConstOp(IRDLOperation, HasFolderInterface):
 
     @override
     def verify_(self) -> None:
-        try:
+        with errors_of(self):
             self._verify_values()
-        except VerifyException as error:
-            raise VerifyException(f"'{self.name}' op {error}") from None
 
     def _verify_values(self) -> None:
         # No constraint of a property says this: it prints what it refuses.
@@ -314,8 +305,6 @@ class ConstShapeOp(TosaOp, HasFolderInterface):
     output = result_def()
 
     traits = traits_def(ConstantLike())
-
-    assembly_format = "attr-dict `:` `(` `)` `->` type($output)"
 
     @property
     def integers(self) -> NDArray[np.int64]:
@@ -696,6 +685,7 @@ class CastOp(TosaOp, HasFolderInterface):
     KINDS: ClassVar = (_NUMBERS, _NUMBERS)
 
     input = operand_def()
+    input_unsigned = opt_prop_def(IntegerAttr[I1])
     output = result_def()
 
     @override
@@ -754,25 +744,11 @@ def with_additions(tosa: Dialect) -> Dialect:
     """
     xDSL's dialect `tosa`, and what is added to it.
 
-    What it has itself is its own; but for the constant, as long as it refuses resources.
+    Ops of the same name are replaced: xDSL's refuse types of other widths and unknown lengths,
+    and lose attributes.
     """
-    operations = {op.name: op for op in (*TOSA_ADDITIONS.operations, *tosa.operations)}
-    attributes = {type.name: type for type in (*TOSA_ADDITIONS.attributes, *tosa.attributes)}
-    if not _takes_resources(operations[ConstOp.name]):
-        operations[ConstOp.name] = ConstOp
-    return Dialect(
-        tosa.name,
-        list(operations.values()),
-        list(attributes.values()),
-        list(interfaces_of(tosa)),
+    return rebuilt(
+        tosa,
+        (*TABLED_OPS, *TOSA_ADDITIONS.operations),
+        (*KEYWORD_ATTRIBUTES, *TOSA_ADDITIONS.attributes),
     )
-
-
-def _takes_resources(constant: type[Operation]) -> bool:
-    values = DenseResourceAttr.from_params("sample", TensorType(i8, [1]))
-    sample = constant.create(properties={"values": values}, result_types=[TensorType(i8, [1])])
-    try:
-        sample.verify_()
-    except VerifyException:
-        return False
-    return True

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import cProfile
+
 import pytest
 from checked_modules import findings, folded, grounds, read
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
 from qdialect.certificates.module_comparison import Side, compare_modules
@@ -225,6 +228,18 @@ func.func @f(%x: tensor<?x3xf32>, %n: index) -> tensor<?x3xf32> {{
 """
 
 
+def test_data_that_is_not_here():
+    text = """func.func @f() -> tensor<2xi8> {
+      %0 = arith.constant dense_resource<gone> : tensor<2xi8>
+      return %0 : tensor<2xi8>
+    }"""
+    (message,) = findings(text, read(text))
+    assert "the data of resource 'gone' is not here" in message
+    text = "module attributes {my.data = dense_resource<gone> : tensor<2xi8>} {}"
+    (message,) = findings(text, read(text))
+    assert message.endswith("the data of resource 'gone' is not here")
+
+
 def test_shape_ops_of_unknown_lengths_are_terms():
     text = LENGTHS.format(stride=1)
     assert grounds(text, read(text)) == {"proven"}
@@ -290,6 +305,89 @@ def test_calls_that_are_inlined(visibility: str):
     assert grounds(text, after_pass(text, InlinePass())) == {"proven"}
     changed = text.replace("@g(%0)", "@g(%x)")
     assert findings(text, after_pass(changed, InlinePass()))
+
+
+CALLS_WITH_EFFECTS = """
+func.func private @log(tensor<2xf32>)
+func.func private @next(tensor<2xf32>) -> tensor<2xf32>
+func.func private @step(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %c = arith.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %0 = arith.addf %x, %c : tensor<2xf32>
+  call @log(%0) : (tensor<2xf32>) -> ()
+  %1 = call @next(%x) : (tensor<2xf32>) -> tensor<2xf32>
+  return %1 : tensor<2xf32>
+}
+func.func private @twice(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = call @step(%x) : (tensor<2xf32>) -> tensor<2xf32>
+  %1 = call @step(%0) : (tensor<2xf32>) -> tensor<2xf32>
+  return %1 : tensor<2xf32>
+}
+func.func @f(%c: i1, %x: tensor<2xf32>, %n: i32) -> (tensor<2xf32>, i32) {
+  %0 = call @twice(%x) : (tensor<2xf32>) -> tensor<2xf32>
+  %1 = scf.if %c -> (tensor<2xf32>) {
+    %2 = call @step(%0) : (tensor<2xf32>) -> tensor<2xf32>
+    scf.yield %2 : tensor<2xf32>
+  } else {
+    scf.yield %0 : tensor<2xf32>
+  }
+  %3 = call @quotient(%n) : (i32) -> i32
+  return %1, %3 : tensor<2xf32>, i32
+}
+func.func private @quotient(%n: i32) -> i32 {
+  %0 = arith.divsi %n, %n : i32
+  return %0 : i32
+}
+"""
+
+
+def test_calls_with_effects_that_are_inlined():
+    side = read(CALLS_WITH_EFFECTS)
+    InlinePass().apply(side.context, side.module)
+    assert [op.sym_name.data for op in side.module.ops if isinstance(op, FuncOp)] == [
+        "log",
+        "next",
+        "f",
+    ]
+    assert grounds(CALLS_WITH_EFFECTS, side) == {"declared", "proven"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("[1.0, 2.0]", "[1.0, 3.0]"),
+        ("%1 = call @step(%0)", "%1 = call @step(%x)"),
+        ("call @log(%0)", "call @log(%c)"),
+        ("call @log(%0) : (tensor<2xf32>) -> ()", ""),
+        ("call @next(%x)", "call @next(%0)"),
+        (
+            "return %1 : tensor<2xf32>\n}\nfunc.func private @twice",
+            "return %0 : tensor<2xf32>\n}\nfunc.func private @twice",
+        ),
+        ("divsi %n, %n", "remsi %n, %n"),
+        ("%2 = call @step(%0)", "%2 = call @twice(%0)"),
+    ],
+)
+def test_effects_that_are_inlined_otherwise(old: str, new: str):
+    assert old in CALLS_WITH_EFFECTS
+    side = read(CALLS_WITH_EFFECTS.replace(old, new, 1))
+    InlinePass().apply(side.context, side.module)
+    assert findings(CALLS_WITH_EFFECTS, side)
+
+
+def test_effects_that_are_doubled_take_no_more_than_the_steps():
+    lines = [
+        f"func.func private @g{n}() {{\ncall @g{n + 1}() : () -> ()\ncall @g{n + 1}() : () -> ()\nreturn\n}}"
+        for n in range(40)
+    ]
+    text = "\n".join(lines) + (
+        '\nfunc.func private @g40() {\n"my.effect"() : () -> ()\nreturn\n}\n'
+        "func.func @f() {\ncall @g0() : () -> ()\nreturn\n}"
+    )
+    inlined = 'func.func @f() {\n"my.effect"() : () -> ()\nreturn\n}'
+    comparison = compare_modules(read(text), read(inlined), max_steps=100_000)
+    (finding,) = comparison.findings
+    assert "proofs would take more than" in finding.message
+    assert grounds(text, read(text)) == {"proven"}
 
 
 def test_a_function_that_calls_itself():
@@ -404,6 +502,32 @@ def test_what_takes_too_long_is_not_the_same():
     (finding,) = comparison.findings
     assert "runs would take more than" in finding.message
     assert finding.message.endswith(" steps")
+
+
+def calls_to_compare_nested(depth: int) -> int:
+    """How many calls of functions it takes to compare regions in regions."""
+    opened = "".join(f"%r{n} = scf.if %c -> (f32) {{\n" for n in range(depth))
+    closed = "".join(
+        f"scf.yield %{f'r{n + 1}' if n + 1 < depth else 'y'} : f32\n}} else {{\n"
+        "scf.yield %x : f32\n}\n"
+        for n in reversed(range(depth))
+    )
+    text = (
+        f"func.func @f(%c: i1, %x: f32) -> f32 {{\n{opened}%y = arith.negf %x : f32\n{closed}"
+        "return %r0 : f32\n}"
+    )
+    sides = read(text), read(text)
+    profile = cProfile.Profile()
+    profile.enable()
+    try:
+        assert compare_modules(*sides).findings == []
+    finally:
+        profile.disable()
+    return sum(entry.callcount for entry in profile.getstats())
+
+
+def test_regions_in_regions_are_not_read_again_by_each_around_them():
+    assert calls_to_compare_nested(60) < 4 * calls_to_compare_nested(30)
 
 
 def test_doubling():

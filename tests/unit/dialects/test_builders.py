@@ -165,6 +165,7 @@ def test_types_of_any_numbers(given: Callable[[], UniformQuantizedType], text: s
         (lambda: per_tensor(I8, f32, 0.5, True), TypeError, "zero_point must be a number"),
         (lambda: per_tensor(I8, f32, 0.5, 3.7), ValueError, "integers, but 3.7 is none"),
         (lambda: per_tensor(I8, f32, 0.5, 2**63), ValueError, "must fit 64 bits"),
+        (lambda: per_tensor(I8, f32, 0.5, 2**70), ValueError, "must fit 64 bits"),
         (lambda: per_tensor(I8, f32, float("nan")), VerifyException, "nan is not a number"),
         (lambda: per_tensor(I8, f32, float("inf")), VerifyException, "scale INF out of"),
         (lambda: per_tensor(I8, f32, -1.0), VerifyException, "scale -1.000000e.00 out of"),

@@ -4,7 +4,8 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from example_counts import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from own_ops import OWN_OPS, own_movements
 from random_tensors import (
@@ -51,7 +52,7 @@ def per_axis(shape: Shape, axis: int, scales: list[float]) -> QuantizedTensor:
     return TensorType(type, shape)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(shapes(min_rank=1, max_rank=4), st.data())
 def test_declared_types_are_compared_element_by_element(shape: Shape, data: st.DataObject):
     """Any types may be declared; the first element that reads something else is named."""
@@ -91,7 +92,7 @@ def test_declared_types_are_compared_element_by_element(shape: Shape, data: st.D
     assert readings == wanted
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(shapes(min_rank=1, max_rank=4), st.data())
 def test_dynamic_dimensions_never_refuse_what_is_right(shape: Shape, data: st.DataObject):
     """Types that are right for some lengths are accepted where these are not known."""
@@ -110,7 +111,7 @@ def test_dynamic_dimensions_never_refuse_what_is_right(shape: Shape, data: st.Da
     op_class.of_movement(movement, source.results, dynamic[1]).verify_()
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(shapes(min_rank=1, max_rank=3), st.data())
 def test_dynamic_dimensions_of_concats(shape: Shape, data: st.DataObject):
     dim = data.draw(st.integers(0, len(shape) - 1))

@@ -14,7 +14,8 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from example_counts import examples
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from own_ops import OWN_OPS, own_movements
@@ -167,7 +168,7 @@ def bits(floats: NDArray[np.float32]) -> NDArray[np.uint32]:
     return np.ascontiguousarray(floats).view(np.uint32)
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(shapes(max_rank=5), st.sampled_from(sorted(STORAGES)), st.data())
 def test_random_chains_fold_to_one_constant(
     shape: tuple[int, ...], storage_name: str, data: st.DataObject

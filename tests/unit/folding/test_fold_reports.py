@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from example_counts import examples
 from folded_modules import fold, parse
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from random_modules import functions, module_text
 from xdsl.dialects.builtin import ModuleOp
@@ -81,14 +82,14 @@ def check_report(text: str, module_pass: Any) -> FoldReport:
     return report
 
 
-@settings(max_examples=250)
+@examples(250)
 @given(st.data())
 def test_reports_are_true(data: st.DataObject):
     text = module_text([data.draw(functions(number)) for number in range(2)])
     check_report(text, FoldQuantShapesPass())
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.data())
 def test_reports_of_what_may_not_grow_are_true(data: st.DataObject):
     text = module_text([data.draw(functions(number)) for number in range(2)])

@@ -16,7 +16,8 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from example_counts import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from random_modules import (
     PLAIN,
@@ -267,7 +268,7 @@ class Comparison:
             assert type.scales.size == coarsest.scales.size
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(st.data())
 def test_random_modules(data: st.DataObject):
     parts = [data.draw(functions(number)) for number in range(data.draw(st.integers(1, 2)))]
@@ -324,14 +325,14 @@ MLIR_MIXES = [("tensor",), ("linalg",), ("tensor", "linalg"), ("tosa",), ("tosa"
 
 
 @pytest.mark.skipif(shutil.which("mlir-opt-22") is None, reason="mlir-opt-22 is not on PATH")
-@settings(max_examples=12)
+@examples(12)
 @given(st.data())
 def test_mlir_accepts_what_is_left(data: st.DataObject):
     accepted_by("mlir-opt-22", text=folded_text(data, MLIR_MIXES))
 
 
 @pytest.mark.skipif(shutil.which("iree-opt") is None, reason="iree-opt is not on PATH")
-@settings(max_examples=8)
+@examples(8)
 @given(st.data())
 def test_iree_accepts_what_is_left(data: st.DataObject):
     accepted_by("iree-opt", text=folded_text(data, [("stablehlo",)]))

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 import random_modules
-from hypothesis import given, settings
+from example_counts import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from random_tensors import cut, expanded, parameters, shapes
@@ -205,7 +206,7 @@ def test_casts_of_types_that_numpy_lacks(expressed: AnyFloat):
             assert Fraction(number) == exact.round(step * Fraction(scale))
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.data(), st.sampled_from(NATIVE))
 def test_casts_are_what_they_are_lowered_to(
     data: st.DataObject, types: tuple[AnyFloat, type[np.floating[Any]]]
@@ -242,7 +243,7 @@ def test_what_is_too_large_and_what_is_no_number():
 # Shape ops
 
 
-@settings(max_examples=30, suppress_health_check=LARGE_EXAMPLES)
+@examples(30, suppress_health_check=LARGE_EXAMPLES)
 @given(st.data())
 def test_own_shape_ops(data: st.DataObject):
     """As they are, and as what they are lowered to, with lengths that types do not tell."""
@@ -410,7 +411,7 @@ WRONG = {
     "other arguments": (
         "func.func @f(%x: i8) { return }",
         "1 : i16",
-        "'f' argument #0: elements of dtype int16 are not 'i8'",
+        "'f' argument #0: it is of type 'i16', not 'i8'",
     ),
     "too few arguments": (
         "func.func @f(%x: i8) { return }",
@@ -471,6 +472,48 @@ def test_random_floats_have_the_edges():
     assert edges <= set(value.numbers.reshape(-1).tolist())
     assert np.isnan(value.numbers).any()
     assert (np.signbit(value.numbers) & (value.numbers == 0.0)).any()
+
+
+SWITCH = """
+func.func @f(%i: index, %x: tensor<2xindex>) -> (i32, tensor<2xi32>) {
+  %0 = scf.index_switch %i -> i32
+  case -1 {
+    %a = arith.constant 10 : i32
+    scf.yield %a : i32
+  }
+  case 2 {
+    %a = arith.constant 20 : i32
+    scf.yield %a : i32
+  }
+  default {
+    %a = arith.constant 30 : i32
+    scf.yield %a : i32
+  }
+  %e = tensor.empty() : tensor<2xi32>
+  %1 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%x : tensor<2xindex>) outs(%e : tensor<2xi32>) {
+  ^bb0(%v: index, %o: i32):
+    %2 = scf.index_switch %v -> i32
+    case 2 {
+      %b = arith.constant 21 : i32
+      scf.yield %b : i32
+    }
+    default {
+      %b = arith.constant 31 : i32
+      scf.yield %b : i32
+    }
+    linalg.yield %2 : i32
+  } -> tensor<2xi32>
+  return %0, %1 : i32, tensor<2xi32>
+}
+"""  # noqa: E501
+
+
+def test_the_case_of_a_switch():
+    for index, result in ((-1, 10), (2, 20), (0, 30)):
+        arguments = f"{index} : index, dense<2> : tensor<2xindex>"
+        assert run(SWITCH, arguments) == [f"{result} : i32", "dense<21> : tensor<2xi32>"]
+    with pytest.raises(OpInterpretationError, match="not all positions go the same way"):
+        run(SWITCH, "0 : index, dense<[1, 2]> : tensor<2xindex>")
 
 
 def test_functions_for_the_interpreter_of_xdsl():

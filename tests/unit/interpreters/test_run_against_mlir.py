@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from hypothesis import Phase, assume, given, settings
+from example_counts import examples
+from hypothesis import Phase, assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from random_modules import nested, tensor
@@ -204,7 +205,7 @@ def qcasts(draw: st.DrawFn) -> Call:
 
 
 @needs_mlir_runner
-@settings(max_examples=8, phases=[Phase.generate], suppress_health_check=LARGE_EXAMPLES)
+@examples(8, phases=[Phase.generate], suppress_health_check=LARGE_EXAMPLES)
 @given(st.lists(dcasts() | qcasts(), min_size=8, max_size=24))
 def test_casts(calls: list[Call]):
     check(calls, "--lower-quant-ops")

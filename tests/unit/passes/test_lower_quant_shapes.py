@@ -15,7 +15,8 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from example_counts import examples
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from mlir_tools import needs_mlir_opt, needs_mlir_runner, run, run_main
 from numpy.typing import NDArray
@@ -274,7 +275,7 @@ def chains(draw: st.DrawFn, function: Function, *, arguments: bool) -> list[Valu
 
 
 @needs_mlir_runner
-@settings(max_examples=24, suppress_health_check=LARGE_EXAMPLES)
+@examples(24, suppress_health_check=LARGE_EXAMPLES)
 @given(st.data())
 def test_random_chains_evaluate_to_the_same_integers(data: st.DataObject):
     functions: list[FuncOp] = []
@@ -366,7 +367,7 @@ def test_every_movement_evaluates_to_the_same_integers(granularity: str, is_dyna
 
 
 @needs_mlir_opt
-@settings(max_examples=36, suppress_health_check=LARGE_EXAMPLES)
+@examples(36, suppress_health_check=LARGE_EXAMPLES)
 @given(st.data())
 def test_random_chains_of_arguments_are_read_by_mlir(data: st.DataObject):
     """Also where every value of a chain is used, as the quantized type that it had."""

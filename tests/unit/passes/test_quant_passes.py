@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from example_counts import examples
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from mlir_tools import MLIR_OPT, needs_mlir_opt, needs_mlir_runner, run, run_main
 from numpy.typing import NDArray
@@ -73,7 +74,7 @@ def assert_same_as_mlir(file: Path, text: str, flag: str) -> None:
 
 
 @needs_mlir_opt
-@settings(max_examples=12, suppress_health_check=LARGE_EXAMPLES)
+@examples(12, suppress_health_check=LARGE_EXAMPLES)
 @given(st.data())
 def test_lowered_as_by_mlir(file: Path, data: st.DataObject):
     functions = [data.draw(cast_functions(f"f{n}")) for n in range(6)]
@@ -81,7 +82,7 @@ def test_lowered_as_by_mlir(file: Path, data: st.DataObject):
 
 
 @needs_mlir_opt
-@settings(max_examples=12, suppress_health_check=LARGE_EXAMPLES)
+@examples(12, suppress_health_check=LARGE_EXAMPLES)
 @given(st.data())
 def test_stripped_as_by_mlir(file: Path, data: st.DataObject):
     types = data.draw(st.lists(random_types(), min_size=1, max_size=3))
@@ -102,7 +103,7 @@ def has_blocks_of_one(type: RandomType) -> bool:
 
 
 @needs_mlir_opt
-@settings(max_examples=12, suppress_health_check=LARGE_EXAMPLES)
+@examples(12, suppress_health_check=LARGE_EXAMPLES)
 @given(st.data())
 def test_normalized_as_by_mlir(file: Path, data: st.DataObject):
     normalized = random_types(("blocks",)).filter(has_blocks_of_one)
@@ -256,7 +257,7 @@ def evaluations(draw: st.DrawFn, rounding: Rounding) -> Evaluation:
 
 @needs_mlir_runner
 @pytest.mark.parametrize("rounding", Rounding, ids=lambda rounding: rounding.value)
-@settings(max_examples=4, suppress_health_check=LARGE_EXAMPLES)
+@examples(4, suppress_health_check=LARGE_EXAMPLES)
 @given(data=st.data())
 def test_lowered_casts_compute_what_numpy_does(file: Path, rounding: Rounding, data: st.DataObject):
     cases = [data.draw(evaluations(rounding)) for _ in range(16)]

@@ -152,7 +152,7 @@ def test_a_gather_along_one_axis_is_read(name: str) -> None:
         shape, indices, index_type, f"{numbers}, index_vector_dim = {fields['axis']}", sizes, result
     )
     expected = gathered(shape, indices, sizes, result, **fields)
-    module, _ = fold(text, verify="values")
+    module, _ = fold(text, verify="values", max_repetition=1 << 20)
     assert stored(owner(returned(module)[0]), result).tolist() == expected
     (ran,) = run_function(parse(text)[0], "f")
     assert ran.numbers.tolist() == expected

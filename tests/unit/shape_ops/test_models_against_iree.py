@@ -383,8 +383,15 @@ def test_models_read_ops_as_iree_does(dialect: str):
         assert found.numbers.tolist() == expected.tolist(), case.name
 
 
+FOREIGN = ("onnx", "tfl", "ttir")
+
+
 def test_every_model_is_among_the_cases():
-    """A shape op that comes along has a case; those of the dialect itself are tested elsewhere."""
+    """
+    A shape op that comes along has a case.
+
+    Those of the dialect itself, and of dialects that IREE does not read, are tested elsewhere.
+    """
     texts = {
         name_of(op)
         for dialect, cases in DIALECTS.items()
@@ -396,6 +403,7 @@ def test_every_model_is_among_the_cases():
     known = {
         name
         for file in Path(shape_ops.__path__[0]).glob("*.py")
+        if file.stem not in FOREIGN
         for name in re.findall(r'@shape_op\(\s*"([\w.]+)"', file.read_text())
     }
     assert "tosa.transpose" in known

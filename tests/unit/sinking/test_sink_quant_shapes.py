@@ -9,7 +9,8 @@ from io import StringIO
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, note, settings
+from example_counts import examples
+from hypothesis import HealthCheck, assume, given, note
 from hypothesis import strategies as st
 from own_ops import OWN_OPS, own_movements
 from random_graphs import FOR_MLIR, STORAGES, Graph, graphs
@@ -97,7 +98,7 @@ def assert_same(before: Sequence[TypedArray], after: Sequence[TypedArray]) -> No
         assert np.array_equal(one.elements, other.elements)
 
 
-@settings(suppress_health_check=SLOW, max_examples=60)
+@examples(60, suppress_health_check=SLOW)
 @given(graphs(), st.integers(0, 2**16))
 def test_graphs_compute_the_same(graph: Graph, seed: int):
     """Bit for bit, of every storage integer and the edges of floats; and once is enough."""
@@ -114,7 +115,7 @@ def test_graphs_compute_the_same(graph: Graph, seed: int):
 
 
 @pytest.mark.skipif(shutil.which("mlir-opt-22") is None, reason="mlir-opt-22 is not on PATH")
-@settings(suppress_health_check=SLOW, max_examples=8)
+@examples(8, suppress_health_check=SLOW)
 @given(st.data())
 def test_mlir_reads_what_is_lowered(data: st.DataObject):
     drawn = [data.draw(graphs(number, FOR_MLIR)) for number in range(6)]
@@ -151,7 +152,7 @@ def moved_and_cast(movement: Movement, before: QuantizationParameters, cast: str
     return ModuleOp([FuncOp("f", types, Region(block))])
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.data(), st.sampled_from(["quant.dcast", "quant.qcast"]), st.integers(0, 2**16))
 def test_what_can_sink_does(data: st.DataObject, cast: str, seed: int):
     """Every movement below `dcast`; below `qcast` what tells the scales of its operand."""
@@ -260,7 +261,7 @@ def test_a_fold_needs_no_cast_of_each_operand():
 # Round trips
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.data(), st.sampled_from(["f32", "f16", "bf16"]), st.sampled_from(STORAGES))
 def test_round_trips_go_if_they_are_the_identity(
     data: st.DataObject, expressed: str, storage: Storage

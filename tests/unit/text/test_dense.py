@@ -4,7 +4,9 @@ import math
 import re
 import shutil
 import subprocess
+from functools import cache
 from io import StringIO
+from itertools import islice
 from typing import get_args
 
 import numpy as np
@@ -103,14 +105,29 @@ def mlir_opt(attributes: list[str], *flags: str) -> list[str]:
     return re.findall(r"dense<[^>]*> : .*>(?=\n|} : \(\))", said)
 
 
+@cache
+def printed_samples() -> dict[AnyDenseElement, list[str]]:
+    return {type: [printed(attribute) for attribute in samples(type)] for type in TYPES}
+
+
+@cache
+def samples_by_mlir_opt(*flags: str) -> dict[AnyDenseElement, list[str]]:
+    """What mlir-opt prints of the samples of all types: of all at once, since it starts slowly."""
+    ours = printed_samples()
+    theirs = iter(mlir_opt([text for texts in ours.values() for text in texts], *flags))
+    split = {type: [*islice(theirs, len(texts))] for type, texts in ours.items()}
+    assert not [*theirs]
+    return split
+
+
 @pytest.mark.parametrize("type", TYPES, ids=str)
 def test_is_read_and_printed_as_by_mlir_opt(type: AnyDenseElement):
-    attributes = samples(type)
-    ours = [printed(attribute) for attribute in attributes]
-    assert mlir_opt(ours) == ours
+    attributes, ours = samples(type), printed_samples()[type]
+    assert samples_by_mlir_opt()[type] == ours
     # And the other way round, from lists or hexadecimal text only.
     for limit in ("100", "-1", "1"):
-        theirs = mlir_opt(ours, f"--mlir-print-elementsattrs-with-hex-if-larger={limit}")
+        flag = f"--mlir-print-elementsattrs-with-hex-if-larger={limit}"
+        theirs = samples_by_mlir_opt(flag)[type]
         assert len(theirs) == len(ours)
         assert [read(text) for text in theirs] == attributes
 

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import given, settings
+from example_counts import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from random_modules import functions, module_text
 from typing_extensions import override
@@ -32,6 +33,7 @@ from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 
 import qdialect.text.printer
+from qdialect.ir.xdsl_private import LinearLexer
 from qdialect.text.fast_parser import FastParser
 from qdialect.text.lexer import FastLexer, PlainLexer
 from qdialect.text.parser import LocatingParser
@@ -576,10 +578,6 @@ def tokens(lexer: MLIRLexer) -> list[Any]:
     return [*found, place(token.span)]
 
 
-class LinearLexer(MLIRLexer):
-    _unescaped_characters_regex = PlainLexer._unescaped_characters_regex  # pyright: ignore[reportPrivateUsage]
-
-
 def is_token(found: tuple[Any, ...]) -> bool:
     """Whether it is one for MLIR, too, where no name starts with other letters."""
     return isinstance(found[0], MLIRTokenKind) and str(found[1][0]).isascii()
@@ -621,7 +619,7 @@ def test_texts_are_printed_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     assert modules > 50
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(st.lists(functions(), min_size=1, max_size=3), st.randoms(use_true_random=False))
 def test_random_modules_are_read_and_printed_the_same(
     parts: Sequence[Any], source: random.Random

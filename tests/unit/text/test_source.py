@@ -10,7 +10,8 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from example_counts import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.utils.exceptions import ParseError
@@ -89,7 +90,7 @@ def mutated(text: str, randomness: random.Random) -> str:
     return text
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(
     st.sampled_from([WITH_LITERALS, *TEXTS]),
     st.sampled_from([1, 2, 7, 1 << 20]),

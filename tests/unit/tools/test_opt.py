@@ -109,6 +109,9 @@ def test_text_that_is_not_utf_8(feed: Callable[[bytes], None], capsys: Capture) 
         (b"ML\xefR\rMLIR22.1.8\x00", "MLIR bytecode: convert it to text with mlir-opt first"),
         (b"\x1c\x00\x00\x00TFL3\x14\x00", "a model of TensorFlow Lite: convert it to text of MLIR"),
         (b"PK\x03\x04\x14\x00", "a zip archive"),
+        (b"\x1f\x8b\x08\x00\xff\x00", "a file that gzip has compressed"),
+        ("func.func".encode("utf-16"), "text in UTF-16"),
+        ("func.func".encode("utf-16-le"), "text in UTF-16"),
     ],
 )
 def test_a_file_of_another_format(
@@ -122,7 +125,7 @@ def test_a_file_of_another_format(
     assert err.startswith(f"{path}: error: this is {meaning}")
     assert err.count("\n") == 1
     # Another file may begin with the same letters.
-    path.write_bytes(b"// " + content[:2])
+    path.write_text("// " + content[:2].decode(errors="replace"), encoding="utf-8")
     assert main([str(path)]) == 0
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from tool_server import ToolServer
 
 from qdialect.tools import check, opt, run
 
@@ -64,7 +65,7 @@ def start(tool: str, arguments: list[str]) -> subprocess.Popen[bytes]:
     return process
 
 
-@pytest.mark.parametrize(("tool", "times"), [*zip(TOOLS, (30, 10, 10), strict=True)])
+@pytest.mark.parametrize(("tool", "times"), [*zip(TOOLS, (18, 6, 6), strict=True)])
 def test_a_signal_at_any_moment(tool: str, times: int, tmp_path: Path) -> None:
     source, folder = tmp_path / "in.mlir", tmp_path / "out"
     source.write_text(MODULE)
@@ -140,7 +141,7 @@ def test_an_input_without_end(tool: str, source: str) -> None:
     sources = [source] * (1 + (tool == "qdialect-check"))
     with open("/dev/zero", "rb") as zeros:
         process = subprocess.run(
-            ["sh", "-c", 'ulimit -v 2000000; exec "$@"', "sh", *command(tool, *sources)],
+            ["sh", "-c", 'ulimit -v 1000000; exec "$@"', "sh", *command(tool, *sources)],
             stdin=zeros,
             capture_output=True,
             text=True,
@@ -198,6 +199,22 @@ def test_the_package_is_the_tool() -> None:
         env=ENVIRONMENT,
     )
     assert version.stdout.startswith("qdialect-opt ")
+
+
+@pytest.mark.parametrize("arguments", [["--fold-quant-shapes"], ["--no-such-flag"]])
+def test_a_forked_tool_does_what_the_script_does(arguments: list[str], tmp_path: Path) -> None:
+    """Tests of files run the tools so."""
+    server = ToolServer()
+    shell = [str(Path(server.folder) / "qdialect-opt")], command("qdialect-opt")
+    ends = [
+        subprocess.run(
+            [*words, *arguments], input=MODULE, capture_output=True, text=True, env=ENVIRONMENT
+        )
+        for words in shell
+    ]
+    server.close()
+    forked, started = ((end.returncode, end.stdout, end.stderr) for end in ends)
+    assert forked == started
 
 
 # What a call leaves alone

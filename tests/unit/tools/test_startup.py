@@ -106,6 +106,7 @@ def test_a_small_module_needs_little(text: str, needs_numpy: bool, tmp_path: Pat
 ON_ARRAYS = (
     "qdialect.certificates.function_comparison",
     "qdialect.certificates.module_comparison",
+    "qdialect.certificates.batched_runs",
     "qdialect.certificates.sampled_runs",
     "qdialect.certificates.typed_values",
     "qdialect.interpreters",

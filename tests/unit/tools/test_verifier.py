@@ -14,7 +14,7 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.dialects.quant import ConstantOp, TransposeOp
-from qdialect.ir.verified_by_attributes import VerifiedByAttributes
+from qdialect.ir.op_verifiers import VerifiedByAttributes
 from qdialect.text.parser import LocatingParser
 from qdialect.tools.diagnostics import Diagnostic, DiagnosticHandler
 from qdialect.tools.registry import ToolContext

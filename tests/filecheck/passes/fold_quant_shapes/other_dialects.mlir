@@ -86,3 +86,13 @@ func.func @tfl_shape_ops() -> tensor<3x1x4x!quant.uniform<i8:f32, 0.5:1>> {
   %r = "tfl.reshape"(%padded, %shape) : (tensor<3x4x!quant.uniform<i8:f32, 0.5:1>>, tensor<3xi32>) -> tensor<3x1x4x!quant.uniform<i8:f32, 0.5:1>>
   return %r : tensor<3x1x4x!quant.uniform<i8:f32, 0.5:1>>
 }
+
+// Text of older tools has no properties.
+// CHECK-LABEL: @attributes
+// CHECK-NEXT: %w = "tfl.pseudo_qconst"() {qtype = tensor<3x2x!quant.uniform<i8:f32, 5.000000e-01>>, value = dense<{{\[\[}}1, 4], [2, 5], [3, 6]]> : tensor<3x2xi8>}
+func.func @attributes() -> tensor<3x2x!quant.uniform<i8:f32, 0.5>> {
+  %w = "tfl.pseudo_qconst"() {qtype = tensor<2x3x!quant.uniform<i8:f32, 0.5>>, value = dense<[[1, 2, 3], [4, 5, 6]]> : tensor<2x3xi8>} : () -> tensor<2x3x!quant.uniform<i8:f32, 0.5>>
+  %p = "tfl.pseudo_const"() {value = dense<[1, 0]> : tensor<2xi32>} : () -> tensor<2xi32>
+  %t = "tfl.transpose"(%w, %p) : (tensor<2x3x!quant.uniform<i8:f32, 0.5>>, tensor<2xi32>) -> tensor<3x2x!quant.uniform<i8:f32, 0.5>>
+  return %t : tensor<3x2x!quant.uniform<i8:f32, 0.5>>
+}

@@ -1,0 +1,178 @@
+"""
+Functions that compute each element alone, run with very many sets of arguments at once.
+
+Each value has one axis before those of its type: the sets. Where sets go different ways, because
+control flow depends on them or an op has no result for some, those of each way are run again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.utils.exceptions import InterpretationError
+
+from qdialect.algebra.memory_budget import MemoryLimitError
+from qdialect.algebra.movement import Shape
+from qdialect.certificates.function_terms import ComparedModule
+from qdialect.certificates.step_budget import STEPS_PER_REQUEST
+from qdialect.certificates.typed_values import Numbers
+from qdialect.dialects.quant.slot_arrays import Granularity
+from qdialect.dialects.quant.types import StoredType, UniformQuantizedType
+from qdialect.interpreters import DealtArguments, TypedArray
+from qdialect.interpreters.arith import ELEMENTWISE_OPS
+from qdialect.interpreters.values import DivergingError
+from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
+from qdialect.shape_ops.interface import elements_attribute_of, is_cast, name_of
+
+Run = Callable[[Sequence[TypedArray], int], Sequence[TypedArray]]
+"""
+Runs a function with so many sets of arguments. All values have the axis of sets.
+
+Raises InterpretationError, because of a DivergingError if sets go different ways, StepLimitError
+and MemoryLimitError.
+"""
+
+_CONTROL: Final = frozenset(
+    {
+        *("cf.br", "cf.cond_br", "func.call", "func.return"),
+        *("scf.condition", "scf.for", "scf.if", "scf.index_switch", "scf.while", "scf.yield"),
+    }
+)
+"""Ops that only say where values and control go. Where sets differ in that, an error tells."""
+
+_MAX_FAILURES: Final = 64
+"""How many batches may fail before the first one that does not."""
+
+
+def steps_for(side: ComparedModule, function: FuncOp, sets: int) -> int | None:
+    """
+    The least steps of a run with that many sets at once; None if that is not possible.
+
+    It is if each op of the function, and of those that it calls, computes the elements at one
+    position of the same position in its operands, and nothing else.
+    """
+    found = {function}
+    pending = [function]
+    steps = 0
+    while pending:
+        for op in pending.pop().body.walk():
+            if not _keeps_positions(op):
+                return None
+            values = (*op.operands, *op.results)
+            elements = sum(math.prod(shape_of(value.type) or ()) for value in values)
+            steps += STEPS_PER_REQUEST + sets * elements
+            if name_of(op) == "func.call":
+                callee = side.effects.callee_of(op)
+                if callee is None or callee.is_declaration:
+                    return None
+                if callee not in found:
+                    found.add(callee)
+                    pending.append(callee)
+    return steps
+
+
+def _keeps_positions(op: Operation) -> bool:
+    if name_of(op) in _CONTROL:
+        return True
+    if elements_attribute_of(op) is not None and not op.operands:
+        return True
+    if name_of(op) not in ELEMENTWISE_OPS and not is_cast(op):
+        return False
+    shapes = set(
+        map(_shape_computed_alone, cast("Sequence[SSAValue]", (*op.operands, *op.results)))
+    )
+    return len(shapes) == 1 and None not in shapes
+
+
+def _shape_computed_alone(value: SSAValue) -> tuple[bool, Shape] | None:
+    """Whether a value is a tensor, and its shape; None if positions of its type are not alike."""
+    type = value.type
+    element_type, shape = element_type_or_self(type), shape_of(type)
+    is_quantized = isinstance(element_type, UniformQuantizedType)
+    if is_quantized and element_type.granularity is not Granularity.PER_TENSOR:
+        return None
+    if isinstance(type, AnyFloat | IndexType | IntegerType | StoredType):
+        return False, ()
+    return (True, shape) if isinstance(type, TensorType) and shape and is_static(shape) else None
+
+
+@dataclass
+class BatchedRuns:
+    """What came of running two functions with all combinations of values of their arguments."""
+
+    alike: NDArray[np.bool_]
+    """The sets that both functions are known to return the same for."""
+
+    undefined: NDArray[np.bool_] = field(init=False)
+    """The sets that the first function has no result for."""
+
+    def __post_init__(self) -> None:
+        self.undefined = np.zeros_like(self.alike)
+
+    @property
+    def count(self) -> int:
+        """How many sets are alike."""
+        return int(np.count_nonzero(self.alike))
+
+    @property
+    def unknown(self) -> list[int]:
+        """The sets that are still to be run, one at least if there are none that are alike."""
+        unknown = np.flatnonzero(~(self.alike | self.undefined)).tolist()
+        return unknown or ([] if self.count else [0])
+
+
+def run_batches(sets: DealtArguments, runs: tuple[Run, Run]) -> BatchedRuns | None:
+    """
+    Run two functions with all of `sets`, which are all combinations; None if none can be run.
+
+    Of what is neither alike nor undefined, it is not known what it is. Raises StepLimitError.
+    """
+    found = BatchedRuns(np.zeros(len(sets), dtype=np.bool_))
+    pending = [np.arange(len(sets))]
+    failures = 0
+    while pending:
+        numbers = pending.pop()
+        results: list[Sequence[TypedArray]] = []
+        try:
+            arguments = sets.combinations(numbers)
+            for run in runs:
+                results.append(run(arguments, len(numbers)))
+        except (InterpretationError, MemoryLimitError) as error:
+            if isinstance(error.__cause__, DivergingError):
+                pending += _parted(numbers, error.__cause__.numbers)
+                continue
+            failures += 1
+            if failures > _MAX_FAILURES and not found.alike.any():
+                return None
+            if len(numbers) > 1:
+                pending += np.array_split(numbers, 2)
+            elif not results:
+                found.undefined[numbers] = True
+        else:
+            found.alike[numbers] = _are_alike(len(numbers), results[0], results[1])
+    return found
+
+
+def _parted(numbers: NDArray[np.int64], values: NDArray[np.generic]) -> Iterator[NDArray[np.int64]]:
+    """The sets of each value of what they differ in."""
+    order = np.argsort(values, kind="stable")
+    ends = np.flatnonzero(np.diff(values[order])) + 1
+    yield from np.split(numbers[order], ends)
+
+
+def _are_alike(
+    count: int, olds: Sequence[TypedArray], news: Sequence[TypedArray]
+) -> NDArray[np.bool_]:
+    alike = np.ones(count, dtype=np.bool_)
+    for old, new in zip(olds, news, strict=True):
+        wrong = Numbers.of_array(old).differs_from(Numbers.of_array(new))
+        alike &= ~wrong.reshape(old.shape).any(axis=tuple(range(1, len(old.shape))))
+    return alike

@@ -1,0 +1,22 @@
+"""The ops of scf on `TypedArray`s."""
+
+from __future__ import annotations
+
+from operator import index
+
+from xdsl.dialects import scf
+from xdsl.interpreter import Interpreter, PythonValues, impl, register_impls
+from xdsl.interpreters.scf import ScfFunctions
+
+
+@register_impls
+class ControlFlowFunctions(ScfFunctions):
+    """xDSL's functions, which test and count scalars as they do numbers of Python."""
+
+    @impl(scf.IndexSwitchOp)
+    def run_switch(
+        self, interpreter: Interpreter, op: scf.IndexSwitchOp, args: PythonValues
+    ) -> PythonValues:
+        """Of xDSL's, no case is equal to a value that is an array."""
+        regions = dict(zip(op.cases.get_values(), op.case_regions, strict=True))
+        return interpreter.run_ssacfg_region(regions.get(index(args[0]), op.default_region), ())

@@ -1,0 +1,44 @@
+"""The symbols that ops name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final, cast
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, SymbolRefAttr
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute
+
+_SYMBOLS: Final = re.compile(r'@(?:"([^"]*)"|([\w$.-]+))')
+"""Symbols in the text of an attribute that no dialect is loaded for."""
+
+
+def symbols_in(attributes: Iterable[Attribute]) -> Iterator[str]:
+    """The symbols that attributes refer to, also those inside others."""
+    pending, seen = list(attributes), set[int]()
+    while pending:
+        attribute = pending.pop()
+        # Each object once: aliases that double would take exponential time.
+        if id(attribute) in seen:
+            continue
+        seen.add(id(attribute))
+        if isinstance(attribute, SymbolRefAttr):
+            yield attribute.root_reference.data
+        elif isinstance(attribute, ArrayAttr):
+            pending += cast(ArrayAttr[Attribute], attribute).data
+        elif isinstance(attribute, DictionaryAttr):
+            pending += attribute.data.values()
+        elif isinstance(attribute, ParametrizedAttribute):
+            for parameter in attribute.parameters:
+                if not isinstance(parameter, StringAttr):
+                    pending.append(parameter)
+                    continue
+                # Such as that of an attribute that is kept as it is written.
+                for quoted, plain in _SYMBOLS.findall(parameter.data):
+                    yield quoted or plain
+
+
+def symbols_used_by(op: Operation) -> Iterator[str]:
+    """The symbols that an op names, and those in it."""
+    for inner in op.walk():
+        yield from symbols_in((*inner.attributes.values(), *inner.properties.values()))

@@ -1,0 +1,36 @@
+"""Text that is collected, and written to a stream in large pieces."""
+
+from __future__ import annotations
+
+import io
+from typing import IO
+
+from typing_extensions import override
+
+LONG_TEXT = 1 << 16
+"""What is longer is written at once, and not kept."""
+
+
+class TextBuffer(io.StringIO):
+    """Pieces of text on their way to a stream."""
+
+    def __init__(self, stream: IO[str] | None) -> None:
+        super().__init__()
+        self.stream = stream
+        self.pieces: list[str] = []
+        self.flushes = 0
+
+    @override
+    def write(self, s: str, /) -> int:
+        self.pieces.append(s)
+        if len(s) > LONG_TEXT:
+            self.flush()
+        return len(s)
+
+    @override
+    def flush(self) -> None:
+        self.flushes += 1
+        if self.pieces:
+            text = "".join(self.pieces)
+            self.pieces.clear()
+            print(text, end="", file=self.stream)

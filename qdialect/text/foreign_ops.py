@@ -1,0 +1,87 @@
+"""Operations that the context knows nothing of, or less than the text says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from typing_extensions import override
+from xdsl.ir import Attribute, Operation, TypeAttribute
+from xdsl.irdl import IRDLOperation
+from xdsl.parser import Parser, Position, UnresolvedOperand
+
+from qdialect.algebra.bounded_cache import registered_cache
+from qdialect.text.op_forms import FormsDiffer
+
+
+class PlainForm(NamedTuple):
+    """
+    What is written behind the name of most ops of most dialects.
+
+    `%a, %b {attributes} : (types) -> types` has a place for all that an op without regions has.
+    """
+
+    operands: Sequence[UnresolvedOperand]
+    attributes: Mapping[str, Attribute]
+    types: Sequence[TypeAttribute]
+    result_types: Sequence[TypeAttribute]
+    position: Position
+
+    @classmethod
+    def parse(cls, parser: Parser) -> PlainForm:
+        """Read it; the brackets around types may be missing. Raises ParseError."""
+        position = parser.pos
+        operands = parser.parse_optional_undelimited_comma_separated_list(
+            parser.parse_optional_unresolved_operand, parser.parse_unresolved_operand
+        )
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        types = _parse_types(parser)
+        parser.parse_punctuation("->")
+        return cls(operands or [], attributes, types, _parse_types(parser), position)
+
+    def create(self, parser: Parser, op_type: type[Operation]) -> Operation:
+        """The operation. Raises ParseError if a value is of another type."""
+        return op_type.create(
+            operands=parser.resolve_operands(self.operands, self.types, self.position),
+            result_types=self.result_types,
+            attributes=self.attributes,
+        )
+
+
+def _parse_types(parser: Parser) -> list[TypeAttribute]:
+    types = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+    if types is None:
+        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+    return types
+
+
+@registered_cache
+@cache
+def with_later_properties(op_type: type[IRDLOperation]) -> type[IRDLOperation]:
+    """
+    `op_type`, with room for properties that it has in later versions of MLIR.
+
+    They may be any attributes, and there is no custom form for them.
+    """
+    known = op_type.get_irdl_definition().properties.keys()
+
+    class LaterOp(op_type, FormsDiffer):
+        @property
+        @override
+        def forms_differ(self) -> bool:
+            """Whether there are any."""
+            return not self.properties.keys() <= known
+
+        @override
+        def verify_(self) -> None:
+            held = self.properties
+            self.properties = {name: held[name] for name in held if name in known}
+            try:
+                super().verify_()
+            finally:
+                self.properties = held
+
+    LaterOp.__name__ = op_type.__name__
+    return LaterOp

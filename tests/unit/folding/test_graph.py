@@ -1,0 +1,66 @@
+"""What becomes of a graph once its run has ended."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+
+from qdialect.algebra.memory_budget import memory_budget
+from qdialect.folding.apply import FoldRun
+from qdialect.folding.graph import FoldGraph
+from qdialect.folding.plan import decide
+from qdialect.folding.policy import FoldPolicy
+from qdialect.text.parser import LocatingParser
+from qdialect.tools.registry import ToolContext
+
+MODULE = """
+!q = !quant.uniform<i8:f32, 0.5>
+func.func @f() -> tensor<2x1xf32> {
+  %widths = arith.constant dense<[0, 1]> : tensor<2xindex>
+  %moved = tosa.reverse %widths {axis = 0 : i32} : (tensor<2xindex>) -> tensor<2xindex>
+  %weight = quant.constant dense<[[1, 2]]> : tensor<1x2x!q>
+  %float = quant.dcast %weight : tensor<1x2x!q> to tensor<1x2xf32>
+  %turned = tosa.transpose %float {perms = array<i32: 1, 0>} :
+    (tensor<1x2xf32>) -> tensor<2x1xf32>
+  return %turned : tensor<2x1xf32>
+}
+"""
+
+
+def test_a_graph_is_freed_with_its_run():
+    """Not by a collection: the tools never run one."""
+    context = ToolContext()
+    module = LocatingParser(context, MODULE).parse_module()
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        with memory_budget() as budget:
+            graph = FoldGraph(module, context, budget)
+            is_alive = weakref.ref(graph)
+            run = FoldRun(graph, decide(graph, FoldPolicy(), budget))
+            assert run.plan.constants
+            del graph
+            assert is_alive() is not None
+            report = run.run()
+            del run
+        assert is_alive() is None
+        assert report.constants == 1
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_names_are_those_of_the_module_as_it_was_read(changed: bool):
+    context = ToolContext()
+    module = LocatingParser(context, MODULE).parse_module()
+    with memory_budget() as budget:
+        graph = FoldGraph(module, context, budget)
+        run = FoldRun(graph, decide(graph, FoldPolicy(), budget))
+        plan = run.plan
+        if changed:
+            run.run()
+        assert run.plan == plan
+        assert {source.name for source in plan.sources} == {"@f/%weight"}
