@@ -41,6 +41,17 @@ def fold_shapes(
     check_instance("module", module, ModuleOp, "parse_module(context, text)")
     check_instance("context", context, Context, "Context()")
     check_instance("policy", policy, FoldPolicy, "FoldPolicy()")
+    with paused_collection():
+        return _folded(module, context, policy, may_fold)
+
+
+def _folded(
+    module: ModuleOp,
+    context: Context,
+    policy: FoldPolicy,
+    may_fold: Callable[[MovedConstant], bool],
+) -> FoldReport:
+    # The graph is freed when this returns: the collector, once it is on again, does not visit it.
     with fold_run(module, context, policy, may_fold) as run:
         return run.run()
 
