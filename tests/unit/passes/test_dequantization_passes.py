@@ -136,7 +136,7 @@ class Quantized:
         codes = self.type.storage_format.wrap(self.codes.astype(np.int64))
         if width <= 8:
             codes = np.append(codes, [(1 << (width - signed)) - 1, -signed << (width - 1)])
-        zero_points = self.type.zero_points
+        zero_points = self.type.storage_format.wrap(self.type.zero_points)
         differences = np.subtract.outer([codes.min(), codes.max()], zero_points)
         numbers = [codes, zero_points, differences]
         return max(int(np.abs(each).max()) for each in numbers) <= most
