@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from example_counts import examples
-from folded_modules import fold, parse
+from folded_modules import fold
 from hypothesis import given
 from hypothesis import strategies as st
 from random_modules import functions, module_text
@@ -18,6 +18,8 @@ from qdialect.folding.report import FoldReport, Outcome
 from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
 from qdialect.shape_ops.interface import name_of, role_of
+from qdialect.text.parser import LocatingParser
+from qdialect.tools.registry import ToolContext
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 
@@ -42,7 +44,10 @@ def makers(op: Operation) -> Iterator[Operation]:
 
 def check_report(text: str, module_pass: Any) -> FoldReport:
     """Fold a module, and check each entry of the report against the module that is left."""
-    module, context = parse(text)
+    # xDSL reads the hexadecimal text of a float as a number.
+    context = ToolContext(allow_unregistered=True)
+    module = LocatingParser(context, text).parse_module()
+    module.verify()
     ops = list(module.walk())
     shape_ops = [op for op in ops if role_of(op).model is not None]
     before = {op: list(makers(op)) for op in ops}
