@@ -39,6 +39,10 @@ def command(tool: str, *arguments: str) -> list[str]:
 ANNOUNCED = """
 import os, signal, sys
 from qdialect.tools.program import {entry}
+# Whoever runs the tests may ignore them, as nohup does.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
 set_handler = signal.signal
 def set_and_tell(*arguments):
     set_handler(*arguments)
