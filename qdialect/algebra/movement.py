@@ -388,6 +388,13 @@ class Slice(Movement):
                     "must be at least 0, 0 and 1"
                 )
 
+    @classmethod
+    def between(cls, starts: Sequence[int], limits: Sequence[int], strides: Sequence[int]) -> Slice:
+        """The positions from each start to below each limit. Raises MovementError."""
+        triples = zip(starts, limits, strides, strict=True)
+        sizes = [-((start - limit) // max(stride, 1)) for start, limit, stride in triples]
+        return cls(tuple(starts), tuple(sizes), tuple(strides))
+
     @property
     def _counts(self) -> str:
         offsets, sizes, strides = map(len, (self.offsets, self.sizes, self.strides))
@@ -533,6 +540,11 @@ class BroadcastInDim(Movement):
         self._plain(many=["dims", "shape"])
         _check_lengths(self.shape)
         _check_different_axes(self.dims, len(self.shape))
+
+    @classmethod
+    def trailing(cls, operand: Shape, result: Shape) -> BroadcastInDim:
+        """As numpy broadcasts: the axes of the operand are the last of the result."""
+        return cls(tuple(range(len(result) - len(operand), len(result))), result)
 
     def __call__(self, *operands: MovableT) -> MovableT:
         (operand,) = operands

@@ -20,7 +20,7 @@ from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.scale_origin import ScaleOrigin, joined_origin
 from qdialect.ir.value_types import tensor_element_type
-from qdialect.shape_ops.elementwise import ElementwiseModel, elementwise_model_of
+from qdialect.shape_ops.elementwise import ElementwiseModel, arithmetic_model_of
 from qdialect.shape_ops.interface import Code, NotFoldable, name_of
 
 
@@ -123,8 +123,7 @@ class Sides(NamedTuple):
 
     def check(self, op: Operation, policy: FoldPolicy) -> None:
         """Raise NotFoldable if `op` would read more elements than `policy` allows."""
-        model = elementwise_model_of(op)
-        assert model is not None
+        model = arithmetic_model_of(op)
         for constant in self.constants:
             before = constant.origin.total
             size = self.form_of(constant, model).size

@@ -17,7 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.bounded_cache import BoundedCache
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import Reshape, Splat, Values
+from qdialect.algebra.movement import Elements, Reshape, Splat, Values
 from qdialect.folding.moved_constant import MovedConstant, form_for
 from qdialect.ir.dense_attributes import dense_of_bytes
 from qdialect.ir.elements import dense_elements, element_bytes, may_repeat
@@ -25,9 +25,8 @@ from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import tensor_parts
 from qdialect.ir.xdsl_private import NAME_OF_UNREGISTERED
 from qdialect.shape_ops.elementwise import (
-    ElementwiseModel,
     SmallOperand,
-    elementwise_model_of,
+    arithmetic_model_of,
     recreated,
     reshape_like,
     with_shape,
@@ -44,7 +43,7 @@ from qdialect.shape_ops.interface import (
 from qdialect.shape_ops.reading import Constants
 
 if TYPE_CHECKING:
-    from qdialect.folding.side_constants import SideConstant, Sides
+    from qdialect.folding.side_constants import SideConstant
 
 _OWN_CONSTANT = "quant.constant"
 
@@ -133,16 +132,16 @@ def _behind(
         if layer.sides is None:
             new = [recreated(old, [value], type)]
         else:
-            operands: dict[int, SmallOperand] = {}
+            operands = {layer.sides.main: SmallOperand(value, tuple(range(len(like.shape))))}
+            model = arithmetic_model_of(old)
             for side in layer.sides.constants:
-                of_side = _side(side, layer.sides, old, resources)
+                form = layer.sides.form_of(side, model)
+                of_side = _side(side, form.elements, resources)
                 ops += of_side
                 sides[side.source] = of_side[0]
-                axes = layer.sides.form_of(side, _model(old)).axes
-                operands[side.number] = SmallOperand(of_side[-1].results[0], axes, side.like)
-            axes = tuple(range(len(like.shape)))
-            operands[layer.sides.main] = SmallOperand(value, axes)
-            new = _model(old).write(old, [operands[n] for n in sorted(operands)], type)
+                value = of_side[-1].results[0]
+                operands[side.number] = SmallOperand(value, form.axes, side.like)
+            new = model.write(old, [operands[n] for n in sorted(operands)], type)
         ops += new
         chain.append(new[-1])
         new[-1].results[0].name_hint = old.results[0].name_hint
@@ -155,10 +154,9 @@ def _behind(
 
 
 def _side(
-    side: SideConstant, sides: Sides, user: Operation, resources: ResourceBlobs | None
+    side: SideConstant, elements: Elements, resources: ResourceBlobs | None
 ) -> list[Operation]:
-    """A constant that arithmetic reads, and the ops behind it."""
-    elements = sides.form_of(side, _model(user)).elements
+    """A constant that arithmetic reads, of these elements, and the ops behind it."""
     type = with_shape(side.source.results[0].type, elements.shape)
     # A resource would hold each element of a splat.
     blobs = None if isinstance(elements, Splat) else resources
@@ -169,16 +167,10 @@ def _side(
             new = [recreated(old, [value], type)]
         else:
             axes = tuple(range(len(elements.shape)))
-            new = _model(old).write(old, [SmallOperand(value, axes)], type)
+            new = arithmetic_model_of(old).write(old, [SmallOperand(value, axes)], type)
         new[-1].results[0].name_hint = old.results[0].name_hint
         ops += new
     return ops
-
-
-def _model(op: Operation) -> ElementwiseModel:
-    model = elementwise_model_of(op)
-    assert model is not None
-    return model
 
 
 def _rewritten(

@@ -178,6 +178,13 @@ def elementwise_model_of(op: Operation) -> ElementwiseModel | None:
     return _MODELS.get(name)
 
 
+def arithmetic_model_of(op: Operation) -> ElementwiseModel:
+    """How to read and write `op`, which is arithmetic."""
+    model = elementwise_model_of(op)
+    assert model is not None
+    return model
+
+
 def is_arithmetic(op: Operation) -> bool:
     """Whether `op` may be element-wise arithmetic on tensors."""
     return role_of(op).is_arithmetic and isinstance(op.results[0].type, TensorType)
@@ -190,8 +197,7 @@ def read_elementwise(op: Operation, operands: Operands) -> Elementwise:
     Raises NotFoldable, also for what is malformed: nothing has verified an op of a dialect
     that is not registered.
     """
-    model = elementwise_model_of(op)
-    assert model is not None
+    model = arithmetic_model_of(op)
     if (attribute := keeping_attribute_of(op)) is not None:
         raise NotFoldable(Code.KEPT, f"its attribute '{attribute}' says that it stays")
     try:

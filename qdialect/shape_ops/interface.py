@@ -541,6 +541,12 @@ def integer_of(op: Operation, name: str) -> int:
     return _integer_in(attribute_of(op, name), name)
 
 
+def axis_of(op: Operation, name: str, rank: int) -> int:
+    """An axis of a tensor of `rank`: a negative one counts from the end. Raises NotFoldable."""
+    axis = integer_of(op, name)
+    return axis + rank if axis < 0 else axis
+
+
 def _integer_in(attribute: Attribute, name: str) -> int:
     integer = cast("IntegerAttr[IntegerType | IndexType]", attribute)
     if not isinstance(attribute, IntegerAttr) or not is_integer(integer.type):

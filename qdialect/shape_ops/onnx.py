@@ -30,6 +30,7 @@ from qdialect.shape_ops.interface import (
     Movements,
     NotFoldable,
     Operands,
+    axis_of,
     find_attribute,
     integer_of,
     integers_of,
@@ -71,15 +72,13 @@ def _reshape(op: Operation, operands: Operands) -> Movements:
 
 @shape_op("onnx.Concat")
 def _concat(op: Operation, operands: Operands) -> Movements:
-    axis, rank = integer_of(op, "axis"), len(shape_of(op.results[0]))
-    return Movements(op.operands, [Concat(axis + rank if axis < 0 else axis)])
+    return Movements(op.operands, [Concat(axis_of(op, "axis", len(shape_of(op.results[0]))))])
 
 
 @shape_op("onnx.Expand")
 def _expand(op: Operation, operands: Operands) -> Movements:
-    shape, rank = shape_of(op.results[0]), len(shape_of(op.operands[0]))
-    dims = tuple(range(len(shape) - rank, len(shape)))
-    return Movements(op.operands[:1], [BroadcastInDim(dims, shape)])
+    movement = BroadcastInDim.trailing(shape_of(op.operands[0]), shape_of(op.results[0]))
+    return Movements(op.operands[:1], [movement])
 
 
 @shape_op("onnx.Slice")
@@ -129,8 +128,7 @@ def _dequantize(op: Operation, operands: Operands) -> Elementwise:
         raise NotFoldable(Code.ARITHMETIC, "its scales are of blocks")
     values = [value for value in op.operands if not isinstance(value.type, NoneType)]
     shape, scales = shape_of(values[0]), shape_of(values[1])
-    axis = 1 if find_attribute(op, "axis") is None else integer_of(op, "axis")
-    axis = axis + len(shape) if axis < 0 else axis
+    axis = 1 if find_attribute(op, "axis") is None else axis_of(op, "axis", len(shape))
     along: tuple[int | None, ...] = ()
     if scales:
         is_one = scales == (1,) and (axis >= len(shape) or shape[axis] != 1)

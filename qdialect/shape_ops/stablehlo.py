@@ -75,12 +75,7 @@ def _reshape(op: Operation, operands: Operands) -> Movements:
 @shape_op("stablehlo.slice")
 def _slice(op: Operation, operands: Operands) -> Movements:
     starts, limits = integers_of(op, "start_indices"), integers_of(op, "limit_indices")
-    strides = integers_of(op, "strides")
-    sizes = tuple(
-        -((start - limit) // max(stride, 1))
-        for start, limit, stride in zip(starts, limits, strides, strict=True)
-    )
-    return Movements(op.operands, [Slice(starts, sizes, strides)])
+    return Movements(op.operands, [Slice.between(starts, limits, integers_of(op, "strides"))])
 
 
 @shape_op("stablehlo.concatenate")

@@ -29,6 +29,7 @@ from qdialect.shape_ops.interface import (
     NotFoldable,
     Operands,
     attribute_of,
+    axis_of,
     find_attribute,
     integer_of,
     register_cast,
@@ -71,9 +72,7 @@ def _concatenation(op: Operation, operands: Operands) -> Movements:
     function = str(attribute_of(op, "fused_activation_function"))
     if function != '"NONE"':
         raise NotFoldable(Code.UNKNOWN_OP, f"it does {function} besides")
-    axis = integer_of(op, "axis")
-    rank = len(shape_of(op.results[0]))
-    return Movements(op.operands, [Concat(axis + rank if axis < 0 else axis)])
+    return Movements(op.operands, [Concat(axis_of(op, "axis", len(shape_of(op.results[0]))))])
 
 
 @shape_op("tfl.reverse_v2")
@@ -83,17 +82,16 @@ def _reverse(op: Operation, operands: Operands) -> Movements:
 
 @shape_op("tfl.broadcast_to")
 def _broadcast_to(op: Operation, operands: Operands) -> Movements:
-    shape, rank = shape_of(op.results[0]), len(shape_of(op.operands[0]))
-    dims = tuple(range(len(shape) - rank, len(shape)))
-    return Movements(op.operands[:1], [BroadcastInDim(dims, shape)])
+    movement = BroadcastInDim.trailing(shape_of(op.operands[0]), shape_of(op.results[0]))
+    return Movements(op.operands[:1], [movement])
 
 
 @shape_op("tfl.gather")
 def _gather(op: Operation, operands: Operands) -> Movements:
-    shape, axis = static_shape_of(op.operands[0]), integer_of(op, "axis")
+    shape = static_shape_of(op.operands[0])
+    axis = axis_of(op, "axis", len(shape))
     if find_attribute(op, "batch_dims") is not None and integer_of(op, "batch_dims"):
         raise NotFoldable(Code.UNKNOWN_OP, "it takes other positions of each batch")
-    axis = axis + len(shape) if axis < 0 else axis
     indices = operands.integers(op.operands[1])
     if ((indices < 0) | (indices >= shape[axis])).any():
         raise NotFoldable(Code.UNKNOWN_OP, f"an index is not in an axis of length {shape[axis]}")

@@ -53,9 +53,5 @@ def _reverse(op: Operation, operands: Operands) -> Movements:
 
 @shape_op("ttir.slice_static")
 def _slice(op: Operation, operands: Operands) -> Movements:
-    begins, ends, steps = (integers_of(op, name) for name in ("begins", "ends", "step"))
-    sizes = tuple(
-        -((begin - end) // max(step, 1))
-        for begin, end, step in zip(begins, ends, steps, strict=True)
-    )
-    return Movements(op.operands[:1], [Slice(begins, sizes, steps)])
+    lists = (integers_of(op, name) for name in ("begins", "ends", "step"))
+    return Movements(op.operands[:1], [Slice.between(*lists)])

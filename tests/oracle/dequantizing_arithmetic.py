@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from evaluator import evaluate
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
@@ -124,6 +125,34 @@ class Numbers:
     def floats(self) -> Array:
         zero = 0 if self.zero_points is None else self.zero_points.astype(np.float32)
         return (self.codes.astype(np.float32) - np.float32(zero)) * self.scales
+
+
+@st.composite
+def numbers_to_dequantize(
+    draw: st.DrawFn,
+    scales: Callable[[np.random.Generator, Shape], Array],
+    zero_points: range | None = None,
+) -> Numbers:
+    """
+    Integers, with scales and zero points along some of the axes.
+
+    Without a range, a zero point is any integer that can be stored.
+    """
+    shape = tuple(draw(st.lists(st.integers(1, 6), min_size=1, max_size=3)))
+    random = np.random.default_rng(draw(st.integers(0, 2**16)))
+    dtype = draw(st.sampled_from([np.int8, np.int16]))
+    limits = np.iinfo(dtype)
+    stored = range(limits.min, limits.max + 1)
+    codes = random.integers(stored.start, stored.stop, shape).astype(dtype)
+
+    def small() -> Shape:
+        return tuple(n if draw(st.booleans()) else 1 for n in shape)
+
+    subtracted = None
+    if draw(st.booleans()):
+        among = stored if zero_points is None else zero_points
+        subtracted = random.integers(among.start, among.stop, small()).astype(dtype)
+    return Numbers(codes, subtracted, scales(random, small()).astype(np.float32))
 
 
 def axes_of(array: Array) -> list[int]:

@@ -8,6 +8,7 @@ with the package. Both must agree with what the fold makes of it.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from dequantizing_arithmetic import (
     Text,
     bits_of,
     in_stablehlo,
+    numbers_to_dequantize,
     tensor,
 )
 from hypothesis import given, note
@@ -37,6 +39,7 @@ from qdialect.shape_ops.interface import Code
 pytestmark = pytest.mark.usefixtures("without_plugins")
 
 Move = tuple[str, Array]
+Mover = Callable[[Text, str, Array, st.DataObject], Move]
 
 
 def transposed(text: Text, name: str, array: Array, draw: st.DataObject) -> Move:
@@ -90,33 +93,30 @@ KEEP_SEPARABLE = (transposed, reversed_, sliced)
 MOVES = (*KEEP_SEPARABLE, reshaped, joined)
 
 
-@st.composite
-def numbers(draw: st.DrawFn) -> Numbers:
-    """Integers to dequantize, with scales and zero points along some of the axes."""
-    shape = tuple(draw(st.lists(st.integers(1, 6), min_size=1, max_size=3)))
-    random = np.random.default_rng(draw(st.integers(0, 2**16)))
-    dtype = draw(st.sampled_from([np.int8, np.int16]))
-    limits = np.iinfo(dtype)
-    codes = random.integers(limits.min, limits.max + 1, shape).astype(dtype)
-
-    def small() -> Shape:
-        return tuple(n if draw(st.booleans()) else 1 for n in shape)
-
-    zero_points = None
-    if draw(st.booleans()):
-        zero_points = random.integers(-100, 100, small()).astype(dtype)
-    scales = random.uniform(-2, 2, small()).astype(np.float32)
-    return Numbers(codes, zero_points, scales)
+def any_scales(random: np.random.Generator, shape: Shape) -> Array:
+    """Also negative ones, which no quantized type has."""
+    return random.uniform(-2, 2, shape)
 
 
-@given(numbers(), st.sampled_from(sorted(FORMS)), st.data())
-def test_values_are_kept(of: Numbers, form: str, data: st.DataObject):
+numbers = numbers_to_dequantize(any_scales, zero_points=range(-100, 100))
+
+
+def moved_text(
+    of: Numbers, form: str, moves: Sequence[Mover], data: st.DataObject
+) -> tuple[str, Array]:
+    """A function with some shape ops behind arithmetic, and what it returns."""
     text = Text()
     name, expected = FORMS[form](text, of), of.floats
-    for move in data.draw(st.lists(st.sampled_from(MOVES), min_size=1, max_size=3)):
+    for move in data.draw(st.lists(st.sampled_from(moves), min_size=1, max_size=3)):
         name, expected = move(text, name, expected, data)
     whole = text.function(name, expected)
     note(whole)
+    return whole, expected
+
+
+@given(numbers, st.sampled_from(sorted(FORMS)), st.data())
+def test_values_are_kept(of: Numbers, form: str, data: st.DataObject):
+    whole, expected = moved_text(of, form, MOVES, data)
     before, after = Module(whole), Module(whole)
     assert before.bits() == bits_of(expected)
     growth = data.draw(st.sampled_from([None, 0, 1 << 16]))
@@ -130,14 +130,9 @@ def test_values_are_kept(of: Numbers, form: str, data: st.DataObject):
     assert after.printed() == once
 
 
-@given(numbers(), st.sampled_from(sorted(FORMS)), st.data())
+@given(numbers, st.sampled_from(sorted(FORMS)), st.data())
 def test_plans_are_applied_to_other_modules(of: Numbers, form: str, data: st.DataObject):
-    text = Text()
-    name, moved = FORMS[form](text, of), of.floats
-    for move in data.draw(st.lists(st.sampled_from(MOVES), min_size=1, max_size=3)):
-        name, moved = move(text, name, moved, data)
-    whole = text.function(name, moved)
-    note(whole)
+    whole, _ = moved_text(of, form, MOVES, data)
     folded, other = Module(whole), Module(whole)
     stored = plan(other.module, other.context, FoldPolicy()).to_json()
     apply(FoldPlan.from_json(stored, other.context), other.module, other.context)
@@ -204,14 +199,9 @@ def test_of_a_reshape_from_blocks_and_a_transpose_one_op_is_left(form: str, resh
     assert module.printed() == once
 
 
-@given(numbers(), st.sampled_from(sorted(FORMS)), st.data())
+@given(numbers, st.sampled_from(sorted(FORMS)), st.data())
 def test_nothing_is_left_that_moves_scales_of_axes(of: Numbers, form: str, data: st.DataObject):
-    text = Text()
-    name, expected = FORMS[form](text, of), of.floats
-    for move in data.draw(st.lists(st.sampled_from(KEEP_SEPARABLE), min_size=1, max_size=3)):
-        name, expected = move(text, name, expected, data)
-    whole = text.function(name, expected)
-    note(whole)
+    whole, _ = moved_text(of, form, KEEP_SEPARABLE, data)
     module = Module(whole)
     report = module.run(FoldQuantShapesPass())
     note(module.printed())

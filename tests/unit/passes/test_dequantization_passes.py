@@ -13,7 +13,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from dequantizing_arithmetic import FORMS, Module, Numbers, Text, bits_of
+from dequantizing_arithmetic import (
+    FORMS,
+    Array,
+    Module,
+    Numbers,
+    Shape,
+    Text,
+    bits_of,
+    numbers_to_dequantize,
+)
 from hypothesis import assume, given, note
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType, bf16, f16, f32, f64
@@ -36,26 +45,14 @@ EVALUATED = [form for form in Form if form is not Form.ONNX]
 # From arithmetic, as exporters write it.
 
 
-@st.composite
-def numbers(draw: st.DrawFn) -> Numbers:
-    """Integers to dequantize, with zero points that can be stored as they are."""
-    shape = tuple(draw(st.lists(st.integers(1, 6), min_size=1, max_size=3)))
-    random = np.random.default_rng(draw(st.integers(0, 2**16)))
-    dtype = draw(st.sampled_from([np.int8, np.int16]))
-    limits = np.iinfo(dtype)
-    codes = random.integers(limits.min, limits.max + 1, shape).astype(dtype)
-
-    def small() -> tuple[int, ...]:
-        return tuple(n if draw(st.booleans()) else 1 for n in shape)
-
-    zero_points = None
-    if draw(st.booleans()):
-        zero_points = random.integers(limits.min, limits.max + 1, small()).astype(dtype)
-    scales = np.exp2(random.uniform(-20, 20, small())).astype(np.float32)
-    return Numbers(codes, zero_points, scales)
+def scales_of_types(random: np.random.Generator, shape: Shape) -> Array:
+    return np.exp2(random.uniform(-20, 20, shape))
 
 
-@given(numbers(), st.sampled_from(sorted(FORMS)), st.sampled_from(EVALUATED))
+numbers = numbers_to_dequantize(scales_of_types)
+
+
+@given(numbers, st.sampled_from(sorted(FORMS)), st.sampled_from(EVALUATED))
 def test_exported_arithmetic_is_raised_and_lowered(of: Numbers, form: str, to: Form):
     text = Text()
     whole = text.function(FORMS[form](text, of), of.floats)
