@@ -55,6 +55,7 @@ from qdialect.shape_ops.interface import (
     elements_attribute_of,
     integers_in,
     is_cast,
+    is_list,
     name_of,
     role_of,
     shape_of,
@@ -193,6 +194,9 @@ class FoldGraph:
             if may_be_constant and role.is_arithmetic and not is_moving:
                 # Most of these compute with arguments.
                 is_moving = op.operands[0].owner in may_be_constant and is_arithmetic(op)
+            if role.is_list:
+                # It is used up with what takes tensors of it.
+                is_moving = any([tensor_parts(each) is not None for each in op.operand_types])
             if is_moving:
                 self.models[op] = None if role.is_cast else role.model
             if is_moving or role.elements is not None:
@@ -222,6 +226,8 @@ class FoldGraph:
     def _visit(self, op: Operation) -> None:
         model = self.models[op]
         if model is None:
+            if is_list(op):
+                return
             if not is_cast(op):
                 self.moved[op] = self._computed(op)
                 return
@@ -353,13 +359,12 @@ class FoldGraph:
         """What a value holds. Raises NotFoldable if it is not made of constants."""
         owner = self.final(value).owner
         if not isinstance(owner, Operation):
-            number = user.operands.index(value)
-            raise NotFoldable(Code.NOT_CONSTANT, f"operand #{number} is an argument")
+            raise NotFoldable(Code.NOT_CONSTANT, f"{_place(value, user)} is an argument")
         if (moved := self.moved.get(owner)) is not None:
             return moved
         if (source := self._source(owner)) is not None:
             return source
-        made = f"operand #{user.operands.index(value)} is made by '{name_of(owner)}', which"
+        made = f"{_place(value, user)} is made by '{name_of(owner)}', which"
         if owner in self.refusals:
             if (reason := self._why_not_computed(owner)) is not None:
                 raise NotFoldable(reason.code, f"{made} is not folded: {reason}")
@@ -394,6 +399,12 @@ class FoldGraph:
             raise NotFoldable(
                 Code.PADDING, "what is padded with is not one constant element"
             ) from None
+
+
+def _place(value: SSAValue, user: Operation) -> str:
+    """Where an op has a value that it moves."""
+    operands = list(user.operands)
+    return f"operand #{operands.index(value)}" if value in operands else "what is in its list"
 
 
 def _named_after(

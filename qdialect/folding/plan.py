@@ -38,6 +38,7 @@ from qdialect.shape_ops.interface import (
     dialect_traits_of,
     elements_attribute_of,
     find_attribute,
+    is_list,
     models_of,
     name_of,
 )
@@ -368,7 +369,9 @@ def find_ends(graph: FoldGraph, decision: Decision) -> None:
     for op, fate in decision.fates.items():
         if fate is Fate.WRITTEN:
             ends[op] = op
-        elif fate is Fate.GONE and (op in graph.moved or op.results[0] in graph.equal):
+        elif fate is Fate.GONE and (
+            op in graph.moved or op.results[0] in graph.equal or is_list(op)
+        ):
             for use in op.results[0].uses:
                 user = use.operation
                 end = ends.get(user)

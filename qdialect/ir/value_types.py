@@ -48,6 +48,8 @@ class TensorModel(NamedTuple):
 
     read: Callable[[Attribute], TensorParts | None]
     make: Callable[[Attribute, Shape, Attribute], Attribute]
+    from_builtin: str | None = None
+    """The name of the op that makes one of a builtin tensor of the same elements."""
 
 
 _TENSOR_MODELS: Final[dict[str, TensorModel]] = {}
@@ -57,14 +59,16 @@ def register_tensor_type(
     name: str,
     read: Callable[[Attribute], TensorParts | None],
     make: Callable[[Attribute, Shape, Attribute], Attribute],
+    from_builtin: str | None = None,
 ) -> None:
     """
     Register the types of that name, such as `torch.vtensor`, as ranked tensors.
 
     `read` gives the shape and the element type of one, in terms of builtin types; None if it
     has no rank. `make` gives a type like its first argument, of another shape and element type.
+    `from_builtin` names the op that makes one of a builtin tensor of the same elements.
     """
-    _TENSOR_MODELS[name] = TensorModel(read, make)
+    _TENSOR_MODELS[name] = TensorModel(read, make, from_builtin)
 
 
 def _model_of(type: Attribute) -> TensorModel | None:
@@ -72,6 +76,12 @@ def _model_of(type: Attribute) -> TensorModel | None:
         return None
     name = type.attr_name.data if isinstance(type, UnregisteredAttr) else type.name
     return _TENSOR_MODELS.get(name)
+
+
+def maker_from_builtin(type: Attribute) -> str | None:
+    """The name of the op that makes a tensor of `type` of a builtin one; None if none does."""
+    model = _model_of(type)
+    return None if model is None else model.from_builtin
 
 
 def tensor_parts(type: Attribute) -> TensorParts | None:
