@@ -193,7 +193,7 @@ class FoldGraph:
             is_moving = role.reads is not None or role.entry is not None
             if may_be_constant and role.is_arithmetic and not is_moving:
                 # Most of these compute with arguments.
-                is_moving = op.operands[0].owner in may_be_constant and is_arithmetic(op)
+                is_moving = is_arithmetic(op) and op.operands[0].owner in may_be_constant
             if role.is_list:
                 # It is used up with what takes tensors of it.
                 is_moving = any([tensor_parts(each) is not None for each in op.operand_types])

@@ -12,7 +12,7 @@ from qdialect.folding.plan import Decision, Fate
 from qdialect.folding.provenance import Provenance
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
 from qdialect.folding.writing import WrittenConstant
-from qdialect.shape_ops.interface import name_of
+from qdialect.shape_ops.interface import is_list, name_of
 
 
 def report_of(
@@ -55,6 +55,8 @@ class _Reporter:
         report.bytes_before = sum([graph.sources[source].nbytes for source in self._source_ends])
         report.bytes_after = sum([graph.moved[op].nbytes for op in self._written])
         for op in graph.order:
+            if is_list(op):
+                continue
             if graph.models[op] is None:
                 if _is_erased(op) and (stands := self._in_place_of(op)) is not None:
                     report.vanished[op.results[0]] = stands

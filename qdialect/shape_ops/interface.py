@@ -45,6 +45,8 @@ from qdialect.algebra.granularity import Granularity
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import (
     DYNAMIC,
+    Concat,
+    InsertSlice,
     Movement,
     MovementError,
     Shape,
@@ -462,6 +464,9 @@ def read_movements(op: Operation, model: ShapeOpModel, operands: Operands) -> Mo
         raise NotFoldable(Code.UNKNOWN_OP, f"it is malformed: {message_of(error)}") from None
     if not movements.operands:
         raise NotFoldable(Code.UNKNOWN_OP, "it has no operand that it moves")
+    first = next(iter(movements.movements), None)
+    if len(movements.operands) > 1 and not isinstance(first, Concat | InsertSlice):
+        raise NotFoldable(Code.UNKNOWN_OP, "it has more operands than it moves")
     return movements
 
 

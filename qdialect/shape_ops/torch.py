@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final, cast
 
 from xdsl.dialects.builtin import (
@@ -29,6 +30,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.algebra.movement import (
     DYNAMIC,
     BroadcastInDim,
@@ -85,7 +87,10 @@ _FLOATS: Final = {
 }
 
 
+@registered_cache
+@lru_cache(maxsize=256)
 def _element_type(text: str) -> Attribute | None:
+    # Of each quantized type there is one: others of its name are of another class.
     if (integer := _INTEGER.fullmatch(text)) is not None:
         return IntegerType(int(integer[2]), _SIGNS[integer[1]])
     if text.startswith("!"):
@@ -186,7 +191,6 @@ def _reversed_axes(op: Operation, operands: Operands) -> Movements:
 
 
 @shape_op("torch.aten.view")
-@shape_op("torch.aten.view_copy")
 @shape_op("torch.aten._unsafe_view")
 @shape_op("torch.aten.reshape")
 @shape_op("torch.aten.flatten.using_ints")

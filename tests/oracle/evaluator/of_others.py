@@ -86,7 +86,6 @@ _MOVES: dict[str, Move] = {
     "t": lambda x, of: x.T,
     "numpy_T": lambda x, of: x.T,
     "view": lambda x, of: x.reshape(of[0]),
-    "view_copy": lambda x, of: x.reshape(of[0]),
     "_unsafe_view": lambda x, of: x.reshape(of[0]),
     "reshape": lambda x, of: x.reshape(of[0]),
     "flatten.using_ints": _flattened,
