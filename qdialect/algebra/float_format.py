@@ -176,7 +176,7 @@ class FloatFormat:
         elif math.isfinite(number):
             significand, exponent = self._split(abs(number))
             # The leading one of a normal number is not stored: adding it carries into the
-            # exponent, which # starts at one for normal numbers.
+            # exponent, which starts at one for normal numbers.
             bits = ((exponent - self.last_place) << fraction_bits) + significand
             if not has_zero:
                 bits -= 1

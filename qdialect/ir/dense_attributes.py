@@ -22,7 +22,7 @@ def dense_of_bytes(
     and `data` the bytes of all elements or of one.
     """
     # xDSL would check the classes of both fields against constraints. They always hold here,
-    # and # take nine times as long as the rest.
+    # and take nine times as long as the rest.
     attribute = object.__new__(DenseIntOrFPElementsAttr)
     object.__setattr__(attribute, "type", type)
     object.__setattr__(attribute, "data", BytesAttr(data))

@@ -346,7 +346,7 @@ class FastParser(OpenParser):
             case _:
                 return type
         # A type made of aliases may have 2**n parts, n of them distinct. Equal types are one
-        # object, # so that comparing them takes constant time.
+        # object, so that comparing them takes constant time.
         return self._known_compounds.setdefault((type.name, *map(id, parts)), type)
 
     def _parse_once(

@@ -228,7 +228,7 @@ class LocatingParser(FastParser):
                 text.forget()
                 return module
         # A literal was not decoded: it is inside opaque text, or an error before it may depend
-        # on it, # as the parser searches far ahead for some definitions.
+        # on it, as the parser searches far ahead for some definitions.
         self._forget_resources()
         return self._parse_unabridged(text, allow_implicit_module)
 
@@ -655,7 +655,7 @@ class LocatingParser(FastParser):
         except VerifyException as error:
             self.raise_error(message_of(error), start)
         # Upstream ignores the rest of the text in the brackets, and missing brackets. It counts
-        # a # bracket in a comment, which may end the type before the parser does.
+        # a bracket in a comment, which may end the type before the parser does.
         content = self.lexer.input.content
         if symbol.opening is None or end_of_token_before(content, self.pos) <= end:
             self.resume_from(end)

@@ -133,7 +133,7 @@ def _properties_of(movement: type[Movement]) -> tuple[str, ...]:
 
 
 # Keyed by id, since equal attributes are mostly one object. The entry holds the attributes, so
-# # that no other object can reuse their ids.
+# that no other object can reuse their ids.
 _KNOWN_MOVEMENTS = BoundedCache[tuple[object, ...], tuple[Movement, Sequence[Attribute]]]()
 
 
