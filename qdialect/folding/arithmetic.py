@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class ComputedElements(NamedTuple):
-    """How the elements of a constant are computed."""
+    """The computation of the elements of a constant, as a term."""
 
     term: Term
     leaves: Sequence[Leaf]

@@ -123,7 +123,7 @@ class FoldGraph:
         self.models: dict[Operation, ShapeOpModel | None] = {}
         """The model of each op in `order`; None for casts and arithmetic."""
         self.moved: dict[Operation, MovedConstant] = {}
-        """For each op whose operands are constants, its result."""
+        """For each op whose result is computed from constants, that result."""
         self.sources: dict[Operation, MovedConstant] = {}
         """For each constant that has been read, its value."""
         self.steps: list[ElementStep] = []

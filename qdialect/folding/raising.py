@@ -318,7 +318,7 @@ def _multiplies(graph: FoldGraph, op: Operation) -> bool:
 
 
 def _reshaped_back(graph: FoldGraph, op: Operation) -> Operation | None:
-    """The only user of a product, if it moves the stored integers back to their source order."""
+    """The only user of a product, if that is a reshape back to the shape of the source."""
     if not op.results[0].has_one_use():
         return None
     (use,) = op.results[0].uses
@@ -329,7 +329,7 @@ def _reshaped_back(graph: FoldGraph, op: Operation) -> Operation | None:
 
 
 def _is_unmoved(graph: FoldGraph, constant: MovedConstant) -> bool:
-    """Whether elements are in the order of their source."""
+    """Whether elements were only reshaped, and have the shape of their source."""
     number = constant.step
     while operands := graph.steps[number].operands:
         are_reshapes = all(isinstance(each, Reshape) for each, _ in graph.steps[number].moves)

@@ -79,8 +79,8 @@ class SideConstant:
         Raises NotFoldable if it is too large.
         """
         slots = self.slots
-        # Full tensors are needed for an op that does not broadcast, without a broadcast before
-        # it. They also do if a broadcast would repeat nothing, and for splats.
+        # A full tensor is written for an op that does not broadcast its operands, if there is no
+        # explicit broadcast before it, if one would repeat nothing, or for a splat.
         needs_whole = not model.broadcasts and self.like is None
         try:
             for axis, ends in enumerate(slots.ends):

@@ -433,7 +433,7 @@ def _is_used_by(value: SSAValue, op: Operation) -> bool:
 
 
 def _is_known(op: CastOp) -> bool:
-    """Whether a cast is of ranked tensors, with a uniform quantized type."""
+    """Whether a cast is of ranked tensors without encodings, whose quantized types are uniform."""
     for type in (op.input.type, op.result.type):
         if not isinstance(type, TensorType):
             return False

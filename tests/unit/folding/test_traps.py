@@ -1,7 +1,7 @@
 """
-Traps that tools which move quantized constants have fallen into, each with its own test.
+Known bugs of tools that move quantized constants, each with its own test.
 
-What is right is written down here by hand: the values that the result reads, and its type.
+Expected values and types are written by hand.
 """
 
 from __future__ import annotations

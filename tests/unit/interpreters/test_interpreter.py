@@ -1,4 +1,4 @@
-"""What modules mean when they are run: against numpy and exact fractions."""
+"""The results of running modules, compared with numpy and exact fractions."""
 
 from __future__ import annotations
 

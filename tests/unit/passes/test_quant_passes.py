@@ -1,8 +1,8 @@
 """
-The passes of MLIR's quant dialect give here what they give there.
+The passes of MLIR's quant dialect give the same results as in MLIR.
 
-Random modules are compared with what `mlir-opt` makes of them, and what is lowered is run by
-MLIR's own tools and compared with numpy.
+Random modules are compared with the output of `mlir-opt`. MLIR's own tools run the lowered
+modules, and the results are compared with numpy.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The parser of the tools: places, errors, and splats."""
+"""The parser of the tools: locations, errors and splats."""
 
 from __future__ import annotations
 
