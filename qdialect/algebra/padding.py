@@ -55,8 +55,7 @@ class StorageRange(NamedTuple):
         stored = self.format.wrap(codes)
         if (stored < self.minimum).any() or (stored > self.maximum).any():
             raise PaddingError(
-                "it is padded with what is outside the storage range "
-                f"[{self.minimum}, {self.maximum}]"
+                f"the padding is outside the storage range [{self.minimum}, {self.maximum}]"
             )
 
 

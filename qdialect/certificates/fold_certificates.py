@@ -34,7 +34,7 @@ class FoldCertifier:
         try:
             reason = self._wrong(old, new)
         except NotCertifiableError as error:
-            reason = f"is folded, but nothing shows that this is right: {error}"
+            reason = f"is folded, but the fold cannot be certified: {error}"
         if reason is not None:
             self.errors.append((op, f"'{name_of(op)}' op {reason}"))
         self._replaced[old] = new

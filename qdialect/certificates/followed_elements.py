@@ -253,7 +253,7 @@ def elements_at(root: Node, positions: Positions, *, with_data: bool = True) -> 
     following = _Following(len(positions), with_data=with_data)
     groups = following.of(root, positions)
     if len(groups) != 1:
-        raise NotCertifiableError("its elements are behind different casts")
+        raise NotCertifiableError("its elements are read through different casts")
     (group,) = groups
     return group.elements if group.where is None else following.whole(group.where, group.elements)
 
@@ -263,7 +263,7 @@ def _side_at(node: Node, positions: Positions) -> SideAt:
     found = elements_at(node, positions)
     is_plain = all(layer.scales is None and not layer.sides for layer in found.layers)
     if found.stored is None or not is_plain or not found.moved.all() or found.unread is not None:
-        raise NotCertifiableError("what is computed with is no plain constant")
+        raise NotCertifiableError("an operand of the arithmetic is not a plain constant")
     return SideAt(tuple(layer.node.kind for layer in found.layers), found.stored)
 
 

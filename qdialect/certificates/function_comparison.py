@@ -282,7 +282,7 @@ class _Proof:
 
     def _are_equal(self, old: Body, new: Body) -> bool:
         if len(old.blocks) != 1 or len(new.blocks) != 1:
-            self.reason = "the blocks are other ones"
+            self.reason = "the control flow differs"
             self._other_effect = self._unshown(None, None)
             return False
         olds, news = old.blocks[0], new.blocks[0]

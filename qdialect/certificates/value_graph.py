@@ -98,7 +98,7 @@ class GraphReader:
         wanted = self._final(value)
         for each in dependencies_first([wanted], self._made_of):
             if each not in self._nodes:
-                self._nodes[each] = _UnknownNode.of(each, "it is made of itself")
+                self._nodes[each] = _UnknownNode.of(each, "it depends on itself")
                 self._nodes[each] = self._node(each)
         node = self._nodes[wanted]
         if isinstance(node, _UnknownNode):

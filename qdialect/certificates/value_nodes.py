@@ -261,7 +261,7 @@ class LayerAt:
     def require_same(self, other: LayerAt) -> None:
         """Raise NotCertifiableError if elements of both layers cannot occur in one tensor."""
         if _cast_of(self.node) != _cast_of(other.node):
-            raise NotCertifiableError("its elements are behind different casts")
+            raise NotCertifiableError("its elements are read through different casts")
         if not stores_the_same(self.element_type, other.element_type):
             raise NotCertifiableError(
                 f"there are elements of type '{self.element_type}' and '{other.element_type}'"

@@ -159,7 +159,7 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
             return cast(OpImplResult, run(functions, self, op, inputs))
         known = run_known_op(self, op, inputs, self._resources)
         if known is None:
-            raise InterpretationError("nothing says what it does")
+            raise InterpretationError("there is no implementation of it")
         return OpImplResult((known,), None)
 
 

@@ -328,7 +328,7 @@ def _with_lengths(
         if known and math.prod(operand) % known == 0:
             shape[shape.index(DYNAMIC)] = math.prod(operand) // known
     if DYNAMIC in shape:
-        raise InterpretationError("nothing tells the lengths of its result")
+        raise InterpretationError("the lengths of its result cannot be determined")
     return movement.to(tuple(shape))
 
 

@@ -257,5 +257,5 @@ def _lengths_of_loops(maps: Sequence[AffineMap], shapes: Sequence[Shape]) -> Sha
                 raise InterpretationError("its operands do not fit each other")
     count = maps[0].num_dims
     if set(range(count)) - lengths.keys():
-        raise InterpretationError("nothing tells the length of a loop")
+        raise InterpretationError("the length of a loop cannot be determined")
     return tuple(lengths[loop] for loop in range(count))

@@ -73,7 +73,7 @@ class DivergingError(InterpretationError):
     """A scalar that controls the flow differs between positions of a vectorized run."""
 
     def __init__(self, numbers: NDArray[Any]) -> None:
-        super().__init__("not all positions go the same way")
+        super().__init__("control flow differs between positions")
         self.numbers = numbers
 
 

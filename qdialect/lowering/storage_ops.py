@@ -581,16 +581,16 @@ def unknown_length(movement: Movement, operands: Sequence[Shape]) -> str | None:
         kept = dict(zip(movement.dims, operands[0], strict=True))
         for axis, length in enumerate(movement.shape):
             if length == DYNAMIC and kept.get(axis, 1) == 1:
-                return f"nothing tells the length of axis {axis} of the result"
+                return f"the length of axis {axis} of the result cannot be determined"
     return None
 
 
 def _unknown_length_of_reshape(movement: Reshape, operand: Shape) -> str | None:
     count, known = movement.shape.count(DYNAMIC), _known_product(movement.shape)
     if count > 1:
-        return f"the number of elements does not tell {count} lengths of the result"
+        return f"the number of elements does not determine {count} lengths of the result"
     if count and not known:
-        return "the number of elements does not tell a length of a result that has none"
+        return "the number of elements does not determine a length of an empty result"
     if count and DYNAMIC not in operand and math.prod(operand) % known:
         return f"{math.prod(operand)} elements are not a multiple of {known}"
     return None

@@ -99,7 +99,7 @@ class TypeNormalization:
         if not changing:
             return None
         if op.successors:
-            return "it branches with values of types that are to change"
+            return "it branches with values whose types change"
         if name_of(op) == "func.call_indirect":
             return "the types inside the type of a function are not converted"
         elements = [tensor_element_type(type) for type in changing]
@@ -116,7 +116,7 @@ class TypeNormalization:
         """
         used = (*op.operands, *op.results) if isinstance(op, CallOp | ReturnOp) else op.operands
         if any(self._types.converts(value.type) and self._is_known(op, value) for value in used):
-            return "it has values of types that are to change, but nothing leads to its block"
+            return "it uses values whose types change, but its block is unreachable"
         return None
 
     def _is_known(self, op: Operation, value: SSAValue) -> bool:

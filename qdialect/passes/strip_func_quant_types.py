@@ -92,7 +92,7 @@ class FunctionStripping:
             reason = (
                 "a block that is not the first one has quantized arguments"
                 if isinstance(op, FuncOp)
-                else "nothing leads to its block"
+                else "its block is unreachable"
             )
         if reason is not None:
             raise OpErrors(

@@ -83,7 +83,7 @@ class Link:
                 is_exact = is_zero and new.are_quantized_zeros()
             if not is_exact:
                 raise NotFoldable(
-                    Code.PADDING, f"it pads with what '{cast.name}' does not make zero points of"
+                    Code.PADDING, f"'{cast.name}' does not map its padding to zero points"
                 )
 
     def _padding_below(self, cast: CastOp, element: Attribute) -> Scalar | None:
@@ -98,7 +98,7 @@ class Link:
         elif all(new.are_read_as_zero() for new in regions):
             return FloatAttr(0.0, element)  # pyright: ignore[reportArgumentType, reportCallIssue]
         raise NotFoldable(
-            Code.PADDING, f"it pads with what '{cast.name}' does not make one element of"
+            Code.PADDING, f"'{cast.name}' does not map its padding to a single element"
         )
 
 
@@ -130,7 +130,7 @@ def _types_before(
             if before is None:
                 raise NotFoldable(
                     Code.NOT_INVERTIBLE,
-                    "no type of what it moves gives its result the scales that the cast needs",
+                    "no type of its operand gives its result the scales that the cast needs",
                 )
             type = spell(element, before, Granularity.SUB_CHANNEL)
         except TooManySlotsError as error:

@@ -40,14 +40,14 @@ def join_casts(moving: MovingOp, operands: Sequence[SSAValue]) -> tuple[list[Cas
 def _joined(moving: MovingOp, elements: Sequence[Attribute]) -> Attribute:
     """The element type of the result for operands with these element types. Raises NotFoldable."""
     if len(moving.movements) > 1:
-        raise NotFoldable(Code.UNKNOWN_OP, "it does more than to join its operands")
+        raise NotFoldable(Code.UNKNOWN_OP, "it does more than join its operands")
     movement, first = next(iter(moving.movements)), elements[0]
     types = [element for element in elements if isinstance(element, UniformQuantizedType)]
     is_one = len(set(elements)) == 1
     if not types and is_one:
         return first
     if len(types) < len(elements) or not all(map(types[0].has_same_values_as, types)):
-        raise NotFoldable(Code.MIXED_CONSTANTS, "what is cast is of different kinds")
+        raise NotFoldable(Code.MIXED_CONSTANTS, "its operands differ in storage or expressed type")
     if is_one and types[0].granularity is Granularity.PER_TENSOR:
         return first
     shapes = moving.operand_shapes

@@ -222,7 +222,7 @@ def _tensor(value: SSAValue) -> TensorType[Attribute]:
         raise NotFoldable(Code.UNKNOWN_OP, "it does not move a ranked tensor")
     type = cast("TensorType[Attribute]", value.type)
     if not isinstance(type.encoding, NoneAttr):
-        raise NotFoldable(Code.ILLEGAL_TYPE, "what becomes of an encoding is unknown")
+        raise NotFoldable(Code.ILLEGAL_TYPE, "the encoding of the result is not known")
     return type
 
 

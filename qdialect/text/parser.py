@@ -102,7 +102,7 @@ _EXTRAS = {"stablehlo": "stablehlo"}
 """The extra of this package that provides a dialect."""
 
 READ_GENERIC = (
-    "what mlir-opt --mlir-print-op-generic prints of it is read (see --read-with=COMMAND)"
+    "use the generic form that mlir-opt --mlir-print-op-generic prints (see --read-with=COMMAND)"
 )
 """The advice for an op whose custom form is unknown."""
 

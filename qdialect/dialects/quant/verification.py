@@ -230,7 +230,7 @@ def _assume_lengths(movement: Movement, tensors: Sequence[QuantizedTensor]) -> l
     if not _fit(movement, shapes):
         of_operands, of_result = map(_shape_text, shapes[:-1]), _shape_text(shapes[-1])
         raise VerifyException(
-            f"the slots of its types tell shapes that do not fit: {', '.join(of_operands)} of "
+            f"the slots of its types determine shapes that do not fit: {', '.join(of_operands)} of "
             f"the operands, and {of_result} of the result"
         )
     coupled = movement.to(shapes[-1]).coupled_axes
