@@ -17,7 +17,7 @@ class MemoryLimitError(Exception):
 
 class MemoryBudget:
     """
-    Bytes that a run may allocate beyond what its input holds.
+    The bytes that a run may allocate beyond its input.
 
     A stage reserves bytes before it allocates them, for results whose size the size of the
     input text does not bound: broadcasts, concatenations, expanded splats, generated arguments.

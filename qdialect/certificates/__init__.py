@@ -8,7 +8,7 @@ They share no code with the fold that moves elements. Bottom up:
 - `followed_elements`: elements followed through such a graph.
 - `element_comparison`, `fold_certificates`, `certified_fold`: certificates of folds.
 - `value_classes`, `attribute_keys`, `effects`, `function_terms`: functions read as terms.
-- `function_comparison`, `sampled_runs`, `module_comparison`: what `qdialect-check` does.
+- `function_comparison`, `sampled_runs`, `module_comparison`: the engine of `qdialect-check`.
 
 See docs/certificates.md.
 """

@@ -215,8 +215,9 @@ def _compare_others(pair: Pair) -> Iterator[Finding]:
             is_same, reason = False, f": {error}"
         if not is_same:
             yield Finding(
-                f"'{name_of(new)}' op is not shown to be the same as '{name_of(old)}' op, which was "
-                f"number {number + 1} of the ops at the top level that are not functions{reason}",
+                f"'{name_of(new)}' op is not shown to be the same as '{name_of(old)}' op, which "
+                f"was number {number + 1} of the ops at the top level that are not "
+                f"functions{reason}",
                 new,
             )
             return

@@ -67,7 +67,7 @@ class ArithmeticReader:
 
     def read(self, op: Operation, known: Callable[[SSAValue], MovedConstant]) -> MovedConstant:
         """
-        What `op` computes of what is `known` of its operands.
+        The result of `op`, given the constants that `known` returns for its operands.
 
         Raises NotFoldable if it is neither an exact dequantization nor a part of one.
         """
