@@ -31,6 +31,8 @@ class Outcome(StrEnum):
     """Dequantization by arithmetic, or by a cast of another dialect, became a cast of quant."""
     LOWERED = "lowered"
     """The cast of quant became ops of another dialect."""
+    CONVERTED = "converted"
+    """The range that it carried is now in another op or a type."""
     REFUSED = "refused"
 
 
