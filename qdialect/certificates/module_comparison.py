@@ -28,7 +28,7 @@ from qdialect.certificates.function_comparison import (
 )
 from qdialect.certificates.function_terms import Calls, ComparedModule, Terms
 from qdialect.certificates.index_maps import NotCertifiableError
-from qdialect.certificates.sampled_runs import DEFAULT_RUNS
+from qdialect.certificates.sampled_runs import DEFAULT_RUNS, Engine
 from qdialect.certificates.step_budget import DEFAULT_STEPS, StepBudget
 from qdialect.certificates.typed_values import DifferenceError
 from qdialect.ir.symbols import symbols_used_by
@@ -60,12 +60,14 @@ def compare_modules(
     *,
     ignored_attributes: Collection[str] = (),
     max_steps: int = DEFAULT_STEPS,
+    engine: Engine | None = None,
 ) -> Comparison:
     """
     Compare two modules: their functions by name, all else in order.
 
     `runs` is the most sets of arguments that a function is run with where no proof succeeds.
     `max_steps` is for proofs, and as many again for runs; it grows with the size of the modules.
+    With an `engine`, nothing is proven: it runs the public functions, and what they call.
     """
     sides = before, after = ComparedModule(*old), ComparedModule(*new)
     max_steps += sum(map(_steps_for, sides))
@@ -76,7 +78,7 @@ def compare_modules(
     named = _names_reached(sides[0]), _names_reached(sides[1])
     reachable = named[0].intersection(before.functions), named[1].intersection(after.functions)
     run_steps = StepBudget(max_steps, "runs")
-    pair = Pair(sides, terms, (old_keys, new_keys), reachable, runs, run_steps)
+    pair = Pair(sides, terms, (old_keys, new_keys), reachable, runs, run_steps, engine)
     comparison = Comparison()
     # Both sides are read by the same models.
     with models_of(old.context):
@@ -88,6 +90,8 @@ def compare_modules(
                 comparison.verdicts.append(finding)
             else:
                 comparison.findings.append(finding)
+        if engine is not None and not (comparison.verdicts or comparison.findings):
+            comparison.findings.append(Finding("there is no public function to run", new.module))
         comparison.verdicts = _as_good_as_callees(comparison.verdicts)
     return comparison
 
@@ -148,6 +152,8 @@ def _is_compared(pair: Pair, old: FuncOp, new: FuncOp) -> bool:
     """Whether both can be called, or one of them from outside."""
     if any(visibility_of(function) != "private" for function in (old, new)):
         return True
+    if pair.engine is not None:
+        return False
     return all(old.sym_name.data in reachable for reachable in pair.reachable)
 
 

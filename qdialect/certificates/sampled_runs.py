@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from typing_extensions import override
 from xdsl.dialects.func import FuncOp
@@ -34,7 +34,7 @@ from qdialect.ir.value_types import shape_of
 DEFAULT_RUNS: Final = 512
 """The most sets of arguments that functions are run with, unless these are all there are."""
 
-_MAX_COMBINATIONS: Final = 1 << 12
+MAX_COMBINATIONS: Final = 1 << 12
 """The most combinations of argument values that are tried one after the other."""
 
 _MAX_BATCHED_COMBINATIONS: Final = 1 << 16
@@ -61,6 +61,22 @@ class Runs:
     count: int
     is_exhaustive: bool
     """Whether there are no other arguments."""
+
+    note: str = ""
+    """What else is to be said of them: by what, and how closely."""
+
+
+class Engine(Protocol):
+    """A compiler that runs both modules."""
+
+    def compare(self, functions: tuple[FuncOp, FuncOp], max_sets: int) -> Runs:
+        """
+        Run both functions, of types that mean the same, with the same arguments.
+
+        Raises DifferenceError for results that are different, and RunFailure if they cannot be
+        run, or if a difference need not be a mistake.
+        """
+        ...
 
 
 def compare_runs(
@@ -91,7 +107,7 @@ def compare_runs(
     sets = sets_of(_MAX_BATCHED_COMBINATIONS)
     batches = _batches(sides, functions, sets, steps)
     if batches is None:
-        sets = sets_of(max(max_sets, _MAX_COMBINATIONS))
+        sets = sets_of(max(max_sets, MAX_COMBINATIONS))
         numbers, count = range(len(sets)), 0
     else:
         numbers, count = batches.unknown, batches.count
@@ -118,7 +134,7 @@ def compare_runs(
             break
         except (InterpretationError, MemoryLimitError) as error:
             raise _failure(error, new, is_before=False) from None
-        with place(after=_arguments_text(number, arguments)):
+        with place(after=arguments_text(number, arguments)):
             require_same_results(olds, news)
         count += 1
     if not count:
@@ -154,7 +170,8 @@ def _failure(error: Exception, function: FuncOp, *, is_before: bool) -> RunFailu
     return RunFailure(str(error), op, is_before)
 
 
-def _arguments_text(number: int, arguments: Sequence[TypedArray]) -> str:
+def arguments_text(number: int, arguments: Sequence[TypedArray]) -> str:
+    """The end of a message: with which of the sets of arguments there is a difference."""
     if not arguments:
         return ""
     if sum(argument.elements.size for argument in arguments) <= len(arguments):
