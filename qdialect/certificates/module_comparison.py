@@ -90,8 +90,6 @@ def compare_modules(
                 comparison.verdicts.append(finding)
             else:
                 comparison.findings.append(finding)
-        if engine is not None and not (comparison.verdicts or comparison.findings):
-            comparison.findings.append(Finding("there is no public function to run", new.module))
         comparison.verdicts = _as_good_as_callees(comparison.verdicts)
     return comparison
 

@@ -45,7 +45,7 @@ _MAX_TEXT: Final = 60
 _STEPS_PER_ARGUMENT_ELEMENT: Final = 4
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class RunFailure(Exception):
     """A function could not be run."""
 

@@ -28,7 +28,7 @@ from xdsl.utils.exceptions import InterpretationError
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.memory_budget import MemoryLimitError
 from qdialect.certificates.defined_bits import DefinedBits, defined_bits
-from qdialect.certificates.index_maps import index_at
+from qdialect.certificates.function_comparison import visibility_of
 from qdialect.certificates.module_comparison import Side
 from qdialect.certificates.sampled_runs import (
     MAX_COMBINATIONS,
@@ -83,6 +83,11 @@ class _CompiledModule:
                 each.apply(side.context, self.module)
         except OpErrors as error:
             raise self._failure(f"it cannot be lowered for IREE: {error}", side.module) from None
+        self.functions = {
+            op.sym_name.data: op for op in self.module.ops if isinstance(op, FuncOp)
+        }
+        if all(visibility_of(op) == "private" for op in self.functions.values()):
+            raise self._failure("there is no public function to run", side.module)
         text = StringIO()
         write_module(side.context, self.module, text)
         try:
@@ -96,9 +101,6 @@ class _CompiledModule:
         loaded = runtime.VmModule.copy_buffer(context.instance, binary)
         context.add_vm_module(loaded)
         self._bound = context.modules[loaded.name]
-        self.functions = {
-            op.sym_name.data: op for op in self.module.ops if isinstance(op, FuncOp)
-        }
 
     def run(
         self, function: FuncOp, arguments: tuple[TypedArray, ...]
@@ -254,8 +256,10 @@ def _ops_run_by(function: FuncOp, module: ModuleOp) -> list[Operation]:
 
 
 def _first_error(text: str) -> str:
+    """The first error in what the compiler says, or else how it ended."""
     lines = [line.strip() for line in text.splitlines()]
-    return next((line for line in lines if "error:" in line), lines[0] if lines else "no reason")
+    told = (line for word in ("error:", "Error code:") for line in lines if word in line)
+    return next(told, "it does not say why")
 
 
 def _is_scalar(type: Attribute) -> bool:
