@@ -9,34 +9,39 @@ from typing import Final, cast
 from xdsl.dialects.builtin import AnyFloat, ArrayAttr, ComplexType
 from xdsl.ir import Attribute, Operation
 
-from qdialect.dialects.quant.types import StoredType
-from qdialect.interpreters.values import format_of
+from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.shape_ops.interface import name_of, role_of
 
 _EXACT: Final = {
     "arith": """
-    addf addi addui_extended andi bitcast ceildivsi cmpf cmpi constant divf extf extsi extui index_cast
-    index_castui maximumf maxnumf maxsi maxui minimumf minnumf minsi minui mulf muli mulsi_extended
-    mului_extended negf ori select sitofp subf subi truncf trunci uitofp xori
+    addf addi addui_extended andi bitcast ceildivsi cmpf cmpi constant divf extf extsi extui
+    index_cast index_castui maximumf maxnumf maxsi maxui minimumf minnumf minsi minui mulf muli
+    mulsi_extended mului_extended negf ori select sitofp subf subi truncf trunci uitofp xori
     """,
-    "linalg": "abs add broadcast ceil copy div fill floor index max min mul negf select sub transpose yield",
-    "math": "absf absi ceil copysign ctlz ctpop cttz floor fma round roundeven sqrt trunc",
+    "linalg": """
+    abs add broadcast ceil copy div fill floor index max min mul negf select sub transpose yield
+    """,
+    "math": """
+    absf absi ceil copysign ctlz ctpop cttz floor fma round roundeven sqrt trunc
+    """,
     "stablehlo": """
-    abs add and broadcast broadcast_in_dim case ceil clamp compare complex concatenate constant convert
-    divide dynamic_broadcast_in_dim dynamic_iota dynamic_pad dynamic_reshape dynamic_slice
-    dynamic_update_slice floor gather get_dimension_size get_tuple_element if imag iota is_finite maximum
-    minimum multiply negate not optimization_barrier or pad popcnt real real_dynamic_slice reshape return
-    reverse round_nearest_afz round_nearest_even select sign slice sqrt subtract transpose tuple while xor
+    abs add and broadcast broadcast_in_dim case ceil clamp compare complex concatenate constant
+    convert divide dynamic_broadcast_in_dim dynamic_iota dynamic_pad dynamic_reshape
+    dynamic_slice dynamic_update_slice floor gather get_dimension_size get_tuple_element if imag
+    iota is_finite maximum minimum multiply negate not optimization_barrier or pad popcnt real
+    real_dynamic_slice reshape return reverse round_nearest_afz round_nearest_even select sign
+    slice sqrt subtract transpose tuple while xor
     """,
     "tosa": """
-    abs add bitwise_and bitwise_not bitwise_or bitwise_xor cast ceil clamp concat const const_shape
-    equal floor gather greater greater_equal identity logical_and logical_not logical_or logical_xor
-    maximum minimum mul negate pad reshape reverse scatter select slice sub tile transpose yield
+    abs add bitwise_and bitwise_not bitwise_or bitwise_xor cast ceil clamp concat const
+    const_shape equal floor gather greater greater_equal identity logical_and logical_not
+    logical_or logical_xor maximum minimum mul negate pad reshape reverse scatter select slice
+    sub tile transpose yield
     """,
     "tensor": """
-    bitcast cast collapse_shape concat dim empty expand_shape extract extract_slice from_elements
-    insert insert_slice pad reshape splat yield
+    bitcast cast collapse_shape concat dim empty expand_shape extract extract_slice
+    from_elements insert insert_slice pad reshape splat yield
     """,
 }
 """
@@ -57,6 +62,9 @@ _UNDEFINED: Final = {
     "stablehlo": "shift_left shift_right_arithmetic shift_right_logical",
 }
 """Ops that have no defined result for some operands."""
+
+_DIVISIONS: Final = frozenset({"stablehlo.divide", "stablehlo.remainder"})
+"""Ops that have no defined result for some integers."""
 
 _CONVERSIONS: Final = frozenset({"arith.fptosi", "arith.fptoui", "stablehlo.convert", "tosa.cast"})
 
@@ -94,19 +102,20 @@ def defined_bits(ops: Iterable[Operation]) -> DefinedBits:
     is_discrete, precision = False, 53
     for op in ops:
         name = name_of(op)
-        floats = [type for type in _element_types(op) if isinstance(type, AnyFloat | ComplexType)]
-        if _is_conversion(op, name) or _is_in(_UNDEFINED, name):
-            undefined = undefined or name
-        elif name in ("stablehlo.divide", "stablehlo.remainder") and not floats:
+        precisions = list(filter(None, map(_precision_of, _element_types(op))))
+        is_division = name in _DIVISIONS and not precisions
+        if is_division or _is_conversion(op, name) or _is_in(_UNDEFINED, name):
             undefined = undefined or name
         is_discrete |= _is_conversion(op, name)
-        if floats and not _is_exact(op, name):
+        if precisions and not _is_exact(op, name):
             unordered = unordered or name
-            precision = min(precision, *map(_precision_of, floats))
+            precision = min(precision, *precisions)
     return DefinedBits(unordered, undefined, is_discrete, precision)
 
 
 def _is_exact(op: Operation, name: str) -> bool:
+    if any(isinstance(type, ComplexType) for type in _element_types(op)):
+        return _is_moved(op)
     flags = op.properties.get("fastmath") or op.attributes.get("fastmath")
     if flags is not None and getattr(flags, "data", ()):
         return False
@@ -118,6 +127,11 @@ def _is_exact(op: Operation, name: str) -> bool:
         return isinstance(iterators, ArrayAttr) and all(
             "parallel" in str(iterator) for iterator in cast("ArrayAttr[Attribute]", iterators)
         )
+    return _is_moved(op)
+
+
+def _is_moved(op: Operation) -> bool:
+    """Whether it is a constant, a shape op, or a cast."""
     role = role_of(op)
     return role.is_cast or role.model is not None or role.elements is not None
 
@@ -140,10 +154,12 @@ def _is_in(table: dict[str, str], name: str) -> bool:
 
 def _element_types(op: Operation) -> Iterator[Attribute]:
     for value in (*op.operands, *op.results):
-        type = element_type_or_self(value.type)
-        yield type.expressed_type if isinstance(type, StoredType) else type
+        yield element_type_or_self(value.type)
 
 
-def _precision_of(type: AnyFloat | ComplexType) -> int:
-    part = cast("AnyFloat", type.element_type) if isinstance(type, ComplexType) else type
-    return format_of(part).precision
+def _precision_of(type: Attribute) -> int | None:
+    """The digits of a float, or of the parts of a complex number; None for others."""
+    part = (
+        cast("ComplexType[AnyFloat]", type).element_type if isinstance(type, ComplexType) else type
+    )
+    return FLOAT_FORMATS[part.name].precision if isinstance(part, AnyFloat) else None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp, TensorType
+from xdsl.dialects.builtin import AnyDenseElement, DenseResourceAttr, ModuleOp, TensorType
 
 from qdialect.ir.elements import dense_elements
 from qdialect.ir.resources import ResourceBlobs
@@ -52,4 +52,6 @@ def _take_in_resources(module: ModuleOp, context: Context) -> None:
                         f"{attribute} cannot be an attribute of elements: {reason}; "
                         "with a context, it is kept as a resource"
                     )
-                held[key] = dense_elements(values, type.element_type)
+                held[key] = dense_elements(
+                    values, cast("TensorType[AnyDenseElement]", type).element_type
+                )

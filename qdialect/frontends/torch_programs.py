@@ -5,10 +5,10 @@ from __future__ import annotations
 from ctypes import c_char
 from typing import Any, Literal, TypeAlias, get_args
 
-import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
+from qdialect.algebra.lazy_numpy import np
 from qdialect.frontends.printed_modules import read_operation
 from qdialect.ir.extras import library
 

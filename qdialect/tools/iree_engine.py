@@ -83,9 +83,7 @@ class _CompiledModule:
                 each.apply(side.context, self.module)
         except OpErrors as error:
             raise self._failure(f"it cannot be lowered for IREE: {error}", side.module) from None
-        self.functions = {
-            op.sym_name.data: op for op in self.module.ops if isinstance(op, FuncOp)
-        }
+        self.functions = {op.sym_name.data: op for op in self.module.ops if isinstance(op, FuncOp)}
         if all(visibility_of(op) == "private" for op in self.functions.values()):
             raise self._failure("there is no public function to run", side.module)
         text = StringIO()
@@ -102,21 +100,18 @@ class _CompiledModule:
         context.add_vm_module(loaded)
         self._bound = context.modules[loaded.name]
 
-    def run(
-        self, function: FuncOp, arguments: tuple[TypedArray, ...]
-    ) -> tuple[TypedArray, ...]:
+    def run(self, function: FuncOp, arguments: tuple[TypedArray, ...]) -> tuple[TypedArray, ...]:
         """What a function returns. Raises RunFailure."""
         types = function.function_type.outputs.data
         given = [self._given(argument, function) for argument in arguments]
         try:
-            returned = self._bound[function.sym_name.data](*given)
+            returned: Any = self._bound[function.sym_name.data](*given)
         except Exception as error:
             # The runtime raises errors of many kinds, of which none is its own.
             raise self._failure(f"IREE does not run it: {describe(error)}", function) from None
-        returned = returned if isinstance(returned, (list, tuple)) else [returned]
+        values: list[Any] = [returned] if len(types) == 1 else list(returned or [])
         return tuple(
-            self._returned(value, type, function)
-            for value, type in zip(returned[: len(types)], types, strict=True)
+            self._returned(value, type, function) for value, type in zip(values, types, strict=True)
         )
 
     def _given(self, value: TypedArray, function: FuncOp) -> Any:

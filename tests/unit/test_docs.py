@@ -176,7 +176,7 @@ class PageRunner:
                         compile(block.text, block.place, "exec", dont_inherit=True), self.namespace
                     )
                 self.printed = printed.getvalue()
-            case ("python" | "sh"), ("needs", *libraries):
+            case (("python" | "sh"), ("needs", *libraries)):
                 missing = [name for name in libraries if not is_installed(name)]
                 if missing:
                     pytest.skip(f"{block.place} needs {', '.join(missing)}")
@@ -288,7 +288,7 @@ def with_marker(page: Path) -> ParameterSet:
     return pytest.param(page, marks=marks, id=page.name)
 
 
-@pytest.mark.parametrize("page", map(with_marker, PAGES))
+@pytest.mark.parametrize("page", [with_marker(page) for page in PAGES])
 def test_blocks(page: Path, tmp_path: Path) -> None:
     run_page(page.name, page.read_text(encoding="utf-8"), tmp_path)
 
@@ -322,11 +322,11 @@ def test_every_page_is_in_the_table_of_contents() -> None:
     assert {f"docs/{page.name}" for page in PAGES[1:]} <= linked
 
 
-def test_what_is_not_installed_is_skipped(tmp_path: Path) -> None:
-    text = "```{} needs qdialect qdialect.none\nnone\n```\n"
-    for kind in ("python", "sh"):
-        with pytest.raises(pytest.skip.Exception, match=r"skipped.md:1 needs qdialect\.none"):
-            run_page("skipped.md", text.format(kind), tmp_path / kind)
+@pytest.mark.parametrize("kind", ["python", "sh"])
+def test_what_is_not_installed_is_skipped(kind: str, tmp_path: Path) -> None:
+    text = f"```{kind} needs qdialect qdialect.none\nnone\n```\n"
+    with pytest.raises(pytest.skip.Exception, match=r"skipped.md:1 needs qdialect\.none"):
+        run_page("skipped.md", text, tmp_path)
 
 
 WRONG_PAGES = {

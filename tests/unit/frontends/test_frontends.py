@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
 
 import qdialect.frontends
 from qdialect.certificates.module_comparison import Side, compare_modules
@@ -60,14 +61,16 @@ needs_tflite = needs("tosa_converter_for_tflite")
 needs_iree = needs("iree.compiler", "iree.runtime")
 
 
-def expected() -> NDArray[np.float32]:
+def expected() -> NDArray[Any]:
     """What a layer with the weight returns for INPUTS."""
     return INPUTS @ ((WEIGHT.astype(np.float32) - ZEROS.astype(np.float32)) * SCALES).T
 
 
 def constant_shape_ops(module: ModuleOp) -> list[str]:
     """The ops that move what does not depend on an argument."""
-    variable = {arg for op in module.walk() for r in op.regions for b in r.blocks for arg in b.args}
+    variable: set[SSAValue] = {
+        arg for op in module.walk() for r in op.regions for b in r.blocks for arg in b.args
+    }
     found: list[str] = []
     for op in module.walk():
         if isinstance(op, FuncOp | ModuleOp):
@@ -159,7 +162,7 @@ def test_what_jax_cannot_trace_is_its_error():
     def layer(x: Any) -> Any:
         return x + 1 if x > 0 else x
 
-    with pytest.raises(Exception, match="[Tt]racer"):
+    with pytest.raises(Exception, match="boolean conversion"):
         from_jax(layer, np.zeros((), np.float32))
 
 
@@ -195,7 +198,8 @@ def test_torch(form: Any):
     assert np.allclose(iree_result(after, INPUTS), returned, rtol=1e-5, atol=1e-6)
 
 
-DTYPES = "int8 uint8 int16 int32 int64 float16 bfloat16 float32 float64 bool".split()
+INTEGERS = ("int8", "uint8", "int16", "int32", "int64", "bool")
+DTYPES = (*INTEGERS, "float16", "bfloat16", "float32", "float64")
 
 
 @needs_torch
@@ -209,7 +213,7 @@ def test_torch_tensors_are_as_torch_mlir_reads_them(form: Any):
 
     class Sum(torch.nn.Module):
         def __init__(self) -> None:
-            super().__init__()
+            torch.nn.Module.__init__(self)
             for dtype in DTYPES:
                 of = (torch.randn(3, 5) * 50).to(getattr(torch, dtype))
                 self.register_buffer(f"of_{dtype}", of)
@@ -241,7 +245,9 @@ def test_no_torch_program():
 @needs("torchao")
 def test_resources_are_kept_in_a_context():
     def resources(module: ModuleOp) -> list[DenseResourceAttr]:
-        held = [of for op in module.walk() for of in (*op.properties.values(), *op.attributes.values())]
+        held = [
+            of for op in module.walk() for of in (*op.properties.values(), *op.attributes.values())
+        ]
         return [attribute for attribute in held if isinstance(attribute, DenseResourceAttr)]
 
     _, program = torch_program()
@@ -326,7 +332,7 @@ def test_no_tflite_model(tmp_path: Path):
 
 @needs("tflite")
 def test_the_tflite_example_is_what_its_script_writes(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.syspath_prepend(ROOT / "examples")
+    monkeypatch.setattr(sys, "path", [str(ROOT / "examples"), *sys.path])
     assert import_module("make_tflite").linear_model() == TFLITE.read_bytes()
 
 
@@ -365,7 +371,7 @@ class Missing:
 
 def test_what_a_library_raises_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "broken_library.py").write_text("raise RuntimeError('broken')")
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     with pytest.raises(RuntimeError, match="broken"):
         library("broken_library", "jax")
 
