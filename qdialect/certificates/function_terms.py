@@ -265,8 +265,8 @@ class TermReader(GraphReader):
         return node
 
     @override
-    def _settings(self, op: Operation) -> Hashable:
-        return self._keys.of_op(op)
+    def _settings(self, op: Operation, *without: str) -> Hashable:
+        return self._keys.of_op(op, *without)
 
     def _classes_of_operands(self, op: Operation) -> tuple[int, ...]:
         return tuple(self.class_of(operand) for operand in op.operands)

@@ -15,12 +15,13 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     TensorType,
+    f64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import DYNAMIC, Movement, Reshape, Shape, Splat
+from qdialect.algebra.movement import DYNAMIC, BroadcastInDim, Movement, Reshape, Shape, Splat
 from qdialect.algebra.padding import PadWith
 from qdialect.certificates.dequantize import SlotTable
 from qdialect.certificates.followed_elements import elements_at, pieces_of
@@ -62,6 +63,7 @@ from qdialect.shape_ops.interface import (
     name_of,
     read_movements,
 )
+from qdialect.shape_ops.statistics import AXIS, AXIS_STATS, is_statistics, statistics_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -196,6 +198,17 @@ class GraphReader:
     def _cast(self, op: Operation) -> Node:
         operand = self._operand(op.operands[0])
         type, slots = _typed(op.results[0].type, operand.shape)
+        sides = _ranges_of_axis(op, operand.shape) if is_statistics(op) else ()
+        if sides:
+            return ComputedNode(
+                shape=operand.shape,
+                element_type=type,
+                op=op,
+                slots=slots,
+                operand=operand,
+                settings=self._settings(op, AXIS, AXIS_STATS),
+                sides=sides,
+            )
         return CastNode(
             shape=operand.shape,
             element_type=type,
@@ -230,9 +243,10 @@ class GraphReader:
             sides=tuple(node for at, node in enumerate(operands) if at != main),
         )
 
-    def _settings(self, op: Operation) -> Hashable:
-        """The attributes of a cast: equal ones are equal here."""
-        return frozenset({**op.attributes, **op.properties}.items())
+    def _settings(self, op: Operation, *without: str) -> Hashable:
+        """The attributes of a cast but those of some names: equal ones are equal here."""
+        held = {**op.attributes, **op.properties}
+        return frozenset(item for item in held.items() if item[0] not in without)
 
     def _constant(self, op: Operation, name: str) -> Node:
         attribute = find_attribute(op, name)
@@ -291,6 +305,33 @@ class _UnknownNode(Node):
     def of(cls, value: SSAValue, reason: str) -> _UnknownNode:
         """`value`, which cannot be read for this reason."""
         return cls(shape=(), element_type=value.type, reason=reason)
+
+
+def _ranges_of_axis(op: Operation, shape: Shape) -> tuple[Node, ...]:
+    """
+    The minimum and the maximum that an op carries for each element, if it has them for an axis.
+
+    Raises NotCertifiableError.
+    """
+    try:
+        _, axis, ranges = statistics_of(op, shape)
+    except NotFoldable as error:
+        raise NotCertifiableError(str(error)) from None
+    if axis is None or ranges is None:
+        return ()
+    columns = (
+        ConstantNode(
+            shape=ranges.shape[:1],
+            element_type=f64,
+            op=op,
+            slots=None,
+            elements=column.copy().view(element_dtype(f64)),
+            held_type=f64,
+        )
+        for column in ranges.T
+    )
+    along = BroadcastInDim((axis,), shape)
+    return tuple(_moved([along], [column], None, f64) for column in columns)
 
 
 def _moved(

@@ -142,8 +142,8 @@ class FoldGraph:
         """Whether arithmetic is read that no shape op, cast or other arithmetic uses."""
         self._operands = _FoldedOperands(self.constants, self.steps, self.moved, self.equal)
         self._arithmetic = ArithmeticReader(self._operands, self.steps)
-        self.has_arithmetic = False
-        """Whether arithmetic on constants is followed."""
+        self.has_sides = False
+        """Whether a layer has something beside its elements: of arithmetic, or ranges."""
         self._composed: dict[Operation, tuple[Movement, SSAValue, bool]] = {}
         """What an op does together with those before it, to which value, and if it is nothing."""
         self._input_bytes = 0
@@ -227,6 +227,7 @@ class FoldGraph:
                 return
             moved = self.moved[op] = self._known(op.operands[0], op).through(op)
             self._input_bytes += SLOT_BYTES * moved.layers[-1].slots_in_type
+            self.has_sides |= moved.layers[-1].ranges is not None
             return
         try:
             movements = self._operands.read(op, model)
@@ -255,7 +256,7 @@ class FoldGraph:
         is_used = any([use.operation in self.models for use in op.results[0].uses])
         if not is_used and not self._reads_all_arithmetic:
             raise NotFoldable(Code.USES, "it computes nothing for a shape op")
-        self.has_arithmetic = True
+        self.has_sides = True
         return self._arithmetic.read(op, lambda value: self._known(value, op))
 
     def _why_not_computed(self, op: Operation) -> NotFoldable | None:
@@ -318,7 +319,7 @@ class FoldGraph:
         provenance, casts = _named_after(constants, movements.movements)
         self.steps.append(ElementStep(op, tuple([each.step for each in constants]), tuple(moves)))
         behind, reshape = 0, None
-        if self.has_arithmetic and any([layer.sides is not None for layer in layers]):
+        if self.has_sides and any([layer.sides is not None for layer in layers]):
             behind = 1 + max([each.behind_sides for each in constants])
             reshape = op if is_reshape(op) else constants[0].reshape
         return MovedConstant(

@@ -45,6 +45,7 @@ from qdialect.algebra.padding import (
 from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant.types import StoredType, UniformQuantizedType
+from qdialect.folding.carried_ranges import CarriedRanges
 from qdialect.folding.provenance import Provenance
 from qdialect.folding.scale_origin import ScaleOrigin, joined_origin
 from qdialect.folding.side_constants import Sides, can_join
@@ -52,6 +53,7 @@ from qdialect.ir.elements import has_signedness, integer_range
 from qdialect.ir.value_types import element_type_or_self, tensor_element_type, tensor_parts
 from qdialect.shape_ops.interface import CastReads, Code, NotFoldable, cast_reads, name_of
 from qdialect.shape_ops.reading import StoredElement
+from qdialect.shape_ops.statistics import is_statistics
 
 SLOT_BYTES: Final = 16
 """The bytes of a scale and a zero point in a type."""
@@ -78,6 +80,9 @@ class Layer:
 
     sides: Sides | None = None
     """What is read beside the elements below, if arithmetic makes the elements."""
+
+    ranges: CarriedRanges | None = None
+    """The ranges of an axis that were recorded for these elements."""
 
     @classmethod
     def of(cls, element_type: Attribute, shape: Shape) -> Layer:
@@ -131,7 +136,7 @@ class Layer:
 
     def can_join(self, other: Layer) -> bool:
         """Whether one tensor can have elements of both."""
-        if not can_join(self.sides, other.sides):
+        if not can_join(self.sides, other.sides) or self.ranges or other.ranges:
             return False
         if self.parameters is None or other.parameters is None:
             return self.element_type == other.element_type
@@ -219,7 +224,10 @@ class MovedConstant(NamedTuple):
         parts = tensor_parts(cast_op.results[0].type)
         if parts is None:
             raise NotFoldable(Code.UNKNOWN_OP, "it does not cast a ranked tensor")
-        return self.behind(cast_op, Layer.of(parts.element_type, self.shape))
+        layer = Layer.of(parts.element_type, self.shape)
+        if is_statistics(cast_op):
+            layer = replace(layer, ranges=CarriedRanges.of(cast_op, self.shape))
+        return self.behind(cast_op, layer)
 
     def behind(self, cast_op: Operation, layer: Layer) -> MovedConstant:
         """This behind a cast, or behind arithmetic, whose result is read as `layer` says."""
@@ -422,6 +430,8 @@ def _check_joinable(first: MovedConstant, other: MovedConstant) -> None:
 
 def _move_layers(movement: Movement, layers: tuple[Layer, ...]) -> Layer:
     first = layers[0]
+    if first.ranges is not None:
+        return replace(first, ranges=first.ranges.moved(movement))
     if first.parameters is None:
         return first if first.sides is None else _move_sides(movement, layers)
     key = movement, layers

@@ -220,7 +220,7 @@ class _Decider:
 
     def _spelled_types(self, op: Operation) -> Sequence[Attribute]:
         whole, (result,) = self._graph.moved[op], op.results
-        moved = self._computable(whole) if self._graph.has_arithmetic else whole
+        moved = self._computable(whole) if self._graph.has_sides else whole
         finest, first = self._policy.granularity, moved.provenance.first_source
         assert first is not None
         for maker in (first, *moved.casts):
@@ -259,7 +259,7 @@ class _Decider:
 
     def _computable(self, moved: MovedConstant) -> MovedConstant:
         """
-        `moved`, or else `moved` in blocks, if arithmetic behind it reads no more than is allowed.
+        `moved`, or else `moved` in blocks, if what its layers have beside the elements is allowed.
 
         Raises NotFoldable if it does.
         """
@@ -268,6 +268,8 @@ class _Decider:
             for layer, maker in zip(moved.layers[1:], makers, strict=True):
                 if layer.sides is not None:
                     layer.sides.check(maker, self._policy)
+                if layer.ranges is not None:
+                    layer.ranges.check(self._policy)
         except NotFoldable:
             if (blocks := in_blocks(moved)) is None:
                 raise
@@ -372,7 +374,7 @@ def find_ends(graph: FoldGraph, decision: Decision) -> None:
             for use in op.results[0].uses:
                 user = use.operation
                 end = ends.get(user)
-                if graph.has_arithmetic and (
+                if graph.has_sides and (
                     user in decision.beside or op.results[0] in graph.side_operands(user)
                 ):
                     decision.beside.add(op)

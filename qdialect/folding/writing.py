@@ -131,6 +131,8 @@ def _behind(
         value = chain[-1].results[0]
         if layer.sides is None:
             new = [recreated(old, [value], type)]
+            if layer.ranges is not None:
+                layer.ranges.write(new[0])
         else:
             operands = {layer.sides.main: SmallOperand(value, tuple(range(len(like.shape))))}
             model = arithmetic_model_of(old)
@@ -236,7 +238,7 @@ def check_writable(like: MovedConstant, types: Sequence[Attribute], constants: C
 
     Raises NotFoldable if it would not.
     """
-    if any(layer.sides is not None for layer in like.layers):
+    if any(layer.sides or layer.ranges for layer in like.layers):
         if (error := _error_of(form_for(like, types), types, constants)) is not None:
             raise NotFoldable(Code.ILLEGAL_TYPE, error)
         return

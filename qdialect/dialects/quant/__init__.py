@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         infer_result_type,
     )
     from qdialect.dialects.quant.slot_arrays import Granularity
+    from qdialect.dialects.quant.statistics import StatisticsOp
     from qdialect.dialects.quant.types import (
         AnyQuantizedType,
         CalibratedQuantizedType,
@@ -63,6 +64,7 @@ __all__ = [
     "ReverseOp",
     "ShapeOp",
     "SliceOp",
+    "StatisticsOp",
     "Storage",
     "StorageCastOp",
     "StoredType",
@@ -93,6 +95,7 @@ __getattr__ = lazy_exports(
         "ReverseOp": "shape_ops",
         "ShapeOp": "shape_ops",
         "SliceOp": "shape_ops",
+        "StatisticsOp": "statistics",
         "Storage": "types",
         "StorageCastOp": "casts",
         "StoredType": "types",

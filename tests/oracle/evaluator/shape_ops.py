@@ -282,6 +282,11 @@ def _padding_of(made: Value, padding: Value | None) -> Value:
     return Value.of(made.element, codes, known & padding.known.all())
 
 
+@runs("quant.stats")
+def quant_stats(op: Operation, operands: Sequence[Value]) -> Value:
+    return operands[0]
+
+
 @runs("quant.pad")
 def quant_pad(op: Operation, operands: Sequence[Value]) -> Value:
     low, high = held(op, "low"), held(op, "high")

@@ -15,9 +15,9 @@ import random_modules
 from example_counts import examples
 from hypothesis import given
 from hypothesis import strategies as st
+from moved_functions import LARGE_EXAMPLES, Function, Value, chains, lower
 from numpy.typing import NDArray
 from random_tensors import cut, expanded, parameters, shapes
-from test_lower_quant_shapes import LARGE_EXAMPLES, Function, Value, chains, lower
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     AnyFloat,

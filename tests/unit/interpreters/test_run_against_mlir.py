@@ -14,10 +14,11 @@ import numpy as np
 from example_counts import examples
 from hypothesis import Phase, assume, given
 from hypothesis import strategies as st
+from mlir_tools import needs_mlir_opt, needs_mlir_runner, run, run_main
+from moved_functions import LARGE_EXAMPLES
 from numpy.typing import NDArray
 from random_modules import nested, tensor
 from random_tensors import cut, expanded, parameters, shapes
-from test_lower_quant_shapes import LARGE_EXAMPLES, needs_mlir_opt, needs_mlir_runner, run, run_main
 from xdsl.dialects.builtin import (
     AnyFloat,
     BFloat16Type,
