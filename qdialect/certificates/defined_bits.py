@@ -66,6 +66,10 @@ _UNDEFINED: Final = {
 _DIVISIONS: Final = frozenset({"stablehlo.divide", "stablehlo.remainder"})
 """Ops that have no defined result for some integers."""
 
+_WHOLE_NAMES: Final = "ceil floor round roundeven round_nearest_afz round_nearest_even sign trunc"
+_WHOLE: Final = frozenset(_WHOLE_NAMES.split())
+"""The names of ops, in any dialect, that make whole numbers, as floats."""
+
 _CONVERSIONS: Final = frozenset({"arith.fptosi", "arith.fptoui", "stablehlo.convert", "tosa.cast"})
 
 
@@ -80,7 +84,11 @@ class DefinedBits:
     """An op that has no defined result for some operands; None if there is none."""
 
     is_discrete: bool
-    """Whether floats become integers: a small difference before may be a large one behind."""
+    """
+    Whether floats are compared, or rounded to whole numbers.
+
+    A small difference before may be a large one behind.
+    """
 
     precision: int
     """The digits of the narrowest floats that unordered ops have."""
@@ -106,7 +114,7 @@ def defined_bits(ops: Iterable[Operation]) -> DefinedBits:
         is_division = name in _DIVISIONS and not precisions
         if is_division or _is_conversion(op, name) or _is_in(_UNDEFINED, name):
             undefined = undefined or name
-        is_discrete |= _is_conversion(op, name)
+        is_discrete |= _is_discrete(op, name)
         if precisions and not _is_exact(op, name):
             unordered = unordered or name
             precision = min(precision, *precisions)
@@ -145,6 +153,15 @@ def _is_conversion(op: Operation, name: str) -> bool:
         for values in (op.operands, op.results)
     )
     return any(before) and not any(after)
+
+
+def _is_discrete(op: Operation, name: str) -> bool:
+    """Whether it makes something else than floats of floats, or whole numbers."""
+    before, after = (
+        [_precision_of(element_type_or_self(value.type)) is not None for value in values]
+        for values in (op.operands, op.results)
+    )
+    return any(before) and (not all(after) or name.partition(".")[2] in _WHOLE)
 
 
 def _is_in(table: dict[str, str], name: str) -> bool:

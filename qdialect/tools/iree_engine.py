@@ -124,9 +124,14 @@ class _CompiledModule:
     def _returned(self, value: Any, type: Attribute, function: FuncOp) -> TypedArray:
         held = dtype_of(element_type_or_self(type))
         dtype = self._dtype_of(element_type_or_self(type), function)
-        array = np.asarray(value.to_host() if hasattr(value, "to_host") else value)
-        if array.dtype != dtype:
-            array = array.astype(dtype)
+        if _is_scalar(type):
+            # A number of Python, which holds all values of its type.
+            array = np.asarray(value).astype(dtype)
+        else:
+            array = np.asarray(value.to_host())
+            if (array.dtype == np.bool_, array.itemsize) != (dtype == np.bool_, dtype.itemsize):
+                reason = f"IREE returns elements of dtype {array.dtype} as '{type}'"
+                raise self._failure(reason, function)
         elements = array.astype(held) if dtype == np.bool_ else np.array(array).view(held)
         return TypedArray.of(elements, type)
 
@@ -212,8 +217,8 @@ def _distance(
         reason = f" ('{known.unordered}' is allowed {allowed})"
         if known.is_discrete:
             raise RunFailure(
-                f"{str(error).strip()}{reason}, but floats become integers, and a sum in another "
-                "order may become another one",
+                f"{str(error).strip()}{reason}, but it rounds or compares floats, and a sum in "
+                "another order may go another way",
                 function,
                 is_before=False,
             ) from None

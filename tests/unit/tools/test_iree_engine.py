@@ -134,7 +134,7 @@ def test_rounding_behind_a_sum_is_not_called_a_mistake():
 
     (found,) = said(rounded("[1.0, 2.0, 3.0, 4.0]"), rounded("[1.0, 2.0, 3.0, 5.0]"))
     assert found.startswith("function 'model' is not checked: result #0 element [0] is ")
-    assert "floats become integers" in found
+    assert "rounds or compares floats" in found
 
 
 @needs_iree
@@ -249,6 +249,27 @@ PARALLEL, REDUCTION = '"parallel", "parallel"', '"parallel", "reduction"'
 )
 def test_which_ops_may_add_floats_in_another_order(body: str, unordered: str | None):
     assert bits(body).unordered == unordered
+
+
+@pytest.mark.parametrize(
+    ("op", "is_discrete"),
+    [
+        ("%0 = math.floor %x : tensor<2xf32>", True),
+        ("%0 = arith.addf %x, %x : tensor<2xf32>", False),
+        (
+            "%b = arith.cmpf olt, %x, %x : tensor<2xf32>\n"
+            "%0 = arith.select %b, %x, %x : tensor<2xi1>, tensor<2xf32>",
+            True,
+        ),
+        (
+            "%h = arith.truncf %x : tensor<2xf32> to tensor<2xf16>\n"
+            "%0 = arith.extf %h : tensor<2xf16> to tensor<2xf32>",
+            False,
+        ),
+    ],
+)
+def test_which_ops_round_or_compare(op: str, is_discrete: bool):
+    assert bits(op, "tensor<2xf32>").is_discrete == is_discrete
 
 
 def test_integers_have_their_bits_whatever_computes_them():
