@@ -87,8 +87,7 @@ def _run(arguments: Sequence[str]) -> bool:
 def _compare(options: Namespace) -> bool:
     printer = DiagnosticPrinter(sys.stderr)
     before, after = (
-        read_module(path, printer, allow_unregistered=options.allow_unregistered_dialect)
-        for path in (options.before, options.after)
+        read_module(path, printer, options) for path in (options.before, options.after)
     )
     if before is None or after is None:
         return False
