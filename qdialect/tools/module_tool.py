@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, NoReturn
 
 from typing_extensions import override
@@ -36,6 +36,11 @@ class ModuleArgumentParser(ArgumentParser):
             action="store_true",
             help="accept unknown operations, in generic or plain form",
         )
+        self.add_argument(
+            "--read-with",
+            metavar="COMMAND",
+            help="parse what COMMAND, a tool like mlir-opt, prints in generic form",
+        )
 
     @override
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
@@ -48,14 +53,19 @@ class ModuleArgumentParser(ArgumentParser):
         raise ToolError(message)
 
 
-def read_module(
-    path: str, handler: DiagnosticHandler, *, allow_unregistered: bool
-) -> Compilation | None:
-    """The module in a file, verified; None if it has errors. Raises ToolError."""
-    source = read_text(path, handler)
+def read_module(path: str, handler: DiagnosticHandler, arguments: Namespace) -> Compilation | None:
+    """
+    The module in a file, verified; None if it has errors.
+
+    `arguments` are those about reading modules. Raises ToolError.
+    """
+    source = read_text(path, handler, arguments.read_with)
     if source is None:
         return None
     options = Options()
-    options.allow_unregistered_dialect = allow_unregistered
+    # What another tool has read may have dialects of its own.
+    options.allow_unregistered_dialect = (
+        arguments.allow_unregistered_dialect or arguments.read_with is not None
+    )
     compilation = Compilation(source, options, handler)
     return compilation if compilation.run(()) else None

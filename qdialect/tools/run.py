@@ -94,9 +94,7 @@ def _run(arguments: Sequence[str]) -> bool:
 
 def _run_function(options: Namespace) -> bool:
     printer = DiagnosticPrinter(sys.stderr)
-    compilation = read_module(
-        options.input_file, printer, allow_unregistered=options.allow_unregistered_dialect
-    )
+    compilation = read_module(options.input_file, printer, options)
     if compilation is None:
         return False
     module, context, symbol = compilation.module, compilation.context, options.symbol

@@ -29,6 +29,7 @@ FLOORS = (
     "certificates",
     "passes",
     "tools",
+    "frontends",
     "universe",
     "__main__",
 )
