@@ -182,6 +182,11 @@ class MovedConstant(NamedTuple):
     """The last of these that is a reshape, and can be written again."""
 
     @property
+    def spelled_bytes(self) -> int:
+        """The bytes that the elements take, of a splat one."""
+        return self.itemsize if self.splat is not None else self.nbytes
+
+    @property
     def repeated_bytes(self) -> int:
         """The bytes that elements take because a movement repeats others."""
         if self.splat is not None:
@@ -328,7 +333,7 @@ def move(
     """
     first, *others = operands
     for other in others:
-        _check_joinable(first, other)
+        check_joinable(first, other)
     try:
         shape = movement.result_shape(*[operand.shape for operand in operands])
         size = math.prod(shape)
@@ -407,7 +412,7 @@ def _moved_splat(
     return movement(*splats) if movement.keeps_splats(splats, parameters) else None
 
 
-def _check_joinable(first: MovedConstant, other: MovedConstant) -> None:
+def check_joinable(first: MovedConstant, other: MovedConstant) -> None:
     """Raise NotFoldable if one constant cannot hold the elements of both."""
     same_casts = len(first.casts) == len(other.casts) and all(
         name_of(one) == name_of(another)

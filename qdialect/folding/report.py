@@ -72,6 +72,13 @@ class FoldRecord(NamedTuple):
     values: ValueSet | None = None
     """What a range that was recorded for the sources is for the result of the op."""
 
+    operands: tuple[int, int] | None = None
+    """
+    The first and the last of the operands that this is about, where the op itself stays.
+
+    They were constants, and are one now.
+    """
+
     @property
     def sources(self) -> tuple[SSAValue, ...]:
         """

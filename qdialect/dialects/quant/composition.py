@@ -40,8 +40,8 @@ def composed(
 
     `g(f(x)) = (g . f)(x)`; and the operands of a concat that is an operand of a concat on
     the same axis, and has no other use, become operands of that. `known` are the
-    compositions of ops before this one. An op before this one that `may_pass` rejects stays
-    an operand.
+    compositions of ops before this one. An op before this one that `may_pass` rejects, or an
+    attribute keeps, stays an operand.
     """
     if keeping_attribute_of(op) is not None:
         return None
@@ -71,6 +71,8 @@ def _compose(
 ) -> Composition | None:
     first = operands[0].owner
     if len(operands) != 1 or not isinstance(first, ShapeOp) or not may_pass(first):
+        return None
+    if keeping_attribute_of(first) is not None:
         return None
     movement, inputs = known.get(first) or (first.movement, first.operands)
     both = op.movement.after(movement)
@@ -109,6 +111,7 @@ def _inline_concats(
             and inner.dim == op.dim
             and _is_inlined(inner)
             and may_pass(inner)
+            and keeping_attribute_of(inner) is None
         ):
             pending += reversed(inner.operands)
         else:
