@@ -1,4 +1,4 @@
-"""Names of ops that mean the same op in another module of the same names."""
+"""Names that identify ops across modules with the same SSA names."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from xdsl.ir import Operation
 
 class OpNames:
     """
-    The names of some ops of a module: the function that an op is in, and its result.
+    The names of some ops of a module, made of the function and the name of the result.
 
-    The places are those at the time when the names are made. The name is `@f/%w`; or `@f/#3`,
-    the op at position 3 of the function, if the result has no name, or another of these ops in
-    the function has it too. `parts` are ops that do not count: each has the name of another op,
-    and a suffix. Outside of ops with a symbol there is no function, and positions
-    are those of the module.
+    The name is `@f/%w`; or `@f/#3`, the op at position 3 of the function, if the result has no
+    name or the name is not unique among these ops in the function. Positions are those at the
+    time of construction. Ops outside of functions have no function part, and positions in the
+    module. `parts` are ops without a position: each has the name of another op, and a suffix.
     """
 
     def __init__(
@@ -44,7 +43,7 @@ class OpNames:
 
     @property
     def by_name(self) -> dict[str, Operation]:
-        """The ops by name, and also by position."""
+        """The ops, keyed by name and also by position."""
         positions = {f"{scope}#{at}": op for op, (scope, at, _) in self._places.items()}
         return positions | {self[op]: op for op in (*self._places, *self._parts)}
 
@@ -52,7 +51,7 @@ class OpNames:
 def _scoped(
     module: ModuleOp, left_out: Collection[Operation]
 ) -> Iterator[tuple[Operation, str, int]]:
-    """All ops of a module, but itself, each with the start of its name, and its position."""
+    """All ops in a module but some, each with the prefix of its name and its position."""
     rest, seen = 0, set[str]()
 
     def walk(top: Operation) -> Iterator[Operation]:

@@ -1,4 +1,4 @@
-"""The parser of the tools: places, errors, and splats."""
+"""The parser of the tools: locations, errors and splats."""
 
 from __future__ import annotations
 
@@ -242,8 +242,8 @@ def test_a_string_that_is_not_closed_is_found_in_linear_time() -> None:
 def test_a_custom_form_that_is_not_known() -> None:
     error = parse_error("func.func @f(%a: memref<4xf32>) {\n  %0 = memref.cast %a : memref<4xf32>")
     assert error.msg == (
-        "the custom form of memref.cast is not known; what mlir-opt --mlir-print-op-generic "
-        "prints of it is read (see --read-with=COMMAND)"
+        "the custom form of memref.cast is not known; use the generic form that mlir-opt "
+        "--mlir-print-op-generic prints (see --read-with=COMMAND)"
     )
     assert error.span.text == "memref.cast"
 
@@ -260,8 +260,8 @@ def test_a_custom_form_that_is_not_known() -> None:
                 ins(%x, %x : tensor<3x3xf32>, tensor<3x3xf32>) outs(%x : tensor<3x3xf32>)
                 -> tensor<3x3xf32>
             """,
-            "this form of linalg.matmul cannot be read; what mlir-opt --mlir-print-op-generic "
-            "prints of it is read (see --read-with=COMMAND)",
+            "this form of linalg.matmul cannot be read; use the generic form that "
+            "mlir-opt --mlir-print-op-generic prints (see --read-with=COMMAND)",
         ),
     ],
 )
