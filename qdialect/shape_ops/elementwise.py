@@ -32,7 +32,7 @@ from qdialect.shape_ops.interface import (
     Code,
     NotFoldable,
     Operands,
-    keeping_attribute_of,
+    check_not_kept,
     models_for,
     models_for_all,
     name_of,
@@ -217,8 +217,7 @@ def read_elementwise(op: Operation, operands: Operands) -> Elementwise:
     that is not registered.
     """
     model = arithmetic_model_of(op)
-    if (attribute := keeping_attribute_of(op)) is not None:
-        raise NotFoldable(Code.KEPT, f"its attribute '{attribute}' says that it stays")
+    check_not_kept(op)
     try:
         return model.read(op, operands)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:

@@ -407,6 +407,12 @@ def keeping_attribute_of(op: Operation) -> str | None:
     return None
 
 
+def check_not_kept(op: Operation) -> None:
+    """Raise NotFoldable if an attribute forbids to fold `op`."""
+    if (attribute := keeping_attribute_of(op)) is not None:
+        raise NotFoldable(Code.KEPT, f"its attribute '{attribute}' says that it stays")
+
+
 def dialect_traits_of(op: Operation) -> DialectTraits:
     """Which tensors the dialect of `op` can have."""
     dialect = name_of(op).partition(".")[0]

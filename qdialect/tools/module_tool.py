@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, NoReturn
 
@@ -13,10 +14,14 @@ from qdialect.tools.compilation import Compilation
 from qdialect.tools.diagnostics import DiagnosticHandler
 from qdialect.tools.files import read_text
 from qdialect.tools.outputs import standard_output
-from qdialect.tools.tool_error import ToolError
+from qdialect.tools.tool_error import ToolError, did_you_mean
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
+
+
+_NO_NUMBER = re.compile(r"argument (\S+): invalid int value: (.*)")
+_UNKNOWN = re.compile(r"unrecognized arguments: (--[\w-]+)")
 
 
 class ModuleArgumentParser(ArgumentParser):
@@ -50,7 +55,11 @@ class ModuleArgumentParser(ArgumentParser):
 
     @override
     def error(self, message: str) -> NoReturn:
-        raise ToolError(message)
+        if (number := _NO_NUMBER.fullmatch(message)) is not None:
+            raise ToolError(f"{number[1]} must be a number, but is {number[2]}")
+        wrong = _UNKNOWN.match(message)
+        flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
+        raise ToolError(message + (did_you_mean(wrong[1], flags) if wrong else ""))
 
 
 def read_module(path: str, handler: DiagnosticHandler, arguments: Namespace) -> Compilation | None:

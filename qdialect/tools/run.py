@@ -88,6 +88,8 @@ def _run(arguments: Sequence[str]) -> bool:
     options = _CommandLine().parse_args(arguments)
     if options.max_steps < 0:
         raise ToolError(f"--max-steps must not be negative, but is {options.max_steps}")
+    if options.random_inputs is not None and options.random_inputs < 0:
+        raise ToolError(f"--random-inputs must not be negative, but is {options.random_inputs}")
     with memory_budget(options.max_memory):
         return _run_function(options)
 
