@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, OpResult
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.transforms.dead_code_elimination import is_trivially_dead
 
@@ -109,7 +109,8 @@ class FoldRun:
             for each in new.ops:
                 cast(Block, op.parent).insert_op_before(each, op)
             (result,), (last,) = op.results, new.chain[-1].results
-            last.name_hint = last.name_hint or result.name_hint
+            if last.name_hint is None:
+                last.name_hint = result.name_hint
             self._written[op] = new
             graph.equal[result] = last
             yield Written(op, new.chain)
@@ -149,7 +150,7 @@ class FoldRun:
         """
         Drop the operands of an op and the ops nested in it. Returns the ops that defined them.
         """
-        makers = list(_makers_of_operands(op)) if op.operands or op.regions else None
+        makers = list(_makers_of_operands(op))
         if not makers:
             return ()
         for inner in op.walk() if op.regions else (op,):
@@ -163,7 +164,7 @@ class FoldRun:
     def _erase_op(self, op: Operation) -> None:
         """Erase an op and free its elements: the report may hold the op."""
         self._take_operands(op)
-        Rewriter.erase_op(op)
+        _erase_unused(op)
         if (name := elements_attribute_of(op)) is not None:
             op.properties.pop(name, None)
             op.attributes.pop(name, None)
@@ -197,7 +198,7 @@ class FoldRun:
         for op in reversed(self._gone):
             if op.results[0].first_use is None:
                 self._unused.pop(op, None)
-                Rewriter.erase_op(op)
+                _erase_unused(op)
         pending = list(self._unused)
         while pending:
             op = pending.pop()
@@ -206,7 +207,7 @@ class FoldRun:
             role = role_of(op)
             is_pure = role.elements is not None or role.model is not None or role.is_list
             if is_pure or is_trivially_dead(op):
-                pending += [o.owner for o in op.operands if isinstance(o.owner, Operation)]
+                pending += [each.op for each in op.operands if isinstance(each, OpResult)]
                 self._erase_op(op)
 
 
@@ -214,5 +215,13 @@ def _makers_of_operands(op: Operation) -> Iterator[Operation]:
     """The ops that define the operands of an op and the ops nested in it, once per operand."""
     for inner in op.walk() if op.regions else (op,):
         for operand in inner.operands:
-            if isinstance(operand.owner, Operation):
-                yield operand.owner
+            if isinstance(operand, OpResult):
+                yield operand.op
+
+
+def _erase_unused(op: Operation) -> None:
+    """Erase an op whose results have no uses."""
+    # xDSL would make a value for each result, in place of the uses that it does not have.
+    if op.parent is not None:
+        op.detach()
+    op.drop_all_references()

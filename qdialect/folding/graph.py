@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnregisteredOp
-from xdsl.ir import Attribute, IRNode, Operation, SSAValue
+from xdsl.ir import Attribute, IRNode, Operation, OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.bounded_cache import BoundedCache
@@ -203,21 +203,22 @@ class FoldGraph:
 
     def _read(self, module: ModuleOp) -> None:
         unknown: list[Operation] = []
-        may_be_constant = set[IRNode]()
+        constants = set[IRNode]()
         for op in module.walk():
             role = role_of(op)
             is_moving = role.reads is not None or role.entry is not None
-            if may_be_constant and role.is_arithmetic and not is_moving:
+            if role.is_arithmetic and constants and not is_moving:
                 # Most of these compute with arguments.
-                is_moving = is_arithmetic(op) and op.operands[0].owner in may_be_constant
+                first = op.operands[0].owner if is_arithmetic(op) else None
+                is_moving = first in constants or first in self.models
             if role.is_list:
                 # It is used up with what takes tensors of it.
                 is_moving = any([tensor_parts(each) is not None for each in op.operand_types])
             if is_moving:
                 self.models[op] = None if role.is_cast else role.model
-            if is_moving or role.elements is not None:
-                may_be_constant.add(op)
-            elif isinstance(op, UnregisteredOp):
+            if role.elements is not None:
+                constants.add(op)
+            elif not is_moving and isinstance(op, UnregisteredOp):
                 unknown.append(op)
         for op in operands_first(self.models):
             self.order.append(op)
@@ -244,13 +245,15 @@ class FoldGraph:
     def _visit(self, op: Operation) -> None:
         model = self.models[op]
         if model is None:
-            if is_list(op):
+            role = role_of(op)
+            if role.is_list:
                 return
-            if not is_cast(op):
+            if not role.is_cast:
                 self.moved[op] = self._computed(op)
                 return
             check_not_kept(op)
-            moved = self.moved[op] = self._known(op.operands[0], op).through(op)
+            (operand,) = op.operands
+            moved = self.moved[op] = self._known(operand, op).through(op)
             self._input_bytes += SLOT_BYTES * moved.layers[-1].slots_in_type
             self.has_sides |= moved.layers[-1].ranges is not None
             return
@@ -443,9 +446,10 @@ class FoldGraph:
         The constant that a value holds. Raises NotFoldable if it is not computed from
         constants.
         """
-        owner = self.final(value).owner
-        if not isinstance(owner, Operation):
+        same = _final(self.equal, value)
+        if not isinstance(same, OpResult):
             raise NotFoldable(Code.NOT_CONSTANT, f"{_place(value, user)} is an argument")
+        owner = same.op
         if (moved := self.moved.get(owner)) is not None:
             return moved
         if (source := self._source(owner)) is not None:
@@ -518,7 +522,8 @@ def verified_layer(op: Operation, shape: Shape) -> Layer | None:
     """The layer declared by a result type that a verifier has checked; None otherwise."""
     if not isinstance(op, ShapeOp):
         return None
-    return Layer.of(tensor_element_type(op.result.type), shape)
+    (result,) = op.results
+    return Layer.of(tensor_element_type(result.type), shape)
 
 
 _KNOWN_DECLARED = BoundedCache[tuple[Layer, Attribute, Shape], Layer]()

@@ -211,8 +211,10 @@ class MovedConstant(NamedTuple):
         """A constant of the module. Raises NotFoldable if its type does not fit its shape."""
         splat = elements if isinstance(elements, Splat) else None
         dtype = elements.value.dtype if isinstance(elements, Splat) else elements.dtype
-        layer = Layer.of(tensor_element_type(op.results[0].type), elements.shape)
-        nbytes = 0 if splat is not None else math.prod(elements.shape) * dtype.itemsize
+        (result,) = op.results
+        layer = Layer.of(tensor_element_type(result.type), elements.shape)
+        size = math.prod(elements.shape)
+        nbytes = 0 if splat is not None else size * dtype.itemsize
         return cls(
             step,
             splat,
@@ -224,7 +226,7 @@ class MovedConstant(NamedTuple):
             (),
             Provenance.of(op),
             nbytes + SLOT_BYTES * layer.slots_in_type,
-            math.prod(elements.shape),
+            size,
         )
 
     def through(self, cast_op: Operation) -> MovedConstant:

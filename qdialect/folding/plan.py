@@ -201,7 +201,7 @@ class _Decider:
             elif graph.models[op] is not None:
                 try:
                     types = self._allowed_types(op)
-                    if op in graph.parts:
+                    if graph.parts and op in graph.parts:
                         self._check_part(op, types)
                     if budget is not None and op not in affordable:
                         budget.spend(self._cost(op, types))
@@ -228,12 +228,13 @@ class _Decider:
     def _spelled_types(self, op: Operation) -> Sequence[Attribute]:
         whole, (result,) = self._graph.moved[op], op.results
         moved = self._computable(whole) if self._graph.has_sides else whole
-        finest, first = self._policy.granularity, moved.provenance.first_source
+        finest, shape, first = self._policy.granularity, moved.shape, whole.provenance.first_source
         assert first is not None
-        for maker in (first, *moved.casts):
+        makers = (first, *moved.casts)
+        for maker in makers:
             traits = dialect_traits_of(maker)
             finest = coarser(finest, traits.finest)
-            if not traits.has_empty_tensors and 0 in moved.shape:
+            if not traits.has_empty_tensors and 0 in shape:
                 dialect = name_of(maker).partition(".")[0]
                 raise NotFoldable(Code.ILLEGAL_TYPE, f"{dialect} has no tensors without elements")
             if moved.casts and has_encoding(maker.results[0].type):
@@ -241,24 +242,26 @@ class _Decider:
                     Code.ILLEGAL_TYPE, f"what the encoding of '{name_of(maker)}' becomes is unknown"
                 )
         types: list[Attribute] = []
-        makers = (first, *moved.casts)
+        # The op declares the type of the last of them.
+        last = makers[-1] if moved is whole else None
         for layer, origin, maker in zip(moved.layers, moved.scale_origins, makers, strict=True):
-            tensor = _spelled(layer, moved.shape, finest)
-            type = tensor.element_type
-            if isinstance(type, UniformQuantizedType) and origin is not None:
+            if maker is last and layer.is_spelled:
+                type = layer.element_type
+            else:
+                tensor = _spelled(layer, shape, finest)
+                type = tensor.element_type
+                if maker is not last:
+                    like = maker.results[0].type
+                    is_builtin = isinstance(like, TensorType)
+                    types.append(tensor if is_builtin else tensor_like(like, shape, type))
+            if origin is not None and isinstance(type, UniformQuantizedType):
                 slots = type.scales.size
-                is_free = slots <= self._policy.free_slots(moved.shape)
+                is_free = slots <= self._policy.free_slots(shape)
                 before = slots if is_free else origin.total
-                self._policy.check_parameters(type, moved.shape, before)
+                self._policy.check_parameters(type, shape, before)
                 if slots > 1:
                     self._has_scales.add(op)
-            like = maker.results[0].type
-            is_builtin = isinstance(like, TensorType)
-            types.append(tensor if is_builtin else tensor_like(like, moved.shape, type))
-        if moved is whole:
-            types[-1] = result.type
-        else:
-            types.append(result.type)
+        types.append(result.type)
         if repeated := moved.repeated_bytes:
             self._policy.check_repetition(repeated, is_quantized=moved.is_quantized)
         check_writable(whole, types, self._graph.constants)

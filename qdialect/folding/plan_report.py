@@ -55,13 +55,13 @@ class _Reporter:
         report.bytes_before = sum([graph.sources[source].nbytes for source in self._source_ends])
         report.bytes_after = sum([graph.moved[op].nbytes for op in self._written])
         for op in graph.order:
-            if is_list(op):
-                continue
             if graph.models[op] is None:
+                if is_list(op):
+                    continue
                 if _is_erased(op) and (stands := self._in_place_of(op)) is not None:
                     report.vanished[op.results[0]] = stands
             else:
-                if op not in graph.parts:
+                if not graph.parts or op not in graph.parts:
                     is_joined = self._joined and op in self._joined
                     report.ops_removed += _is_erased(op) and not is_joined
                 record = self._record(op)
@@ -90,7 +90,7 @@ class _Reporter:
 
     def _record(self, op: Operation) -> FoldRecord | None:
         end, moved = self._decision.ends.get(op), self._graph.moved.get(op)
-        part = self._graph.parts.get(op)
+        part = self._graph.parts.get(op) if self._graph.parts else None
         if end is not None and moved is not None:
             folded = self._folded(op, moved.provenance, end)
             if part is None:

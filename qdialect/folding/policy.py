@@ -134,7 +134,7 @@ def spell(
 
 def coarser(one: Granularity, other: Granularity) -> Granularity:
     """The coarser of two granularities."""
-    return other if _is_finer(one, other) else one
+    return other if one is not other and _is_finer(one, other) else one
 
 
 def _too_fine(type: UniformQuantizedType, finest: Granularity) -> NotFoldable:

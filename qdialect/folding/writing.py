@@ -92,17 +92,23 @@ def constant_like(
     name = cast(str, elements_attribute_of(sources[0]))
     attribute = cast(Attribute, find_attribute(sources[0], name))
     elements = _rewritten(attribute, values, type, sources[0], resources)
-    op = _constant_of(sources, type, elements)
-    names = [source.results[0].name_hint for source in sources]
-    op.results[0].name_hint = next(filter(None, names), None)
+    op = _constant_of(sources, type, name, elements)
+    (result,) = op.results
+    for source in sources:
+        (old,) = source.results
+        if hint := old.name_hint:
+            result.name_hint = hint
+            break
     return op
 
 
-def _constant_of(sources: Sequence[Operation], type_: Attribute, elements: Attribute) -> Operation:
-    """A constant like the first of `sources`, with other elements."""
+def _constant_of(
+    sources: Sequence[Operation], type_: Attribute, name: str, elements: Attribute
+) -> Operation:
+    """A constant like the first of `sources`, with other elements in the attribute `name`."""
     source = sources[0]
-    name = cast(str, elements_attribute_of(source))
-    old, attributes = source.results[0].type, dict(source.attributes)
+    (result,) = source.results
+    old, attributes = result.type, dict(source.attributes)
     for other in reversed(sources):
         if not other.attributes:
             continue
@@ -215,8 +221,9 @@ def _encoding_for(old: Attribute, new: Attribute, source: Operation) -> Attribut
 
     `old` is the elements attribute of `source`. Raises NotFoldable if the encoding is unknown.
     """
-    before, result, after = cast(Any, old).type, cast(Any, source.results[0].type), cast(Any, new)
-    if not isinstance(cast(object, result), TensorType) or (
+    (constant,) = source.results
+    before, result, after = cast(Any, (cast(Any, old).type, constant.type, new))
+    if not isinstance(result, TensorType) or (
         isinstance(before.encoding, NoneAttr)
         and isinstance(result.encoding, NoneAttr)
         and isinstance(after.encoding, NoneAttr)
@@ -237,14 +244,15 @@ _KNOWN_WRITABLE = BoundedCache[tuple[object, ...], Sequence[Attribute]]()
 
 def check_writable(like: MovedConstant, types: Sequence[Attribute], constants: Constants) -> None:
     """Raise NotFoldable unless a constant of `types[0]` and the casts of `like` verify."""
-    if any(layer.sides or layer.ranges for layer in like.layers):
+    if any([layer.sides or layer.ranges for layer in like.layers]):
         if (error := _error_of(form_for(like, types), types, constants)) is not None:
             raise NotFoldable(Code.ILLEGAL_TYPE, error)
         return
-    source, casts = like.provenance.sources[0], like.casts
+    source, casts = cast(Operation, like.provenance.first_source), like.casts
     name = cast(str, elements_attribute_of(source))
     attribute = cast(Any, find_attribute(source, name))
-    before: list[Attribute] = [source.results[0].type]
+    (result,) = source.results
+    before: list[Attribute] = [result.type]
     if casts or len(source.properties) + len(source.attributes) > 1:
         before += [cast_op.results[0].type for cast_op in casts]
         held = [held for op in (source, *casts) for held in (op.properties, op.attributes) if held]
@@ -285,7 +293,7 @@ def _error_of(like: MovedConstant, types: Sequence[Attribute], constants: Consta
         first = elements.flat[0] if elements.size else np.zeros((), elements.dtype)[()]
     data = element_bytes(Splat(first, shape), element_type)
     trial = dense_of_bytes(TensorType(element_type, shape, encoding), data)
-    constant = _constant_of([source], types[0], trial)
+    constant = _constant_of([source], types[0], name, trial)
     trials = _behind(constant, like, types, None).ops
     try:
         for op in trials:

@@ -46,9 +46,8 @@ def operands_first(ops: Collection[OpT]) -> Iterator[OpT]:
     """
 
     def makers_of_operands(op: OpT) -> list[OpT]:
-        # The owner of a block argument is a block, which is never in `ops`.
-        owners = [cast(OpT, operand.owner) for operand in op.operands]
-        return [owner for owner in owners if owner in ops]
+        makers = [operand.op for operand in op.operands if isinstance(operand, OpResult)]
+        return cast(list[OpT], [maker for maker in makers if maker in ops])
 
     return dependencies_first(ops, makers_of_operands)
 

@@ -84,8 +84,8 @@ class Constants:
         return found
 
     def _tensor(self, op: Operation, name: str) -> Elements:
-        types = op.result_types
-        parts = tensor_parts(types[0]) if len(types) == 1 else None
+        results = op.results
+        parts = tensor_parts(results[0].type) if len(results) == 1 else None
         if parts is None:
             raise NotFoldable(Code.UNKNOWN_OP, "it is not a ranked tensor")
         values = self.elements(op, name)
@@ -171,7 +171,7 @@ class ConstantOperands:
     def read(self, op: Operation, model: ShapeOpModel) -> Movements:
         """The effect of a shape op that may be folded. Raises NotFoldable."""
         check_not_kept(op)
-        types = op.result_types
-        if len(types) != 1 or tensor_parts(types[0]) is None:
+        results = op.results
+        if len(results) != 1 or tensor_parts(results[0].type) is None:
             raise NotFoldable(Code.UNKNOWN_OP, "its result is not a ranked tensor")
         return read_movements(op, model, self)

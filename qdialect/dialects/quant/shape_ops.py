@@ -207,7 +207,8 @@ class ShapeOp(
     @property
     def movement(self) -> Movement:
         """The movement of this op. Raises MovementError."""
-        return self.movement_to(uniform_tensor(self.result.type).get_shape())
+        (result,) = self.results
+        return self.movement_to(uniform_tensor(result.type).get_shape())
 
     @property
     @override
