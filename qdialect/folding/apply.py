@@ -157,8 +157,7 @@ class FoldRun:
             inner.operands = ()
         if self._readers:
             self._readers.subtract(makers)
-        made = dict.fromkeys(makers)
-        self._unused |= made
+        self._unused.update(made := dict.fromkeys(makers))
         return made
 
     def _erase_op(self, op: Operation) -> None:

@@ -59,7 +59,6 @@ from qdialect.shape_ops.interface import (
     elements_attribute_of,
     integers_in,
     is_cast,
-    is_list,
     keeping_attribute_of,
     name_of,
     role_of,
@@ -98,7 +97,7 @@ class _FoldedOperands(ConstantOperands):
 
 
 def _final(equal: Mapping[SSAValue, SSAValue], value: SSAValue) -> SSAValue:
-    while value in equal:
+    while equal and value in equal:
         value = equal[value]
     return value
 

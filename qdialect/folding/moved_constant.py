@@ -231,7 +231,8 @@ class MovedConstant(NamedTuple):
 
     def through(self, cast_op: Operation) -> MovedConstant:
         """This value after a cast. Raises NotFoldable."""
-        parts = tensor_parts(cast_op.results[0].type)
+        (result,) = cast_op.results
+        parts = tensor_parts(result.type)
         if parts is None:
             raise NotFoldable(Code.UNKNOWN_OP, "it does not cast a ranked tensor")
         layer = Layer.of(parts.element_type, self.shape)

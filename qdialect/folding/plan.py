@@ -181,23 +181,23 @@ class _Decider:
     def _decision(
         self, budget: _GrowthBudget | None, affordable: Collection[Operation]
     ) -> Decision:
-        decision, graph = Decision(), self._graph
+        decision, graph, equal = Decision(), self._graph, self._graph.equal
         for op in reversed(graph.order):
-            decision.fates[op] = Fate.LEFT
+            fate = Fate.LEFT
             result = next(iter(op.results), None)
             if result is None:
-                continue
-            if result in graph.equal:
+                pass
+            elif equal and result in equal:
                 if decision.is_needed(result):
                     decision.needed.add(graph.final(result))
-                decision.fates[op] = Fate.GONE
+                fate = Fate.GONE
             elif op not in graph.moved:
                 if result.first_use is not None and not decision.is_needed(result):
                     # A later op undoes it.
-                    decision.fates[op] = Fate.GONE
+                    fate = Fate.GONE
             elif not decision.is_needed(result):
-                if graph.models[op] is not None or result.first_use is not None:
-                    decision.fates[op] = Fate.GONE
+                if result.first_use is not None or graph.models[op] is not None:
+                    fate = Fate.GONE
             elif graph.models[op] is not None:
                 try:
                     types = self._allowed_types(op)
@@ -207,9 +207,10 @@ class _Decider:
                         budget.spend(self._cost(op, types))
                     self._reserve(op)
                     decision.types[op] = types
-                    decision.fates[op] = Fate.WRITTEN
+                    fate = Fate.WRITTEN
                 except NotFoldable as error:
                     decision.refusals[op] = error
+            decision.fates[op] = fate
         return decision
 
     def _allowed_types(self, op: Operation) -> Sequence[Attribute]:
@@ -336,6 +337,8 @@ class _Decider:
 def _join_left(graph: FoldGraph, decision: Decision) -> None:
     """Compose the remaining shape ops of quant, and erase those that become unused."""
     left = [op for op in graph.order if decision.is_left(op) and isinstance(op, ShapeOp)]
+    if not left and not graph.equal:
+        return
     compositions = compositions_of(graph, left, decision.is_left)
     # The intermediate ops of a composition are not needed any more.
     decision.needed.clear()
@@ -368,25 +371,24 @@ def compositions_of(
 
 def find_ends(graph: FoldGraph, decision: Decision) -> None:
     """For each op, find the constant that contains its result, if any."""
-    ends = decision.ends
+    ends, equal = decision.ends, graph.equal
     for op, fate in decision.fates.items():
         if fate is Fate.WRITTEN:
             ends[op] = op
-        elif fate is Fate.GONE and (
-            op in graph.moved or op.results[0] in graph.equal or is_list(op)
-        ):
-            for use in op.results[0].uses:
+        elif fate is Fate.GONE and (op in graph.moved or op.results[0] in equal or is_list(op)):
+            (result,) = op.results
+            for use in result.uses:
                 user = use.operation
                 end = ends.get(user)
                 if graph.has_sides and (
-                    user in decision.beside or op.results[0] in graph.side_operands(user)
+                    user in decision.beside or result in graph.side_operands(user)
                 ):
                     decision.beside.add(op)
                     continue
                 if end is None:
                     continue
                 # An identity op may be equal to a value further up.
-                if user.results[0] in graph.equal and not _leads_to(graph, user, op):
+                if equal and user.results[0] in equal and not _leads_to(graph, user, op):
                     continue
                 ends[op] = end
                 break

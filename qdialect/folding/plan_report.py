@@ -58,8 +58,9 @@ class _Reporter:
             if graph.models[op] is None:
                 if is_list(op):
                     continue
-                if _is_erased(op) and (stands := self._in_place_of(op)) is not None:
-                    report.vanished[op.results[0]] = stands
+                if _is_erased(op) and (stands := self._in_place_of_cast(op)) is not None:
+                    (result,) = op.results
+                    report.vanished[result] = stands
             else:
                 if not graph.parts or op not in graph.parts:
                     is_joined = self._joined and op in self._joined
@@ -74,7 +75,8 @@ class _Reporter:
             report.vanished[op.results[0]] = new_op.results[0]
         for source, end in self._source_ends.items():
             if _is_erased(source):
-                report.vanished[source.results[0]] = self._written[end].chain[0].results[0]
+                (old,), (new,) = source.results, self._written[end].chain[0].results
+                report.vanished[old] = new
             else:
                 report.bytes_after += graph.sources[source].nbytes
         for written in self._written.values():
@@ -82,10 +84,11 @@ class _Reporter:
                 if _is_erased(source):
                     report.vanished[source.results[0]] = new.results[0]
         for step in self._decision.steps_to(graph):
-            source = graph.steps[step].op
-            if source in graph.sources and _is_erased(source):
+            source, operands, _ = graph.steps[step]
+            if not operands and _is_erased(source):
                 # It was moved, and none of its elements is left.
-                report.vanished.setdefault(source.results[0], None)
+                (old,) = source.results
+                report.vanished.setdefault(old, None)
         return report
 
     def _record(self, op: Operation) -> FoldRecord | None:
@@ -151,12 +154,17 @@ class _Reporter:
         """The value in the output that replaces the result of an erased op."""
         if (end := self._source_ends.get(op)) is not None:
             return self._written[end].chain[0].results[0]
+        if op in self._graph.models and self._graph.models[op] is None:
+            return self._in_place_of_cast(op)
+        end = self._decision.ends.get(op)
+        return None if end is None else self._written[end].chain[-1].results[0]
+
+    def _in_place_of_cast(self, op: Operation) -> SSAValue | None:
+        """The value in the output that replaces the result of an erased cast or arithmetic."""
         if (end := self._decision.ends.get(op)) is None:
             return None
-        written = self._written[end].chain
-        is_cast = op in self._graph.models and self._graph.models[op] is None
-        casts = len(self._graph.moved[op].casts) if is_cast else -1
-        return written[casts].results[0]
+        (result,) = self._written[end].chain[len(self._graph.moved[op].casts)].results
+        return result
 
 
 def _is_erased(op: Operation) -> bool:

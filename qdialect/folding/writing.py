@@ -137,7 +137,7 @@ def _behind(
     """`constant`, followed by the casts of `like`."""
     chain, ops, sides = [constant], [constant], dict[Operation, Operation]()
     for old, layer, type in zip(like.casts, like.layers[1:], types[1:], strict=False):
-        value = chain[-1].results[0]
+        (value,) = chain[-1].results
         if layer.sides is None:
             new = [recreated(old, [value], type)]
             if layer.ranges is not None:
@@ -155,7 +155,8 @@ def _behind(
             new = model.write(old, [operands[n] for n in sorted(operands)], type)
         ops += new
         chain.append(new[-1])
-        new[-1].results[0].name_hint = old.results[0].name_hint
+        (made,), (replaced,) = new[-1].results, old.results
+        made.name_hint = replaced.name_hint
     if len(types) > len(like.layers):
         assert like.reshape is not None
         new = reshape_like(like.reshape, chain[-1].results[0], types[-1])
@@ -223,7 +224,7 @@ def _encoding_for(old: Attribute, new: Attribute, source: Operation) -> Attribut
     """
     (constant,) = source.results
     before, result, after = cast(Any, (cast(Any, old).type, constant.type, new))
-    if not isinstance(result, TensorType) or (
+    if not isinstance(constant.type, TensorType) or (
         isinstance(before.encoding, NoneAttr)
         and isinstance(result.encoding, NoneAttr)
         and isinstance(after.encoding, NoneAttr)

@@ -119,14 +119,16 @@ def dense_elements(
 
     Raises UnsupportedElementTypeError, and TypeError for a wrong dtype.
     """
-    data = element_bytes(values, type, repeat_splats=repeat_splats)
-    return dense_of_bytes(_tensor_type(type, values.shape), data)
+    tensor, dtype = _tensor_type(type, values.shape)
+    return dense_of_bytes(tensor, _bytes_of(values, type, dtype, repeat_splats=repeat_splats))
 
 
 @registered_cache
 @lru_cache(maxsize=1024)
-def _tensor_type(type: AnyDenseElement, shape: tuple[int, ...]) -> TensorType[AnyDenseElement]:
-    return TensorType(type, shape)
+def _tensor_type(
+    type: AnyDenseElement, shape: tuple[int, ...]
+) -> tuple[TensorType[AnyDenseElement], np.dtype[Any]]:
+    return TensorType(type, shape), element_dtype(type)
 
 
 def element_bytes(values: Values, type: AnyDenseElement, *, repeat_splats: bool = False) -> bytes:
@@ -139,10 +141,15 @@ def element_bytes(values: Values, type: AnyDenseElement, *, repeat_splats: bool 
     if that exceeds MAX_REPEATED_BYTES, or the share of the memory budget that splats may take.
     Raises UnsupportedElementTypeError, and TypeError for a wrong dtype.
     """
+    return _bytes_of(values, type, element_dtype(type), repeat_splats=repeat_splats)
+
+
+def _bytes_of(
+    values: Values, type: AnyDenseElement, dtype: np.dtype[Any], *, repeat_splats: bool
+) -> bytes:
     # Reading and printing text needs no movements, whose import takes 50 ms.
     from qdialect.algebra.movement import Splat, as_view
 
-    dtype = element_dtype(type)
     is_splat = isinstance(values, Splat)
     view = ArrayView.of(np.asarray(values.value)) if is_splat else as_view(values)
     given = view.factors.dtype
@@ -202,9 +209,9 @@ def signless_elements(
     signless = IntegerType(type.bitwidth)
     size = element_dtype(signless).itemsize
     if type.bitwidth < 8 * size or len(data) < size * math.prod(shape):
-        same_bytes = dense_of_bytes(_tensor_type(signless, shape), data)
+        same_bytes = dense_of_bytes(_tensor_type(signless, shape)[0], data)
         data = element_bytes(elements_of(same_bytes), signless, repeat_splats=True)
-    return dense_of_bytes(_tensor_type(signless, shape), data)
+    return dense_of_bytes(_tensor_type(signless, shape)[0], data)
 
 
 def repeats(data: bytes | memoryview, size: int) -> bool:

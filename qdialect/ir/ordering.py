@@ -21,8 +21,6 @@ def dependencies_first(
     """
     seen: set[ThingT] = set()
     for root in roots:
-        if root in seen:
-            continue
         pending = [(root, False)]
         while pending:
             thing, is_next = pending.pop()

@@ -93,7 +93,7 @@ def maker_from_builtin(type: Attribute) -> str | None:
 def tensor_parts(type: Attribute) -> TensorParts | None:
     """The shape and the element type of a ranked tensor, builtin or registered."""
     if isinstance(type, TensorType):
-        tensor: TensorType[Attribute] = type
+        tensor = cast("TensorType[Attribute]", type)
         # `get_shape` makes a generator, which takes longer than the rest of this function.
         return TensorParts(tuple([axis.data for axis in tensor.shape.data]), tensor.element_type)
     model = _model_of(type)
@@ -124,8 +124,7 @@ def shape_of(type: Attribute) -> Shape | None:
 def tensor_element_type(type: Attribute) -> Attribute:
     """The element type of a tensor."""
     if isinstance(type, TensorType):
-        tensor: TensorType[Attribute] = type
-        return tensor.element_type
+        return cast("TensorType[Attribute]", type).element_type
     if (parts := tensor_parts(type)) is not None:
         return parts.element_type
     return cast("UnrankedTensorType[Attribute]", type).element_type

@@ -302,12 +302,12 @@ def recreated(op: Operation, operands: Sequence[SSAValue], result: Attribute) ->
 
     An attribute that is the type of the result stays that.
     """
-    old = op.results[0].type
+    (old,) = op.results
     return type(op).create(
         operands=operands,
         result_types=[result],
-        properties=with_type(op.properties, old, result),
-        attributes=with_type(op.attributes, old, result),
+        properties=with_type(op.properties, old.type, result),
+        attributes=with_type(op.attributes, old.type, result),
         location=op.location,
     )
 

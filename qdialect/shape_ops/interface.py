@@ -487,10 +487,11 @@ def read_movements(op: Operation, model: ShapeOpModel, operands: Operands) -> Mo
         raise NoSuchMovementError(str(error)) from None
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise NotFoldable(Code.UNKNOWN_OP, f"it is malformed: {message_of(error)}") from None
-    if not movements.operands:
+    count = len(movements.operands)
+    if not count:
         raise NotFoldable(Code.UNKNOWN_OP, "it has no operand that it moves")
     first = next(iter(movements.movements), None)
-    if len(movements.operands) > 1 and not isinstance(first, Concat | InsertSlice):
+    if count > 1 and not isinstance(first, Concat | InsertSlice):
         raise NotFoldable(Code.UNKNOWN_OP, "it has more operands than it moves")
     return movements
 
@@ -622,7 +623,7 @@ def name_of(op: Operation) -> str:
 
 def find_attribute(op: Operation, name: str) -> Attribute | None:
     """A property, or an attribute as generic text may have it, if there is one."""
-    key = _attribute_key(op, name)
+    key = name if op.name != UnregisteredOp.name else _attribute_key(op, name)
     # A zero is false.
     return op.properties[key] if key in op.properties else op.attributes.get(key)
 

@@ -57,7 +57,7 @@ def register_statistics(name: str) -> None:
 
 def is_statistics(op: Operation) -> bool:
     """Whether `op` returns its operand, and carries ranges."""
-    return is_cast(op) and name_of(op) in _NAMES
+    return name_of(op) in _NAMES and is_cast(op)
 
 
 def statistics_of(op: Operation, shape: Shape | None) -> Statistics:

@@ -655,7 +655,7 @@ def uniform_tensor(type: Attribute) -> QuantizedTensor:
     Raises VerifyException otherwise.
     """
     if isinstance(type, TensorType):
-        tensor: TensorType[Attribute] = type
+        tensor = cast("TensorType[Attribute]", type)
         if isinstance(tensor.element_type, UniformQuantizedType):
             return cast(QuantizedTensor, tensor)
     raise VerifyException(f"must be ranked tensor of uniform quantized type, but got '{type}'")
