@@ -59,6 +59,16 @@ class Provenance:
     would otherwise hold lists of 1, 2, ..., n sources.
     """
 
+    __slots__ = (
+        "_axis",
+        "_is_part",
+        "_parts",
+        "_source_map",
+        "_sources",
+        "first_source",
+        "value_set",
+    )
+
     def __init__(
         self,
         value_set: ValueSet,

@@ -236,11 +236,11 @@ def has_signedness(type: IntegerType | IndexType, signedness: Signedness) -> boo
 
 def in_width(values: NDArray[Any], type: AnyDenseElement) -> NDArray[Any]:
     """One-dimensional `values`, sign- or zero-extended from the width of `type` to their dtype."""
+    if isinstance(type, IntegerType):
+        return _sign_extended(values, type)
     if isinstance(type, ComplexType):
         parts = values.view(element_dtype(type.element_type))
         return in_width(parts, type.element_type).view(values.dtype)
-    if isinstance(type, IntegerType):
-        return _sign_extended(values, type)
     if isinstance(type, AnyFloat):
         return _zero_extended(values, type)
     return values

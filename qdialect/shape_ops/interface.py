@@ -401,10 +401,10 @@ def register_keeping_attribute(name: str) -> None:
 
 def keeping_attribute_of(op: Operation) -> str | None:
     """The name of an attribute that forbids to fold `op`, if it has one."""
-    for held in (op.properties, op.attributes):
-        if not _KEEPING_ATTRIBUTES.isdisjoint(held):
-            return min(_KEEPING_ATTRIBUTES.intersection(held))
-    return None
+    properties, attributes, keeping = op.properties, op.attributes, _KEEPING_ATTRIBUTES
+    if keeping.isdisjoint(properties) and keeping.isdisjoint(attributes):
+        return None
+    return min(keeping.intersection(properties) or keeping.intersection(attributes))
 
 
 def check_not_kept(op: Operation) -> None:
