@@ -10,6 +10,7 @@ if __name__ != "qdialect.passes":
     raise ImportError("this package is imported as qdialect.passes")
 
 if TYPE_CHECKING:
+    from qdialect.passes.attach_keys import AttachKeysPass
     from qdialect.passes.canonicalize import CanonicalizePass
     from qdialect.passes.convert_ranges import ConvertRangesPass
     from qdialect.passes.drop_ranges import DropRangesPass
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PASSES",
+    "AttachKeysPass",
     "CanonicalizePass",
     "ConvertRangesPass",
     "DropRangesPass",
@@ -46,6 +48,7 @@ __all__ = [
 ]
 
 PASSES: Final = {
+    "attach-keys": "AttachKeysPass",
     "canonicalize": "CanonicalizePass",
     "convert-ranges": "ConvertRangesPass",
     "drop-ranges": "DropRangesPass",
