@@ -17,6 +17,7 @@ ROOT = Path(qdialect.__file__).parent
 FLOORS = (
     "lazy_exports",
     "algebra",
+    "quantization",
     "ir",
     "text",
     "shape_ops",
@@ -42,7 +43,9 @@ UPWARD = {
 """Imports that point upward, and why."""
 
 NUMPY_ONLY = {"numpy", "typing_extensions"}
-"""What the algebra may import that is neither Python's own nor its own."""
+"""What the algebra, and what is of numbers only, may import besides Python's own modules."""
+
+OF_NUMBERS = ("algebra", "quantization")
 
 
 class Import(NamedTuple):
@@ -123,8 +126,10 @@ def test_imports_point_downward(module: str) -> None:
         assert floor_of(name) <= floor_of(module), f"line {of.line} imports '{name}'"
 
 
-@pytest.mark.parametrize("module", [name for name in modules() if name.startswith("algebra")])
-def test_the_algebra_knows_numpy_only(module: str) -> None:
+@pytest.mark.parametrize(
+    "module", [name for name in modules() if name.partition(".")[0] in OF_NUMBERS]
+)
+def test_what_is_of_numbers_knows_numpy_only(module: str) -> None:
     import sys
 
     for of in imports_of(module):
