@@ -176,6 +176,10 @@ class FoldGraph:
         """What is known of the operands of ops."""
         return self._operands
 
+    def known(self, value: SSAValue, user: Operation) -> MovedConstant:
+        """What an operand of `user` holds. Raises NotFoldable if it is not made of constants."""
+        return self._known(value, user)
+
     def term_of(self, op: Operation) -> ComputedElements:
         """How arithmetic computes what is known of its result. Raises NotFoldable."""
         return self._arithmetic.term_of(self.moved[op])

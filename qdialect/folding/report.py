@@ -31,6 +31,8 @@ class Outcome(StrEnum):
     """It dequantized by arithmetic, or by a cast of another dialect, and is a cast of quant."""
     LOWERED = "lowered"
     """It is a cast of quant, and what it meant is computed by ops of another dialect."""
+    QUANTIZED = "quantized"
+    """It is a layer, and its weights are a quantized constant behind a cast."""
     CONVERTED = "converted"
     """It carried a range, and another op or a type says that range now."""
     REFUSED = "refused"

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
     from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
     from qdialect.passes.normalize_quant_types import NormalizeQuantTypesPass
+    from qdialect.passes.quantize_weights import QuantizeWeightsPass
     from qdialect.passes.raise_dequantization import RaiseDequantizationPass
     from qdialect.passes.sink_quant_shapes import SinkQuantShapesPass
     from qdialect.passes.strip_func_quant_types import StripFuncQuantTypesPass
@@ -41,6 +42,7 @@ __all__ = [
     "LowerQuantOpsPass",
     "LowerQuantShapesPass",
     "NormalizeQuantTypesPass",
+    "QuantizeWeightsPass",
     "RaiseDequantizationPass",
     "SinkQuantShapesPass",
     "StripFuncQuantTypesPass",
@@ -60,6 +62,7 @@ PASSES: Final = {
     "lower-quant-ops": "LowerQuantOpsPass",
     "lower-quant-shapes": "LowerQuantShapesPass",
     "normalize-quant-types": "NormalizeQuantTypesPass",
+    "quantize-weights": "QuantizeWeightsPass",
     "raise-dequantization": "RaiseDequantizationPass",
     "sink-quant-shapes": "SinkQuantShapesPass",
     "strip-func-quant-types": "StripFuncQuantTypesPass",

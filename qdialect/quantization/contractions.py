@@ -1,10 +1,11 @@
 """
 Sums of products, as einsum writes them: convolutions, matrix products, and their like.
 
-`"n**i,ohwi->n**o"` is a convolution: `i` is summed over, `o` comes from the weights alone, `*` is an
-axis that a window slides over, and `h` and `w` are positions in the window. `(cm)` is an axis of
+`"n**i,ohwi->n**o"` is a convolution: `i` is summed over, `o` comes from the weights alone, `*` is
+an axis that a window slides over, and `h` and `w` are positions in the window. `(cm)` is an axis of
 the result that two axes of the operands make together. What the axes of an operand are for follows
-from who has their letters. Models are registered for the names of ops, one file per dialect.
+from which parts have their letters. Models are registered for the names of ops, one file per
+dialect.
 
 https://numpy.org/doc/stable/reference/generated/numpy.einsum.html.
 """

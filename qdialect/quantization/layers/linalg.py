@@ -7,7 +7,6 @@ initial value of the result. https://mlir.llvm.org/docs/Dialects/Linalg/.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from string import ascii_letters
 from typing import cast
 
@@ -88,13 +87,12 @@ def _generic(op: Operation) -> Contraction:
 
 
 def _of_maps(maps: Attribute) -> Contraction:
-    if not isinstance(maps, ArrayAttr) or len(maps) != 3:
+    three = cast("ArrayAttr[Attribute]", maps).data if isinstance(maps, ArrayAttr) else ()
+    if len(three) != 3:
         raise NotFoldable(Code.UNKNOWN_OP, "it has not three indexing maps")
-    read = [
-        _labels(each.data if isinstance(each, AffineMapAttr) else None)
-        for each in cast("Sequence[Attribute]", maps.data)
-    ]
-    lhs, rhs, result = read
+    lhs, rhs, result = (
+        _labels(each.data if isinstance(each, AffineMapAttr) else None) for each in three
+    )
     if "*" in result or ("*" in lhs and "*" in rhs):
         raise NotFoldable(Code.UNKNOWN_OP, "its indexing maps do more than to name axes")
     if "*" in lhs or "*" in rhs:

@@ -70,10 +70,11 @@ def _convolution(op: Operation) -> Contraction:
     found = _CONVOLUTION.fullmatch(text)
     if found is None:
         raise NotFoldable(Code.UNKNOWN_OP, "its dimension numbers are not understood")
-    groups = (
-        integer_of(op, "feature_group_count") if find_attribute(op, "feature_group_count") else 1
-    )
-    if find_attribute(op, "batch_group_count") and integer_of(op, "batch_group_count") != 1:
+    counts = [
+        1 if find_attribute(op, name) is None else integer_of(op, name)
+        for name in ("feature_group_count", "batch_group_count")
+    ]
+    if counts[1] != 1:
         raise NotFoldable(Code.UNKNOWN_OP, "it groups its batch")
     lists = [part.replace(" ", "").split(",") for part in found.groups()]
     data = {"b": "n", "f": "i"}
@@ -81,7 +82,7 @@ def _convolution(op: Operation) -> Contraction:
     letters = iter("hwdxyz")
     rhs = tuple(each if each in "io" else next(letters) for each in lists[1])
     result = tuple({"b": "n", "f": "o"}.get(each, "*") for each in lists[2])
-    return Contraction(lhs, rhs, result, groups=groups)
+    return Contraction(lhs, rhs, result, groups=counts[0])
 
 
 _CONVOLUTION: Final = re.compile(
