@@ -1,5 +1,5 @@
 """
-Reads how constants, casts and shape ops make a value: the nodes of a value graph.
+Reading the value graph of a value: constants, casts, arithmetic and shape ops.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ if TYPE_CHECKING:
 
 class GraphReader:
     """
-    Reads how values are made, each value once.
+    Builds the nodes of values, each value once.
 
-    `replaced` maps values to the values that are read in their place. Types that shape ops
-    declare are not looked at, unless they are not trusted: then a type that does not say how
-    the moved elements are read is refused.
+    `replaced` maps values to values that are read in their place. With `trusts_types`, the
+    declared result types of shape ops are not checked; otherwise a type that contradicts the
+    slots of the moved elements raises NotCertifiableError.
     """
 
     def __init__(
@@ -93,11 +93,14 @@ class GraphReader:
         self._nodes: dict[SSAValue, Node] = {}
 
     def read(self, value: SSAValue) -> Node:
-        """How a value is made. Raises NotCertifiableError if it is not made of constants."""
+        """
+        The node of a value. Raises NotCertifiableError if the value is not computed from
+        constants.
+        """
         wanted = self._final(value)
         for each in dependencies_first([wanted], self._made_of):
             if each not in self._nodes:
-                self._nodes[each] = _UnknownNode.of(each, "it is made of itself")
+                self._nodes[each] = _UnknownNode.of(each, "it depends on itself")
                 self._nodes[each] = self._node(each)
         node = self._nodes[wanted]
         if isinstance(node, _UnknownNode):
@@ -139,7 +142,7 @@ class GraphReader:
             try:
                 return self._moved(owner)
             except NotCertifiableError:
-                # Ops of one name may move elements, or compute them.
+                # The op may be both a shape op and arithmetic, such as `linalg.generic`.
                 if not is_arithmetic(owner):
                     raise
         if is_cast(owner):
@@ -173,7 +176,10 @@ class GraphReader:
         return node
 
     def _require_true(self, op: Operation, read: Movements, node: MovedNode) -> None:
-        """Raise NotCertifiableError if the declared type does not say how elements are read."""
+        """
+        Raise NotCertifiableError if the declared type contradicts the slots of the moved
+        elements.
+        """
         lie = NotCertifiableError(f"the type of '{name_of(op)}' is not what it makes")
         declared = [_typed(each.type, _static_shape(each.type)) for each in read.operands]
         if any(not stores_the_same(type, node.element_type) for type, _ in declared):
@@ -219,7 +225,7 @@ class GraphReader:
         )
 
     def _computed(self, op: Operation) -> ComputedNode:
-        """What arithmetic makes of constants. Raises NotCertifiableError."""
+        """The node of an arithmetic op on constants. Raises NotCertifiableError."""
         type = op.results[0].type
         shape = _static_shape(type)
         try:
@@ -231,7 +237,7 @@ class GraphReader:
         except NotFoldable as error:
             raise NotCertifiableError(str(error)) from None
         element_type, slots = _typed(type, shape)
-        # Scales are floats, and zero points are subtracted from what is stored.
+        # The main operand holds the stored integers; scales are floats.
         main = next((at for at, node in enumerate(operands) if _holds_integers(node)), 0)
         return ComputedNode(
             shape=shape,
@@ -244,7 +250,7 @@ class GraphReader:
         )
 
     def _settings(self, op: Operation, *without: str) -> Hashable:
-        """The attributes of a cast but those of some names: equal ones are equal here."""
+        """The attributes of a cast except those named in `without`, as a key."""
         held = {**op.attributes, **op.properties}
         return frozenset(item for item in held.items() if item[0] not in without)
 
@@ -265,7 +271,7 @@ class GraphReader:
         )
 
     def _held(self, attribute: Attribute | None) -> tuple[Attribute, Shape, NDArray[Any]]:
-        """The element type and the shape of an attribute, and its elements; of a splat, one."""
+        """The element type, shape and elements of an attribute; one element for a splat."""
         values: Splat | NDArray[Any] | None = None
         if isinstance(attribute, IntegerAttr | FloatAttr):
             type = cast(Any, attribute).type
@@ -281,13 +287,13 @@ class GraphReader:
         return cast(Any, attribute).type.element_type, values.shape, elements.reshape(-1)
 
     def integers(self, value: SSAValue) -> NDArray[np.integer[Any]]:
-        """The elements of an integer constant, for the models of ops. Raises NotFoldable."""
+        """The elements of an integer constant, for models of ops. Raises NotFoldable."""
         try:
             node = self.read(value)
             if node.size > MAX_REPEATED_ELEMENTS:
                 raise NotCertifiableError("a constant that says what it does is too long")
             elements = elements_at(node, np.arange(node.size, dtype=np.int64))
-            # A shape of tosa is no tensor.
+            # A `!tosa.shape` is not a tensor.
             is_shape = isinstance(node, ConstantNode) and not isinstance(value.type, TensorType)
             type = cast(ConstantNode, node).held_type if is_shape else node.element_type
             return as_integers(elements.numbers_at(0), type).reshape(node.shape)
@@ -297,13 +303,13 @@ class GraphReader:
 
 @dataclass(eq=False, kw_only=True)
 class _UnknownNode(Node):
-    """A value that cannot be read."""
+    """The node of a value that cannot be read."""
 
     reason: str
 
     @classmethod
     def of(cls, value: SSAValue, reason: str) -> _UnknownNode:
-        """`value`, which cannot be read for this reason."""
+        """The node of `value`, with the reason why it cannot be read."""
         return cls(shape=(), element_type=value.type, reason=reason)
 
 
@@ -340,8 +346,8 @@ def _moved(
     padding: Node | None,
     element_type: Attribute,
 ) -> MovedNode:
-    """The node of operands that are moved by movements one after another."""
-    # An op that moves nothing reshapes its operand to the shape that it has.
+    """The node of operands after movements, applied in sequence."""
+    # Without movements, make a node for the op by a reshape to the same shape.
     for movement in steps_of(movements or [Reshape(operands[0].shape)]):
         shape = moved_shape(movement, [operand.shape for operand in operands])
         node = MovedNode(
@@ -356,7 +362,7 @@ def _moved(
 
 
 def _holds_integers(node: Node) -> bool:
-    """Whether a value is made of a constant of integers."""
+    """Whether a value is computed from an integer constant."""
     while isinstance(node, MovedNode | CastNode):
         node = node.operands[0] if isinstance(node, MovedNode) else node.operand
     return isinstance(node, ConstantNode) and isinstance(node.held_type, IntegerType)
@@ -370,7 +376,7 @@ def _static_shape(type: Attribute) -> Shape:
 
 
 def _typed(type: Attribute, shape: Shape) -> tuple[Attribute, SlotTable | None]:
-    """The element type of a value of `type`, and its slots, if it is quantized."""
+    """The element type of a value of `type`, and its slots if it is quantized."""
     element_type = element_type_or_self(type)
     if element_type is not type and (declared := _static_shape(type)) != shape:
         raise NotCertifiableError(f"{list(shape)} is not the declared shape {list(declared)}")

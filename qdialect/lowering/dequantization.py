@@ -1,9 +1,10 @@
 """
-`quant.dcast` of storage integers as the arithmetic that a consumer of another dialect reads.
+Lowering `quant.dcast` of storage integers to arithmetic in the dialect of a consumer.
 
-The integers are converted, zero points subtracted unless all are 0, and scales multiplied, each
-from a small constant that is broadcast as the dialect does it. Where an axis is cut into blocks
-of several positions, all of it is done on an axis of blocks and one within them.
+Integers are converted, zero points subtracted unless all are 0, and scales multiplied, each
+from a small constant that is broadcast in the way of the dialect. An axis with blocks of
+several positions is split into an axis of blocks and one within them; a reshape before and
+after the arithmetic does so.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
 
 
 class Form(StrEnum):
-    """What a dequantization is written in."""
+    """The target form of a dequantization."""
 
     STABLEHLO = "stablehlo"
     TOSA = "tosa"
@@ -72,7 +73,7 @@ class Form(StrEnum):
 
 
 class DequantizationLowering:
-    """Writes dequantizations in one form."""
+    """Lowers dequantizations to one form."""
 
     def __init__(
         self, form: Form, context: Context, constants: Constants, budget: MemoryBudget
@@ -84,9 +85,9 @@ class DequantizationLowering:
 
     def lower(self, op: DequantizeCastOp) -> SSAValue:
         """
-        Insert what computes `op` before it, and return its result.
+        Insert the ops that compute `op` before it, and return their result.
 
-        Raises NotFoldable, and then inserts nothing, where the form cannot say it.
+        Raises NotFoldable if the form cannot express `op`; nothing is inserted then.
         """
         of = _Dequantized.of(op)
         self._writer.check(of)
@@ -100,7 +101,7 @@ class DequantizationLowering:
         return real if of.grid == of.shape else writer.reshape(real, of.shape)
 
     def _unsigned(self, writer: _Writer, of: _Dequantized) -> SSAValue:
-        """The stored integers, of a type that is read as unsigned in this form."""
+        """The stored integers as a value that this form reads as unsigned."""
         if writer.READS_SIGNLESS_AS_UNSIGNED:
             return of.stored
         width = of.type.storage_type.bitwidth
@@ -118,7 +119,7 @@ class DequantizationLowering:
         return new
 
     def _elements(self, source: Operation, values: Values, type: IntegerType) -> Attribute:
-        """The same bits as unsigned integers."""
+        """The elements attribute of a constant with the same bits as unsigned integers."""
         old = find_attribute(source, cast(str, elements_attribute_of(source)))
         dtype, mask = element_dtype(type), (1 << type.bitwidth) - 1
         if isinstance(values, Splat):
@@ -132,21 +133,24 @@ class DequantizationLowering:
 
 
 class _Dequantized(NamedTuple):
-    """What a `quant.dcast` of stored integers computes."""
+    """The parts of a `quant.dcast` of stored integers."""
 
     stored: SSAValue
     type: UniformQuantizedType
     shape: Shape
     grid: Shape
-    """The shape in blocks: an axis that is cut into blocks of several positions is two axes."""
+    """The shape with each axis that has several blocks of several positions split in two."""
 
     scales: NDArray[np.float64]
     zero_points: NDArray[np.int64]
-    """Of as many axes as `grid`, each as long as that, or 1."""
+    """Zero points, like scales, have the rank of `grid`; each axis has that length or 1."""
 
     @classmethod
     def of(cls, op: DequantizeCastOp) -> _Dequantized:
-        """Raises NotFoldable if this is of something else."""
+        """
+        The parts of `op`. Raises NotFoldable if its operand is not a `quant.scast` of a static
+        tensor.
+        """
         first = op.input.owner
         if not isinstance(first, StorageCastOp):
             raise NotFoldable(Code.CASTS, "its operand is not made by 'quant.scast'")
@@ -181,37 +185,40 @@ class _Dequantized(NamedTuple):
 
     @property
     def expressed(self) -> AnyFloat:
-        """The type of the numbers."""
+        """The expressed type."""
         return self.type.expressed_type
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """The axes of the grid along which there are several slots."""
+        """The axes of the grid along which slots vary."""
         return tuple(axis for axis, length in enumerate(self.scales.shape) if length > 1)
 
     def floats(self, numbers: NDArray[Any], shape: Sequence[int]) -> Attribute:
-        """A constant of numbers in the expressed type, of another shape."""
+        """A constant of numbers in the expressed type, reshaped to `shape`."""
         dtype, format = element_dtype(self.expressed), self.type.expressed_format
         bits = as_bits(numbers.astype(np.float64), format, dtype)
         return dense_elements(bits.reshape(shape), self.expressed)
 
     @property
     def factors(self) -> list[tuple[NDArray[Any], bool]]:
-        """Zero points, unless all are 0, and scales; and whether each is subtracted."""
+        """
+        The operands of the arithmetic, each with whether it is subtracted: zero points unless
+        all are 0, and scales.
+        """
         subtracted = [(self.zero_points, True)] if self.zero_points.any() else []
         return [*subtracted, (self.scales, False)]
 
 
 class _Writer(StorageBuilder, ABC):
-    """Inserts the ops of one form at one place."""
+    """Inserts the ops of one form at one insertion point."""
 
     DIALECT: ClassVar[str]
     FLOATS: ClassVar[Collection[str]] = ("f16", "bf16", "f32", "f64")
     WIDTHS: ClassVar[Collection[int] | None] = None
-    """The widths of the integers that it reads; None for all."""
+    """The widths of integers that the form supports; None for all."""
 
     READS_SIGNLESS_AS_UNSIGNED: ClassVar[bool] = False
-    """Whether there is an op that does."""
+    """Whether the form has an op that reads signless integers as unsigned."""
 
     def __init__(self, point: InsertPoint, location: Any, context: Context) -> None:
         super().__init__(point, location)
@@ -219,7 +226,7 @@ class _Writer(StorageBuilder, ABC):
 
     @classmethod
     def check(cls, of: _Dequantized) -> None:
-        """Raise NotFoldable if the form cannot say this."""
+        """Raise NotFoldable if the form cannot express this dequantization."""
         expressed, width = of.expressed, of.type.storage_type.bitwidth
         if expressed.name not in cls.FLOATS:
             raise NotFoldable(Code.ILLEGAL_TYPE, f"{cls.DIALECT} does not make '{expressed}'")
@@ -230,7 +237,10 @@ class _Writer(StorageBuilder, ABC):
 
     @classmethod
     def check_is_constant(cls, of: _Dequantized) -> None:
-        """Raise NotFoldable if unsigned integers are no constant, which says so in its type."""
+        """
+        Raise NotFoldable if unsigned integers are not constants, whose types can be made
+        unsigned.
+        """
         owner = of.stored.owner
         is_constant = isinstance(owner, Operation) and elements_attribute_of(owner) is not None
         if not of.type.is_signed and not is_constant:
@@ -246,25 +256,25 @@ class _Writer(StorageBuilder, ABC):
         type: Attribute,
         properties: Mapping[str, Attribute] | None = None,
     ) -> SSAValue:
-        """Insert an op that may not be registered; returns its result."""
+        """Insert an op, which may be unregistered, and return its result."""
         found = self._context.get_optional_op(name) or UnregisteredOp.with_name(name)
         op = found.create(operands=operands, result_types=[type], properties=dict(properties or {}))
         return self.insert(op).results[0]
 
     @abstractmethod
     def constant(self, elements: Attribute) -> SSAValue:
-        """A constant of elements."""
+        """Insert a constant that holds `elements`."""
 
     @abstractmethod
     def reshape(self, value: SSAValue, shape: Shape) -> SSAValue:
-        """A tensor between axes and blocks of them."""
+        """Insert a reshape between the original shape and the grid."""
 
     @abstractmethod
     def dequantized(self, stored: SSAValue, of: _Dequantized) -> SSAValue:
-        """The numbers of the grid."""
+        """Insert the arithmetic on the grid."""
 
     def as_unsigned(self, value: SSAValue, type: Attribute) -> SSAValue:
-        """The same bits of what is no constant, as unsigned integers."""
+        """Reinterpret a value that is not a constant as unsigned integers."""
         raise NotImplementedError
 
 
@@ -337,7 +347,7 @@ class _Tosa(_Writer):
 
 
 class _OfMLIR(_Writer):
-    """What `arith`, `linalg` and `tensor` share."""
+    """Base class of the forms that use ops of `tensor`."""
 
     READS_SIGNLESS_AS_UNSIGNED = True
 
@@ -391,7 +401,9 @@ class _Arith(_OfMLIR):
         return value
 
     def _whole(self, numbers: NDArray[Any], of: _Dequantized) -> SSAValue:
-        """Numbers of all elements: a splat, or what `linalg.broadcast` makes of a few."""
+        """
+        Numbers for all elements: a splat constant, or a `linalg.broadcast` of a small constant.
+        """
         if not of.axes:
             bits = as_bits(
                 numbers.astype(np.float64), of.type.expressed_format, element_dtype(of.expressed)
@@ -464,7 +476,7 @@ def _of_shape(value: SSAValue, shape: Shape) -> Attribute:
 
 
 def _groups(few: Shape, many: Shape) -> list[list[int]]:
-    """For each of a few axes those of many axes that it is cut into."""
+    """For each axis of `few`, the axes of `many` that it is split into."""
     groups: list[list[int]] = []
     at = 0
     for length in few:

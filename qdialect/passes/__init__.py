@@ -68,7 +68,7 @@ PASSES: Final = {
     "strip-func-quant-types": "StripFuncQuantTypesPass",
     "verify-quant-shapes": "VerifyQuantShapesPass",
 }
-"""The class of each pass, by the flag. Its module has the name of the flag."""
+"""The class of each pass, by flag. The module of a pass is named after its flag."""
 
 __getattr__ = lazy_exports(
     __name__, {name: flag.replace("-", "_") for flag, name in PASSES.items()}

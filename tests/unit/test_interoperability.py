@@ -1,4 +1,4 @@
-"""What is printed is read by MLIR's own tool as the same module."""
+"""MLIR's own tool reads printed modules as the same modules."""
 
 import io
 import re

@@ -1,8 +1,7 @@
 """
-MLIR's quant dialect, with shape ops.
+MLIR's quant dialect, extended by shape ops and a constant.
 
-Types and casts are upstream's: https://mlir.llvm.org/docs/Dialects/QuantDialect/. The constant
-and the shape ops are extensions.
+Types and casts are those of https://mlir.llvm.org/docs/Dialects/QuantDialect/.
 """
 
 from __future__ import annotations

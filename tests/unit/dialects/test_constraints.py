@@ -1,4 +1,6 @@
-"""Each numbered constraint of docs/dialect.md has a test that names it, and no other is named."""
+"""
+Each numbered constraint of docs/dialect.md has a test that names it, and tests name no others.
+"""
 
 import re
 from pathlib import Path

@@ -1,8 +1,8 @@
 """
-Shape ops behind arithmetic that dequantizes, as exporters write it.
+Shape ops after dequantizing arithmetic, as exporters write it.
 
-What a module computes is said by numpy where it is drawn, and by an evaluator that shares no code
-with the package. Both must agree with what the fold makes of it.
+The folded module must compute the values that numpy computes when the module is drawn, and that
+an evaluator without code of the package computes.
 """
 
 from __future__ import annotations

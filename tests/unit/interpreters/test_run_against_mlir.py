@@ -1,8 +1,8 @@
 """
-What the interpreter computes is what MLIR's own lowering computes once it is compiled.
+The interpreter computes the same results as MLIR's own lowering, compiled.
 
-Each function is run by the interpreter as it is, and by `mlir-runner` after
-`mlir-opt --lower-quant-ops`. Arguments and results are compared as their bits.
+The interpreter runs each function as it is, and `mlir-runner` after `mlir-opt
+--lower-quant-ops`. Arguments and results are compared bit for bit.
 """
 
 from __future__ import annotations

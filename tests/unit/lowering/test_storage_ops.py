@@ -1,7 +1,7 @@
 """
-What is lowered is read by MLIR's own tools, and evaluates to the same integers.
+Lowered modules are accepted by MLIR's own tools, and evaluate to the same integers.
 
-What is right is computed here by numpy; what the lowered module holds, by `mlir-runner`.
+numpy computes the expected values, and `mlir-runner` those of the lowered module.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
-Dequantization as casts of quant, and as arithmetic: one pass undoes the other.
+Raising dequantization to casts of quant, and lowering it to arithmetic, are inverse.
 
-What a module computes is said by numpy where it is drawn, and by an evaluator that shares no code
-with the package.
+Expected values come from numpy when a module is drawn, and from an evaluator that shares no
+code with the package.
 """
 
 from __future__ import annotations

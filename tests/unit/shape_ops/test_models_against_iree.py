@@ -1,8 +1,8 @@
 """
-What the models of shape ops read, against IREE: a compiler with a reading of its own.
+The models of shape ops, compared with IREE, a compiler that reads the ops independently.
 
-The interpreter, the fold and the verifier all ask the same model what an op does, so none of them
-notices one that is wrong. Here each op is run on arguments whose elements all differ.
+The interpreter, the fold and the verifier use the same model of an op, so none of them detects
+a wrong one. Here each op is run on arguments whose elements all differ.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a compiler registers is as good as what comes along: casts, limits of types, shapes."""
+"""Models, casts, type limits and shapes that a compiler registers work like the built-in ones."""
 
 from __future__ import annotations
 

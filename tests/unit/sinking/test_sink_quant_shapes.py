@@ -1,4 +1,4 @@
-"""What is moved below casts computes the same values, with no more casts."""
+"""Sinking shape ops below casts preserves values, and never adds casts."""
 
 from __future__ import annotations
 
