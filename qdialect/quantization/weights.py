@@ -27,7 +27,7 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.memory_budget import MemoryBudget, memory_budget
-from qdialect.algebra.movement import Splat, Values, as_view
+from qdialect.algebra.movement import Shape, Splat, Values, as_view
 from qdialect.algebra.parameters import StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant import (
@@ -135,6 +135,8 @@ class _WeightQuantizer:
         self._policy = policy
         self._resources = ResourceBlobs.of(context)
         self._report = FoldReport(verb="quantized")
+        self._uses = set[tuple[Operation, int]]()
+        """Layers, and the number of the operand that is the weights."""
         self._graph = FoldGraph(module, context, budget)
 
     def run(self) -> FoldReport:
@@ -145,7 +147,7 @@ class _WeightQuantizer:
                 self._find(op, weights)
             except NotFoldable as error:
                 self._refuse(op, error)
-        gone = list[Operation]()
+        replaced = list[SSAValue]()
         for weight in weights.values():
             try:
                 new = self._quantized(weight)
@@ -154,11 +156,23 @@ class _WeightQuantizer:
                     self._refuse(op, error)
                 continue
             for op, number in weight.uses:
+                replaced.append(op.operands[number])
                 op.operands[number] = new.results[0]
-            gone.append(cast(Operation, weight.value.owner))
-        unused = [op for op in gone if all(result.first_use is None for result in op.results)]
-        erase_with_unused(dict.fromkeys(unused))
+        self._erase_unused(replaced)
         return self._report
+
+    def _erase_unused(self, replaced: Sequence[SSAValue]) -> None:
+        """Erase the constants, and the shape ops behind them, that nothing uses any more."""
+        pending = [cast(Operation, value.owner) for value in replaced]
+        gone = dict[Operation, None]()
+        while pending:
+            op = pending.pop()
+            is_ours = op in self._graph.models or elements_attribute_of(op) is not None
+            uses = (use.operation for result in op.results for use in result.uses)
+            if is_ours and op not in gone and all(user in gone for user in uses):
+                gone[op] = None
+                pending += [o.owner for o in op.operands if isinstance(o.owner, Operation)]
+        erase_with_unused(gone)
 
     def _refuse(self, op: Operation, error: NotFoldable) -> None:
         record = FoldRecord(Outcome.REFUSED, op, name_of(op), code=error.code, reason=str(error))
@@ -179,6 +193,7 @@ class _WeightQuantizer:
                 continue
             weight = weights.setdefault(value, _Weight(value, moved, [], []))
             weight.uses.append((op, number))
+            self._uses.add((op, number))
             weight.axes.append(axes)
             return
         raise refusals[0]
@@ -194,10 +209,9 @@ class _WeightQuantizer:
 
     def _quantized(self, weight: _Weight) -> Operation:
         """The cast back of the quantized weight, which is inserted. Raises NotFoldable."""
-        others = {use.operation for use in weight.value.uses} - {op for op, _ in weight.uses}
-        if others:
-            name = name_of(next(iter(others)))
-            raise NotFoldable(Code.USES, f"its weights are used by '{name}' too")
+        for source in weight.moved.provenance.sources:
+            if (other := self._other_user(source.results[0])) is not None:
+                raise NotFoldable(Code.USES, f"its weights are used by '{name_of(other)}' too")
         if weight.moved.repeated_bytes:
             raise NotFoldable(Code.GROWTH, "its weights are repeated by a shape op")
         refusal: NotFoldable | None = None
@@ -211,15 +225,27 @@ class _WeightQuantizer:
         assert refusal is not None
         raise refusal
 
+    def _other_user(self, value: SSAValue) -> Operation | None:
+        """An op, behind shape ops, that reads a value otherwise than as the weights of a layer."""
+        pending, seen = [value], {value}
+        while pending:
+            for use in pending.pop().uses:
+                if (use.operation, use.index) in self._uses:
+                    continue
+                if use.operation not in self._graph.models:
+                    return use.operation
+                behind = [each for each in use.operation.results if each not in seen]
+                pending += behind
+                seen.update(behind)
+        return None
+
     def _blocks(self, weight: _Weight, granularity: WeightGranularity) -> Blocks:
         """Which elements share a slot. Raises NotFoldable."""
         if granularity is WeightGranularity.TENSOR:
             return PER_TENSOR
         shape = weight.moved.shape
-        all_axes = {
-            _Axes(*(tuple(axis for axis in axes if shape[axis] > 1) for axes in each))
-            for each in weight.axes
-        }
+        # An axis of length 1 is as good as none, unless there is no other.
+        all_axes = {_Axes(*(_long_axes(axes, shape) for axes in each)) for each in weight.axes}
         if len(all_axes) > 1:
             raise NotFoldable(Code.GRANULARITY, "its weights are read along other axes by others")
         ((channels, contracted),) = all_axes
@@ -308,6 +334,11 @@ def _sides_of(layer: Contraction | Lookup) -> Iterator[tuple[int, _Axes]]:
     for number in (1, 0):
         side = layer.side(number)
         yield side.operand, _Axes(side.channel_axes, side.contracted_axes)
+
+
+def _long_axes(axes: Sequence[int], shape: Shape) -> tuple[int, ...]:
+    """The axes that are longer than 1, else the last one."""
+    return tuple(axis for axis in axes if shape[axis] > 1) or tuple(axes[-1:])
 
 
 def _floats(bits: NDArray[Any], type: AnyFloat) -> NDArray[Any]:
