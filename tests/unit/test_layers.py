@@ -30,6 +30,7 @@ FLOORS = (
     "certificates",
     "passes",
     "tools",
+    "frontends",
     "universe",
     "__main__",
 )
