@@ -30,7 +30,7 @@ from qdialect.quantization.presets import I8, torch_per_channel_symmetric
 
 RUNS = 5
 THREADS = 2
-Run = Callable[[NDArray[np.float32], int], NDArray[np.int8]]
+Run = Callable[[NDArray[np.float32], int], object]
 
 
 def shapes(mib: int) -> dict[str, tuple[tuple[int, ...], int]]:
@@ -45,14 +45,14 @@ def shapes(mib: int) -> dict[str, tuple[tuple[int, ...], int]]:
     }
 
 
-def by_qdialect(weights: NDArray[np.float32], axis: int) -> NDArray[np.int8]:
-    """Codes of `quantize_array`."""
+def by_qdialect(weights: NDArray[np.float32], axis: int) -> object:
+    """What `quantize_array` makes of weights."""
     scheme = torch_per_channel_symmetric(I8)
-    return quantize_array(weights, scheme, Blocks.per_axis(axis), threads=THREADS).codes
+    return quantize_array(weights, scheme, Blocks.per_axis(axis), threads=THREADS)
 
 
-def by_torch(weights: NDArray[np.float32], axis: int) -> NDArray[np.int8]:
-    """Codes of torch's per-channel observer and `quantize_per_channel`."""
+def by_torch(weights: NDArray[np.float32], axis: int) -> object:
+    """What torch's per-channel observer and `quantize_per_channel` make of weights."""
     # It may not be installed.
     torch: Any = import_module("torch")
     observer: Any = import_module("torch.ao.quantization.observer")
@@ -63,8 +63,7 @@ def by_torch(weights: NDArray[np.float32], axis: int) -> NDArray[np.int8]:
     tensor: Any = torch.from_numpy(weights)
     observe(tensor)
     scales, zero_points = observe.calculate_qparams()
-    codes: Any = torch.quantize_per_channel(tensor, scales, zero_points, axis, torch.qint8)
-    return codes.int_repr().numpy()
+    return torch.quantize_per_channel(tensor, scales, zero_points, axis, torch.qint8)
 
 
 WAYS: dict[str, Run] = {"qdialect": by_qdialect, "torch": by_torch}

@@ -517,7 +517,8 @@ def _visit(
             counts = [of.stop - of.start for of in piece.slots]
             counts += slots[len(counts) :]
             layout = _Layout([n // c for n, c in zip(part.shape, counts, strict=True)], counts)
-            elements = contiguous(part).astype(array.dtype.newbyteorder("="), copy=False)
-            pool.run(partial(visitor.visit, layout, piece, elements.reshape(-1)), layout.count)
+            if not is_plain:
+                part = contiguous(part).astype(array.dtype.newbyteorder("="), copy=False)
+            pool.run(partial(visitor.visit, layout, piece, part.reshape(-1)), layout.count)
     except _NanError:
         raise ValueError(_nan_message(array)) from None
