@@ -203,12 +203,11 @@ class Scheme:
             slice(start, start + _FEW_SLOTS) for start in range(0, max(1, low.size), _FEW_SLOTS)
         ]
         with np.errstate(all="ignore"):
-            if len(parts) == 1:
-                return self._chosen(low, high)
             flat = low.reshape(-1), high.reshape(-1)
-            return Choice.joined(
-                [self._chosen(*(of[part] for of in flat)) for part in parts], low.shape
-            )
+            choices = [self._chosen(*(of[part] for of in flat)) for part in parts]
+        choice = Choice.joined(choices, low.shape)
+        self._check_scales(choice.scales, self.values)
+        return choice
 
     def given(self, scales: object, zero_points: object) -> Choice:
         """
@@ -259,7 +258,6 @@ class Scheme:
         if self.power_of_two:
             scales = _raised_to_powers_of_two(scales)
         rounded = scales.astype("f4")
-        self._check_scales(rounded, self.values)
         is_rounded_early = is_symmetric & (self.span is Span.LARGER_SIDE)
         exact = np.where(is_rounded_early, rounded, scales)
         return self._choice(rounded, exact, zero_points, self.values)
