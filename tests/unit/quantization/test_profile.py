@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from qdialect.quantization.file_errors import FileError
 from qdialect.quantization.glow_profile import GlowProfile, GlowValue
+from qdialect.quantization.histograms import GlowHistogram
 from qdialect.quantization.profile import Fingerprint, Profile
 from qdialect.quantization.ranges import Statistics
 
@@ -156,7 +157,12 @@ def test_a_file(tmp_path: Path):
         ("-0.5", "1e300", "7:51", "1e+300 is no float32"),
         ("-0.5", "[1]", "7:50", "do not have the same lengths"),
         ("-0.5", "9", "7:8", "a minimum exceeds its maximum"),
-        ('"nans": 0', '"nans": 0, "histogram": {"bins": [1], "counts": []}', "8:45", "1 bins do not"),
+        (
+            '"nans": 0',
+            '"nans": 0, "histogram": {"bins": [1], "counts": []}',
+            "8:45",
+            "1 bins do not",
+        ),
     ],
 )
 def test_bad_files_are_explained(before: str, after: str, place: str, reason: str):
@@ -305,3 +311,18 @@ def test_profile_to_glow():
     assert glow.values["b"] == GlowValue(1, 1, ())
     again: Any = GlowProfile.from_yaml(glow.to_yaml())
     assert again == glow
+
+
+def test_counts_beyond_float32():
+    profile = GlowProfile("", 1, {"a": GlowValue(0, 1, (2.0**24 + 1, 1234567.0))})
+    assert "[ 16777217, 1234567 ]" in profile.to_yaml()
+    histogram = GlowHistogram(1)
+    histogram.counts[0] = 2**24
+    histogram.update(np.zeros(1, "f4"))
+    assert histogram.counts.tolist() == [2**24 + 1]
+
+
+def test_all_decimals_of_the_smallest():
+    smallest = 2.0**-149
+    profile = GlowProfile("", 1, {"a": GlowValue(smallest, smallest, ())})
+    assert GlowProfile.from_yaml(profile.to_yaml()) == profile
