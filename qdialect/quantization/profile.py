@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 from qdialect.algebra.lazy_numpy import np
 from qdialect.quantization.file_errors import FileError
 from qdialect.quantization.histograms import FloatHistogram
-from qdialect.quantization.ranges import Statistics
+from qdialect.quantization.ranges import Statistics, merged
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,23 +80,7 @@ class Profile:
         Raises ValueError if they are of different modules, and says how these differ; if a
         record is in both; and if they have ranges of different axes.
         """
-        if differences := self.fingerprint.differences(other.fingerprint):
-            raise ValueError(
-                "profiles of different modules cannot be merged: " + "; ".join(differences)
-            )
-        values = dict(self.values)
-        for key, statistics in other.values.items():
-            try:
-                values[key] = values[key].merge(statistics) if key in values else statistics
-            except ValueError as error:
-                raise ValueError(f"value '{key}': {error}") from None
-        for alias, key in other.aliases.items():
-            if self.aliases.get(alias, key) != key:
-                raise ValueError(
-                    f"'{alias}' is an alias of '{self.aliases[alias]}' in the first, "
-                    f"and of '{key}' in the second"
-                )
-        return Profile(self.fingerprint, values, {**self.aliases, **other.aliases})
+        return merged_profiles((self, other))
 
     def to_json(self) -> str:
         """The text of a profile file: keys are sorted, and each value has a line."""
@@ -120,6 +104,34 @@ class Profile:
     def read(cls, path: str | Path) -> Profile:
         """The profile in a file. Raises OSError, and FileError if there is none."""
         return cls.from_json(Path(path).read_text(encoding="utf-8", errors="replace"), str(path))
+
+
+def merged_profiles(profiles: Sequence[Profile]) -> Profile:
+    """All of them, of which there is at least one. Raises as `Profile.merge`."""
+    first, *others = profiles
+    found: dict[str, list[Statistics]] = {}
+    aliases: dict[str, str] = {}
+    for other in others:
+        if differences := first.fingerprint.differences(other.fingerprint):
+            raise ValueError(
+                "profiles of different modules cannot be merged: " + "; ".join(differences)
+            )
+    for profile in profiles:
+        for key, statistics in profile.values.items():
+            found.setdefault(key, []).append(statistics)
+        for alias, key in profile.aliases.items():
+            if aliases.setdefault(alias, key) != key:
+                raise ValueError(
+                    f"'{alias}' is an alias of '{aliases[alias]}' in one profile, "
+                    f"and of '{key}' in another"
+                )
+    values: dict[str, Statistics] = {}
+    for key, parts in found.items():
+        try:
+            values[key] = merged(parts)
+        except ValueError as error:
+            raise ValueError(f"value '{key}': {error}") from None
+    return Profile(first.fingerprint, values, aliases)
 
 
 def _to_json(statistics: Statistics) -> dict[str, Any]:

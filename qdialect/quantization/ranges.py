@@ -110,27 +110,7 @@ class Statistics:
         Raises ValueError if both saw the same record, and for other axes, lengths of axes, or
         a histogram that only one of them has.
         """
-        if self.axes != other.axes or self.minima.shape[1:] != other.minima.shape[1:]:
-            raise ValueError(f"ranges of {_axes(self)} do not fit those of {_axes(other)}")
-        if (self.histogram is None) != (other.histogram is None):
-            raise ValueError("only one of them has a histogram")
-        both = np.intersect1d(self.records, other.records)
-        if both.size:
-            raise ValueError(f"both have record {both[0]}")
-        records = np.concatenate((self.records, other.records))
-        order = np.argsort(records)
-        histogram = self.histogram
-        if histogram is not None and other.histogram is not None:
-            histogram = histogram.merge(other.histogram)
-        return Statistics(
-            self.axes,
-            records[order],
-            np.concatenate((self.minima, other.minima))[order],
-            np.concatenate((self.maxima, other.maxima))[order],
-            self.count + other.count,
-            self.nans + other.nans,
-            histogram,
-        )
+        return merged((self, other))
 
     def whole(self) -> Range:
         """The range of all records."""
@@ -170,8 +150,28 @@ class Statistics:
 
 
 def merged(statistics: Sequence[Statistics]) -> Statistics:
-    """All of them, of which there is at least one, as `Statistics.merge` merges two."""
-    return reduce(Statistics.merge, statistics)
+    """All of them, of which there is at least one. Raises as `Statistics.merge`."""
+    first, *others = statistics
+    for other in others:
+        if first.axes != other.axes or first.minima.shape[1:] != other.minima.shape[1:]:
+            raise ValueError(f"ranges of {_axes(first)} do not fit those of {_axes(other)}")
+        if (first.histogram is None) != (other.histogram is None):
+            raise ValueError("only one of them has a histogram")
+    records = np.concatenate([of.records for of in statistics])
+    order = np.argsort(records)
+    records = records[order]
+    if (is_again := np.diff(records) == 0).any():
+        raise ValueError(f"both have record {records[int(np.argmax(is_again))]}")
+    histograms = [of.histogram for of in statistics if of.histogram is not None]
+    return Statistics(
+        first.axes,
+        records,
+        np.concatenate([of.minima for of in statistics])[order],
+        np.concatenate([of.maxima for of in statistics])[order],
+        sum(of.count for of in statistics),
+        sum(of.nans for of in statistics),
+        reduce(FloatHistogram.merge, histograms) if histograms else None,
+    )
 
 
 def _axes(statistics: Statistics) -> str:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from qdialect.quantization.file_errors import FileError
 from qdialect.quantization.glow_profile import GlowProfile, GlowValue
 from qdialect.quantization.histograms import GlowHistogram
-from qdialect.quantization.profile import Fingerprint, Profile
+from qdialect.quantization.profile import Fingerprint, Profile, merged_profiles
 from qdialect.quantization.ranges import Statistics
 
 MODULE = Fingerprint({"@main": "sha256:12", "arguments of @main": "tensor<1x4xf32>"})
@@ -77,7 +77,7 @@ def test_profiles_merge_in_any_order(data: st.DataObject):
     parts = [data.draw(profiles([at, at + 10], names)) for at in range(3)]
     one = parts[0].merge(parts[1]).merge(parts[2])
     other = parts[2].merge(parts[0].merge(parts[1]))
-    assert one.to_json() == other.to_json()
+    assert one.to_json() == other.to_json() == merged_profiles(parts).to_json()
     assert one.values[names[0]].records.tolist() == [0, 1, 2, 10, 11, 12]
 
 
@@ -107,7 +107,7 @@ def test_what_else_is_not_merged():
     with pytest.raises(ValueError, match="value 'a': both have record 0"):
         one.merge(Profile(MODULE, {"a": observed(0, 1)}))
     other = Profile(MODULE, {"b": observed(1, 1)}, {"x": "b"})
-    with pytest.raises(ValueError, match="'x' is an alias of 'a' in the first, and of 'b'"):
+    with pytest.raises(ValueError, match="'x' is an alias of 'a' in one profile, and of 'b'"):
         one.merge(other)
 
 
