@@ -1,8 +1,8 @@
 """
-Arguments as callers write them, made plain: integers, numbers, and arrays of them.
+Normalizes the arguments of public constructors: integers, numbers, and arrays of them.
 
-Public constructors accept Python's and numpy's integers, and any sequence where several are
-meant. They refuse what they would have to change: booleans, fractions, text, objects.
+Constructors accept Python's and numpy's integers, and any sequence of them. They reject values
+that would need a conversion: booleans, fractions, text, objects.
 """
 
 from __future__ import annotations
@@ -22,14 +22,20 @@ _SHORT.maxother = 80
 
 
 def shown(value: object) -> str:
-    """`value` in an error message: its abridged `repr`, and its class where that says more."""
+    """
+    `value` in an error message: its abridged `repr`, followed by its class where the `repr`
+    does not show it.
+    """
     text = _SHORT.repr(value)
     is_plain = isinstance(value, int | float | str | list | tuple)
     return text if is_plain else f"{text} ({type(value).__name__})"
 
 
 def check_instance(name: str, value: object, wanted: type, example: str) -> None:
-    """Raise TypeError if `value` is not of the class `wanted`; `example` is one."""
+    """
+    Raise TypeError unless `value` is a `wanted`; the message shows `example`, source text for
+    one.
+    """
     if not isinstance(value, wanted):
         raise TypeError(
             f"{name} must be of class {wanted.__name__}, such as {example}, not {shown(value)}"
@@ -37,7 +43,7 @@ def check_instance(name: str, value: object, wanted: type, example: str) -> None
 
 
 def integer(name: str, value: object) -> int:
-    """`value` as a Python integer. Raises TypeError if it is none: the message names `name`."""
+    """`value` as a Python integer. Raises TypeError, naming `name`, if it is not an integer."""
     if type(value) is int:
         return value
     if not isinstance(value, bool):
@@ -52,7 +58,7 @@ def integers(name: str, values: object) -> tuple[int, ...]:
     """
     A sequence or an array of one dimension as a tuple of Python integers.
 
-    Raises TypeError, whose message names `name`, if it is no sequence or holds something else.
+    Raises TypeError, naming `name`, if it is not a sequence or an element is not an integer.
     """
     if type(values) is tuple and {int}.issuperset(map(type, cast("tuple[object, ...]", values))):
         return cast("tuple[int, ...]", values)
@@ -70,8 +76,8 @@ def integer_array(name: str, values: object) -> NDArray[np.int64]:
     """
     Numbers, or nested sequences or an array of them, as int64 of the same shape.
 
-    Floats are accepted if they are integral. Raises TypeError for something else than
-    numbers, ValueError for fractions, what is out of 64 bits, and ragged sequences.
+    Floats are accepted if they are integral. Raises TypeError if an element is not a number,
+    and ValueError for fractions, numbers that do not fit 64 bits, and ragged sequences.
     """
     array = _numbers(name, values)
     if array.dtype.kind == "f":
@@ -89,13 +95,13 @@ def number_array(name: str, values: object) -> NDArray[np.float64]:
     """
     Numbers, or nested sequences or an array of them, as float64 of the same shape.
 
-    Raises TypeError for something else than numbers, ValueError for ragged sequences.
+    Raises TypeError if an element is not a number, ValueError for ragged sequences.
     """
     return _numbers(name, values).astype(np.float64, copy=False)
 
 
 def number(name: str, value: object) -> float:
-    """A number of Python or numpy as a float. Raises TypeError if it is something else."""
+    """`value`, a number of Python or numpy, as a float. Raises TypeError if it is not a number."""
     if type(value) is float:
         return value
     array = _numbers(name, value)
@@ -119,7 +125,7 @@ def array_of(name: str, values: object) -> NDArray[Any]:
     """
     Nested sequences, or anything that numpy takes for an array, as an array.
 
-    A sequence without an element is of integers. Raises ValueError if it is ragged.
+    An empty sequence becomes an int64 array. Raises ValueError for ragged sequences.
     """
     if isinstance(values, np.ndarray):
         return cast("NDArray[Any]", values)

@@ -1,4 +1,4 @@
-"""Views of arrays that are moved without a copy, even by reshapes."""
+"""Array views on which most movements, reshapes included, are free of copies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_RANK: Final = 64
-"""The most dimensions that an array may have in numpy."""
+"""The maximum rank of a numpy array."""
 
 _BACKWARDS = slice(None, None, -1)
 
@@ -27,22 +27,22 @@ _BACKWARDS = slice(None, None, -1)
 @dataclass(frozen=True, eq=False)
 class ArrayView(ArrayFunctions):
     """
-    An array whose axes are each one or more dimensions of another.
+    A view of an array, each of whose axes is a group of dimensions of that array.
 
-    A transposed array cannot be reshaped by strides alone: numpy copies it. Here axes are
-    only grouped, so that a chain of movements ends in one copy, made by `array`. Two movements
-    copy at once: a reshape between factors that do not divide each
-    other, and a slice of an axis that was merged from moved ones.
+    Strides alone cannot express the reshape of a transposed array: numpy copies it. A view only
+    regroups dimensions, so that a chain of movements ends in one copy, made by `array`. Two
+    movements copy immediately: a reshape between factors that do not divide each other, and a
+    slice of an axis that was merged from transposed dimensions.
     """
 
     factors: NDArray[Any]
 
     groups: tuple[int, ...]
-    """How many dimensions of `factors` each axis has; the first varies slowest."""
+    """The number of dimensions of `factors` in each axis; the first dimension varies slowest."""
 
     @classmethod
     def of(cls, array: NDArray[Any]) -> ArrayView:
-        """`array` itself."""
+        """A view of `array` with the same axes."""
         return cls(array, (1,) * array.ndim)
 
     @property
@@ -53,7 +53,7 @@ class ArrayView(ArrayFunctions):
         return tuple(math.prod(lengths) for lengths in self._lengths)
 
     def array(self) -> NDArray[Any]:
-        """The elements as an array of `shape`: a view where strides can say it."""
+        """The elements as an array of `shape`: without a copy where strides can express it."""
         steps = list(zip(self.factors.shape, self.factors.strides, strict=True))
         groups = (steps[group.start : group.stop] for group in self._dimensions)
         factors = self.factors if all(map(_is_one_axis, groups)) else contiguous(self.factors)
@@ -64,7 +64,7 @@ class ArrayView(ArrayFunctions):
         if target.shape != self.shape:
             raise ValueError(f"shapes {self.shape} and {target.shape} differ")
         if target.size:
-            # To split axes, strides are enough.
+            # Splitting the axes of `target` never copies.
             write(self.factors, target.reshape(self.factors.shape))
 
     def to_bytes(self, dtype: np.dtype[Any]) -> bytes:
@@ -90,7 +90,7 @@ class ArrayView(ArrayFunctions):
         """The positions `indices` (int64, 1-d) of `axis`: a copy."""
         if self.groups[axis] != 1:
             return ArrayView.of(self.array().take(indices, axis=axis))
-        # numpy copies all that is not contiguous, so that axes are taken as they are in memory.
+        # numpy copies arrays that are not contiguous first, so take along the axes in memory order.
         order = sorted(range(self.factors.ndim), key=lambda d: -abs(self.factors.strides[d]))
         dimension = order.index(self._dimensions[axis].start)
         taken = self.factors.transpose(order).take(indices, axis=dimension)
@@ -144,7 +144,7 @@ class ArrayView(ArrayFunctions):
 
     @property
     def _is_plain(self) -> bool:
-        """Whether each axis is one dimension."""
+        """Whether each axis consists of one dimension."""
         return self.groups == (1,) * self.factors.ndim
 
     @property
@@ -158,7 +158,7 @@ class ArrayView(ArrayFunctions):
         return [lengths[group.start : group.stop] for group in self._dimensions]
 
     def _regroup(self, shape: tuple[int, ...]) -> ArrayView | None:
-        """A reshape by splitting and grouping dimensions, if these are enough."""
+        """The reshape done by splitting and grouping dimensions; None if it needs a copy."""
         regrouping = regroup(self.shape, shape)
         if any(before != after for before, after in regrouping.groups):
             return None
@@ -177,6 +177,8 @@ class ArrayView(ArrayFunctions):
 
 
 def _is_one_axis(steps: Sequence[tuple[int, int]]) -> bool:
-    """Whether dimensions of these lengths and strides are evenly spaced."""
+    """
+    Whether dimensions of these lengths and strides can be merged into one axis without a copy.
+    """
     moving = [step for step in steps if step[0] != 1]
     return all(outer == length * inner for (_, outer), (length, inner) in pairwise(moving))

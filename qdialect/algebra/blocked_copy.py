@@ -26,36 +26,36 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
 SMALL_SIZE: Final = 1 << 16
-"""Up to so many elements, numpy's own copy finds all that it reads in the cache."""
+"""Up to this number of elements, everything that numpy's own copy reads is in the cache."""
 
 THREADED_BYTES: Final = 1 << 22
-"""From so many, two threads are faster than one."""
+"""From this number of bytes on, two threads are faster than one."""
 
 _THREADS = 2
 _CHUNKS = 8
-"""In how many parts the threads copy: one may be slower than the other."""
+"""The number of parts that the threads share; more than threads, as one may be slower."""
 
 _LINE_BYTES = 64
 _CACHE_WAY_BYTES = 4096
 _CACHE_LINES = 8 * _CACHE_WAY_BYTES // _LINE_BYTES
 """A small cache of the first level, eight ways of 4 KiB. Only speed depends on it."""
 _COLUMN_BYTES = 256
-"""The least of a row that a box has, if there is as much: it is read in one go."""
+"""The minimum length in bytes of a row of a box, if the axis is long enough."""
 
 _BOX_BYTES = 1 << 17
 _FEW = 8
 _FEW_BYTES = 16
-"""Along inner axes of no more elements and bytes, numpy takes its time for each row."""
+"""Inner axes of at most this many elements and bytes are short: numpy's cost is per row."""
 
 _COSTLY_BYTES = 4
-"""Twice as wide items gain half as much from a buffer, which costs twice as much."""
+"""Items twice as wide gain half as much from a buffer, which costs twice as much."""
 
 _RUN_BYTES = 64
 """Shorter runs of neighbours are moved as one item."""
 
 _WORDS: dict[int, str] = {
     **{size: f"u{size}" for size in (1, 2, 4, 8)},
-    # Copied and not computed with, so that all bits stay.
+    # Copied without arithmetic, so that all bits are preserved.
     16: "c16",
 }
 
@@ -79,7 +79,7 @@ def contiguous_bytes(array: NDArray[Any], dtype: DTypeLike | None = None) -> byt
     is_plain = array.size <= SMALL_SIZE or array.flags.c_contiguous
     if (is_plain and array.dtype == dtype and not dtype.hasobject) or not array.size:
         return array.tobytes()
-    # CPython neither clears these bytes, which are new, nor copies them for `getvalue`.
+    # CPython neither clears these new bytes nor copies them for `getvalue`.
     buffer = io.BytesIO(bytes(array.size * dtype.itemsize))
     with buffer.getbuffer() as memory:
         write(array, np.frombuffer(memory, dtype=dtype).reshape(array.shape))
@@ -90,9 +90,9 @@ def write(source: NDArray[Any], target: NDArray[Any]) -> None:
     """
     Write `source` to `target`, which has the same shape and shares no memory with it.
 
-    Both may have any strides; no two elements of `target` share memory. Integers may differ
-    in dtype: see `numpy.ndarray.astype`. Elements that are alike in dtype keep their bits.
-    Raises ValueError if the shapes differ, and TypeError for Python objects.
+    Both may have any strides; no two elements of `target` share memory. Integers may differ in
+    dtype, and are converted as by `numpy.ndarray.astype`. Elements of equal dtypes keep their
+    bits. Raises ValueError if the shapes differ, and TypeError for Python objects.
     """
     if source.shape != target.shape:
         raise ValueError(f"shapes {source.shape} and {target.shape} differ")
@@ -114,11 +114,11 @@ def write(source: NDArray[Any], target: NDArray[Any]) -> None:
 
 
 def _write_in_threads(chunks: list[_Pair], threads: int) -> None:
-    """Write chunks from a pool of threads, to which the calling one belongs."""
+    """Write chunks from a thread pool, to which the calling thread belongs."""
     errors: list[BaseException] = []
 
     def write_chunks() -> None:
-        # To take the last of a list is a single step for other threads.
+        # `list.pop` is atomic.
         with suppress(IndexError):
             while not errors:
                 source, target = chunks.pop()
@@ -150,7 +150,7 @@ def _item(size: int) -> np.dtype[Any]:
 
 
 def _with_fewest_axes(source: NDArray[Any], target: NDArray[Any]) -> _Pair:
-    """An equal copy with neighbouring axes merged where both arrays allow it."""
+    """An equivalent pair of arrays, neighbouring axes merged where both arrays allow it."""
     if min(target.strides) < 0:
         forwards = tuple(slice(None, None, -1 if stride < 0 else 1) for stride in target.strides)
         source, target = source[forwards], target[forwards]
@@ -166,13 +166,13 @@ def _with_fewest_axes(source: NDArray[Any], target: NDArray[Any]) -> _Pair:
         else:
             shape.append(length)
         outer = (strides[0], strides[1])
-    # Of axes that strides can merge, these are views.
+    # These reshapes are views: strides can merge the axes.
     source, target = (array.transpose(order).reshape(shape) for array in (source, target))
     return _with_runs_as_items(source, target)
 
 
 def _with_runs_as_items(source: NDArray[Any], target: NDArray[Any]) -> _Pair:
-    """An equal copy of wider items, if elements are contiguous in runs in both arrays."""
+    """An equivalent pair of wider items, if both arrays have contiguous runs of elements."""
     if source.dtype != target.dtype or not source.ndim:
         return source, target
     size = source.itemsize
@@ -184,7 +184,7 @@ def _with_runs_as_items(source: NDArray[Any], target: NDArray[Any]) -> _Pair:
 
 
 def _chunks(source: NDArray[Any], target: NDArray[Any]) -> Iterator[_Pair]:
-    """An equal copy in parts that do not split cache lines, contiguous in `target` if possible."""
+    """Equivalent pairs that do not split cache lines, contiguous in `target` if possible."""
     lengths = list(source.shape)
     lengths[_nearest_axis(source)] //= max(1, _COLUMN_BYTES // source.itemsize)
     axis = max(range(source.ndim), key=lambda axis: min(lengths[axis], 4 * _CHUNKS))
@@ -200,13 +200,13 @@ def _nearest_axis(source: NDArray[Any]) -> int:
 
 
 def _blocks(length: int, most: int) -> list[slice]:
-    """The positions of an axis of `length` in blocks of at most `most`, about equally long."""
+    """An axis of `length` cut into slices of at most `most` positions, about equally long."""
     count = -(-length // most)
     return [slice(length * i // count, length * (i + 1) // count) for i in range(count)]
 
 
 def _write_boxes(source: NDArray[Any], target: NDArray[Any]) -> None:
-    """Write arrays whose axes are in the order of `target`."""
+    """Write arrays whose axes are sorted by the strides of `target`, the largest first."""
     axis = _line_axis(source)
     if axis is None:
         np.copyto(target, source, casting="unsafe")
@@ -233,22 +233,21 @@ def _line_axis(source: NDArray[Any]) -> int | None:
     if nearest == last or is_short or abs(source.strides[nearest]) >= _LINE_BYTES:
         return None
     between = source.shape[nearest + 1 :]
-    # Lines that are a power of two apart share few places in the cache.
+    # Lines at strides that are a power of two compete for few sets of the cache.
     places = _CACHE_LINES // max(1, math.gcd(source.strides[last], _CACHE_WAY_BYTES) // _LINE_BYTES)
     is_kept = math.prod(between) <= places * max(1, source.itemsize // _COSTLY_BYTES)
     return None if is_kept and not _are_few(between, source.itemsize) else nearest
 
 
 def _are_few(shape: Sequence[int], itemsize: int) -> bool:
-    """Whether inner axes of `shape` are so short that numpy is slow along the last."""
+    """
+    Whether the inner axes are so short that numpy's cost per row along the last one dominates.
+    """
     return shape[-1] <= _FEW and math.prod(shape) * itemsize <= _FEW_BYTES
 
 
 def _box_shape(shape: Sequence[int], axis: int, itemsize: int) -> list[int]:
-    """
-    A box that fits in the cache: a line's worth and more of `axis`, the axes of which the
-    target is then written without a gap, more of `axis`, and more of what is left.
-    """
+    """The shape of a box that fits in the cache."""
     blocks = [1] * len(shape)
     left = _BOX_BYTES // itemsize
 
@@ -273,7 +272,7 @@ _BoxWriter: TypeAlias = "Callable[[NDArray[Any], NDArray[Any]], None]"
 def _box_writer(
     blocks: Sequence[int], axis: int, source_dtype: np.dtype[Any], dtype: np.dtype[Any]
 ) -> _BoxWriter:
-    """A function that writes boxes of up to `blocks` elements, whose rows are on `axis`."""
+    """A function that writes boxes of at most the shape `blocks`, whose rows are along `axis`."""
     if _are_few(blocks[axis + 1 :], source_dtype.itemsize):
         return partial(_write_rows, axis)
     if blocks[axis] * source_dtype.itemsize < _LINE_BYTES:
@@ -286,7 +285,7 @@ def _write_directly(source: NDArray[Any], target: NDArray[Any]) -> None:
 
 
 def _write_rows(axis: int, source: NDArray[Any], target: NDArray[Any]) -> None:
-    """Write along `axis`: numpy alone would go along those after it, which are short."""
+    """Write row by row along `axis`: numpy alone would iterate along the short axes after it."""
     for index in np.ndindex(source.shape[axis + 1 :]):
         np.copyto(target[..., *index], source[..., *index], casting="unsafe")
 
@@ -298,7 +297,7 @@ class _Buffer:
         self._order = (*(i for i in range(len(blocks)) if i != axis), axis)
         self._axis = axis
         rows = [blocks[i] for i in self._order[:-1]]
-        # An odd number of lines: rows that are a power of two apart evict each other.
+        # An odd number of lines: rows at a power-of-two stride would evict each other.
         lines = -(-blocks[axis] * dtype.itemsize // _LINE_BYTES) | 1
         self._rows = np.empty((*rows, lines * _LINE_BYTES // dtype.itemsize), dtype)
         self._words = np.empty(math.prod(blocks) // 8 if dtype.itemsize == 1 else 0, np.uint64)
@@ -316,7 +315,7 @@ class _Buffer:
         result[..., of_words:] = buffer[..., of_words:]
 
     def _write_words(self, rows: NDArray[Any], target: NDArray[Any]) -> None:
-        """Write bytes: columns of eight at once, which are then split."""
+        """Write single bytes: columns of eight bytes at once, which are then split."""
         axis = self._axis
         before, length, after = target.shape[:axis], target.shape[axis], target.shape[axis + 1 :]
         words = self._words[: target.size // 8].reshape(*before, length // 8, *after)

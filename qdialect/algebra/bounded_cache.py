@@ -1,8 +1,8 @@
 """
-The caches of this package, all of which live as long as the process.
+Bounded caches that live as long as the process, and their registry.
 
-Each has a bound, and `clear_caches` empties all of them. A cache is a `BoundedCache`, where
-entries may be large, or a function with `functools.lru_cache` under `@registered_cache`.
+`clear_caches` empties all caches. A cache whose entries may be large is a `BoundedCache`; any
+other is a function with `functools.lru_cache` under `@registered_cache`.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ KeyT = TypeVar("KeyT")
 ResultT = TypeVar("ResultT")
 
 MAX_CACHE_BYTES: Final = 4 << 20
-"""How much a cache keeps, about, unless it says otherwise."""
+"""The default bound of a cache: roughly the bytes that it keeps."""
 
 _ENTRY_BYTES: Final = 1500
-"""What an entry takes beside its numbers: a type, its attributes and arrays, and the key."""
+"""The overhead of an entry beside its numbers: a type, its attributes and arrays, and the key."""
 
 _NUMBER_BYTES: Final = 8
 
 
 class Cache(Protocol):
-    """What can be emptied, as by `functools`."""
+    """A cache that can be emptied, such as those of `functools`."""
 
     def cache_clear(self) -> None:
         """Forget all entries."""
@@ -48,10 +48,10 @@ def registered_caches() -> tuple[Cache, ...]:
 
 def clear_caches() -> None:
     """
-    Forget all that was kept of modules: types, parameters, movements.
+    Empty all caches of types, parameters and movements.
 
-    Nothing but time is lost. For long processes: the caches do not grow without bound, but
-    may hold some 10 MiB each. Other threads may go on meanwhile.
+    Results do not change, only the time to compute them again. For long-lived processes: the
+    caches are bounded, but may hold some 10 MiB each. Other threads may keep running.
     """
     for cache in registered_caches():
         cache.cache_clear()
@@ -59,14 +59,14 @@ def clear_caches() -> None:
 
 class BoundedCache(Generic[KeyT, ResultT]):
     """
-    A cache for results that may be large. It is emptied when they become too much.
+    A cache for results that may be large. It is emptied when it exceeds `max_bytes`.
 
-    Neither keys nor results may hold the elements of a constant. Results that do not hold
-    slots either may be left to `lru_cache`.
+    Neither keys nor results may hold the elements of a constant. For results that hold no slots
+    either, `lru_cache` is enough.
     """
 
     max_bytes: int
-    """How much is kept, about."""
+    """The approximate bound."""
 
     def __init__(self, max_bytes: int = MAX_CACHE_BYTES) -> None:
         self._known: dict[KeyT, ResultT] = {}
@@ -78,11 +78,11 @@ class BoundedCache(Generic[KeyT, ResultT]):
         return len(self._known)
 
     def get(self, key: KeyT) -> ResultT | None:
-        """The result for `key`, if it is known."""
+        """The result for `key`; None on a miss."""
         return self._known.get(key)
 
     def add(self, key: KeyT, result: ResultT, weight: int) -> ResultT:
-        """Keep `result`, which with its key holds about `weight` numbers, and return it."""
+        """Keep `result` and return it; `weight` is about how many numbers it and its key hold."""
         size = _ENTRY_BYTES + _NUMBER_BYTES * weight
         self._bytes += size
         if self._bytes > self.max_bytes:

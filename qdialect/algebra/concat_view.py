@@ -1,4 +1,4 @@
-"""Concatenation that is deferred, so that all parts are copied once."""
+"""Deferred concatenation, which copies each part once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Joined:
     """
     A concatenation of arrays along an axis, copied when its elements are first needed.
 
-    A value that is concatenated step by step is copied once in all.
+    A concatenation built in many steps is copied only once.
     """
 
     def __init__(self, parts: Sequence[ArrayView | Joined], axis: int) -> None:
@@ -27,7 +27,7 @@ class Joined:
 
     def _own(self, part: ArrayView | Joined) -> ArrayView | Joined:
         """
-        `part` itself, or its array if it is part of another concatenation already.
+        `part` itself, or its array if it already belongs to another concatenation.
 
         Otherwise `x = concat(x, x)`, n times, would expand to 2**n parts.
         """
@@ -38,7 +38,7 @@ class Joined:
         return part
 
     def view(self) -> ArrayView:
-        """The elements, which the first call copies."""
+        """The elements; the first call copies them."""
         if self._view is None:
             arrays = [part.array() for part in self._flat_parts()]
             self._view = ArrayView.of(np.concatenate(arrays, axis=self.axis))

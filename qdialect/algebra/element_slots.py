@@ -1,4 +1,7 @@
-"""The elements of a small tensor as slots: what reads them through a broadcast moves them along."""
+"""
+The elements of a small tensor as slots, which move along with the tensor that they broadcast
+to.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +21,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class ElementSlots(SlotMap):
-    """Which element each position of a tensor reads: equal neighbours are one run."""
+    """The map from each position of a tensor to an element; equal neighbours form one run."""
 
     ends: tuple[IntArray, ...]
-    """For each axis where its runs end: int64, as in `SlotMap`."""
+    """For each axis, the end of each run: int64, as in `SlotMap`."""
 
     elements: NDArray[Any]
     """One element per slot, floats as their bits: `elements.shape[axis] == len(ends[axis])`."""
 
     @classmethod
     def of(cls, values: Values) -> ElementSlots:
-        """The elements of a tensor that has some, each read by its own position."""
+        """The map of a non-empty tensor in which each position reads its own element."""
         runs = (1,) * len(values.shape) if isinstance(values, Splat) else values.shape
         ends = tuple(
             np.arange(1, count + 1, dtype=np.int64) * (length // count)

@@ -1,11 +1,11 @@
 """
-MLIR's builtin float types: how a double is rounded to each, and how MLIR writes it.
+MLIR's builtin float types: rounding a double to each of them, and MLIR's text for the result.
 
-The types are listed in https://mlir.llvm.org/docs/Dialects/Builtin/, and the meaning of
-their numbers is that of LLVM's APFloat, https://llvm.org/doxygen/structllvm_1_1APFloatBase.html.
-What is rounded and printed this way are the scales of the quantized types,
-https://mlir.llvm.org/docs/Dialects/QuantDialect/. The text is byte for byte that of
-mlir-opt 22, which is neither the shortest nor the correctly rounded one.
+The types are listed in https://mlir.llvm.org/docs/Dialects/Builtin/; their semantics are those
+of LLVM's APFloat, https://llvm.org/doxygen/structllvm_1_1APFloatBase.html. The scales of the
+quantized types are rounded and printed this way:
+https://mlir.llvm.org/docs/Dialects/QuantDialect/. The text equals that of mlir-opt 22 byte for
+byte; it is neither the shortest nor the correctly rounded decimal.
 """
 
 from __future__ import annotations
@@ -35,36 +35,36 @@ _QUIET_NAN = 0x7FF8 << 48
 
 _SHORT_DIGITS = 6
 _MAX_PADDING = 3
-"""The most zeros that the long form writes to fill up a number that has no exponent."""
+"""The maximum number of zeros that the long form pads a number without an exponent with."""
 
 _CONTAINERS: Final = (
     ("f2", 5, 11),
     ("f4", 8, 24),
     ("f8", 11, 53),
 )
-"""The formats that numpy has, their bits of exponent and their precision."""
+"""The formats that numpy has: dtype, exponent bits and precision."""
 
-# No double has more binary places than the smallest.
+# No double has more binary places than the smallest one.
 _POWERS_OF_FIVE = tuple(accumulate(repeat(5, 1074), mul, initial=1))
 
 
 class Specials(Enum):
-    """What a format has besides its finite numbers."""
+    """The special values of a format: infinities, NaN, and the lack of a zero."""
 
     INFINITIES_AND_NANS = auto()
     """As in IEEE 754: numbers that are too large become infinities."""
 
     SIGNED_NAN = auto()
-    """A NaN of each sign, all ones but for the sign bit, and no infinities."""
+    """A NaN of each sign, with all other bits set, and no infinities."""
 
     ONE_NAN = auto()
     """One NaN in the place of negative zero, and no infinities."""
 
     ONE_NAN_NO_ZERO = auto()
-    """One NaN, all ones, but neither infinities, nor a zero, nor a sign bit."""
+    """One NaN, with all bits set; no infinities, no zero and no sign bit."""
 
     NONE = auto()
-    """Nothing: what is too large becomes the largest number, and NaN becomes zero."""
+    """None: numbers that are too large become the largest one, and NaN becomes zero."""
 
 
 @dataclass(frozen=True)
@@ -72,15 +72,18 @@ class FloatFormat:
     """One of MLIR's builtin float types."""
 
     name: str
-    """As MLIR spells it, such as "f32"."""
+    """MLIR's spelling, such as "f32"."""
 
     exponent_bits: int
 
     precision: int
-    """The significant binary digits of a normal number, counting the leading one."""
+    """The number of significant bits of a normal number, including the leading one."""
 
     last_place: int
-    """All numbers are multiples of the smallest positive one, `2**last_place`."""
+    """
+    The exponent of the smallest positive number, `2**last_place`; all numbers are its
+    multiples.
+    """
 
     largest: float
     """The largest finite number, infinity where no double is as large (f80, f128)."""
@@ -88,7 +91,7 @@ class FloatFormat:
     specials: Specials = Specials.INFINITIES_AND_NANS
 
     dtype: str | None = None
-    """The type of numpy that is this format, where that is a quicker way to round."""
+    """numpy's dtype of this format, if there is one: casting to it is a faster way to round."""
 
     @property
     def smallest(self) -> float:
@@ -99,13 +102,13 @@ class FloatFormat:
         """
         The number of the format that is nearest to each of `values`, as a double.
 
-        `values` is float64 of any shape, and so is the result; f64, f80 and f128 hold
-        every double, and return `values` itself. Ties go to the even digit, which makes
-        them go up in f8E8M0FNU. Nothing is an error: a number that rounds to more than
-        `largest` becomes what `specials` has for it, an infinity, NaN or `largest`. NaN
-        keeps the sign and the leading bits of the payload that the format can hold, and
-        becomes quiet. Zero and what rounds to it is `smallest` in f8E8M0FNU, whatever
-        its sign, and never negative in the FNUZ formats.
+        `values` is float64 of any shape, and so is the result; f64, f80 and f128 hold every
+        double, so that the result is `values` itself. Ties go to the even digit, and therefore
+        up in f8E8M0FNU. No value is an error: a number that rounds to more than `largest`
+        becomes an infinity, NaN or `largest`, depending on `specials`. NaN becomes quiet, and
+        keeps its sign and the leading bits of its payload as far as the format can hold them.
+        Zeros and numbers that round to zero become `smallest` in f8E8M0FNU, whatever their
+        sign, and are never negative in the FNUZ formats.
         """
         if self.precision >= _DOUBLE_PRECISION:
             return values
@@ -115,7 +118,7 @@ class FloatFormat:
             else:
                 _, exponents = np.frexp(values)
                 exponents = np.maximum(exponents - self.precision, self.last_place)
-                # Exact but for rint: scaling only moves the digits.
+                # Only rint rounds: scaling by a power of two is exact.
                 rounded = np.ldexp(np.rint(np.ldexp(values, -exponents)), exponents)
             if self.specials is Specials.ONE_NAN:
                 rounded = rounded + 0.0
@@ -128,7 +131,10 @@ class FloatFormat:
     def _with_specials(
         self, values: NDArray[np.float64], rounded: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """`rounded`, with what stands for NaN and for numbers beyond `largest`."""
+        """
+        `rounded`, with NaN and numbers beyond `largest` replaced by the format's special
+        values.
+        """
         nan = np.isnan(values)
         beyond = np.abs(rounded) > self.largest
         match self.specials:
@@ -146,7 +152,7 @@ class FloatFormat:
             case Specials.ONE_NAN | Specials.ONE_NAN_NO_ZERO:
                 nan |= beyond
                 kept = np.uint64(0)
-        # Bits, because processors differ in which NaN comes out of arithmetic.
+        # On bits, because processors differ in the NaN that arithmetic results in.
         nans = (values.view(np.uint64) & kept) | np.uint64(_QUIET_NAN)
         return np.where(nan, nans.view(np.float64), rounded)
 
@@ -154,8 +160,8 @@ class FloatFormat:
         """
         The bit pattern of `value`, as an unsigned integer.
 
-        Raises ValueError if the format has no such number: `round` comes first. NaN is
-        the one that `round` gives.
+        Raises ValueError if the format does not have the number: call `round` first. NaN
+        becomes the NaN that `round` results in.
         """
         number = self.round(np.array(value)).item()
         has_zero = self.specials is not Specials.ONE_NAN_NO_ZERO
@@ -169,8 +175,8 @@ class FloatFormat:
             bits = 0
         elif math.isfinite(number):
             significand, exponent = self._split(abs(number))
-            # A leading one is not stored: added, it carries into the exponent, which
-            # counts from one for the numbers that have it.
+            # The leading one of a normal number is not stored: adding it carries into the
+            # exponent, which starts at one for normal numbers.
             bits = ((exponent - self.last_place) << fraction_bits) + significand
             if not has_zero:
                 bits -= 1
@@ -186,7 +192,7 @@ class FloatFormat:
         if math.copysign(1.0, number) < 0.0:
             bits |= 1 << (self.exponent_bits + fraction_bits)
         if self.name == "f80":
-            # Alone in storing the leading one, which no double is too small to have.
+            # f80 alone stores the leading one; every double is a normal number there.
             leading = 1 if number else 0
             upper, fraction = divmod(bits, 1 << fraction_bits)
             bits = (((upper << 1) | leading) << fraction_bits) | fraction
@@ -203,7 +209,7 @@ class FloatFormat:
         if self.dtype is not None:
             narrow = rounded.astype(self.dtype)
             return narrow.view(f"u{narrow.itemsize}").astype(np.uint64).reshape(values.shape)
-        # As integers, 0.0 and -0.0 are two.
+        # Compared as integers, since 0.0 and -0.0 differ.
         distinct, places = np.unique(rounded.view(np.int64), return_inverse=True)
         numbers = distinct.view(np.float64).tolist()
         bits = np.array([self.to_bits(number) for number in numbers], dtype=np.uint64)
@@ -211,10 +217,10 @@ class FloatFormat:
 
     def from_bits(self, bits: int) -> float:
         """
-        The number whose bit pattern is `bits`; NaN loses its sign and payload.
+        The number with the bit pattern `bits`; NaN loses its sign and payload.
 
-        Raises ValueError if the format has numbers that no double is (f80, f128), or
-        patterns of fewer bits.
+        Raises ValueError for f80 and f128, whose numbers are not all doubles, and if `bits` has
+        more bits than the format.
         """
         fraction_bits = self.precision - 1
         has_zero = self.specials is not Specials.ONE_NAN_NO_ZERO
@@ -245,10 +251,10 @@ class FloatFormat:
 
     def decode(self, bits: NDArray[np.unsignedinteger[Any]]) -> NDArray[np.float64]:
         """
-        The numbers whose bit patterns are `bits`, of any shape and unsigned dtype: float64.
+        The numbers with the bit patterns `bits`, of any shape and unsigned dtype: float64.
 
-        NaN keeps its sign and payload where the format is a shorter f16, f32 or f64, and is
-        without them in the others. Raises ValueError for f80 and f128.
+        NaN keeps its sign and payload where the format is a truncated f16, f32 or f64, and
+        loses them in the other formats. Raises ValueError for f80 and f128.
         """
         prefix = self._prefix
         if prefix is None:
@@ -262,8 +268,8 @@ class FloatFormat:
         """
         The bit patterns of `values`, of any shape: uint64.
 
-        They must be numbers of the format: `round` comes first. Every NaN becomes the quiet
-        one without a sign and a payload. Raises ValueError for f80 and f128.
+        They must be numbers of the format: call `round` first. Every NaN becomes the positive
+        quiet NaN without a payload. Raises ValueError for f80 and f128.
         """
         prefix = self._prefix
         if prefix is None:
@@ -282,7 +288,7 @@ class FloatFormat:
     @cached_property
     def _prefix(self) -> tuple[np.dtype[Any], int] | None:
         """
-        The format of numpy that this one is the upper bits of, and how many are missing.
+        The numpy dtype whose upper bits are this format, and the number of lower bits cut off.
 
         None for the others, which have at most eight bits. Raises ValueError for f80, f128.
         """
@@ -296,20 +302,20 @@ class FloatFormat:
 
     @cached_property
     def _table(self) -> NDArray[np.float64]:
-        """The number of every bit pattern, of a format of few bits."""
+        """The number of every bit pattern, in order; for formats of at most eight bits."""
         has_sign = self.specials is not Specials.ONE_NAN_NO_ZERO
         count = 1 << (self.exponent_bits + self.precision - 1 + has_sign)
         return np.array([self.from_bits(bits) for bits in range(count)])
 
     @cached_property
     def _magnitudes(self) -> NDArray[np.float64]:
-        """The numbers without a sign, in the order of their bit patterns, which is theirs."""
+        """The non-negative numbers in the order of their bit patterns, which is ascending."""
         has_sign = self.specials is not Specials.ONE_NAN_NO_ZERO
         numbers = self._table[: len(self._table) // 2] if has_sign else self._table
         return numbers[~np.isnan(numbers)]
 
     def _payload(self, nan: float) -> int:
-        """The fraction bits of `nan`. A double is not converted: it stays signaling."""
+        """The fraction bits of `nan`; in f64 unchanged, so that a signaling NaN stays signaling."""
         (bits,) = struct.unpack("<Q", struct.pack("<d", nan))
         payload = bits & ((1 << _DOUBLE_FRACTION) - 1)
         payload = (payload << (self.precision - 1)) >> _DOUBLE_FRACTION
@@ -318,7 +324,10 @@ class FloatFormat:
         return payload | (1 << (self.precision - 2))
 
     def _split(self, value: float) -> tuple[int, int]:
-        """`value`, a positive one, is exactly `significand * 2**exponent`."""
+        """
+        The significand and exponent of a positive `value`, which is exactly `significand *
+        2**exponent`.
+        """
         fraction, exponent = math.frexp(value)
         place = max(exponent - self.precision, self.last_place)
         return int(math.ldexp(fraction, exponent - place)), place
@@ -327,12 +336,12 @@ class FloatFormat:
         """
         `value` as MLIR writes a number of the format.
 
-        It must be a number of the format: `round` comes first. The text has six digits,
-        as in `1.250000e-01`, where they read as the same number; else as many as tell
-        numbers of the format apart, as in `0.33333333333333331` and `1.234567E-4`. What
-        would then be an integer, or is not finite, becomes the bit pattern, as in
-        `0x7FC00000`. Raises ValueError if it is not finite and the format has no such
-        number.
+        It must be a number of the format: call `round` first. The text has six digits, as in
+        `1.250000e-01`, if they read as the same number, and otherwise as many as distinguish
+        the numbers of the format, as in `0.33333333333333331` and `1.234567E-4`. A number whose
+        text would then look like an integer, or that is not finite, is written as its bit
+        pattern, as in `0x7FC00000`. Raises ValueError if it is not finite and the format has no
+        such number.
         """
         if not math.isfinite(value):
             return f"0x{self.to_bits(value):X}"
@@ -366,7 +375,7 @@ class FloatFormat:
     def _reads_as(self, number: int, exponent: int, value: float) -> bool:
         """Whether `value` is the format's nearest to `number * 10**exponent`."""
         significand, place = self._split(value)
-        # In quarters of its last place, both midpoints to the neighbors are integers.
+        # In quarters of the last place, the midpoints to both neighbours are integers.
         is_lowest = significand == 1 << (self.precision - 1) and place > self.last_place
         lower = 4 * significand - (1 if is_lowest else 2)
         upper = 4 * significand + 2
@@ -386,7 +395,7 @@ class FloatFormat:
 
 
 def _as_decimal(value: float) -> tuple[int, int]:
-    """`value` is exactly `number * 10**exponent`; `exponent` is not positive."""
+    """The integers in `value == number * 10**exponent`, exactly; `exponent` is not positive."""
     number, denominator = value.as_integer_ratio()
     places = denominator.bit_length() - 1
     return number * _POWERS_OF_FIVE[places], -places
@@ -396,9 +405,9 @@ def _cut(number: int, exponent: int, precision: int) -> tuple[str, int]:
     """
     `number * 10**exponent` to `precision` digits, without trailing zeros.
 
-    Gives the digits, and the power of ten that the last one counts. As APFloat's
-    toString does, digits that are not thought to matter are dropped before the rest is
-    rounded, half up, so that the last digit may be one too small.
+    Returns the digits, and the exponent of ten of the last one. Like APFloat's toString, this
+    drops digits that it considers insignificant before it rounds the rest, half up, so that the
+    last digit may be one too small.
     """
     kept_bits = (precision * 196 + 58) // 59
     dropped = (number.bit_length() - kept_bits) * 59 // 196

@@ -1,4 +1,4 @@
-"""How finely the elements of a tensor are divided among slots."""
+"""The granularity of a quantized type: per-tensor, per-axis or sub-channel."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """
-numpy under its usual name, imported when it is first used.
+numpy as `np`, imported on first use.
 
-Importing numpy takes as long as reading, verifying and printing a small module, which often
-needs no arrays.
+Importing numpy takes as long as reading, verifying and printing a small module, and many small
+modules need no arrays.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ __all__ = ["np"]
 
 class _LazyNumpy:
     def __getattr__(self, name: str) -> Any:
-        # This is what has numpy imported late.
+        # The deferred import.
         import numpy
 
         value = getattr(numpy, name)
-        # The next time, it is found without coming here.
+        # Later accesses bypass `__getattr__`.
         setattr(self, name, value)
         return value
 

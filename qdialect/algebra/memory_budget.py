@@ -1,4 +1,4 @@
-"""How many bytes a run may hold beyond its input: one budget for all stages."""
+"""The memory budget of a run: bytes beyond its input, shared by all stages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import Final
 
 DEFAULT_MAX_MEMORY: Final = 1 << 29
-"""Bytes: 512 MiB."""
+"""512 MiB, in bytes."""
 
 
 class MemoryLimitError(Exception):
@@ -17,11 +17,11 @@ class MemoryLimitError(Exception):
 
 class MemoryBudget:
     """
-    Bytes that a run may allocate beyond what its input holds.
+    The bytes that a run may allocate beyond its input.
 
-    A stage reserves bytes before it allocates them, for results whose size does not follow from the
-    size of the input text: broadcasts, concatenations, expanded splats, arguments that are made up.
-    What is read from the elements that a text spells is not counted.
+    A stage reserves bytes before it allocates them, for results whose size the size of the
+    input text does not bound: broadcasts, concatenations, expanded splats, generated arguments.
+    Elements that the text spells out are not counted.
     """
 
     def __init__(self, limit: int = DEFAULT_MAX_MEMORY) -> None:
@@ -30,7 +30,7 @@ class MemoryBudget:
 
     @property
     def left(self) -> int:
-        """How many bytes can still be reserved."""
+        """The number of bytes that can still be reserved."""
         return self.limit - self.reserved
 
     def reserve(self, nbytes: int) -> None:
@@ -43,7 +43,7 @@ class MemoryBudget:
         self.reserved += max(nbytes, 0)
 
     def release(self, nbytes: int) -> None:
-        """Give back `nbytes` reserved bytes, whose memory has been freed."""
+        """Return `nbytes` reserved bytes to the budget after their memory has been freed."""
         self.reserved -= max(nbytes, 0)
 
 
@@ -51,17 +51,17 @@ _CURRENT: Final = ContextVar[MemoryBudget | None]("qdialect_memory_budget", defa
 
 
 def current_budget() -> MemoryBudget | None:
-    """The budget of the run that this is part of, None outside of a run."""
+    """The budget of the current run, None outside of a run."""
     return _CURRENT.get()
 
 
 @contextmanager
 def memory_budget(limit: int | None = None) -> Generator[MemoryBudget]:
     """
-    The budget of the run that this is part of.
+    The budget of the current run.
 
-    The outermost caller opens a new one, of `limit` bytes (default: `DEFAULT_MAX_MEMORY`); stages
-    inside share it, and need give no limit.
+    The outermost caller opens a new one of `limit` bytes (default: `DEFAULT_MAX_MEMORY`).
+    Stages inside share it, whatever their `limit`.
     """
     budget = _CURRENT.get()
     if budget is not None:

@@ -1,8 +1,8 @@
 """
-Shape ops, each written once as a function that moves arrays and parameters alike.
+Shape ops, each defined once as a function that moves both arrays and parameters.
 
-A `Movement` is applied to the elements of a constant (an array, an `ArrayView` of one, or
-a `Splat` where all are equal) and to its `QuantizationParameters`: one program, read twice.
+A `Movement` is applied to the elements of a constant (an array, an `ArrayView`, or a `Splat` if
+all are equal) and to its `QuantizationParameters`: one program with two readings.
 `Movement.after` composes two movements.
 """
 
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DYNAMIC: Final = -(2**63)
-"""The length of an axis that is only known at run time, as in xDSL."""
+"""xDSL's placeholder for an axis length that is only known at run time."""
 
 Shape = tuple[int, ...]
 
 
 class MovementError(ValueError):
-    """The movement does not exist: for an operand of this shape, or for any."""
+    """The movement is invalid for operands of these shapes, or for all operands."""
 
 
 class ValueSet(Enum):
@@ -60,10 +60,10 @@ class ValueSet(Enum):
     """The union of the values of several operands."""
 
     MORE = "padded"
-    """There may be one value that no operand has: the padding."""
+    """There may be one value that no operand has: the padding value."""
 
     def then(self, *others: ValueSet) -> ValueSet:
-        """The relation after further movements, whose relations are `others`."""
+        """The relation of a chain of movements: this one, followed by `others`."""
         reached = self
         for other in others:
             if other is not ValueSet.SAME and _ORDER[other] > _ORDER[reached]:
@@ -107,7 +107,7 @@ class Splat(ArrayFunctions):
     shape: Shape
 
     def __post_init__(self) -> None:
-        """Take Python's integers too. Raises TypeError, and ValueError for a negative length."""
+        """Normalize the fields. Raises TypeError, and ValueError for a negative length."""
         value = self.value
         if not isinstance(value, np.generic):
             object.__setattr__(self, "value", _scalar(value))
@@ -164,10 +164,10 @@ def _scalar(value: object) -> np.integer[Any]:
 
 
 Elements: TypeAlias = Union["NDArray[Any]", Splat]
-"""The elements of a constant, in the form in which the constant holds them."""
+"""The elements of a constant, in the form in which constants hold them."""
 
 Values: TypeAlias = Elements | ArrayView | Joined
-"""Elements that have been moved, possibly without a copy."""
+"""Elements after movements, possibly not copied yet."""
 
 
 def as_view(values: Values) -> ArrayView:
@@ -191,15 +191,18 @@ def values_dtype(values: Values) -> np.dtype[Any]:
 @dataclass(frozen=True)
 class Movement(ABC):
     """
-    Where each element of the result comes from: `f` in `C' = C . f`, `p' = p . f`.
+    The source of each element of a result: `f` in `C' = C . f`, `p' = p . f`.
 
-    The movements here take any integers and sequences of them, and hold them as `int` and
-    `tuple`. Their constructors raise TypeError for anything else, and MovementError for a
-    movement that no operand has.
+    Constructors accept any integers and sequences of integers, and store them as `int` and
+    `tuple`. They raise TypeError for anything else, and MovementError for a movement that is
+    invalid for every operand.
     """
 
     def _plain(self, *, one: Sequence[str] = (), many: Sequence[str] = ()) -> None:
-        """Make the fields `one` an integer each, and `many` tuples of them. Raises TypeError."""
+        """
+        Convert the fields named in `one` to `int` and those in `many` to tuples. Raises
+        TypeError.
+        """
         for name in one:
             object.__setattr__(self, name, integer(name, getattr(self, name)))
         for name in many:
@@ -207,23 +210,23 @@ class Movement(ABC):
 
     @abstractmethod
     def __call__(self, *operands: MovableT) -> MovableT:
-        """Move `operands`, of shapes that `result_shape` accepts."""
+        """Move `operands`, whose shapes `result_shape` must accept."""
 
     @abstractmethod
     def result_shape(self, *operands: Shape) -> Shape:
         """
-        The shape that operands of these shapes are moved to.
+        The shape of the result for operands of these shapes.
 
-        Lengths may be DYNAMIC. Raises MovementError if there is no such movement.
+        Lengths may be DYNAMIC. Raises MovementError if the movement is invalid for these shapes.
         """
 
     def undo(self, moved: MovableT, operand: Shape) -> MovableT:
         """
         A right inverse: an operand of static shape `operand` that moves to `moved`.
 
-        Only for movements of one operand, and for shapes without a zero. Along an axis on which
-        positions are dropped, the operand is constant. There may be no such operand: then the
-        result moves to something else, which `pulled_back` checks.
+        Only for movements of one operand, and for shapes without a zero. The operand is
+        constant along each axis on which the movement drops positions. If no operand moves to
+        `moved`, the result moves to something else; `pulled_back` checks this.
         """
         first = moved[(slice(1),) * len(moved.shape)]
         return _broadcast(cast(MovableT, first.reshape((1,) * len(operand))), operand)
@@ -243,13 +246,13 @@ class Movement(ABC):
         return ValueSet.SAME
 
     def coupled_axes(self, rank: int) -> Sequence[int]:
-        """The axes, of operands and result, whose length depends on several axes."""
+        """The axes of operands and result whose lengths depend on several axes."""
         return ()
 
     def keeps_splats(
         self, operands: Sequence[Splat], parameters: QuantizationParameters | None
     ) -> bool:
-        """Whether splats move to a splat, for a result that has `parameters`."""
+        """Whether the result of moving these splats, under `parameters`, is a splat."""
         return True
 
     def move_views(
@@ -265,7 +268,7 @@ class Movement(ABC):
     def move_values(
         self, operands: Sequence[Values], parameters: QuantizationParameters | None
     ) -> Values:
-        """As `move_views`, but a copy that is needed anyway may be deferred."""
+        """As `move_views`, but the copy of a concatenation may be deferred."""
         return self.move_views([as_view(values) for values in operands], parameters)
 
     def is_identity(self, *operands: Shape) -> bool:
@@ -273,7 +276,7 @@ class Movement(ABC):
         Whether every element of operands of these shapes stays where it is.
 
         `result_shape` must accept the shapes. For a DYNAMIC length, the answer is True only if
-        it holds for every length. A movement that does not override this is never dropped.
+        it holds for every length. A movement that does not override this is never simplified away.
         """
         return False
 
@@ -360,7 +363,7 @@ class Reshape(Movement):
 
     def is_identity(self, *operands: Shape) -> bool:
         (operand,) = operands
-        # One unknown length follows from the number of elements, unless a known one is zero.
+        # A single dynamic length follows from the number of elements, unless a static one is zero.
         unknown = operand.count(DYNAMIC)
         return operand == self.shape and (not unknown or (unknown == 1 and 0 not in operand))
 
@@ -390,7 +393,7 @@ class Slice(Movement):
 
     @classmethod
     def between(cls, starts: Sequence[int], limits: Sequence[int], strides: Sequence[int]) -> Slice:
-        """The positions from each start to below each limit. Raises MovementError."""
+        """The slice of the half-open ranges `starts[k]` to `limits[k]`. Raises MovementError."""
         triples = zip(starts, limits, strides, strict=True)
         sizes = [-((start - limit) // max(stride, 1)) for start, limit, stride in triples]
         return cls(tuple(starts), tuple(sizes), tuple(strides))
@@ -510,7 +513,7 @@ class Concat(Movement):
         return len(operands) == 1
 
     def after(self, first: Movement) -> Movement | None:
-        # What is before it moves one operand of several.
+        # `first` would move only one of several operands.
         return None
 
     def keeps_splats(
@@ -714,7 +717,10 @@ class InsertSlice(Movement):
         return self._insert(cast(MovableT, source.reshape(self.sizes)), destination, 0)
 
     def _insert(self, source: MovableT, destination: MovableT, axis: int) -> MovableT:
-        """Insert along `axis` and the axes after it; the axes before are inserted at everywhere."""
+        """
+        Insert along `axis` and the axes after it; on the axes before, all positions are
+        replaced.
+        """
         if axis == len(self.sizes):
             return source
         length, positions = destination.shape[axis], self._positions[axis]
@@ -760,15 +766,15 @@ class InsertSlice(Movement):
         return ValueSet.UNION
 
     def undo(self, moved: MovableT, operand: Shape) -> MovableT:
-        # Neither operand has all elements of the result.
+        # The result has elements of both operands, so neither is a right inverse on its own.
         return super().undo(moved, operand)
 
     def is_identity(self, *operands: Shape) -> bool:
-        # It always has two operands, and takes of the second where the first has no element.
+        # There are always two operands, and the first may have no elements.
         return False
 
     def after(self, first: Movement) -> Movement | None:
-        # What is before it moves one operand of two.
+        # `first` would move only one of the two operands.
         return None
 
 
@@ -786,7 +792,7 @@ class Chain(Movement):
 
     @classmethod
     def of(cls, movements: Sequence[Movement]) -> Movement:
-        """One or more movements as one. Raises TypeError, and ValueError if there is none."""
+        """One or more movements as one. Raises TypeError, and ValueError for an empty sequence."""
         if not movements:
             raise ValueError("a chain has at least one movement")
         first, *others = movements
@@ -844,8 +850,8 @@ def pulled_back(
     """
     The parameters `p` of an operand of static shape `operand` for which `p . f` is `moved`.
 
-    None if there are none, if they are not constant along an axis on which positions are
-    dropped, or if a shape has no elements. Raises TooManySlotsError.
+    None if there are none, if they cannot be constant along an axis on which the movement drops
+    positions, or if a shape has no elements. Raises TooManySlotsError.
     """
     if 0 in (*operand, *moved.shape):
         return None
@@ -862,24 +868,24 @@ def _broadcast(moved: MovableT, shape: Shape) -> MovableT:
 
 
 def _check_lengths(shape: Shape) -> None:
-    """Raise MovementError if no tensor has `shape`."""
+    """Raise MovementError if a length of `shape` is neither DYNAMIC nor at least zero."""
     if any(length < 0 and length != DYNAMIC for length in shape):
         raise MovementError(f"{list(shape)} is not a shape")
 
 
 def _check_movement(movement: object) -> None:
-    """Raise TypeError if it is none."""
+    """Raise TypeError if `movement` is not a Movement."""
     check_instance("a part of a chain", movement, Movement, "Transpose((1, 0))")
 
 
 def _check_axis(axis: int) -> None:
-    """Raise MovementError if no tensor has `axis`."""
+    """Raise MovementError if `axis` is negative."""
     if axis < 0:
         raise MovementError(f"axis {axis} is negative: axes are counted from 0")
 
 
 def _check_different_axes(axes: Sequence[int], rank: int | None = None) -> None:
-    """Raise MovementError if `axes` are not different axes of a tensor, of `rank` if given."""
+    """Raise MovementError unless `axes` are distinct axes of a tensor, of `rank` if given."""
     if len(set(axes)) < len(axes) or any(
         axis < 0 or (rank is not None and axis >= rank) for axis in axes
     ):

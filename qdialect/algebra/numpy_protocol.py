@@ -22,7 +22,7 @@ class ArrayFunctions:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """Call the method that is `func` for this class."""
+        """Call the method that implements `func` for this class."""
         functions: dict[Callable[..., Any], Callable[..., Any]] = {
             np.concatenate: type(self)._concatenate,
             np.broadcast_to: type(self)._broadcast_to,

@@ -1,9 +1,9 @@
 """
-Padding: new positions, and what is stored there.
+Padding: new positions, and the integers stored there.
 
-A new position reads the slot of the nearest edge. The integer that it holds must be read
-there as the padding value, bit for bit: nothing is rounded. The fold, the sinking and the
-interpreter share this code. The certificates repeat the rules on purpose.
+A new position reads the slot of the nearest edge. The integer stored there must dequantize to
+the padding value, bit for bit: nothing is rounded. The fold, the sinking and the interpreter
+share this code. The certificates repeat the rules on purpose.
 """
 
 from __future__ import annotations
@@ -37,23 +37,25 @@ if TYPE_CHECKING:
 
 
 class PaddingError(MovementError):
-    """No storage integer stands for the padding value."""
+    """No storage integer represents the padding value."""
 
 
 class StorageRange(NamedTuple):
-    """The integers that may be stored at one place between casts: a closed range."""
+    """The closed range of integers that a type may store, at one point in a chain of casts."""
 
     format: StorageFormat
     minimum: int
     maximum: int
 
     def check(self, codes: IntArray) -> None:
-        """Raise PaddingError if the bits of one of `codes` are outside the range."""
+        """
+        Raise PaddingError if one of `codes`, reduced to the width of the range, is outside of
+        it.
+        """
         stored = self.format.wrap(codes)
         if (stored < self.minimum).any() or (stored > self.maximum).any():
             raise PaddingError(
-                "it is padded with what is outside the storage range "
-                f"[{self.minimum}, {self.maximum}]"
+                f"the padding is outside the storage range [{self.minimum}, {self.maximum}]"
             )
 
 
@@ -63,16 +65,16 @@ class Padding(ABC):
     @abstractmethod
     def codes(self, parameters: QuantizationParameters | None) -> NDArray[Any]:
         """
-        The stored elements that are read as the value under `parameters`.
+        The stored elements that represent the value under `parameters`.
 
-        The array broadcasts to the shape of the parameters. These are None if elements are not
-        quantized. Raises PaddingError if no element is read as the value.
+        The array broadcasts to the shape of the parameters. `parameters` are None if the
+        elements are not quantized. Raises PaddingError if no element represents the value.
         """
 
 
 @dataclass(frozen=True)
 class ZeroPoint(Padding):
-    """Real zero: the zero point of the slot that a position reads."""
+    """Real zero, stored as the zero point of the slot that a position reads."""
 
     def codes(self, parameters: QuantizationParameters | None) -> NDArray[Any]:
         if parameters is None:
@@ -82,7 +84,7 @@ class ZeroPoint(Padding):
 
 @dataclass(frozen=True)
 class Stored(Padding):
-    """A stored element, whatever slot it is read with."""
+    """A stored element, whatever slot the position reads."""
 
     value: np.generic
 
@@ -95,7 +97,7 @@ class Stored(Padding):
 
 @dataclass(frozen=True)
 class Real(Padding):
-    """The stored integer that is read as `value`, bit for bit."""
+    """A real number, stored as the integer that dequantizes to `value`, bit for bit."""
 
     value: float
 
@@ -132,9 +134,9 @@ class Real(Padding):
 @dataclass(frozen=True)
 class Pad(Movement):
     """
-    `low` and `high` new positions before and after each axis, which hold real zero.
+    `low` new positions before and `high` after each axis, which hold real zero.
 
-    A new position reads the slot of the nearest edge, and holds its zero point.
+    A new position reads the slot of the nearest edge, and stores its zero point.
     """
 
     low: tuple[int, ...]
@@ -150,7 +152,7 @@ class Pad(Movement):
 
     @property
     def gaps(self) -> tuple[int, ...]:
-        """The number of new positions between two neighbours, for each axis."""
+        """For each axis, the number of new positions between two neighbours."""
         return (0,) * len(self.low)
 
     @property
@@ -210,7 +212,7 @@ class Pad(Movement):
         else:
             for region, read in self.new_positions(parameters):
                 padded[region] = self.padding.codes(read)
-        # A scalar would be what is read of an array without axes.
+        # Indexing an array of rank 0 would return a scalar.
         operand.write(padded[(*self._inside(padded.shape), ...)])
         return ArrayView.of(padded)
 
@@ -237,7 +239,7 @@ class Pad(Movement):
         return regions
 
     def _inside(self, shape: Shape) -> list[slice]:
-        """The slices of a result of `shape` that hold the operand."""
+        """The slices that select the operand in a result of `shape`."""
         return [
             slice(low, length - high, gap + 1)
             for low, length, high, gap in zip(self.low, shape, self.high, self.gaps, strict=True)
@@ -264,7 +266,7 @@ class PadWith(Pad):
     """
     `Pad` with any value, and optionally between neighbouring positions.
 
-    https://openxla.org/stablehlo/spec#pad, except for negative widths, which are a slice.
+    https://openxla.org/stablehlo/spec#pad, except for negative widths: those are slices.
     """
 
     interior: tuple[int, ...]
@@ -293,11 +295,11 @@ def padding_of_codes(
     is_same_storage: bool,
 ) -> Stored | Real:
     """
-    The padding value for new positions that read `wanted`, given one quantized element.
+    The padding value given by one quantized element, for new positions that read `wanted`.
 
     The element is stored as `code` and reads `of`. The result is that integer if storage, scale
-    and zero point are the same, and otherwise the number that the element is read as. Raises
-    PaddingError if that number is not known.
+    and zero point are the same, and otherwise the number that the element dequantizes to.
+    Raises PaddingError if that number is not known.
     """
     if of.size != 1:
         raise PaddingError("what is padded with is not one element")
@@ -316,11 +318,11 @@ def check_padding(
     movement: Pad, parameters: QuantizationParameters, ranges: Sequence[StorageRange]
 ) -> None:
     """
-    Raise PaddingError if a new position cannot hold the integer that stands for the padding.
+    Raise PaddingError if a new position cannot store the integer that represents the padding.
 
     `parameters` are those of the result. `ranges` are the storage ranges of all quantized and
-    integer types that the element passes through: all have the same width, and each must
-    contain the integer with those bits.
+    integer types on the element's way through casts: all must have the same width, and contain
+    the integer with those bits.
     """
     if any(range.format.width != parameters.storage.width for range in ranges):
         raise PaddingError("what is padded is cast to another number of bits")
@@ -334,7 +336,7 @@ class ZeroPoints(NamedTuple):
     """A region of new positions that hold their zero points, which are real zero."""
 
     parameters: QuantizationParameters
-    """What the elements of the region read."""
+    """The parameters of the elements of the region."""
 
     range: StorageRange
 
@@ -346,11 +348,11 @@ class ZeroPoints(NamedTuple):
         return [cls(read, range) for _, read in movement.new_positions(parameters)]
 
     def are_bits(self, bits: int) -> bool:
-        """Whether all are the integer that has these bits, and may be stored."""
+        """Whether all zero points are in range, and equal the integer with these bits."""
         return self._are(self.parameters.storage.wrap(np.array(bits, dtype=np.int64)))
 
     def are_quantized_zeros(self) -> bool:
-        """Whether all are what the number 0.0 is quantized to."""
+        """Whether quantizing 0.0 results in these zero points."""
         low, high = self.range.minimum, self.range.maximum
         return self._are(self.parameters.store(np.zeros(()), low, high))
 
@@ -363,13 +365,13 @@ class ZeroPoints(NamedTuple):
         return bool((codes == zero_points).all())
 
     def bits(self) -> int | None:
-        """The one signed integer whose bits all are; None if they differ."""
+        """The common bits of the zero points as a signed integer; None if they differ."""
         signed = StorageFormat(self.parameters.storage.width, signed=True)
         found = np.unique(signed.wrap(self.parameters.expand()[1]))
         return int(found[0]) if len(found) == 1 else None
 
     def are_read_as_zero(self) -> bool:
-        """Whether all are read as 0.0, bit for bit: not under a negative or infinite scale."""
+        """Whether all dequantize to 0.0, bit for bit: not so under a negative or infinite scale."""
         zero_points = self.parameters.expand()[1]
         read = np.ascontiguousarray(self.parameters.read(zero_points))
         return not read.view(np.int64).any()

@@ -1,5 +1,5 @@
 """
-Quantization parameters that move with the elements they belong to.
+The quantization parameters of a tensor, which move along with its elements.
 
 A quantized tensor is `(C, p)`: storage integers `C[i]` and a function `p` from the index
 of an element to a slot, which is a scale and a zero point. A shape op is a function `f`
@@ -43,17 +43,21 @@ class Slot(NamedTuple):
 
 
 MAX_WIDTH: Final = 63
-"""The most bits of storage integers, which are computed with as int64."""
+"""The maximum width of storage integers in bits: arithmetic on them is int64."""
 
 
 class StorageFormat(NamedTuple):
-    """The storage integers that zero points are cut to: `width` bits, 1 to 63, signed or not."""
+    """
+    Storage integers, to which zero points are truncated: `width` bits, 1 to 63, signed or not.
+    """
 
     width: int
     signed: bool
 
     def wrap(self, values: IntArray) -> IntArray:
-        """`values`, int64 of any shape, cut to the width as MLIR's lowering cuts them."""
+        """
+        `values`, int64 of any shape, truncated to the width as MLIR's lowering truncates them.
+        """
         dropped = 64 - self.width
         if self.signed:
             return (values << dropped) >> dropped
@@ -77,13 +81,13 @@ class QuantizationParameters(SlotMap):
     """
     The scale and zero point of every element of a tensor.
 
-    A scale means its value rounded to `expressed`, and a zero point its value cut to
-    `storage`, as in https://mlir.llvm.org/docs/Dialects/QuantDialect/. Values are kept as
-    written, and compared by what they mean.
+    The meaning of a scale is its value rounded to `expressed`, and that of a zero point its
+    value truncated to `storage`: https://mlir.llvm.org/docs/Dialects/QuantDialect/. Values are
+    kept as written, and compared by meaning.
     """
 
     ends: tuple[IntArray, ...]
-    """For each axis where its runs end: int64, as in `SlotMap`."""
+    """For each axis, the end of each run: int64, as in `SlotMap`."""
 
     scales: FloatArray
     """One scale per slot: float64, `scales.shape[axis] == len(ends[axis])`."""
@@ -95,7 +99,7 @@ class QuantizationParameters(SlotMap):
     storage: StorageFormat
 
     def __post_init__(self) -> None:
-        """Raise ValueError where the arrays do not fit each other."""
+        """Raise ValueError if the shapes of the arrays do not fit each other."""
         runs = tuple(len(ends) for ends in self.ends)
         if self.scales.shape != runs or self.zero_points.shape != runs:
             raise ValueError(
@@ -113,12 +117,12 @@ class QuantizationParameters(SlotMap):
         storage: StorageFormat,
     ) -> QuantizationParameters:
         """
-        Parameters of a tensor of `shape` whose axes are cut into equal blocks.
+        Parameters of a tensor of `shape`, each axis divided into blocks of equal length.
 
-        `scales` (float64) and `zero_points` (int64) are arrays or nested sequences of one
-        dimension per axis: as many slots as the axis has blocks, which are of equal length.
-        Raises TypeError for something else than numbers, a float format and a storage format,
-        ValueError where they do not fit each other, and for zero points that are fractions.
+        `scales` (float64) and `zero_points` (int64) are arrays or nested sequences with one
+        dimension per axis, whose length is the number of blocks on that axis. Raises TypeError
+        for arguments of another kind, and ValueError for shapes that do not fit each other and
+        for zero points that are fractions.
         """
         shape = integers("shape", shape)
         scales = number_array("scales", scales)
@@ -155,7 +159,7 @@ class QuantizationParameters(SlotMap):
 
     @cached_property
     def cut_zero_points(self) -> IntArray:
-        """The zero points cut to the storage width: int64."""
+        """The zero points truncated to the storage width: int64."""
         return self.storage.wrap(self.zero_points)
 
     @property
@@ -169,13 +173,13 @@ class QuantizationParameters(SlotMap):
         return np.require(self.rounded_scales, requirements="C").view(np.int64)
 
     def slot(self, index: Sequence[int]) -> Slot:
-        """The slot of the element at `index`: the rounded scale and the cut zero point."""
+        """The slot of the element at `index`: the rounded scale and the truncated zero point."""
         runs = self.runs_at(index)
         return Slot(float(self.rounded_scales[runs]), int(self.cut_zero_points[runs]))
 
     def expand(self) -> tuple[FloatArray, IntArray]:
         """
-        The rounded scales (float64) and cut zero points (int64) of the elements.
+        The rounded scales (float64) and truncated zero points (int64) of the elements.
 
         Both broadcast to the tensor's shape: an axis of one run has length one.
         """
@@ -189,12 +193,12 @@ class QuantizationParameters(SlotMap):
 
     def read(self, codes: NDArray[np.integer[Any]]) -> FloatArray:
         """
-        The numbers that stored integers stand for: `(code - zero_point) * scale`, float64.
+        The numbers that stored integers represent: `(code - zero_point) * scale`, float64.
 
-        `codes` broadcast to the tensor's shape, and are cut to the storage. Every step is
-        rounded to the expressed type, as in https://mlir.llvm.org/docs/Dialects/QuantDialect/.
-        Exact for expressed types of up to 64 bits. Raises TypeError and ValueError if `codes`
-        are no integers.
+        `codes` broadcast to the tensor's shape, and are truncated to the storage width. Every
+        step is rounded to the expressed type, as in
+        https://mlir.llvm.org/docs/Dialects/QuantDialect/. Exact for expressed types of up to 64
+        bits. Raises TypeError and ValueError if `codes` are not integers.
         """
         codes = integer_array("codes", codes)
         scales, zero_points = self.expand()
@@ -212,7 +216,7 @@ class QuantizationParameters(SlotMap):
         Division and addition are rounded to the expressed type, and the sum to the nearest
         integer, ties to even. Results below `minimum` or above `maximum`, also infinite ones,
         are clamped; NaN becomes `minimum`. Exact for expressed types of up to 64 bits. Raises
-        TypeError if `numbers` are no numbers.
+        TypeError if `numbers` holds anything but numbers.
         """
         numbers = number_array("numbers", numbers)
         scales, zero_points = self.expand()

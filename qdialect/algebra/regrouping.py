@@ -1,4 +1,4 @@
-"""How a reshape regroups the factors of a shape: the integer arithmetic behind it."""
+"""The integer arithmetic of reshapes: how one regroups the factors of a shape."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Regrouping(NamedTuple):
     """
     A reshape as splits, rearrangements and merges of axes.
 
-    Each operand axis is split into factors; each group of neighbouring factors is either
-    kept, or flattened and split differently; then factors are merged to result axes.
+    Each operand axis is split into factors; each group of neighbouring factors is either kept,
+    or flattened and split differently; then factors are merged into result axes.
     """
 
     operand_factors: tuple[tuple[int, ...], ...]
@@ -23,8 +23,8 @@ class Regrouping(NamedTuple):
 
     groups: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
     """
-    Operand factors and the result factors with the same product, the slowest group first.
-    Most are a single factor that both shapes have; others divide no further.
+    Operand factors, and result factors with the same product; the slowest group first. Most
+    groups are one factor that both shapes have; the others cannot be divided further.
     """
 
     result_factors: tuple[tuple[int, ...], ...]
@@ -32,7 +32,7 @@ class Regrouping(NamedTuple):
 
 
 class _Factors:
-    """Takes factors off the fast end of a shape, remembering the axis of each."""
+    """Divides factors off the fastest axis of a shape, and records the axis of each."""
 
     def __init__(self, shape: Sequence[int]):
         self.lengths = list(shape)
@@ -40,7 +40,7 @@ class _Factors:
         self.taken: list[list[int]] = [[] for _ in shape]
 
     def left(self) -> int:
-        """The remaining length of the fastest axis that is not used up, or one."""
+        """The undivided length of the fastest axis that has factors left, or one."""
         while self.axis > 0 and self.lengths[self.axis] == 1:
             self.axis -= 1
         return self.lengths[self.axis] if self.lengths else 1
@@ -58,7 +58,7 @@ def regroup(operand_shape: Sequence[int], result_shape: Sequence[int]) -> Regrou
     """
     The factors that a reshape from `operand_shape` to `result_shape` moves.
 
-    Both have the same product, which is not zero.
+    Both shapes have the same product, which is not zero.
     """
     return _regroup(tuple(operand_shape), tuple(result_shape))
 

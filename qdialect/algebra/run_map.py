@@ -1,11 +1,11 @@
 """
 Functions from the elements of a tensor to slots, which move along with the elements.
 
-A shape op is a function `f` from result indices to operand indices. It makes `s . f` of a
-function `s` from an index to a slot. `SlotMap` is such an `s`, and separable: each axis is
-cut into runs of positions that have the same slots, and the slots are arrays with one
-dimension per axis. Every movement keeps that form, so each has an exact result, whose cost
-depends on the number of runs and never on the number of elements.
+A shape op is a function `f` from result indices to operand indices. It turns a function `s`
+from an index to a slot into `s . f`. `SlotMap` is such an `s`, in separable form: each axis is
+divided into runs of positions that have the same slots, and the slots are arrays with one
+dimension per axis. Every movement preserves that form, so the result is always exact, and its
+cost depends on the number of runs, never on the number of elements.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 IntArray: TypeAlias = "NDArray[np.int64]"
 
 MAX_SLOTS: Final = 1 << 25
-"""The most slots that are ever written out: 512 MiB of scales and zero points."""
+"""The maximum number of slots that a result may have: 512 MiB of scales and zero points."""
 
 _BYTES_AT_WORK: Final = 64
-"""For each slot that is moved: its end, scale, zero point and index, and copies to compare."""
+"""Bytes that moving one slot takes: its end, scale, zero point and index, and copies to compare."""
 
 _MAX_ELEMENTS: Final = 1 << 62
 
 
 class TooManySlotsError(ValueError):
-    """An exact result exists, but has more slots than `MAX_SLOTS`, or than memory is allowed."""
+    """An exact result exists, but has more slots than `MAX_SLOTS` or the memory budget allows."""
 
 
 class SlotMap(ArrayFunctions, ABC):
@@ -52,14 +52,17 @@ class SlotMap(ArrayFunctions, ABC):
 
     ends: tuple[IntArray, ...]
     """
-    For each axis where its runs end: int64, increasing, the last is the axis' length. An
-    axis of length zero has one run.
+    For each axis, the end of each run: int64, increasing; the last end is the length of the
+    axis. An axis of length zero has one run.
     """
 
     @property
     @abstractmethod
     def slot_arrays(self) -> tuple[NDArray[Any], ...]:
-        """The arrays that slots consist of: of any dtype, one entry for each run of each axis."""
+        """
+        The arrays that slots consist of: of any dtype, with one dimension per axis and one
+        entry per run.
+        """
 
     @property
     @abstractmethod
@@ -90,7 +93,7 @@ class SlotMap(ArrayFunctions, ABC):
         return math.prod(map(len, self.ends))
 
     def axis_slots(self, axis: int) -> IntArray:
-        """The run that each position of `axis` is in: int64, `(length,)`."""
+        """For each position of `axis`, the index of its run: int64, `(length,)`."""
         ends = self.ends[axis]
         return np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
 
@@ -109,7 +112,7 @@ class SlotMap(ArrayFunctions, ABC):
             for ends, position in zip(self.ends, index, strict=True)
         )
 
-    # Movements, by numpy's names and with numpy's meaning
+    # Movements, with numpy's names and semantics
 
     def transpose(self, axes: Sequence[int]) -> Self:
         """Axis `i` of the result is axis `axes[i]`."""
@@ -122,9 +125,9 @@ class SlotMap(ArrayFunctions, ABC):
         """
         The same elements in row-major order, as a tensor of `shape`.
 
-        Flattened and split again where that repeats no slot. Otherwise axes are split into
-        the factors that both shapes share, and merged: only factors that do not divide each
-        other are flattened. Raises ValueError if the numbers of elements differ,
+        All axes are flattened and split again where that repeats no slot. Otherwise they are
+        split into the factors that both shapes share, and merged: only factors that do not
+        divide each other are flattened. Raises ValueError if the numbers of elements differ,
         TooManySlotsError if the result has too many slots.
         """
         shape = tuple(shape)
@@ -154,7 +157,8 @@ class SlotMap(ArrayFunctions, ABC):
 
     def take(self, indices: IntArray, axis: int) -> Self:
         """
-        Position `i` of `axis` is what position `indices[i]` (int64, 1-d, from 0) was.
+        Position `i` of `axis` of the result is position `indices[i]` (int64, 1-d, from 0) of
+        this map.
 
         Raises IndexError if there is no such position.
         """
@@ -176,7 +180,7 @@ class SlotMap(ArrayFunctions, ABC):
                 moved = moved._slice_axis(axis, positions)
         return moved
 
-    # Comparing, by meaning
+    # Comparison by meaning
 
     def simplify(self) -> Self:
         """The same map, with equal neighbouring runs merged."""
@@ -184,7 +188,7 @@ class SlotMap(ArrayFunctions, ABC):
 
     def coarsen(self) -> Self:
         """
-        The same map in equal blocks, the largest that each axis allows.
+        The same map in blocks of equal length, the largest that each axis allows.
 
         Raises TooManySlotsError if there are too many of them.
         """
@@ -210,7 +214,7 @@ class SlotMap(ArrayFunctions, ABC):
     @classmethod
     def aligned(cls, maps: Sequence[Self]) -> list[Self]:
         """
-        Maps of tensors of one shape, each with the runs of all.
+        Maps of tensors of one shape, all with the same runs: the common refinement.
 
         Raises TooManySlotsError if there are too many of them.
         """
@@ -224,11 +228,11 @@ class SlotMap(ArrayFunctions, ABC):
 
     @property
     def block_sizes(self) -> tuple[int, ...]:
-        """The largest block of each axis such that all its runs are whole blocks."""
+        """For each axis, the largest block length that divides all its runs."""
         return tuple(int(np.gcd.reduce(ends)) for ends in self.ends)
 
     def slot_index(self, index: Sequence[int]) -> tuple[int, ...]:
-        """The block, on each axis, that the element at `index` is in."""
+        """For each axis, the index of the block that the element at `index` is in."""
         return tuple(
             position // block for position, block in zip(index, self.block_sizes, strict=True)
         )
@@ -242,7 +246,7 @@ class SlotMap(ArrayFunctions, ABC):
             raise ValueError(f"{self.shape} and {other.shape} have no common index")
         if self._means_same(other):
             return None
-        # Each axis is bisected to the shortest prefix that differs: its last position.
+        # Bisect each axis to the shortest prefix that differs, which ends at the first difference.
         mine, theirs = self, other
         index: tuple[int, ...] = ()
         for axis, length in enumerate(self.shape):
@@ -268,7 +272,7 @@ class SlotMap(ArrayFunctions, ABC):
         )
 
     def _is_same(self, other: Self) -> bool:
-        """Whether runs and slots are spelled with the same bits."""
+        """Whether runs and slots have the same bits."""
         return self is other or all(
             mine.shape == theirs.shape and mine.tobytes() == theirs.tobytes()
             for mine, theirs in zip(
@@ -279,7 +283,7 @@ class SlotMap(ArrayFunctions, ABC):
     @cached_property
     def _simplified(self) -> Self:
         if 0 in self.shape:
-            # No element reads a slot.
+            # There is no element to read a slot.
             return self._with_one_run(self.shape)
         merged = self
         for axis, ends in enumerate(self.ends):
@@ -290,7 +294,7 @@ class SlotMap(ArrayFunctions, ABC):
                 along = np.moveaxis(bits, axis, 0).reshape(len(ends), -1)
                 differs |= (along[1:] != along[:-1]).any(axis=1)
             if not differs.all():
-                # The first of equal spellings is kept.
+                # Of several spellings of equal slots, keep the first.
                 is_first = np.append(True, differs)
                 is_last = np.append(differs, True)
                 merged = merged._with_axis(axis, ends[is_last], np.flatnonzero(is_first))
@@ -314,7 +318,10 @@ class SlotMap(ArrayFunctions, ABC):
         return self._with_slots(ends, [move(slots) for slots in self.slot_arrays])
 
     def _with_axis(self, axis: int, ends: IntArray, runs: NDArray[np.intp]) -> Self:
-        """`axis` with other runs, each of which reads the slots of one in `runs`."""
+        """
+        The map with new runs on `axis`: they end at `ends`, and read the slots of the old runs
+        `runs`.
+        """
         _check_slots(self.size // len(self.ends[axis]) * len(runs), self.size)
         return self._with(
             (*self.ends[:axis], ends, *self.ends[axis + 1 :]),
@@ -329,7 +336,7 @@ class SlotMap(ArrayFunctions, ABC):
             return self.take(np.zeros(0, dtype=np.int64), axis)
         if step < 0:
             start, step = start + (count - 1) * step, -step
-        # Of the positions start + k * step, those below an end are the first ones.
+        # The positions start + k * step below an end are a prefix.
         new_ends = np.clip(-((start - ends) // step), 0, count)
         kept = np.flatnonzero(np.diff(new_ends, prepend=0))
         new_ends = new_ends[kept]
@@ -339,7 +346,7 @@ class SlotMap(ArrayFunctions, ABC):
         return self._with_axis(axis, new_ends, kept)
 
     def _split_axis(self, axis: int, factors: Sequence[int]) -> Self:
-        """`axis` as several axes of lengths `factors`, the first varying slowest."""
+        """The map with `axis` split into axes of lengths `factors`, the first varying slowest."""
         if not factors:
             return self._with(
                 self.ends[:axis] + self.ends[axis + 1 :],
@@ -351,7 +358,7 @@ class SlotMap(ArrayFunctions, ABC):
         outer, inner = factors[0], math.prod(factors[1:])
         rows, columns = np.divmod(ends[:-1], inner)
         inside = columns > 0
-        # A run that ends inside a row sets that row apart from both of its neighbours.
+        # A run that ends inside a row separates that row from both neighbours.
         row_ends = np.unique(np.concatenate((rows, rows[inside] + 1, np.array([outer]))))
         row_ends = row_ends[row_ends > 0]
         column_ends = np.unique(np.append(columns[inside], inner))
@@ -365,14 +372,16 @@ class SlotMap(ArrayFunctions, ABC):
         return split._split_axis(axis + 1, factors[1:])
 
     def _runs_if_flat(self) -> int:
-        """How many runs a single axis of all elements would have."""
+        """The number of runs that the map would have if flattened to one axis."""
         cut_axes = [axis for axis, ends in enumerate(self.ends) if len(ends) > 1]
-        # Every position of the outer axes repeats the runs of the innermost that is cut.
+        # Every position of the outer axes repeats the runs of the innermost axis with several runs.
         innermost = cut_axes[-1] if cut_axes else 0
         return math.prod(self.shape[:innermost]) * len(self.ends[innermost])
 
     def _merge_axes(self, axis: int, count: int) -> Self:
-        """The `count` axes from `axis` on as one, the first varying slowest."""
+        """
+        The map with the `count` axes from `axis` on merged into one, the first varying slowest.
+        """
         if count == 0:
             return self._with(
                 (*self.ends[:axis], np.ones(1, dtype=np.int64), *self.ends[axis:]),
@@ -401,7 +410,7 @@ class SlotMap(ArrayFunctions, ABC):
         )
 
     def _refine(self, axis: int, ends: IntArray) -> Self:
-        """The same map, `axis` also cut at `ends`, which include its own."""
+        """The same map, with the runs of `axis` split at `ends`, a superset of its own ends."""
         if len(ends) == len(self.ends[axis]):
             return self
         runs = np.searchsorted(self.ends[axis], ends - 1, side="right")
@@ -412,7 +421,7 @@ class SlotMap(ArrayFunctions, ABC):
     def _concatenate(cls, parts: Sequence[Self], axis: SupportsIndex = 0) -> Self:
         axis = int(axis)
         first = parts[0]
-        # Elements that do not exist have no slots.
+        # Without elements there are no slots to distinguish.
         parts = [part for part in parts if part.shape[axis]] or [first]
         for other in range(first.ndim):
             if other != axis:
@@ -461,7 +470,7 @@ class SlotMap(ArrayFunctions, ABC):
 
 
 def _check_slots(count: int, operand: int) -> None:
-    """Raise TooManySlotsError for `count` slots that are made of `operand` slots."""
+    """Raise TooManySlotsError if `count` slots, computed from `operand` slots, are too many."""
     if count > MAX_SLOTS:
         raise TooManySlotsError(
             f"the result needs {count} slots, and at most {MAX_SLOTS} are written out"

@@ -1,4 +1,4 @@
-"""Keys of attributes and types: equal ones mean the same, in whichever context they were read."""
+"""Keys of attributes and types: equal keys mean equal attributes, even across contexts."""
 
 from __future__ import annotations
 
@@ -35,21 +35,23 @@ _SAMPLES: Final = 24
 
 
 def sample_positions(size: int) -> Positions:
-    """Some row-major positions in a tensor of `size` elements, the first and the last too."""
+    """
+    Sample row-major positions in a tensor of `size` elements, including the first and the last.
+    """
     if size <= _SAMPLES:
         return np.arange(size, dtype=np.int64)
     even = np.linspace(0, size - 1, _SAMPLES // 2).astype(np.int64)
-    # Multiples of an odd number: rows and columns of most shapes are hit in many places.
+    # Multiples of an odd number spread over the rows and columns of most shapes.
     odd = np.arange(1, _SAMPLES // 2 + 1, dtype=np.int64) * 2_654_435_761 % size
     return np.unique(np.concatenate((even, odd)))
 
 
 class AttributeKeys:
     """
-    The keys of the attributes of one module, but for those whose names are ignored.
+    The keys of the attributes of one module, without those whose names are ignored.
 
-    Numbers are compared by their bits, resources by their content, and types by their meaning:
-    see `TypeClasses`.
+    Numbers are keyed by their bits, resources by their content, and types by their meaning: see
+    `TypeClasses`.
     """
 
     def __init__(
@@ -59,15 +61,15 @@ class AttributeKeys:
         self._resources = resources
         self._ignored = frozenset(ignored)
         self._known: dict[int, tuple[Attribute, Hashable]] = {}
-        """By the `id` of what holds others, the attribute, and its key."""
+        """The compound attributes seen, with their keys, by `id`."""
 
     def of_op(self, op: Operation, *without: str) -> Hashable:
-        """The key of all attributes and properties of an op, but for those of some names."""
-        # Text in generic form may have either.
+        """The key of all attributes and properties of an op, except those named in `without`."""
+        # Generic form may have a property among the attributes.
         return self.of_names({**op.attributes, **op.properties}, *without)
 
     def of_names(self, attributes: Mapping[str, Attribute], *without: str) -> Hashable:
-        """The key of attributes by name, but for those of some names."""
+        """The key of a dictionary of attributes, except those named in `without`."""
         left_out = self._ignored.union(without)
         return tuple(
             (name, self.of(attribute))
@@ -77,11 +79,12 @@ class AttributeKeys:
 
     def of(self, attribute: Attribute) -> Hashable:
         """
-        The key of an attribute or a type: of what holds others, a number.
+        The key of an attribute or a type: a number if it is compound.
 
-        Raises NotCertifiableError if it has no data.
+        Raises NotCertifiableError for a resource without data.
         """
-        # Zeros of both signs are equal, so what holds floats cannot be looked up.
+        # Looked up by id, not by value: 0.0 == -0.0, so attributes that contain floats may
+        # compare equal.
         match attribute:
             case FloatData():
                 return "float", struct.pack("<d", attribute.data)
@@ -105,17 +108,17 @@ class AttributeKeys:
             case ArrayAttr():
                 parts = tuple(self.of(item) for item in attribute.data)
             case UnregisteredAttr():
-                # Each context has a class of its own for each name.
+                # Each context creates its own class for each name.
                 return "unregistered", attribute.parameters
             case ParametrizedAttribute():
                 parts = tuple(self.of(each) for each in attribute.parameters)
-        # A number has no parts that would be compared again for each that holds it.
+        # A number, so that comparing enclosing keys does not compare the parts again.
         return "parts", self._types.number((type(attribute), parts))
 
     def _of_resource(self, attribute: DenseResourceAttr) -> Hashable:
         blob = blob_of(attribute, self._resources)
         if blob is None:
-            # Two handles of one name say nothing of data that is not here.
+            # Equal names of handles do not imply equal data.
             name = attribute.resource_handle.data
             raise NotCertifiableError(f"the data of resource '{name}' is not here")
         digest = blake2b(blob.alignment)
@@ -124,7 +127,7 @@ class AttributeKeys:
 
 
 def blob_of(attribute: DenseResourceAttr, resources: ResourceBlobs) -> Blob | None:
-    """The blob of a resource, if it is there."""
+    """The blob of a resource; None if it is missing or malformed."""
     interface, key = resources.interface, attribute.resource_handle.data
     blob = interface.find(key) if isinstance(interface, BlobStorage) else None
     if blob is None and interface is not None:
@@ -134,17 +137,17 @@ def blob_of(attribute: DenseResourceAttr, resources: ResourceBlobs) -> Blob | No
 
 class TypeClasses:
     """
-    Numbers for types: types of one number mean the same, however their slots are spelled.
+    Numbers for types: types with the same number mean the same, however their slots are spelled.
 
-    Two quantized types of one shape mean the same if they store the same integers, and each
-    element has the same scale and the same zero point.
+    Two quantized tensor types of one shape mean the same if they store the same integers, and
+    each element has the same scale and zero point.
     """
 
     def __init__(self, steps: StepBudget) -> None:
         self._steps = steps
         self._numbers: dict[Hashable, int] = {}
         self._known: dict[int, tuple[Attribute, int]] = {}
-        """By the `id` of a type, that type and its number."""
+        """The types seen, with their numbers, by `id`."""
         self._tensors: dict[Attribute, int] = {}
         self._tables: dict[int, list[tuple[SlotTable, int]]] = {}
 
@@ -152,7 +155,7 @@ class TypeClasses:
         """The number of a type. Raises StepLimitError."""
         if (known := self._known.get(id(type))) is not None:
             return known[1]
-        # Only what is not deep is looked up by what is in it.
+        # Only types without deep nesting are looked up by value.
         is_flat = isinstance(cast(object, type), TensorType | UniformQuantizedType)
         number = self._tensors.get(type) if is_flat else None
         if number is None:
@@ -169,6 +172,11 @@ class TypeClasses:
         if isinstance(type, TensorType):
             tensor = cast("TensorType[Attribute]", type)
             rest = tensor.get_shape(), keys.of(tensor.encoding)
+        elif (ranked := shape_of(type)) is not None:
+            # A type that is taught: what else it says is in its text.
+            if not isinstance(element_type, UniformQuantizedType):
+                return self.number(keys.of(type))
+            rest = type.name, ranked
         if not isinstance(element_type, UniformQuantizedType):
             return self.number((rest, keys.of(element_type)))
         try:
@@ -197,12 +205,15 @@ class TypeClasses:
         return True
 
     def number(self, key: Hashable) -> int:
-        """The number that stands for a key, in both modules."""
+        """The number of a key, the same for both modules."""
         return self._numbers.setdefault(key, len(self._numbers))
 
 
 def assumed_shape(type: Attribute) -> Shape:
-    """The shape, with the lengths that slots tell, and 1 for others that are not known."""
+    """
+    The shape of a type, with dynamic lengths replaced by those that the slots determine, or by
+    1.
+    """
     shape = shape_of(type) or ()
     if isinstance(element_type_or_self(type), UniformQuantizedType) and shape:
         shape = with_lengths_of_slots(uniform_tensor(type))

@@ -1,8 +1,8 @@
 """
-Functions that compute each element alone, run with very many sets of arguments at once.
+Running elementwise functions on many sets of arguments at once.
 
-Each value has one axis before those of its type: the sets. Where sets go different ways, because
-control flow depends on them or an op has no result for some, those of each way are run again.
+Each value has a leading batch axis, one position per set of arguments. If sets diverge, because
+control flow depends on them or an op has no result for some, the batch is split and run again.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from qdialect.shape_ops.interface import elements_attribute_of, is_cast, name_of
 
 Run = Callable[[Sequence[TypedArray], int], Sequence[TypedArray]]
 """
-Runs a function with so many sets of arguments. All values have the axis of sets.
+Runs a function with a number of sets of arguments. All values have the batch axis.
 
-Raises InterpretationError, because of a DivergingError if sets go different ways, StepLimitError
-and MemoryLimitError.
+Raises InterpretationError, caused by a DivergingError if sets diverge, StepLimitError and
+MemoryLimitError.
 """
 
 _CONTROL: Final = frozenset(
@@ -46,18 +46,18 @@ _CONTROL: Final = frozenset(
         *("scf.condition", "scf.for", "scf.if", "scf.index_switch", "scf.while", "scf.yield"),
     }
 )
-"""Ops that only say where values and control go. Where sets differ in that, an error tells."""
+"""Ops that only transfer values and control. If sets diverge there, DivergingError is raised."""
 
 _MAX_FAILURES: Final = 64
-"""How many batches may fail before the first one that does not."""
+"""The maximum number of batches that may fail before the first success."""
 
 
 def steps_for(side: ComparedModule, function: FuncOp, sets: int) -> int | None:
     """
-    The least steps of a run with that many sets at once; None if that is not possible.
+    The minimum number of steps to run `sets` sets at once; None if a batched run is impossible.
 
-    It is if each op of the function, and of those that it calls, computes the elements at one
-    position of the same position in its operands, and nothing else.
+    It is possible if each op of the function and its callees is elementwise: elements at a
+    position depend only on the operands' elements at that position.
     """
     found = {function}
     pending = [function]
@@ -93,7 +93,10 @@ def _keeps_positions(op: Operation) -> bool:
 
 
 def _shape_computed_alone(value: SSAValue) -> tuple[bool, Shape] | None:
-    """Whether a value is a tensor, and its shape; None if positions of its type are not alike."""
+    """
+    Whether a value is a tensor, and its shape; None if its type does not treat all positions
+    alike.
+    """
     type = value.type
     element_type, shape = element_type_or_self(type), shape_of(type)
     is_quantized = isinstance(element_type, UniformQuantizedType)
@@ -106,34 +109,34 @@ def _shape_computed_alone(value: SSAValue) -> tuple[bool, Shape] | None:
 
 @dataclass
 class BatchedRuns:
-    """What came of running two functions with all combinations of values of their arguments."""
+    """The outcome of running two functions with all combinations of argument values."""
 
     alike: NDArray[np.bool_]
-    """The sets that both functions are known to return the same for."""
+    """A mask of the sets for which both functions return the same."""
 
     undefined: NDArray[np.bool_] = field(init=False)
-    """The sets that the first function has no result for."""
+    """A mask of the sets for which the first function has no result."""
 
     def __post_init__(self) -> None:
         self.undefined = np.zeros_like(self.alike)
 
     @property
     def count(self) -> int:
-        """How many sets are alike."""
+        """The number of sets with the same results."""
         return int(np.count_nonzero(self.alike))
 
     @property
     def unknown(self) -> list[int]:
-        """The sets that are still to be run, one at least if there are none that are alike."""
+        """The indices of the sets still to be run; at least one unless some are alike."""
         unknown = np.flatnonzero(~(self.alike | self.undefined)).tolist()
         return unknown or ([] if self.count else [0])
 
 
 def run_batches(sets: DealtArguments, runs: tuple[Run, Run]) -> BatchedRuns | None:
     """
-    Run two functions with all of `sets`, which are all combinations; None if none can be run.
+    Run two functions with all of `sets`, in batches; None if no batch succeeds.
 
-    Of what is neither alike nor undefined, it is not known what it is. Raises StepLimitError.
+    The result is unknown for sets that are neither alike nor undefined. Raises StepLimitError.
     """
     found = BatchedRuns(np.zeros(len(sets), dtype=np.bool_))
     pending = [np.arange(len(sets))]
@@ -162,7 +165,7 @@ def run_batches(sets: DealtArguments, runs: tuple[Run, Run]) -> BatchedRuns | No
 
 
 def _parted(numbers: NDArray[np.int64], values: NDArray[np.generic]) -> Iterator[NDArray[np.int64]]:
-    """The sets of each value of what they differ in."""
+    """Split the sets by the value in which they diverge."""
     order = np.argsort(values, kind="stable")
     ends = np.flatnonzero(np.diff(values[order])) + 1
     yield from np.split(numbers[order], ends)

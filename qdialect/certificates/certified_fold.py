@@ -1,4 +1,4 @@
-"""Folds with a certificate: what the passes call where one is asked for."""
+"""Folding with a certificate, for the passes' option `verify`."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from qdialect.ir.errors import OpErrors
 
 
 class Certificate(Enum):
-    """What is shown of each constant that a fold writes."""
+    """The property that a certificate shows of each constant that a fold writes."""
 
     NONE = "none"
 
     STRUCTURE = "structure"
-    """`p' = p . f`: every element reads the slot that it read before. No data is looked at."""
+    """`p' = p . f`: every element reads the same slot as before. Elements are not compared."""
 
     VALUES = "values"
-    """That, and `C' = C . f`: every element is stored, and read, as it was before."""
+    """STRUCTURE, and `C' = C . f`: every element is stored and dequantized as before."""
 
     @classmethod
     def named(cls, name: str) -> Self:
-        """The one that an option names. Raises ValueError."""
+        """The certificate named by the value of an option. Raises ValueError."""
         names = [certificate.value for certificate in cls]
         if name not in names:
             raise ValueError(f"verify must be one of {', '.join(names)}, but is '{name}'")
@@ -45,10 +45,9 @@ def fold_with_certificate(
     may_fold: Callable[[MovedConstant], bool] = lambda constant: True,
 ) -> None:
     """
-    As `fold_shapes`, and the context takes the report if it listens.
+    As `fold_shapes`, and certify the result; the context receives the report if it listens.
 
-    Raises OpErrors for the ops that are folded wrongly. The module is as the fold has left it
-    then.
+    Raises OpErrors for ops that were folded wrongly; the folded module is kept.
     """
     if certificate is Certificate.NONE:
         report = fold_shapes(module, context, policy, may_fold)
@@ -65,7 +64,7 @@ def _certified(
     certificate: Certificate,
     may_fold: Callable[[MovedConstant], bool],
 ) -> FoldReport:
-    # A fold without a certificate does not import what certificates need.
+    # Deferred: a fold without a certificate does not need it.
     from qdialect.certificates.fold_certificates import FoldCertifier
 
     certifier = FoldCertifier(context, with_data=certificate is Certificate.VALUES)

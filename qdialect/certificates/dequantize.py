@@ -1,4 +1,4 @@
-"""The slot of an element, by division, and the arithmetic of quantizing and dequantizing."""
+"""Finding the slot of an element by division, and the arithmetic of quantization."""
 
 from __future__ import annotations
 
@@ -26,23 +26,26 @@ Integers: TypeAlias = "NDArray[np.int64]"
 
 @dataclass(frozen=True, eq=False)
 class SlotTable:
-    """The scale and the zero point of each element of a tensor, as its type lists them."""
+    """The scale and zero point of each element of a tensor, looked up in the lists of its type."""
 
     scales: Doubles
-    """Rounded to the expressed type: one dimension, row-major."""
+    """The scales, rounded to the expressed type: one-dimensional, row-major."""
 
     zero_points: Integers
-    """Cut to the storage width."""
+    """The zero points, truncated to the storage width: as `scales`."""
 
     axes: tuple[tuple[int, int, int, int], ...]
     """
-    One entry for each axis with several blocks: the stride of the axis in elements, its length,
-    its block size, and the stride of a block in slots.
+    For each axis with several blocks: its stride in elements, its length, its block size, and
+    the stride of a block in slots.
     """
 
     @classmethod
     def of(cls, type: UniformQuantizedType, shape: Shape) -> SlotTable:
-        """Raises NotCertifiableError if no tensor of static `shape` has the type."""
+        """
+        The table of a tensor of static `shape`. Raises NotCertifiableError if the type does not
+        fit.
+        """
         counts = type.scales.shape
         blocks = dict(zip(type.quantized_dimensions, type.block_sizes, strict=False))
         if type.granularity is Granularity.PER_TENSOR:
@@ -71,7 +74,7 @@ class SlotTable:
         )
 
     def is_one_for_all(self, others: Iterable[SlotTable | None]) -> bool:
-        """Whether this table and all others have one slot, the same one."""
+        """Whether this table and all others have one and the same slot."""
         return len(self.scales) == 1 and all(
             other is not None
             and len(other.scales) == 1
@@ -81,7 +84,7 @@ class SlotTable:
         )
 
     def is_spelled_as(self, other: SlotTable) -> bool:
-        """Whether both list the same slots in the same order, on the same blocks."""
+        """Whether both list the same slots for the same blocks in the same order."""
         return (
             self.axes == other.axes
             and len(self.scales) == len(other.scales)
@@ -90,7 +93,7 @@ class SlotTable:
         )
 
     def differs_at(self, other: SlotTable, positions: Positions) -> NDArray[np.bool_]:
-        """At which row-major positions elements do not have the same slot."""
+        """A mask of the row-major positions whose elements have different slots."""
         (scales, zero_points), (others, other_zero_points) = self.at(positions), other.at(positions)
         return differ(scales, others) | differ(zero_points, other_zero_points)
 
@@ -103,7 +106,7 @@ class SlotTable:
 
 
 def cut(values: Integers, width: int, is_signed: bool) -> Integers:
-    """Integers as `width` bits hold them."""
+    """Integers truncated to `width` bits."""
     kept = values & ((1 << width) - 1)
     if not is_signed:
         return kept
@@ -128,7 +131,7 @@ def quantize(
     numbers: Doubles, scales: Doubles, zero_points: Integers, type: UniformQuantizedType
 ) -> Integers:
     """
-    `number / scale + zero_point` to the nearest integer, clamped; NaN is the least one.
+    `number / scale + zero_point`, rounded to an integer and clamped; NaN becomes the minimum.
 
     Division and addition are rounded to the expressed type.
     """
@@ -182,7 +185,7 @@ def numbers_in(bits: NDArray[Any], type: Attribute) -> NDArray[Any]:
 
 
 def width_of(type: Attribute) -> int:
-    """The bits of an element that is stored as an integer."""
+    """The width in bits of an element, or of its storage."""
     match type:
         case StoredType():
             return type.storage_type.bitwidth
@@ -197,7 +200,7 @@ def width_of(type: Attribute) -> int:
 
 
 def differ(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which elements are not the same, bit for bit."""
+    """A mask of the elements that differ, bit for bit."""
     if one.dtype.kind == other.dtype.kind == "f":
         one, other = (np.ascontiguousarray(of).view(np.int64) for of in (one, other))
     if one.dtype != other.dtype:

@@ -1,4 +1,4 @@
-"""Which ops do nothing but to make their results of their operands."""
+"""The side effects of ops: which ops only compute results from their operands."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from qdialect.shape_ops.interface import name_of, role_of
 
 
 class Effects(IntEnum):
-    """How much an op does beside making its results."""
+    """The side effects of an op; a greater value includes the lesser ones."""
 
     NONE = 0
-    """Nothing: equal operands give equal results, and an op whose results nobody uses is dead."""
+    """No effects: equal operands give equal results, and an op without uses is dead."""
 
     UNDEFINED = 1
-    """It may have no defined behaviour, or not end; otherwise as NONE."""
+    """The op may be undefined or not terminate; otherwise as NONE."""
 
     ANY = 2
-    """It may do anything, such as to write memory, or to call a function that is not here."""
+    """The op may do anything, such as write memory or call an external function."""
 
 
 _PURE_DIALECTS: Final = frozenset({"arith", "chlo", "complex", "index", "linalg", "math", "quant"})
@@ -44,7 +44,7 @@ _PURE_DIALECTS_BUT: Final[Mapping[str, frozenset[str]]] = {
     "tensor": frozenset(),
     "tosa": frozenset({"custom", "variable", "variable_read", "variable_write", "while_loop"}),
 }
-"""The ops of these dialects are pure, but for those with these names."""
+"""The ops of these dialects are pure, except those with these names."""
 
 _STABLEHLO_NAMES: Final = """
 abs add and atan2 batch_norm_grad batch_norm_inference batch_norm_training bitcast_convert broadcast
@@ -60,7 +60,7 @@ subtract tan tanh torch_index_select transpose triangular_solve tuple unary_eins
 uniform_dequantize uniform_quantize xor
 """
 _STABLEHLO: Final = frozenset(_STABLEHLO_NAMES.split())
-"""Ops that compute, and neither communicate nor have a state: https://openxla.org/stablehlo/spec."""
+"""Ops that compute, and neither communicate nor use state: https://openxla.org/stablehlo/spec."""
 
 _PURE: Final[Mapping[str, frozenset[str]]] = {"stablehlo": _STABLEHLO, "mhlo": _STABLEHLO}
 """The only ops of these dialects that are pure."""
@@ -71,7 +71,7 @@ _WITH_PURE_REGIONS: Final = frozenset(
         *("scf.index_switch", "scf.reduce"),
     }
 )
-"""Ops that do what their regions do, and come to an end if these do."""
+"""Ops without effects beside those of their regions, which terminate if these do."""
 
 _UNDEFINED: Final = frozenset(
     f"{dialect}.{name}"
@@ -81,7 +81,7 @@ _UNDEFINED: Final = frozenset(
         *("floordivs", "floordivsi", "rems", "remsi", "remu", "remui"),
     )
 )
-"""Divisions by zero are undefined."""
+"""Divisions, which are undefined for zero."""
 
 _MAY_NOT_END: Final = frozenset({"scf.while", "stablehlo.while", "mhlo.while", "tosa.while_loop"})
 
@@ -99,7 +99,7 @@ _SHAPES: Final = frozenset({"tosa.shape"})
 
 
 class CallEffects:
-    """The effects of ops of one module, and of calls of its functions."""
+    """The effects of the ops of one module and of calls to its functions."""
 
     def __init__(self, module: ModuleOp, functions: Mapping[str, FuncOp]) -> None:
         self._module = module
@@ -111,15 +111,15 @@ class CallEffects:
             self._of_functions[name] = self._of_function(functions[name])
 
     def of_function(self, name: str) -> Effects:
-        """The effects of calling the function of a name."""
+        """The effects of calling the function `name`."""
         return self._of_functions.get(name, Effects.ANY)
 
     def of_function_if_any(self, name: str) -> Effects:
-        """The effects of calling the function of a name; NONE if the module has none of it."""
+        """The effects of calling the function `name`; NONE if the module has no such function."""
         return self._of_functions.get(name, Effects.NONE)
 
     def calls_itself(self, name: str) -> bool:
-        """Whether a call of a function may lead to another one of it."""
+        """Whether the function `name` may call itself, directly or through others."""
         if (known := self._call_themselves.get(name)) is None:
             found = set[str]()
             pending = [name]
@@ -131,7 +131,7 @@ class CallEffects:
         return known
 
     def callee_of(self, op: Operation) -> FuncOp | None:
-        """The function of the module that an op calls, if it is a call of one."""
+        """The function of the module that an op calls; None if it is not such a call."""
         if not isinstance(op, CallOp):
             return None
         table = op.parent_op()
@@ -140,7 +140,7 @@ class CallEffects:
         return self._functions.get(op.callee.string_value()) if table is self._module else None
 
     def of(self, op: Operation) -> Effects:
-        """The effects of an op, with those of its regions."""
+        """The effects of an op, including those of its regions."""
         if (known := self._known.get(op)) is None:
             known = self._known[op] = self._of(op)
         return known
@@ -177,7 +177,7 @@ class CallEffects:
 
 
 def _ops_of_blocks(op: Operation) -> Iterator[Operation]:
-    """The ops in the regions of `op`, without the terminators that only yield or branch."""
+    """The ops in the regions of `op`, except terminators that only yield or branch."""
     for region in op.regions:
         for block in region.blocks:
             for inner in block.ops:
@@ -203,12 +203,12 @@ _TERMINATORS: Final = frozenset(
 
 
 def is_plain_terminator(op: Operation) -> bool:
-    """Whether an op at the end of a block only says where control and values go from there."""
+    """Whether the last op of a block only transfers control and values."""
     return isinstance(op, ReturnOp) or name_of(op) in _TERMINATORS
 
 
 def is_terminator(op: Operation) -> bool:
-    """Whether an op at the end of a block ends it."""
+    """Whether the last op of a block is a terminator; an unregistered op may be one."""
     return not op.results or bool(op.successors) or op.has_trait(IsTerminator)
 
 
@@ -229,7 +229,7 @@ def _is_pure_but_for_regions(op: Operation, name: str) -> bool:
 
 
 def _is_value(type: Attribute) -> bool:
-    """Whether values of a type are no places in memory, and no tokens."""
+    """Whether a type has value semantics: it is neither a reference to memory nor a token."""
     if isinstance(type, UnregisteredAttr):
         return type.attr_name.data in _SHAPES
     return isinstance(type, _VALUES) or type.name in _SHAPES

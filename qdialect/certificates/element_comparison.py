@@ -1,4 +1,4 @@
-"""Two values compared element by element, in pieces."""
+"""Comparing two values element by element, in pieces."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ class Difference(NamedTuple):
 
 def first_difference(before: Node, after: Node, *, with_data: bool) -> Difference | None:
     """
-    The first element that is not stored, or not read, in `after` as in `before`.
+    The first element that is stored or dequantized differently in `after` than in `before`.
 
-    Without data, only scales and zero points are compared. Raises NotCertifiableError if
-    that cannot be told.
+    Without data, only scales and zero points are compared. Raises NotCertifiableError if the
+    comparison is not possible.
     """
     if before.shape != after.shape:
         return Difference(None, f"{list(before.shape)}", f"its shape is {list(after.shape)}")
     are_equal = _alike_elements(before, after)
     if are_equal:
         return None
-    # Where one element is wrong at all positions, the first one tells.
+    # If all positions have the same wrong element, comparing the first one is enough.
     is_first_enough = are_equal is not None and with_data
     if not is_first_enough:
         _check_steps(before, after)
@@ -69,11 +69,11 @@ def first_difference(before: Node, after: Node, *, with_data: bool) -> Differenc
 
 _FREE_STEPS: Final = 1 << 29
 _STEPS_PER_ELEMENT: Final = 1 << 8
-"""More steps, for each element that the constants of the input hold."""
+"""Additional steps allowed per element of the constants in `before`."""
 
 
 def _check_steps(before: Node, after: Node) -> None:
-    """Raise NotCertifiableError if it takes more steps than the constants of `before` allow."""
+    """Raise NotCertifiableError if the comparison takes more steps than allowed for `before`."""
     old, new = nodes_of(before), nodes_of(after)
     held = sum(len(node.elements) for node in old if isinstance(node, ConstantNode))
     steps = before.size * (len(old) + len(new))
@@ -83,7 +83,7 @@ def _check_steps(before: Node, after: Node) -> None:
 
 
 def nodes_of(root: Node) -> Collection[Node]:
-    """A value and all that it is made of."""
+    """All nodes of the graph of a value, including the value's own."""
     found, pending = dict[int, Node](), [root]
     while pending:
         node = pending.pop()
@@ -104,9 +104,9 @@ def _wrong(before: Elements, after: Elements, *, with_data: bool) -> NDArray[np.
 
 def _alike_elements(before: Node, after: Node) -> bool | None:
     """
-    Whether all elements are equal, where both values have one element at all positions.
+    Whether all elements are equal, if each value has the same element at all positions.
 
-    None where that does not tell: one of them may have several.
+    None if a value may have several elements.
     """
     olds, news = elements_anywhere(before), elements_anywhere(after)
     if not olds or len(news) != 1:
@@ -122,9 +122,9 @@ def _are_same(old: Elements, new: Elements) -> bool:
 
 def elements_anywhere(root: Node) -> list[Elements]:
     """
-    The elements that a value may have, where its constants are splats: one, and its padding.
+    The elements that may occur in a value whose constants are splats: the splat and the padding.
 
-    An empty list where constants hold several elements, or are read with several slots.
+    An empty list if constants hold several elements, or are read with several slots.
     """
     layers, paddings = dict[int, LayerAt](), list[tuple[int, Node | None]]()
     stored: NDArray[Any] | None = None
@@ -165,7 +165,7 @@ def elements_anywhere(root: Node) -> list[Elements]:
 
 
 def _other_layers(before: Elements, after: Elements) -> Difference | None:
-    """The difference of the casts and element types that elements are read through, if any."""
+    """The difference of casts or element types through which elements are read; None if equal."""
     casts = [
         [f"'{name_of(layer.node.cast)}'" for layer in of.layers if layer.node.cast is not None]
         for of in (before, after)
@@ -202,7 +202,7 @@ def _wrong_values(before: Elements, after: Elements) -> NDArray[np.bool_]:
         try:
             wrong |= differ(before.readings_at(depth), after.readings_at(depth))
         except NotCertifiableError:
-            # Behind a cast that nothing is known of, the same is read of the same.
+            # Through an unknown cast, equal elements are read as equal.
             if depth in padded:
                 raise
     return wrong
@@ -220,7 +220,7 @@ def _described(before: Node, after: Node, position: int, *, with_data: bool) -> 
 
 
 def _reading(elements: Elements) -> str:
-    """The number that one element is read as, as far as it is known."""
+    """The text for the number that an element is dequantized to, as far as it is known."""
     slots = "; ".join(
         f"scale {layer.scales.item():.6e}, zero point {layer.zero_points.item()}"
         for layer in elements.layers
@@ -243,7 +243,7 @@ def _reading(elements: Elements) -> str:
 
 
 def _origin(elements: Elements) -> str:
-    """Where one element comes from."""
+    """The text for the source of an element."""
     if not elements.moved.all():
         return "the padding there"
     for leaf, positions in elements.leaves:
@@ -253,7 +253,7 @@ def _origin(elements: Elements) -> str:
 
 
 def leaf_name(leaf: Node) -> str:
-    """What to call a constant or a symbol."""
+    """The name of a leaf in messages."""
     if isinstance(leaf, SymbolNode):
         return leaf.text
     if not isinstance(leaf, ConstantNode):

@@ -1,8 +1,7 @@
 """
-Certificates of folds: each constant that is written is compared with what it was made of.
+Certificates of folds: each written constant is compared with the chain that it replaces.
 
-Both are read again, element by element, by the value graph, which knows nothing of how the
-fold comes to its result.
+The value graph reads both again, element by element, independently of the fold's own code.
 """
 
 from __future__ import annotations
@@ -19,23 +18,23 @@ from qdialect.shape_ops.interface import name_of
 
 
 class FoldCertifier:
-    """Compares what folds have written with what it was made of."""
+    """Compares the constants that folds have written with the values that they replace."""
 
     def __init__(self, context: Context, *, with_data: bool) -> None:
         self.errors: list[tuple[Operation, str]] = []
-        """Of each fold that is wrong the op that was folded, and what is wrong."""
+        """For each wrong fold, the folded op and the error."""
         self._resources = ResourceBlobs.of(context)
         self._with_data = with_data
         self._replaced: dict[SSAValue, SSAValue] = {}
 
     def check(self, written: Written) -> None:
-        """Compare a constant, and the casts behind it, with the op that they replace."""
+        """Compare a constant and the casts after it with the op that they replace."""
         op, ops = written
         old, new = op.results[0], ops[-1].results[0]
         try:
             reason = self._wrong(old, new)
         except NotCertifiableError as error:
-            reason = f"is folded, but nothing shows that this is right: {error}"
+            reason = f"is folded, but the fold cannot be certified: {error}"
         if reason is not None:
             self.errors.append((op, f"'{name_of(op)}' op {reason}"))
         self._replaced[old] = new

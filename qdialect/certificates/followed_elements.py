@@ -1,8 +1,8 @@
 """
-Elements of a value, followed to the constants and symbols that hold them.
+Following the elements of a value to the constants and symbols that hold them.
 
-Nothing is moved: the positions that are asked for are mapped, node by node, to positions in
-the operands, and only the elements there are read.
+No array is moved: the requested positions are mapped, node by node, to positions in the
+operands, and only the elements there are read.
 """
 
 from __future__ import annotations
@@ -50,18 +50,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PIECE: Final = 1 << 15
-"""The number of elements in a piece: a few MiB, with all that is computed of them."""
+"""The number of elements in a piece: a few MiB, including intermediate results."""
 
 MOST_ELEMENTS: Final = 1 << 30
-"""A larger tensor is not looked at element by element."""
+"""The maximum size of a tensor that is compared element by element."""
 
 _Leaf: TypeAlias = "ConstantNode | ZeroPointsNode | SymbolNode"
 _Stack: TypeAlias = tuple[Hashable, ...]
-"""The kinds of the nodes between casts, from the value that is asked downward."""
+"""The kinds of the typed nodes on the path from the root down to a node."""
 
 
 def pieces_of(size: int) -> Iterator[Positions]:
-    """The positions in a tensor of `size` elements, in pieces; an empty piece if it has none."""
+    """
+    The positions in a tensor of `size` elements, in pieces; one empty piece if it has none.
+    Raises NotCertifiableError if there are too many.
+    """
     if size > MOST_ELEMENTS:
         raise NotCertifiableError(f"{size} elements are too many to look at each")
     for start in range(0, max(size, 1), PIECE):
@@ -70,41 +73,47 @@ def pieces_of(size: int) -> Iterator[Positions]:
 
 @dataclass
 class Elements:
-    """Some elements of a value, all read in one way, followed to where they are held."""
+    """Some elements of a value that share one path of casts, followed to their leaves."""
 
     size: int
 
     layers: list[LayerAt] = field(default_factory=list[LayerAt])
-    """How they are read: the first entry is the value itself, the last one the leaves."""
+    """
+    How the elements are read at each level: the first entry is the value itself, the last one
+    the leaves.
+    """
 
     stored: NDArray[Any] | None = None
     """
-    Their bits, if they are of constants and have been looked at.
+    Their bits, if the leaves are constants and data was requested.
 
     At padded positions, the bits of the nearest edge.
     """
 
     symbols: Integers | None = None
-    """The symbol that each element is of; None for elements of constants."""
+    """The symbol that holds each element; None for elements of constants."""
 
     positions: Positions | None = None
     """The position of each element in its leaf."""
 
     padding: Integers | None = None
-    """The number of the padding that each element is, or -1; None if there is no padding."""
+    """
+    For each element its index in `paddings`, or -1 if it is not padding; None if there is no
+    padding.
+    """
 
     paddings: list[tuple[int, Node | None]] = field(default_factory=list[tuple[int, "Node | None"]])
-    """The number of casts above each padding, and its element; None for real zero."""
+    """For each padding, the number of casts above it, and its element: None for real zero."""
 
     unread: NDArray[np.bool_] | None = None
-    """The elements that no constant has an element for; None if there are none such."""
+    """A mask of the elements that no constant holds; None if there are none."""
 
     leaves: list[tuple[_Leaf, Positions]] = field(default_factory=list[tuple[_Leaf, Positions]])
-    """The leaves, and the positions there."""
+    """The leaves, each with the positions read there."""
 
     @property
     def moved(self) -> NDArray[np.bool_]:
-        """Which elements are no padding."""
+        """A mask of the elements that are not padding."""
         if self.padding is None:
             return np.ones(self.size, dtype=np.bool_)
         return self.padding < 0
@@ -113,7 +122,8 @@ class Elements:
         """
         The numbers below `depth` casts: integers, doubles, or bits.
 
-        Stored integers for quantized types. Raises NotCertifiableError if they are not known.
+        For quantized types, these are the stored integers. Raises NotCertifiableError if they
+        are not known.
         """
         if self.stored is None:
             raise NotCertifiableError("its elements are not known")
@@ -140,16 +150,16 @@ class Elements:
 
 @dataclass
 class Group:
-    """Those of the elements that were asked for that are read in one way."""
+    """Those of the requested elements that share one path of casts."""
 
     where: Positions | None
-    """Their indices among the positions that were asked for; None for all, in order."""
+    """Their indices among the requested positions; None for all, in order."""
 
     elements: Elements
 
 
 def _padded_with(element: Node | None, layer: LayerAt) -> NDArray[Any]:
-    """The numbers at new positions that are read as `layer` says: one, or one for each."""
+    """The numbers at new positions that `layer` reads: one for all, or one for each."""
     if element is None:
         if layer.zero_points is None:
             raise NotCertifiableError("there is no zero point to pad with")
@@ -188,7 +198,7 @@ def _read(numbers: NDArray[Any], layer: LayerAt) -> NDArray[Any]:
 
 
 def keeps_bits(below: LayerAt, above: LayerAt) -> bool:
-    """Whether a cast between these layers only says what its operand's bits are."""
+    """Whether the cast between two layers only reinterprets the bits of its operand."""
     type, wanted = below.element_type, above.element_type
     kinds = [(isinstance(of, StoredType), isinstance(of, IntegerType)) for of in (type, wanted)]
     is_renamed = kinds in ([(True, False), (False, True)], [(False, True), (True, False)])
@@ -197,9 +207,9 @@ def keeps_bits(below: LayerAt, above: LayerAt) -> bool:
 
 def _cast(numbers: NDArray[Any], below: LayerAt, above: LayerAt) -> NDArray[Any]:
     """
-    The numbers that a cast makes of numbers, by the types below and above it.
+    Cast numbers from the type of the layer below to that of the layer above.
 
-    Raises NotCertifiableError for casts that neither keep bits, nor dequantize, nor quantize.
+    Raises NotCertifiableError for casts that neither preserve bits, nor dequantize, nor quantize.
     """
     type, wanted = below.element_type, above.element_type
     if keeps_bits(below, above):
@@ -218,18 +228,18 @@ def _cast(numbers: NDArray[Any], below: LayerAt, above: LayerAt) -> NDArray[Any]
 
 @dataclass
 class _Request:
-    """Elements that are asked of a node."""
+    """A request for elements of a node."""
 
     stack: _Stack
-    """The kinds above the node."""
+    """The kinds of the typed nodes above the node."""
 
     where: Positions | None
-    """Their indices among the elements that were asked of the root; None for all, in order."""
+    """Their indices among the elements requested of the root; None for all, in order."""
 
     positions: Positions
 
     def part(self, chosen: Positions, positions: Positions) -> _Request:
-        """The elements of the chosen indices, at `positions` of another node."""
+        """The request for the chosen elements, at `positions[chosen]` of another node."""
         where = chosen if self.where is None else self.where[chosen]
         return _Request(self.stack, where, positions[chosen])
 
@@ -238,36 +248,36 @@ def elements_at(root: Node, positions: Positions, *, with_data: bool = True) -> 
     """
     Follow the elements at row-major positions of a value.
 
-    Raises NotCertifiableError where it is not known how, or they are not all read in one way.
+    Raises NotCertifiableError if they cannot be followed, or do not share one path of casts.
     """
     following = _Following(len(positions), with_data=with_data)
     groups = following.of(root, positions)
     if len(groups) != 1:
-        raise NotCertifiableError("its elements are behind different casts")
+        raise NotCertifiableError("its elements are read through different casts")
     (group,) = groups
     return group.elements if group.where is None else following.whole(group.where, group.elements)
 
 
 def _side_at(node: Node, positions: Positions) -> SideAt:
-    """The elements of a small constant that arithmetic reads. Raises NotCertifiableError."""
+    """The elements of a constant operand of arithmetic. Raises NotCertifiableError."""
     found = elements_at(node, positions)
     is_plain = all(layer.scales is None and not layer.sides for layer in found.layers)
     if found.stored is None or not is_plain or not found.moved.all() or found.unread is not None:
-        raise NotCertifiableError("what is computed with is no plain constant")
+        raise NotCertifiableError("an operand of the arithmetic is not a plain constant")
     return SideAt(tuple(layer.node.kind for layer in found.layers), found.stored)
 
 
 def groups_at(root: Node, positions: Positions, steps: StepBudget) -> list[Group]:
     """
-    Follow the elements at row-major positions of a value, whichever ways they are read in.
+    Follow the elements at row-major positions of a value, one group per path of casts.
 
-    Padding counts as another operand where types allow that. Raises NotCertifiableError.
+    Padding is followed like another operand where types allow it. Raises NotCertifiableError.
     """
     return _Following(len(positions), steps=steps).of(root, positions)
 
 
 class _Following:
-    """One walk from a value down to the leaves."""
+    """One traversal from a value down to its leaves."""
 
     def __init__(
         self, size: int, *, with_data: bool = True, steps: StepBudget | None = None
@@ -282,7 +292,7 @@ class _Following:
         self._unread: NDArray[np.bool_] | None = None
         self._requests: dict[int, dict[_Stack, list[_Request]]] = {}
         self._pending: list[tuple[int, Node]] = []
-        """Nodes that elements are asked of: users come before their operands."""
+        """A heap of the nodes with requests: users come before their operands."""
 
     def of(self, root: Node, positions: Positions) -> list[Group]:
         self._ask(root, _Request((), None, positions))
@@ -350,7 +360,7 @@ class _Following:
         numbers = found.operands[order]
         starts = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
         if not starts:
-            # Where nothing is taken, one operand tells how it would be read.
+            # Without any element, the first operand determines the path.
             self._ask(node.operands[0], request.part(order, found.positions))
         for start, end in pairwise([*starts, len(order)]):
             chosen = order[start:end]
@@ -360,7 +370,7 @@ class _Following:
         if self._padding is None:
             self._padding = np.full(self._size, -1, dtype=np.int64)
         where = np.arange(self._size) if request.where is None else request.where
-        # A padding above this one has taken its new positions already.
+        # New positions of a padding above this one are already taken.
         new = where[is_new & (self._padding[where] < 0)]
         self._padding[new] = len(self._paddings)
         self._paddings.append((len(request.stack), node.padding))
@@ -395,7 +405,7 @@ class _Following:
         return Group(where, elements)
 
     def whole(self, where: Positions, part: Elements) -> Elements:
-        """The only elements there are, in the order that was asked for; others are not read."""
+        """The elements of a single group at their requested indices; the others are unread."""
 
         def placed(values: NDArray[Any], otherwise: int) -> NDArray[Any]:
             array = np.full(self._size, otherwise, dtype=values.dtype)
@@ -421,7 +431,7 @@ class _Following:
         )
 
     def _layer(self, stack: _Stack, where: Positions | None) -> LayerAt:
-        """How the elements of the indices `where` are read by the last node of `stack`."""
+        """The layer of the last node of `stack`, for the elements at the indices `where`."""
         parts = self._layers[stack]
         first = parts[0][1]
         if first.scales is None and not first.sides:
@@ -442,7 +452,7 @@ class _Following:
 
 
 def _of(where: Positions | None) -> Positions:
-    # Only a request for all elements has no indices, and there is none beside it.
+    # A request for all elements, which has no indices, is the only request of its stack.
     assert where is not None
     return where
 
@@ -454,7 +464,7 @@ def _joined_side(sides: Sequence[SideAt]) -> SideAt:
 
 
 def _joined(requests: list[_Request]) -> _Request:
-    """Requests of one stack as one: a value may be used many times."""
+    """Merge the requests of one stack: a value may be used many times."""
     if len(requests) == 1:
         return requests[0]
     where = np.concatenate([_of(request.where) for request in requests])
@@ -463,7 +473,10 @@ def _joined(requests: list[_Request]) -> _Request:
 
 
 def _padding_source(node: MovedNode) -> Node | None:
-    """A node of the type of `node` that new positions are read of: at 0, or where they are."""
+    """
+    The node of `node`'s type that holds new positions: one element, or one per position. None
+    if there is none.
+    """
     padding = node.padding
     if padding is None:
         if node.slots is None or not isinstance(node.element_type, UniformQuantizedType):
@@ -479,11 +492,11 @@ def _padding_source(node: MovedNode) -> Node | None:
 
 
 def pads_with_quantized(node: MovedNode) -> bool:
-    """Whether the op that makes `node` pads with an element to be quantized to the slots there."""
+    """Whether the op of `node` pads with an element that must be requantized to the slots there."""
     if not isinstance(node.element_type, UniformQuantizedType):
         return False
     each: Node = node
-    # Only the last movement of an op has the slots of the declared type.
+    # Of the movements of an op, only the last node has slots: those of the declared type.
     while isinstance(each, MovedNode) and (each is node or each.slots is None):
         if isinstance(each.movement, PadWith) and each.padding is not None:
             return _padding_source(each) is None

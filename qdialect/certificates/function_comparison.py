@@ -1,4 +1,4 @@
-"""Whether two functions mean the same: shown by their terms, or else by running them."""
+"""Comparing two functions: by a proof on terms, or else by running them."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ from qdialect.shape_ops.interface import name_of
 
 
 class Grounds(IntEnum):
-    """What it rests on that two functions mean the same; the weakest grounds come last."""
+    """The grounds for a verdict that two functions mean the same, from strongest to weakest."""
 
     DECLARED = 0
-    """Neither has a body."""
+    """Neither function has a body."""
 
     PROVEN = 1
-    """Each result and each effect is shown to be the same."""
+    """All results and effects are proven to be the same."""
 
     ALL_INPUTS = 2
-    """Both were run with all arguments that there are."""
+    """Both were run with all possible arguments."""
 
     SAMPLES = 3
     """Both were run with some arguments."""
@@ -58,15 +58,15 @@ class Grounds(IntEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """Two functions mean the same, and why."""
+    """The verdict that two functions mean the same, with its grounds."""
 
     name: str
     grounds: Grounds
     runs: int = 0
-    """With how many sets of arguments both were run."""
+    """The number of sets of arguments that both were run with."""
 
     callees: frozenset[str] = frozenset()
-    """The functions that a proof takes to mean the same."""
+    """The functions that a proof assumes to mean the same."""
 
     def __str__(self) -> str:
         match self.grounds:
@@ -84,16 +84,16 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is not the same, or that cannot be shown to be the same."""
+    """A difference, or a part that cannot be shown to be the same."""
 
     message: str
     op: Operation
     is_before: bool = False
-    """Whether the op is one of the first module."""
+    """Whether the op belongs to the first module."""
 
 
 class NotShownError(Exception):
-    """It cannot be shown that functions mean the same. The message says what is missing."""
+    """Two functions cannot be shown to mean the same. The message gives the reason."""
 
     def __init__(self, message: str, op: Operation, *, is_before: bool = False) -> None:
         super().__init__(message)
@@ -103,21 +103,21 @@ class NotShownError(Exception):
 
 @dataclass(frozen=True)
 class Pair:
-    """Two modules that are compared."""
+    """A pair of modules to compare, and the state of the comparison."""
 
     sides: tuple[ComparedModule, ComparedModule]
     terms: Terms
     keys: tuple[AttributeKeys, AttributeKeys]
     reachable: tuple[frozenset[str], frozenset[str]]
-    """The names of the functions of each module that can be called."""
+    """The names of the functions of each module that are reachable from outside."""
 
     runs: int
-    """The most sets of arguments that a function is run with."""
+    """The maximum number of sets of arguments that a function is run with."""
 
     run_steps: StepBudget
 
     def readers(self, calls: Calls) -> tuple[TermReader, TermReader]:
-        """What reads both modules as terms."""
+        """Readers of the terms of both modules."""
         before, after = (
             TermReader(self.sides[at], self.terms, self.keys[at], calls, self.sides[1 - at].effects)
             for at in (0, 1)
@@ -132,7 +132,7 @@ def compare_functions(pair: Pair, old: FuncOp, new: FuncOp) -> Verdict:
     """
     Show that two functions of one name mean the same.
 
-    Raises DifferenceError if they do not, and NotShownError if that cannot be told.
+    Raises DifferenceError if they differ, and NotShownError if the question stays undecided.
     """
     _require_same_signature(pair, old, new)
     name = new.sym_name.data
@@ -161,7 +161,10 @@ def compare_functions(pair: Pair, old: FuncOp, new: FuncOp) -> Verdict:
 
 
 def _taken_for_granted(pair: Pair, kept: AbstractSet[str]) -> frozenset[str]:
-    """The functions that are called in calls that were read as calls."""
+    """
+    The functions that a proof assumes to be the same: callees of opaque calls, and their
+    callees.
+    """
     functions = [
         side.functions[name] for side in pair.sides for name in kept & side.functions.keys()
     ]
@@ -169,7 +172,7 @@ def _taken_for_granted(pair: Pair, kept: AbstractSet[str]) -> frozenset[str]:
 
 
 def _called_from(pair: Pair, function: FuncOp) -> set[str]:
-    """The functions that are called in a function, and in those."""
+    """The functions that a function calls, directly or through others."""
     found, pending = set[str](), [function]
     side = pair.sides[0] if function.parent_op() is pair.sides[0].module else pair.sides[1]
     while pending:
@@ -227,7 +230,7 @@ def require_same_attributes(
     before: Mapping[str, Attribute],
     after: Mapping[str, Attribute],
 ) -> None:
-    """Raise DifferenceError for the first attribute that is not the same."""
+    """Raise DifferenceError for the first attribute that differs."""
     for name in sorted({*before, *after}):
         olds, news = ({name: of[name]} if name in of else {} for of in (before, after))
         if keys[0].of_names(olds) != keys[1].of_names(news):
@@ -237,22 +240,22 @@ def require_same_attributes(
 
 
 class _Proof:
-    """An attempt to show that two functions are equal as terms."""
+    """An attempt to prove that two functions are equal as terms."""
 
     def __init__(self, pair: Pair, old: FuncOp, new: FuncOp) -> None:
         self._pair = pair
         self._functions = old, new
         self._readers: tuple[TermReader, TermReader] = pair.readers(Calls())
         self.reason = "no proof was tried"
-        """What is not shown to be the same."""
+        """The reason why the last attempt failed."""
         self._other_effect: NotShownError | None = None
-        """The first effect that is not shown to be the same."""
+        """The error for the first effect that is not shown to be the same."""
 
     def attempt(self, calls: Calls) -> bool:
         """
-        Whether it is shown that the functions are equal.
+        Try to prove that the functions are equal; return whether that succeeded.
 
-        Raises DifferenceError for results of constants that are different.
+        Raises DifferenceError if constant results differ.
         """
         self._readers = self._pair.readers(calls)
         self._other_effect = None
@@ -279,7 +282,7 @@ class _Proof:
 
     def _are_equal(self, old: Body, new: Body) -> bool:
         if len(old.blocks) != 1 or len(new.blocks) != 1:
-            self.reason = "the blocks are other ones"
+            self.reason = "the control flow differs"
             self._other_effect = self._unshown(None, None)
             return False
         olds, news = old.blocks[0], new.blocks[0]
@@ -312,7 +315,7 @@ class _Proof:
         for at, (old, new) in enumerate(zip_longest(*keys)):
             if old == new:
                 continue
-            # An op that is gone, or new, is told from one that is another.
+            # Distinguish a removed or added op from a changed one.
             is_gone = new is None or keys[0][at + 1 : at + 2] == [new]
             is_new = old is None or keys[1][at + 1 : at + 2] == [old]
             return self._unshown(
@@ -357,7 +360,7 @@ def _nodes(readers: _Readers, values: tuple[SSAValue, SSAValue]) -> tuple[Node, 
 
 
 def _cause(pair: Pair, readers: _Readers, subject: str, values: tuple[SSAValue, SSAValue]) -> str:
-    """Why values are not shown to be equal: the first difference in what they are made of."""
+    """Why values are not shown to be equal: the first difference among their operands."""
     try:
         for _ in range(_MAX_CAUSES):
             below = _first_unequal_operands(readers, values)
@@ -421,7 +424,7 @@ def _element(pair: Pair, node: Node, position: int) -> str:
 
 
 _MAX_CAUSES: Final = 1_000
-"""The most ops that are gone down to find the first difference."""
+"""The maximum number of ops searched for the first difference."""
 
 
 def _other_part(pair: Pair, *ops: Operation) -> str:

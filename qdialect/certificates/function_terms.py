@@ -1,15 +1,15 @@
 """
-Functions read as terms: what they return, and what else they do, of values in classes.
+Reading functions as terms: their results and side effects, over classes of equal values.
 
-Two functions whose terms are equal do the same with all arguments. Values of arguments are
-symbols; so are the results of ops that nothing is known of.
+Two functions with equal terms behave the same for all arguments. Arguments are symbols; so are
+the results of unknown ops.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import Final
 
 from typing_extensions import override
 from xdsl.context import Context
@@ -19,7 +19,6 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerType,
     ModuleOp,
-    TensorType,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -57,20 +56,20 @@ _SCALARS: Final = (AnyFloat, ComplexType, IndexType, IntegerType, StoredType)
 
 
 class ComparedModule:
-    """A module as it is when it is compared, and what its ops do."""
+    """A module of a comparison, with its functions, resources and effects."""
 
     def __init__(self, module: ModuleOp, context: Context) -> None:
         self.module = module
         self.functions: dict[str, FuncOp] = {
             op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)
         }
-        """The functions at the top, by name."""
+        """The functions at the top level, by name."""
         self.resources = ResourceBlobs.of(context)
         self.effects = CallEffects(module, self.functions)
 
 
 class Terms:
-    """The classes that terms of both modules are made of."""
+    """The classes of values and types, shared by the terms of both modules."""
 
     def __init__(self, steps: StepBudget) -> None:
         self.steps = steps
@@ -80,17 +79,17 @@ class Terms:
 
 @dataclass(frozen=True)
 class Event:
-    """An op that is done in its place, and not only if its results are used."""
+    """An op with side effects, or a terminator: its place in the order of ops matters."""
 
     op: Operation
     key: Hashable
-    """All but the operands."""
+    """Everything but the operands."""
 
     operands: tuple[int, ...]
     """The classes of the operands."""
 
     reader: TermReader
-    """Reads the operands."""
+    """The reader of the operands."""
 
 
 @dataclass(frozen=True)
@@ -99,11 +98,11 @@ class Body:
 
     blocks: tuple[tuple[Event, ...], ...]
     arguments: tuple[tuple[int, ...], ...]
-    """The types of the arguments of each block."""
+    """For each block, the numbers of its arguments' types."""
 
     @property
     def key(self) -> Hashable:
-        """Equal for regions that do the same."""
+        """A key that is equal for regions with the same behaviour."""
         events = tuple(
             tuple((event.key, event.operands) for event in block) for block in self.blocks
         )
@@ -112,13 +111,13 @@ class Body:
 
 @dataclass
 class Calls:
-    """How calls of functions of the module are read."""
+    """How calls to functions of the module are read."""
 
     expanded: frozenset[str] = frozenset()
-    """The names of functions whose calls are read as their bodies where that is possible."""
+    """The names of functions whose calls are inlined where possible."""
 
     kept: set[str] = field(default_factory=set[str])
-    """The names of functions whose calls have been read as calls."""
+    """The names of functions whose calls have been read as opaque calls."""
 
 
 class TermReader(GraphReader):
@@ -139,16 +138,17 @@ class TermReader(GraphReader):
         self._keys = keys
         self._calls = calls
         self._others = others
-        """The effects of functions of the other module."""
+        """The effects of the functions of the other module."""
         self._levels: dict[Region | None, int] = {None: level}
-        """How many regions there are around each region that is read."""
+        """The nesting level of each region read."""
         self._from_outside: dict[Operation, tuple[SSAValue, ...]] = {}
 
     def body(self, region: Region, level: int = 0) -> Body:
         """
-        A region as a term, whose block arguments are symbols by their places.
+        A region as a term. Its block arguments are symbols, identified by their places.
 
-        `level` is how many regions around it are read with it. Raises NotCertifiableError.
+        `level` is the number of enclosing regions that are part of the term. Raises
+        NotCertifiableError.
         """
         self._levels[region] = level
         numbers = {block: number for number, block in enumerate(region.blocks)}
@@ -163,13 +163,13 @@ class TermReader(GraphReader):
         return Body(blocks, arguments)
 
     def event(self, op: Operation, blocks: Mapping[Block, int] | None = None) -> Event:
-        """An op that is done in its place. Raises NotCertifiableError."""
+        """The event of an op. Raises NotCertifiableError."""
         successors = tuple((blocks or {}).get(block, -1) for block in op.successors)
         operands = tuple(self.class_of(operand) for operand in op.operands)
         return Event(op, (self._key(op), successors), operands, self)
 
     def bind(self, value: SSAValue, node: Node) -> None:
-        """Have a value, such as an argument, be known as a node."""
+        """Set the node of a value, such as an argument."""
         self._nodes[value] = node
 
     def class_of(self, value: SSAValue) -> int:
@@ -177,11 +177,11 @@ class TermReader(GraphReader):
         return self._terms.values.class_of(self.read(value), self._type_number(value.type))
 
     def symbol(self, key: Hashable, type: Attribute, text: str) -> SymbolNode:
-        """A value of which nothing is known but that all of an equal key are equal to it."""
+        """The symbol for an unknown value: values with equal keys are equal."""
         number = self._terms.values.number(("symbol", key, self._type_number(type)))
         element_type, shape = element_type_or_self(type), shape_of(type) or ()
         slots = None
-        is_known = not isinstance(type, TensorType) or is_static(shape)
+        is_known = shape_of(type) is None or is_static(shape)
         if is_known and isinstance(element_type, UniformQuantizedType):
             try:
                 slots = SlotTable.of(element_type, shape)
@@ -195,7 +195,7 @@ class TermReader(GraphReader):
             text=text,
         )
         if is_known and (element_type is not type or isinstance(element_type, _SCALARS)):
-            self._terms.values.add_symbol(node, self._type_number(cast(Attribute, type)))
+            self._terms.values.add_symbol(node, self._type_number(type))
         return node
 
     @override
@@ -217,12 +217,12 @@ class TermReader(GraphReader):
         except StepLimitError:
             raise
         except NotCertifiableError:
-            # Equal operands give equal results all the same.
+            # Even so, equal operands give equal results.
             pass
         if self._expands(owner):
             self._expand(owner)
         else:
-            # The value of an op without operands may be that of the op around it: `linalg.index`.
+            # The value of an op without operands may depend on the enclosing op: `linalg.index`.
             around = None if owner.operands else self._levels.get(owner.parent_region(), 0)
             key = "op", self._key(owner), self._classes_of_operands(owner), around
             self._name_results(owner, key)
@@ -241,7 +241,7 @@ class TermReader(GraphReader):
     def _moved(self, op: Operation) -> MovedNode:
         node = super()._moved(op)
         if pads_with_quantized(node):
-            # If no stored integer is the padding, it is no shape op that can be followed.
+            # A padding that no stored integer represents cannot be followed.
             for positions in pieces_of(node.size):
                 self._terms.steps.spend(STEPS_PER_REQUEST + len(positions))
                 elements_at(node, positions).numbers_at(0)
@@ -260,13 +260,13 @@ class TermReader(GraphReader):
                 case CastNode() as each:
                     pending.append(each.operand)
                 case _:
-                    # By its operands, more is known to be equal.
+                    # As a symbol keyed by its operands, the op equals more values.
                     raise NotCertifiableError("it computes with what is no constant")
         return node
 
     @override
-    def _settings(self, op: Operation) -> Hashable:
-        return self._keys.of_op(op)
+    def _settings(self, op: Operation, *without: str) -> Hashable:
+        return self._keys.of_op(op, *without)
 
     def _classes_of_operands(self, op: Operation) -> tuple[int, ...]:
         return tuple(self.class_of(operand) for operand in op.operands)
@@ -278,7 +278,7 @@ class TermReader(GraphReader):
             self._nodes[result] = self.symbol((number, index), result.type, text)
 
     def _key(self, op: Operation) -> int:
-        """All that an op is but its operands and its successors."""
+        """The number of everything in an op except its operands and successors."""
         if (callee := self._side.effects.callee_of(op)) is not None:
             self._calls.kept.add(callee.sym_name.data)
         level = self._levels.get(op.parent_region(), 0)
@@ -302,7 +302,7 @@ class TermReader(GraphReader):
         *,
         inlines: bool,
     ) -> None:
-        """Add the events among `ops`, those of a block, to `done`, each with what reads it."""
+        """Append the events among the ops of a block to `done`, each with its reader."""
         for op in ops:
             if not self._is_event(op):
                 continue
@@ -312,7 +312,8 @@ class TermReader(GraphReader):
                 self._take_results(op, reader, block)
                 continue
             if self._effects_of(op) is Effects.ANY:
-                # In equal regions, all events before it are equal, too.
+                # In equal regions, all earlier events are equal, so the number of events
+                # identifies this one.
                 number_of_op = self._terms.values.number(("event", *place, len(done)))
                 for index, result in enumerate(op.results):
                     text = f"a result of '{name_of(op)}'"
@@ -333,7 +334,7 @@ class TermReader(GraphReader):
         return effects
 
     def _is_expandable(self, op: Operation) -> bool:
-        """Whether an op is a call that may be read as the body of the function."""
+        """Whether an op is a call that may be inlined."""
         callee = self._side.effects.callee_of(op)
         if callee is None or callee.is_declaration or len(callee.body.blocks) != 1:
             return False
@@ -345,7 +346,7 @@ class TermReader(GraphReader):
         )
 
     def _expands(self, op: Operation) -> bool:
-        """Whether a call is read as a body that has no events, when a result is asked for."""
+        """Whether a call is inlined on demand, because the function has no events."""
         callee = self._side.effects.callee_of(op)
         return (
             callee is not None
@@ -357,7 +358,7 @@ class TermReader(GraphReader):
         self._take_results(op, *self._reader_of_call(op))
 
     def _reader_of_call(self, op: Operation) -> tuple[TermReader, Block]:
-        """What reads the body of the function that is called, for its operands."""
+        """A reader of the body of the called function, with the operands bound, and that body."""
         callee = self._side.effects.callee_of(op)
         assert callee is not None
         level = self._levels.get(op.parent_region(), 0)
@@ -375,10 +376,10 @@ class TermReader(GraphReader):
             self._nodes[result] = reader.read(value)
 
     def _values_from_outside(self, op: Operation) -> tuple[SSAValue, ...]:
-        """The values that the regions of an op use, and do not make."""
+        """The values that the regions of an op use but do not define."""
         if not op.regions:
             return ()
-        # Asked for again by each op around this one.
+        # Cached: each enclosing op asks again.
         if (known := self._from_outside.get(op)) is None:
             inside = set[SSAValue]()
             used = dict[SSAValue, None]()

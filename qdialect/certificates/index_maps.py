@@ -1,9 +1,9 @@
 """
-Where each element of a result comes from, as integers: `f` in `C' = C . f`, `p' = p . f`.
+The source position of each element of a result: `f` in `C' = C . f`, `p' = p . f`.
 
-A second implementation of each movement, from its docstring, with nothing but division and
-multiplication of row-major positions. It calls no movement and nothing of the fold, so that a
-mistake there is not repeated here.
+A second implementation of each movement, written from its specification, by integer arithmetic
+on row-major positions. It calls neither the movements nor the fold, so that an error there is
+not repeated here.
 """
 
 from __future__ import annotations
@@ -34,33 +34,35 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Positions: TypeAlias = "NDArray[np.int64]"
-"""Row-major positions of elements in a tensor: int64, of one dimension."""
+"""Row-major positions of elements in a tensor: int64, one-dimensional."""
 
 
 class NotCertifiableError(ValueError):
-    """There is no independent account of an op or a value. The message is the reason."""
+    """
+    An op or a value cannot be checked independently of the fold. The message gives the reason.
+    """
 
 
 class Origins(NamedTuple):
-    """Where elements of a result come from: one entry for each."""
+    """The sources of elements of a result; every array has one entry per element."""
 
     positions: Positions
-    """Positions in the operand; for a padded element, of the nearest element on the edge."""
+    """The positions in the operand; for padding, of the nearest element on the edge."""
 
     operands: NDArray[np.int64] | None = None
-    """The index of the operand of each element; None if all are of the first operand."""
+    """The index of each element's operand; None if all come from the first operand."""
 
     is_new: NDArray[np.bool_] | None = None
-    """Which elements are padding; None if none are."""
+    """A mask of the elements that are padding; None if there are none."""
 
 
 @singledispatch
 def origins(movement: Movement, operands: Sequence[Shape], positions: Positions) -> Origins:
     """
-    Where the elements at `positions` of the result come from.
+    The sources of the elements at `positions` of the result.
 
-    `operands` are static shapes. Raises NotCertifiableError for a movement that is not
-    known here; `origins.register` makes another one known.
+    `operands` are static shapes. Raises NotCertifiableError for an unknown movement; register
+    others with `origins.register`.
     """
     raise NotCertifiableError(f"nothing says where '{type(movement).__name__}' takes elements")
 
@@ -70,7 +72,7 @@ def moved_shape(movement: Movement, operands: Sequence[Shape]) -> Shape:
     """
     The shape of the result of a movement of operands with static shapes.
 
-    Raises NotCertifiableError as `origins`.
+    Raises NotCertifiableError for an unknown movement.
     """
     raise NotCertifiableError(f"nothing says what shape '{type(movement).__name__}' makes")
 
@@ -85,17 +87,17 @@ def steps_of(movements: Sequence[Movement]) -> Iterator[Movement]:
 
 
 def coordinates(positions: Positions, shape: Shape) -> list[Positions]:
-    """The indices on each axis of elements at row-major positions."""
+    """For each axis, the indices of the elements at row-major positions."""
     found: list[Positions] = []
     for length in reversed(shape):
-        # Above the first axis, the quotient is 0.
+        # Every position is less than the stride above the first axis.
         positions, index = np.divmod(positions, max(length, 1))
         found.append(index)
     return found[::-1]
 
 
 def positions_of(indices: Sequence[Positions], shape: Shape, count: int) -> Positions:
-    """The row-major positions of `count` elements at these indices on each axis."""
+    """The row-major positions of `count` elements, given their indices on each axis."""
     positions = np.zeros(count, dtype=np.int64)
     for index, length in zip(indices, shape, strict=True):
         positions = positions * length + index
@@ -211,7 +213,7 @@ def _(movement: Pad, operands: Sequence[Shape], positions: Positions) -> Origins
     for axis, (index, length) in enumerate(zip(indices, shape, strict=True)):
         step = movement.gaps[axis] + 1
         shifted = index - movement.low[axis]
-        # Between two positions, the one before is the nearest.
+        # Between two positions, the one before counts as the nearest.
         edge = np.clip(shifted // step, 0, max(length - 1, 0))
         is_new |= (shifted != edge * step) | (length == 0)
         nearest.append(edge)

@@ -1,4 +1,4 @@
-"""Whether two modules mean the same: function by function, and what else is at the top."""
+"""Comparing two modules: function by function, and the other ops at the top level."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from qdialect.shape_ops.interface import models_of, name_of
 
 
 class Side(NamedTuple):
-    """One of the two modules, and the context that it was read with."""
+    """One of the two modules, and the context that it was parsed in."""
 
     module: ModuleOp
     context: Context
@@ -44,10 +44,10 @@ class Side(NamedTuple):
 
 @dataclass
 class Comparison:
-    """What came of comparing two modules."""
+    """The outcome of comparing two modules."""
 
     findings: list[Finding] = field(default_factory=list[Finding])
-    """All that is different, or that cannot be shown to be the same."""
+    """Everything that differs, or cannot be shown to be the same."""
 
     verdicts: list[Verdict] = field(default_factory=list[Verdict])
     """The functions that mean the same."""
@@ -62,10 +62,11 @@ def compare_modules(
     max_steps: int = DEFAULT_STEPS,
 ) -> Comparison:
     """
-    Compare two modules: their functions by name, all else in order.
+    Compare two modules: functions by name, other ops at the top level in order.
 
-    `runs` is the most sets of arguments that a function is run with where no proof succeeds.
-    `max_steps` is for proofs, and as many again for runs; it grows with the size of the modules.
+    `runs` limits the sets of arguments that a function is run with if no proof succeeds.
+    `max_steps` limits the proofs, and separately the runs; an allowance for the size of the
+    modules is added.
     """
     sides = before, after = ComparedModule(*old), ComparedModule(*new)
     max_steps += sum(map(_steps_for, sides))
@@ -78,7 +79,7 @@ def compare_modules(
     run_steps = StepBudget(max_steps, "runs")
     pair = Pair(sides, terms, (old_keys, new_keys), reachable, runs, run_steps)
     comparison = Comparison()
-    # Both sides are read by the same models.
+    # Both sides are read with the models of the first context.
     with models_of(old.context):
         comparison.findings += _compare_attributes(pair)
         comparison.findings += _compare_others(pair)
@@ -94,11 +95,11 @@ def compare_modules(
 
 _STEPS_PER_OP: Final = 30_000
 _STEPS_PER_BYTE: Final = 100
-"""Of the elements that constants hold."""
+"""Steps per byte of the elements of constants."""
 
 
 def _steps_for(side: ComparedModule) -> int:
-    """The steps that are allowed for the size of a module."""
+    """The additional steps allowed for the size of a module."""
     steps = 0
     for op in side.module.walk():
         steps += _STEPS_PER_OP
@@ -128,7 +129,7 @@ def _compare_functions(pair: Pair) -> Iterator[Finding | Verdict]:
 def _missing_functions(
     pair: Pair, named: tuple[frozenset[str], frozenset[str]]
 ) -> Iterator[Finding]:
-    """Private functions that only one module has, and that the other one names too."""
+    """Private functions that only one module defines, but that both refer to."""
     before, after = (side.functions for side in pair.sides)
     for name in sorted(named[0] & named[1]):
         if (name in before) == (name in after):
@@ -145,7 +146,7 @@ def _missing_functions(
 
 
 def _is_compared(pair: Pair, old: FuncOp, new: FuncOp) -> bool:
-    """Whether both can be called, or one of them from outside."""
+    """Whether both functions are reachable, or one of them is not private."""
     if any(visibility_of(function) != "private" for function in (old, new)):
         return True
     return all(old.sym_name.data in reachable for reachable in pair.reachable)
@@ -164,7 +165,7 @@ def _compare(pair: Pair, old: FuncOp, new: FuncOp) -> Finding | Verdict:
 
 
 def _as_good_as_callees(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """A proof that takes for granted what was only run is worth no more than the runs."""
+    """Weaken each proof to the weakest grounds among the functions that it relies on."""
     by_name = {verdict.name: verdict for verdict in verdicts}
     found: list[Verdict] = []
     for verdict in verdicts:
@@ -177,7 +178,7 @@ def _as_good_as_callees(verdicts: Sequence[Verdict]) -> list[Verdict]:
     return found
 
 
-# What is no function
+# Ops other than functions
 
 
 def _compare_attributes(pair: Pair) -> Iterator[Finding]:
@@ -193,7 +194,7 @@ def _compare_attributes(pair: Pair) -> Iterator[Finding]:
 
 
 def _compare_others(pair: Pair) -> Iterator[Finding]:
-    """The first difference among the ops at the top that are no functions."""
+    """The first difference among the ops at the top level that are not functions."""
     olds, news = (
         [op for op in side.module.ops if not isinstance(op, FuncOp)] for side in pair.sides
     )
@@ -215,14 +216,15 @@ def _compare_others(pair: Pair) -> Iterator[Finding]:
         if not is_same:
             yield Finding(
                 f"'{name_of(new)}' op is not shown to be the same as '{name_of(old)}' op, which "
-                f"was number {number + 1} of the ops at the top that are no functions{reason}",
+                f"was number {number + 1} of the ops at the top level that are not "
+                f"functions{reason}",
                 new,
             )
             return
 
 
 def _names_reached(side: ComparedModule) -> frozenset[str]:
-    """The symbols that are public, or that anything names that may be run from outside."""
+    """The symbols that are public, or reachable from anything but private functions."""
     roots = [op for op in side.module.ops if not isinstance(op, FuncOp)]
     roots += [op for op in side.functions.values() if visibility_of(op) != "private"]
     found = {op.sym_name.data for op in roots if isinstance(op, FuncOp)}

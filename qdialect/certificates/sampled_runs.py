@@ -1,4 +1,6 @@
-"""Two functions run with the same arguments, where a proof does not tell whether they are alike."""
+"""
+Running two functions with the same arguments, where no proof decides whether they are the same.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +34,13 @@ from qdialect.interpreters.values import at_all_positions, value_of
 from qdialect.ir.value_types import shape_of
 
 DEFAULT_RUNS: Final = 512
-"""The most sets of arguments that functions are run with, unless these are all there are."""
+"""The default maximum number of sets of arguments, unless more sets are all combinations."""
 
 _MAX_COMBINATIONS: Final = 1 << 12
-"""The most combinations of argument values that are tried one after the other."""
+"""The maximum number of combinations of argument values that are tried one by one."""
 
 _MAX_BATCHED_COMBINATIONS: Final = 1 << 16
-"""The most combinations of argument values that are tried many at once."""
+"""The maximum number of combinations of argument values that are tried in batches."""
 
 _MAX_TEXT: Final = 60
 
@@ -56,11 +58,11 @@ class RunFailure(Exception):
 
 @dataclass(frozen=True)
 class Runs:
-    """How often two functions have been run with the same results."""
+    """The number of runs in which two functions had the same results."""
 
     count: int
     is_exhaustive: bool
-    """Whether there are no other arguments."""
+    """Whether these were all possible arguments."""
 
 
 def compare_runs(
@@ -70,10 +72,10 @@ def compare_runs(
     steps: StepBudget,
 ) -> Runs:
     """
-    Run both functions, of types that mean the same, with the same arguments.
+    Run both functions, whose types mean the same, with the same arguments.
 
-    Raises DifferenceError for results that are different, and RunFailure if the first function
-    runs with no arguments, or the second one does not with those that the first one runs with.
+    Raises DifferenceError if results differ, and RunFailure if the first function fails for all
+    arguments, or the second one for arguments with which the first one succeeds.
     """
     old, new = functions
 
@@ -100,7 +102,7 @@ def compare_runs(
     failure: RunFailure | None = None
     for number in numbers:
         try:
-            # What it costs to make arguments, before they take memory.
+            # Spent before the arguments take memory.
             steps.spend(_STEPS_PER_ARGUMENT_ELEMENT * elements)
             arguments = sets[number]
             olds = runners[0].run(arguments)
@@ -108,7 +110,7 @@ def compare_runs(
             failure = failure or RunFailure(str(error), old, is_before=True)
             break
         except (InterpretationError, MemoryLimitError) as error:
-            # Where the first function has no defined result, the second one need not have one.
+            # Where the first function is undefined, the second one may do anything.
             failure = failure or _failure(error, old, is_before=True)
             continue
         try:
@@ -132,11 +134,13 @@ def _batches(
     sets: DealtArguments,
     steps: StepBudget,
 ) -> BatchedRuns | None:
-    """Both functions run with many sets at once, if these are all combinations."""
+    """
+    Run both functions in batches if the sets are all combinations; None if that is impossible.
+    """
     if not sets.is_exhaustive:
         return None
     needed = [steps_for(*of, len(sets)) for of in zip(sides, functions, strict=True)]
-    # What is left is for those that are not shown to be alike.
+    # The other half is for running the remaining sets one by one.
     share = StepBudget((steps.limit - steps.spent) // 2, "runs")
     if None in needed or sum(filter(None, needed)) > share.limit:
         return None
@@ -165,7 +169,7 @@ def _arguments_text(number: int, arguments: Sequence[TypedArray]) -> str:
 
 
 class _StepCounter(Interpreter.Listener):
-    """Stops a run that takes too long: raises StepLimitError."""
+    """Spends the steps of a run. Raises StepLimitError."""
 
     def __init__(self, steps: StepBudget) -> None:
         self._steps = steps
@@ -184,7 +188,7 @@ def _size(values: Sequence[Any]) -> int:
 
 
 class _Runner:
-    """Runs one function with one set of arguments after the other."""
+    """Runs one function with any number of sets of arguments."""
 
     def __init__(self, side: ComparedModule, function: FuncOp, steps: StepBudget) -> None:
         self._side = side
@@ -194,7 +198,9 @@ class _Runner:
         self._interpreter: ModuleInterpreter | None = None
 
     def run(self, arguments: Sequence[TypedArray]) -> tuple[TypedArray, ...]:
-        """Raises InterpretationError, StepLimitError and MemoryLimitError."""
+        """
+        Run the function once. Raises InterpretationError, StepLimitError and MemoryLimitError.
+        """
         types = self._function.function_type
         given = tuple(
             TypedArray.of(argument.elements, type)
@@ -215,7 +221,7 @@ class _Runner:
         )
         results: list[TypedArray] = []
         for result, type in zip(self._called(given), types.outputs.data, strict=True):
-            # What no argument is needed for is the same in all sets.
+            # A result that depends on no argument has no batch axis yet.
             shape = (count, *(shape_of(type) or ()))
             elements = np.broadcast_to(result.elements, shape)
             results.append(TypedArray.of(elements, at_all_positions(type, shape)))
@@ -223,19 +229,19 @@ class _Runner:
 
     def _called(self, given: tuple[TypedArray, ...]) -> tuple[TypedArray, ...]:
         with memory_budget():
-            # One that has failed is left in the middle of a function.
+            # A failed run leaves an interpreter in the middle of a function: do not reuse it.
             interpreter, self._interpreter = self._interpreter or self._made(), None
             try:
                 results = interpreter.call_op(self._function, given)
             except InterpretationError:
-                # An op that calls others may have wrapped the error that stopped the run.
+                # The error may wrap a StepLimitError: raise that again.
                 self._steps.spend(0)
                 raise
         self._interpreter = interpreter
         return tuple(map(value_of, results, self._function.function_type.outputs))
 
     def _made(self) -> ModuleInterpreter:
-        # The counter stops it before.
+        # The counter raises StepLimitError before this limit is reached.
         interpreter = ModuleInterpreter(
             self._side.module, self._side.resources, max_steps=self._steps.limit
         )

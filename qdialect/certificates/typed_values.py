@@ -1,4 +1,4 @@
-"""Types and elements of results compared, and differences told."""
+"""Comparing the types and elements of results, with messages about differences."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ _LONGEST_TYPE: Final = 120
 
 
 class DifferenceError(Exception):
-    """Two modules do not mean the same. The message says where."""
+    """Two modules differ in meaning. The message says where."""
 
 
 @contextmanager
 def place(before: str = "", after: str = "") -> Generator[None]:
-    """Add to the message of a difference that is found."""
+    """Extend the message of a DifferenceError raised in the block."""
     try:
         yield
     except DifferenceError as error:
@@ -55,10 +55,10 @@ def place(before: str = "", after: str = "") -> Generator[None]:
 
 @dataclass(frozen=True)
 class Numbers:
-    """Some elements of a value, as numbers."""
+    """Elements of a value as numbers."""
 
     numbers: NDArray[Any]
-    """Integers, doubles, or bits."""
+    """The numbers: integers, doubles, or bits."""
 
     positions: Positions
     type: Attribute
@@ -73,14 +73,14 @@ class Numbers:
         return cls(numbers_in(bits, array.element_type), positions, array.type, array.shape)
 
     def differs_from(self, other: Numbers) -> NDArray[np.bool_]:
-        """Which elements are other ones; NaNs are equal."""
+        """A mask of the elements that differ; all NaNs are equal."""
         wrong = differ(self.numbers, other.numbers)
         if self.numbers.dtype.kind == other.numbers.dtype.kind == "f":
             wrong &= ~(np.isnan(self.numbers) & np.isnan(other.numbers))
         return wrong
 
     def require_same(self, other: Numbers) -> None:
-        """Raise DifferenceError for the first element that is another one; NaNs are equal."""
+        """Raise DifferenceError for the first element that differs; all NaNs are equal."""
         wrong = self.differs_from(other)
         if wrong.any():
             at = int(np.argmax(wrong))
@@ -91,7 +91,7 @@ class Numbers:
             )
 
     def text_at(self, at: int) -> str:
-        """One element."""
+        """The text of one element."""
         number, type = self.numbers[at], element_type_or_self(self.type)
         if not isinstance(type, UniformQuantizedType):
             return str(number.item())
@@ -104,7 +104,7 @@ def require_same_elements(
     before: Node, after: Node, types: Sequence[Attribute], steps: StepBudget
 ) -> None:
     """
-    Raise DifferenceError unless both values have the same elements; NaNs are equal.
+    Raise DifferenceError unless both values have the same elements; all NaNs are equal.
 
     `types` are the types of both. Raises NotCertifiableError if not all elements are known.
     """
@@ -148,7 +148,7 @@ def _numbers_at(node: Node, positions: Positions, steps: StepBudget) -> NDArray[
 
 
 def require_same_results(befores: Sequence[TypedArray], afters: Sequence[TypedArray]) -> None:
-    """Raise DifferenceError for the first element that is not the same."""
+    """Raise DifferenceError for the first element that differs."""
     for number, (before, after) in enumerate(zip(befores, afters, strict=True)):
         with place(f" result #{number}"):
             if before.type != after.type:
@@ -162,9 +162,9 @@ def require_same_type(
     """
     Raise DifferenceError unless both types mean the same, however they are spelled.
 
-    `keys` are those of the modules that the types are of, if they are of two.
+    `keys` are those of the two modules that the types belong to; None if they share a module.
     """
-    # Keys are numbers: to compare what types hold can take exponential time.
+    # Compare keys, which are numbers: comparing nested types may take exponential time.
     if before == after if keys is None else keys[0].of(before) == keys[1].of(after):
         return
     types = [element_type_or_self(type) for type in (before, after)]
@@ -195,11 +195,11 @@ def _slot_text(table: SlotTable, position: int) -> str:
 
 
 class _FullError(Exception):
-    """A text is as long as is wanted."""
+    """The text has reached its maximum length."""
 
 
 class _ShortStream(StringIO):
-    """A text that ends soon: that of a type whose aliases double would take exponential time."""
+    """A stream of bounded length: printing a type with nested aliases may take exponential time."""
 
     @override
     def write(self, text: str, /) -> int:
@@ -217,7 +217,7 @@ def _short(type: Attribute) -> str:
 
 
 def _without_slots(type: Attribute) -> tuple[object, ...]:
-    """The shape and the encoding, if it is a tensor."""
+    """The shape and encoding of a tensor type, empty for other types."""
     if not isinstance(type, TensorType):
         return ()
     tensor = cast("TensorType[Attribute]", type)

@@ -1,8 +1,9 @@
 """
-Classes of values that are shown to be equal, in two modules at once.
+Classes of equal values across two modules.
 
-Values are equal if they are made in the same way of equal values (congruence), or if each of
-their elements is: the same number, or the same element of the same symbol behind the same casts.
+Values are equal if the same op computes them from equal values (congruence), or if all their
+elements are equal: the same number, or the same element of the same symbol through the same
+casts.
 """
 
 from __future__ import annotations
@@ -45,10 +46,12 @@ _Fingerprint: TypeAlias = Hashable
 
 @dataclass
 class _Bucket:
-    """The values of one type that are known to be of different classes."""
+    """Representatives of the classes of values of one type."""
 
     unseen: list[tuple[Node, int]] = field(default_factory=list[tuple[Node, int]])
-    """Values that have no fingerprint yet, since none was compared with them."""
+    """
+    Values whose fingerprints have not been computed, as no other value was compared with them.
+    """
 
     by_fingerprint: dict[_Fingerprint, list[tuple[Node, int]]] = field(
         default_factory=dict[_Fingerprint, list[tuple[Node, int]]]
@@ -56,29 +59,29 @@ class _Bucket:
 
 
 class ValueClasses:
-    """Gives values numbers; values of one number are equal."""
+    """Assigns numbers to values; values with the same number are equal."""
 
     def __init__(self, steps: StepBudget) -> None:
         self._steps = steps
         self._keys: dict[Hashable, int] = {}
         self._structures: dict[int, int] = {}
-        """The number of how a node is made, by the number of the node."""
+        """The number of each node's structure, by the number of the node."""
         self._by_structure: dict[tuple[int, int], int] = {}
         self._buckets: dict[tuple[int, tuple[int, ...]], _Bucket] = {}
 
     def number(self, key: Hashable) -> int:
-        """A number for a key: another one for each."""
+        """The unique number of a key."""
         return self._keys.setdefault(key, len(self._keys))
 
     def add_symbol(self, node: SymbolNode, type_number: int) -> None:
-        """Have other values of the type be compared with a symbol."""
+        """Make a symbol a candidate for equality with other values of the type."""
         known = node.symbol, type_number
         if node.size and known not in self._by_structure:
             self._by_structure[known] = node.symbol
             self._bucket(node, type_number).unseen.append((node, node.symbol))
 
     def class_of(self, node: Node, type_number: int) -> int:
-        """The class of a value, of the type of that number. Raises StepLimitError."""
+        """The class of a value whose type has the number `type_number`. Raises StepLimitError."""
         if isinstance(node, SymbolNode):
             return node.symbol
         made = self._structure_of(node), type_number
@@ -117,7 +120,7 @@ class ValueClasses:
             return False
 
     def _fingerprint(self, node: Node) -> _Fingerprint:
-        """Equal for equal values."""
+        """A fingerprint from sampled elements: equal values have equal fingerprints."""
         keys: dict[int, Hashable] = {}
         try:
             for group in groups_at(node, sample_positions(node.size), self._steps):
@@ -172,8 +175,8 @@ def unequal_element(before: Node, after: Node, steps: StepBudget) -> int | None:
     """
     The row-major position of the first element that is not shown to be the same.
 
-    None if all are. Both are of one shape and of types that mean the same. Raises
-    NotCertifiableError if elements cannot be followed.
+    None if all are the same. Both values have the same shape, and types that mean the same.
+    Raises NotCertifiableError if elements cannot be followed.
     """
     if (are_equal := _alike_elements(before, after)) is not None:
         return None if are_equal else 0
@@ -187,7 +190,10 @@ def unequal_element(before: Node, after: Node, steps: StepBudget) -> int | None:
 
 
 def _alike_elements(before: Node, after: Node) -> bool | None:
-    """As `unequal_element`, for values of which each position has the same element, or padding."""
+    """
+    Whether all elements are equal, for values with one element (or padding) at all positions;
+    None if undecided.
+    """
     olds, news = elements_anywhere(before), elements_anywhere(after)
     if not olds or len(news) != 1:
         return None
@@ -199,7 +205,7 @@ def _alike_elements(before: Node, after: Node) -> bool | None:
 
 
 def _unequal(size: int, befores: list[Group], afters: list[Group]) -> NDArray[np.bool_]:
-    """Which of `size` elements are not shown to be the same."""
+    """A mask of those of `size` elements that are not shown to be the same."""
     wrong = np.ones(size, dtype=np.bool_)
     for before in befores:
         for after in afters:
@@ -215,7 +221,7 @@ def _unequal(size: int, befores: list[Group], afters: list[Group]) -> NDArray[np
 
 
 def _indices(group: Group, size: int) -> NDArray[np.int64]:
-    """The index in the group of each of the elements that were asked for, or -1."""
+    """For each requested element, its index in the group, or -1."""
     if group.where is None:
         return np.arange(size, dtype=np.int64)
     indices = np.full(size, -1, dtype=np.int64)
@@ -253,7 +259,7 @@ def _unequal_in_group(before: Elements, after: Elements) -> NDArray[np.bool_]:
 
 
 def _numbers(elements: Elements) -> NDArray[Any] | None:
-    """The numbers that elements are known to be, if they are."""
+    """The numbers of elements; None if they are not known."""
     if elements.symbols is not None:
         return None
     try:
@@ -264,14 +270,16 @@ def _numbers(elements: Elements) -> NDArray[Any] | None:
 
 @dataclass
 class _Term:
-    """Elements as casts of elements of leaves: equal if the head and all arrays are."""
+    """
+    Elements as terms: casts of elements of leaves. Equal if the heads and all arrays are equal.
+    """
 
     head: Hashable
     arrays: list[NDArray[Any]]
 
 
 def _term(elements: Elements) -> _Term:
-    """Raises NotCertifiableError if some elements are padding of which too little is known."""
+    """The terms of elements. Raises NotCertifiableError if some of them are unknown padding."""
     if not elements.moved.all():
         raise NotCertifiableError("it is padded with an element that is not known")
     heads: list[Hashable] = []
@@ -285,7 +293,7 @@ def _term(elements: Elements) -> _Term:
         heads.append("stored")
         arrays.append(elements.stored)
     for above, below in zip(elements.layers, elements.layers[1:], strict=False):
-        # A storage cast changes neither the bits nor what the cast above makes of them.
+        # A storage cast changes neither the bits nor the result of the cast above.
         if not keeps_bits(below, above):
             kinds = tuple(side.kinds for side in above.sides)
             heads.append((above.node.kind, storage_of(below.element_type), kinds))

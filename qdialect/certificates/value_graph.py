@@ -1,5 +1,5 @@
 """
-Reads how constants, casts and shape ops make a value: the nodes of a value graph.
+Reading the value graph of a value: constants, casts, arithmetic and shape ops.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IntegerAttr,
     IntegerType,
-    TensorType,
+    f64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import DYNAMIC, Movement, Reshape, Shape, Splat
+from qdialect.algebra.movement import DYNAMIC, BroadcastInDim, Movement, Reshape, Shape, Splat
 from qdialect.algebra.padding import PadWith
 from qdialect.certificates.dequantize import SlotTable
 from qdialect.certificates.followed_elements import elements_at, pieces_of
@@ -49,7 +49,7 @@ from qdialect.ir.elements import (
 from qdialect.ir.ordering import dependencies_first
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, shape_of
-from qdialect.shape_ops.elementwise import is_arithmetic, movements_along, read_elementwise
+from qdialect.shape_ops.elementwise import is_arithmetic, read_elementwise
 from qdialect.shape_ops.interface import (
     Code,
     Movements,
@@ -57,11 +57,14 @@ from qdialect.shape_ops.interface import (
     as_integers,
     elements_attribute_of,
     find_attribute,
+    integers_in_list,
     is_cast,
+    is_list,
     model_of,
     name_of,
     read_movements,
 )
+from qdialect.shape_ops.statistics import AXIS, AXIS_STATS, is_statistics, statistics_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,11 +72,11 @@ if TYPE_CHECKING:
 
 class GraphReader:
     """
-    Reads how values are made, each value once.
+    Builds the nodes of values, each value once.
 
-    `replaced` maps values to the values that are read in their place. Types that shape ops
-    declare are not looked at, unless they are not trusted: then a type that does not say how
-    the moved elements are read is refused.
+    `replaced` maps values to values that are read in their place. With `trusts_types`, the
+    declared result types of shape ops are not checked; otherwise a type that contradicts the
+    slots of the moved elements raises NotCertifiableError.
     """
 
     def __init__(
@@ -91,11 +94,14 @@ class GraphReader:
         self._nodes: dict[SSAValue, Node] = {}
 
     def read(self, value: SSAValue) -> Node:
-        """How a value is made. Raises NotCertifiableError if it is not made of constants."""
+        """
+        The node of a value. Raises NotCertifiableError if the value is not computed from
+        constants.
+        """
         wanted = self._final(value)
         for each in dependencies_first([wanted], self._made_of):
             if each not in self._nodes:
-                self._nodes[each] = _UnknownNode.of(each, "it is made of itself")
+                self._nodes[each] = _UnknownNode.of(each, "it depends on itself")
                 self._nodes[each] = self._node(each)
         node = self._nodes[wanted]
         if isinstance(node, _UnknownNode):
@@ -111,7 +117,8 @@ class GraphReader:
         owner = value.owner
         if value in self._nodes or not isinstance(owner, Operation):
             return ()
-        if model_of(owner) is None and not is_cast(owner) and not is_arithmetic(owner):
+        is_known = model_of(owner) is not None or is_cast(owner) or is_arithmetic(owner)
+        if not is_known and not is_list(owner):
             return ()
         return [self._final(operand) for operand in owner.operands]
 
@@ -137,7 +144,7 @@ class GraphReader:
             try:
                 return self._moved(owner)
             except NotCertifiableError:
-                # Ops of one name may move elements, or compute them.
+                # The op may be both a shape op and arithmetic, such as `linalg.generic`.
                 if not is_arithmetic(owner):
                     raise
         if is_cast(owner):
@@ -171,7 +178,10 @@ class GraphReader:
         return node
 
     def _require_true(self, op: Operation, read: Movements, node: MovedNode) -> None:
-        """Raise NotCertifiableError if the declared type does not say how elements are read."""
+        """
+        Raise NotCertifiableError if the declared type contradicts the slots of the moved
+        elements.
+        """
         lie = NotCertifiableError(f"the type of '{name_of(op)}' is not what it makes")
         declared = [_typed(each.type, _static_shape(each.type)) for each in read.operands]
         if any(not stores_the_same(type, node.element_type) for type, _ in declared):
@@ -196,6 +206,17 @@ class GraphReader:
     def _cast(self, op: Operation) -> Node:
         operand = self._operand(op.operands[0])
         type, slots = _typed(op.results[0].type, operand.shape)
+        sides = _ranges_of_axis(op, operand.shape) if is_statistics(op) else ()
+        if sides:
+            return ComputedNode(
+                shape=operand.shape,
+                element_type=type,
+                op=op,
+                slots=slots,
+                operand=operand,
+                settings=self._settings(op, AXIS, AXIS_STATS),
+                sides=sides,
+            )
         return CastNode(
             shape=operand.shape,
             element_type=type,
@@ -206,19 +227,21 @@ class GraphReader:
         )
 
     def _computed(self, op: Operation) -> ComputedNode:
-        """What arithmetic makes of constants. Raises NotCertifiableError."""
+        """The node of an arithmetic op on constants. Raises NotCertifiableError."""
         type = op.results[0].type
         shape = _static_shape(type)
         try:
             read = read_elementwise(op, self)
             operands = [
-                _moved(movements_along(axes, node.shape, shape), [node], None, node.element_type)
-                for axes, node in zip(read.axes, map(self._operand, read.operands), strict=True)
+                _moved(
+                    read.movements_of(number, node.shape, shape), [node], None, node.element_type
+                )
+                for number, node in enumerate(map(self._operand, read.operands))
             ]
         except NotFoldable as error:
             raise NotCertifiableError(str(error)) from None
         element_type, slots = _typed(type, shape)
-        # Scales are floats, and zero points are subtracted from what is stored.
+        # The main operand holds the stored integers; scales are floats.
         main = next((at for at, node in enumerate(operands) if _holds_integers(node)), 0)
         return ComputedNode(
             shape=shape,
@@ -230,9 +253,10 @@ class GraphReader:
             sides=tuple(node for at, node in enumerate(operands) if at != main),
         )
 
-    def _settings(self, op: Operation) -> Hashable:
-        """The attributes of a cast: equal ones are equal here."""
-        return frozenset({**op.attributes, **op.properties}.items())
+    def _settings(self, op: Operation, *without: str) -> Hashable:
+        """The attributes of a cast except those named in `without`, as a key."""
+        held = {**op.attributes, **op.properties}
+        return frozenset(item for item in held.items() if item[0] not in without)
 
     def _constant(self, op: Operation, name: str) -> Node:
         attribute = find_attribute(op, name)
@@ -251,7 +275,7 @@ class GraphReader:
         )
 
     def _held(self, attribute: Attribute | None) -> tuple[Attribute, Shape, NDArray[Any]]:
-        """The element type and the shape of an attribute, and its elements; of a splat, one."""
+        """The element type, shape and elements of an attribute; one element for a splat."""
         values: Splat | NDArray[Any] | None = None
         if isinstance(attribute, IntegerAttr | FloatAttr):
             type = cast(Any, attribute).type
@@ -267,14 +291,16 @@ class GraphReader:
         return cast(Any, attribute).type.element_type, values.shape, elements.reshape(-1)
 
     def integers(self, value: SSAValue) -> NDArray[np.integer[Any]]:
-        """The elements of an integer constant, for the models of ops. Raises NotFoldable."""
+        """The elements of an integer constant, for models of ops. Raises NotFoldable."""
+        if isinstance(owner := value.owner, Operation) and is_list(owner):
+            return integers_in_list(owner, self)
         try:
             node = self.read(value)
             if node.size > MAX_REPEATED_ELEMENTS:
                 raise NotCertifiableError("a constant that says what it does is too long")
             elements = elements_at(node, np.arange(node.size, dtype=np.int64))
-            # A shape of tosa is no tensor.
-            is_shape = isinstance(node, ConstantNode) and not isinstance(value.type, TensorType)
+            # A `!tosa.shape` is not a tensor.
+            is_shape = isinstance(node, ConstantNode) and shape_of(value.type) is None
             type = cast(ConstantNode, node).held_type if is_shape else node.element_type
             return as_integers(elements.numbers_at(0), type).reshape(node.shape)
         except NotCertifiableError as error:
@@ -283,14 +309,41 @@ class GraphReader:
 
 @dataclass(eq=False, kw_only=True)
 class _UnknownNode(Node):
-    """A value that cannot be read."""
+    """The node of a value that cannot be read."""
 
     reason: str
 
     @classmethod
     def of(cls, value: SSAValue, reason: str) -> _UnknownNode:
-        """`value`, which cannot be read for this reason."""
+        """The node of `value`, with the reason why it cannot be read."""
         return cls(shape=(), element_type=value.type, reason=reason)
+
+
+def _ranges_of_axis(op: Operation, shape: Shape) -> tuple[Node, ...]:
+    """
+    The minimum and the maximum that an op carries for each element, if it has them for an axis.
+
+    Raises NotCertifiableError.
+    """
+    try:
+        _, axis, ranges = statistics_of(op, shape)
+    except NotFoldable as error:
+        raise NotCertifiableError(str(error)) from None
+    if axis is None or ranges is None:
+        return ()
+    columns = (
+        ConstantNode(
+            shape=ranges.shape[:1],
+            element_type=f64,
+            op=op,
+            slots=None,
+            elements=column.copy().view(element_dtype(f64)),
+            held_type=f64,
+        )
+        for column in ranges.T
+    )
+    along = BroadcastInDim((axis,), shape)
+    return tuple(_moved([along], [column], None, f64) for column in columns)
 
 
 def _moved(
@@ -299,8 +352,8 @@ def _moved(
     padding: Node | None,
     element_type: Attribute,
 ) -> MovedNode:
-    """The node of operands that are moved by movements one after another."""
-    # An op that moves nothing reshapes its operand to the shape that it has.
+    """The node of operands after movements, applied in sequence."""
+    # Without movements, make a node for the op by a reshape to the same shape.
     for movement in steps_of(movements or [Reshape(operands[0].shape)]):
         shape = moved_shape(movement, [operand.shape for operand in operands])
         node = MovedNode(
@@ -315,7 +368,7 @@ def _moved(
 
 
 def _holds_integers(node: Node) -> bool:
-    """Whether a value is made of a constant of integers."""
+    """Whether a value is computed from an integer constant."""
     while isinstance(node, MovedNode | CastNode):
         node = node.operands[0] if isinstance(node, MovedNode) else node.operand
     return isinstance(node, ConstantNode) and isinstance(node.held_type, IntegerType)
@@ -329,7 +382,7 @@ def _static_shape(type: Attribute) -> Shape:
 
 
 def _typed(type: Attribute, shape: Shape) -> tuple[Attribute, SlotTable | None]:
-    """The element type of a value of `type`, and its slots, if it is quantized."""
+    """The element type of a value of `type`, and its slots if it is quantized."""
     element_type = element_type_or_self(type)
     if element_type is not type and (declared := _static_shape(type)) != shape:
         raise NotCertifiableError(f"{list(shape)} is not the declared shape {list(declared)}")

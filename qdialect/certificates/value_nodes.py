@@ -1,8 +1,8 @@
 """
-The nodes of a value graph: how a value is made of constants, casts, shape ops and symbols.
+The nodes of a value graph: constants, casts, arithmetic, shape ops and symbols.
 
-A symbol is a value of which nothing is known but which other values are equal to it: an
-argument, or the result of an op that no model describes.
+A symbol is an unknown value: an argument, or the result of an op without a model. Only its
+class of equal values is known.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NUMBERS = count()
 
 
 def storage_of(type: Attribute) -> Hashable:
-    """All of an element type but scales and zero points."""
+    """Everything in an element type except scales and zero points, as a key."""
     if isinstance(type, UniformQuantizedType):
         return (
             type.storage_type.bitwidth,
@@ -44,19 +44,19 @@ def storage_of(type: Attribute) -> Hashable:
 
 
 def stores_the_same(one: Attribute, other: Attribute) -> bool:
-    """Whether two element types differ in nothing but scales and zero points."""
+    """Whether two element types differ at most in scales and zero points."""
     return storage_of(one) == storage_of(other)
 
 
 @dataclass(eq=False, kw_only=True)
 class Node:
-    """A value."""
+    """A value of a static shape."""
 
     shape: Shape
     element_type: Attribute
 
     number: int = field(default_factory=_NUMBERS.__next__)
-    """Greater than the numbers of the operands."""
+    """A unique number, greater than those of the operands."""
 
     @property
     def size(self) -> int:
@@ -66,34 +66,34 @@ class Node:
 
 @dataclass(eq=False, kw_only=True)
 class TypedNode(Node):
-    """A value whose own type says how its elements are read."""
+    """A value whose type determines how its elements are read."""
 
     slots: SlotTable | None
 
     @cached_property
     def kind(self) -> Hashable:
-        """Elements of different kinds are read in different ways."""
+        """A key: elements of nodes with equal kinds are read in the same way."""
         return storage_of(self.element_type)
 
     @property
     def cast(self) -> Operation | None:
-        """The cast that makes this of its operand, if one does."""
+        """The op of a cast node, None for other nodes."""
         return None
 
     def layer_at(self, positions: Positions) -> LayerAt:
-        """How the elements at row-major positions are read here."""
+        """The layer of this node for the elements at row-major positions."""
         scales, zero_points = self.slots.at(positions) if self.slots else (None, None)
         return LayerAt(self, scales, zero_points)
 
 
 @dataclass(eq=False, kw_only=True)
 class ConstantNode(TypedNode):
-    """Elements that an op holds."""
+    """A constant."""
 
     op: Operation
 
     elements: NDArray[Any]
-    """All elements, row-major; or one element, which all are equal to."""
+    """All elements, row-major; or one element if all are equal."""
 
     held_type: Attribute
     """The element type of the attribute that holds the elements."""
@@ -101,7 +101,7 @@ class ConstantNode(TypedNode):
     @cached_property
     @override
     def kind(self) -> Hashable:
-        """Also which dtype `bits_at` has."""
+        """A key that includes the dtype of `bits_at`."""
         dtype = self.elements.dtype
         long = str(dtype) if dtype.itemsize > 8 else ""
         return "constant", long, storage_of(self.element_type)
@@ -115,7 +115,7 @@ class ConstantNode(TypedNode):
 
 @dataclass(eq=False, kw_only=True)
 class ZeroPointsNode(TypedNode):
-    """The integers that stand for real zero at each position of a quantized tensor."""
+    """The zero point, real zero, at each position of a quantized tensor."""
 
     @cached_property
     @override
@@ -131,13 +131,13 @@ class ZeroPointsNode(TypedNode):
 
 @dataclass(eq=False, kw_only=True)
 class SymbolNode(TypedNode):
-    """A value that is known by its class of equal values only."""
+    """An unknown value, identified by its class of equal values."""
 
     symbol: int
     """The number of the class."""
 
     text: str
-    """What it is, for messages."""
+    """A description for messages."""
 
     @cached_property
     @override
@@ -147,13 +147,13 @@ class SymbolNode(TypedNode):
 
 @dataclass(eq=False, kw_only=True)
 class CastNode(TypedNode):
-    """The elements of another value, read in another way."""
+    """A cast of the elements of another value."""
 
     op: Operation
     operand: Node
 
     settings: Hashable
-    """The attributes of the cast: casts of one name and equal settings do the same."""
+    """A key of the attributes: casts with the same name and settings do the same."""
 
     @cached_property
     @override
@@ -169,40 +169,40 @@ class CastNode(TypedNode):
 @dataclass(eq=False, kw_only=True)
 class ComputedNode(CastNode):
     """
-    What arithmetic makes of the elements of another value, and of small constants beside them.
+    Arithmetic on the elements of another value, with constants as further operands.
 
-    Its `settings` are what is computed.
+    Its `settings` are the computed term.
     """
 
     sides: tuple[Node, ...]
-    """The constants, each of the shape of this."""
+    """The constants, broadcast to the shape of this node."""
 
 
 @dataclass(eq=False, kw_only=True)
 class MovedNode(Node):
-    """Elements that one movement takes from operands."""
+    """The result of one movement of operands."""
 
     movement: Movement
     operands: Sequence[Node]
 
     padding: Node | None = None
-    """The element at new positions; without it, they hold real zero."""
+    """The element at new positions; None for real zero."""
 
     slots: SlotTable | None = None
-    """The slots of the declared type, where that is known to be true."""
+    """The slots of the declared type, on the last node of an op; None otherwise."""
 
 
 @dataclass
 class SideAt:
-    """What arithmetic reads beside some elements."""
+    """The elements of a constant operand of arithmetic that are combined with some elements."""
 
     kinds: Hashable
-    """How these are read, down to where they are held."""
+    """The kinds of its nodes, down to the leaf."""
 
     bits: NDArray[Any]
 
     def is_same_as(self, other: SideAt) -> NDArray[np.bool_]:
-        """Which elements are the same as those of another."""
+        """A mask of the elements that equal those of `other`."""
         if self.kinds != other.kinds:
             return np.zeros(len(self.bits), dtype=np.bool_)
         return ~differ(self.bits, other.bits)
@@ -210,10 +210,10 @@ class SideAt:
 
 @dataclass
 class LayerAt:
-    """How some elements are read at one place between casts."""
+    """How some elements are read at one level of a path of casts."""
 
     node: TypedNode
-    """One of the nodes at that place; all of them are of one kind."""
+    """A representative of the nodes at that level, which all have the same kind."""
 
     scales: Doubles | None
     zero_points: Integers | None
@@ -222,11 +222,11 @@ class LayerAt:
 
     @property
     def element_type(self) -> Attribute:
-        """The type there; of the slots in it, only those of `node` are true."""
+        """The element type of `node`; other nodes at this level may have other slots."""
         return self.node.element_type
 
     def part(self, chosen: Positions) -> LayerAt:
-        """How some of the elements are read."""
+        """The layer for some of the elements."""
         if self.sides:
             sides = tuple(SideAt(side.kinds, side.bits[chosen]) for side in self.sides)
             return replace(self, sides=sides)
@@ -235,7 +235,7 @@ class LayerAt:
         return replace(self, scales=self.scales[chosen], zero_points=self.zero_points[chosen])
 
     def other_sides(self, other: LayerAt) -> NDArray[np.bool_] | bool:
-        """Which elements have something else read beside them."""
+        """A mask of the elements whose constant operands differ from those of `other`."""
         if len(self.sides) != len(other.sides):
             return True
         wrong: NDArray[np.bool_] | bool = False
@@ -244,7 +244,7 @@ class LayerAt:
         return wrong
 
     def is_same_as(self, other: LayerAt) -> bool:
-        """Whether one element is read in the same way as another."""
+        """Whether all elements are read in the same way as those of `other`."""
         try:
             self.require_same(other)
         except NotCertifiableError:
@@ -259,9 +259,9 @@ class LayerAt:
         return not is_other.any()
 
     def require_same(self, other: LayerAt) -> None:
-        """Raise NotCertifiableError if one tensor cannot have elements of both."""
+        """Raise NotCertifiableError if elements of both layers cannot occur in one tensor."""
         if _cast_of(self.node) != _cast_of(other.node):
-            raise NotCertifiableError("its elements are behind different casts")
+            raise NotCertifiableError("its elements are read through different casts")
         if not stores_the_same(self.element_type, other.element_type):
             raise NotCertifiableError(
                 f"there are elements of type '{self.element_type}' and '{other.element_type}'"

@@ -1,8 +1,9 @@
 """
 The fold of shape ops into constants: one engine for all dialects.
 
-`fold_shapes` is what the passes call. `moved_constant` is what a constant becomes on the way,
-`policy` what may be done, `report` what is told afterwards.
+The passes call `fold_shapes`. `graph` reads a module, `plan` decides what to fold within the
+limits of `policy`, and `apply` carries that out. `moved_constant` is a constant after
+movements, and `report` the outcome.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FoldPolicy", "FoldReport", "FoldReportListener", "fold_shapes"]
 
-# A tool that prints reports does not import what folds.
+# Deferred: a tool that only prints reports does not need the fold.
 __getattr__ = lazy_exports(
     __name__,
     {

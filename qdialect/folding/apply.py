@@ -1,4 +1,4 @@
-"""Carrying out a plan: constants are written, uses replaced, and what is unused erased."""
+"""Carrying out a plan: writing constants, replacing uses, and erasing unused ops."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ LARGE_BYTES = 1 << 24
 
 def apply(plan: FoldPlan, module: ModuleOp, context: Context) -> FoldReport:
     """
-    Carry out a plan in the module that it was made for, or in one of the same names.
+    Carry out a plan in the module that it was made for, or in one with the same names.
 
-    The module has the ops that the plan names, which do what the plan says; its constants
-    may have other elements. Raises PlanError if not, and then nothing is changed.
+    The module must have the ops that the plan names, with the same movements and types; the
+    elements of constants may differ. Raises PlanError otherwise; the module is unchanged then.
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
         graph = FoldGraph(module, context, budget)
@@ -42,20 +42,20 @@ def apply(plan: FoldPlan, module: ModuleOp, context: Context) -> FoldReport:
 
 
 class Written(NamedTuple):
-    """A constant that has been written, with the casts behind it, in place of `op`."""
+    """A constant that has been written, with the casts after it, to replace `op`."""
 
     op: Operation
-    """It still has its operands. Sources that no later constant is made of may be erased."""
+    """The replaced op, still with operands. Sources that no later constant needs may be erased."""
 
     ops: Sequence[Operation]
 
 
 class FoldRun:
     """
-    One run of a decision: `write` to its end, and then `finish`.
+    The execution of a decision: exhaust `write`, then call `finish`.
 
-    Elements are moved as views, so that a chain is copied once, into the attribute that is
-    written. Uses are replaced at the end, all operands of an op at once.
+    Elements are moved as views, so that a chain is copied once, into the written attribute.
+    Uses are replaced at the end, all operands of an op at once.
     """
 
     def __init__(self, graph: FoldGraph, decision: Decision) -> None:
@@ -64,30 +64,33 @@ class FoldRun:
         self._gone = [op for op in graph.order if not decision.is_left(op)]
         self._values = ElementValues(graph.steps, graph.constants)
         self._written: dict[Operation, WrittenConstant] = {}
-        """The constant, and the casts behind it, that take the place of an op."""
+        """For each replaced op, the constant and the casts after it that replace the op."""
         self._joined: dict[Operation, Operation] = {}
-        """The op that takes the place of an op and of those before it."""
+        """For each composed op, the op that replaces it and the ops before it."""
         self._readers = Counter[Operation]()
-        """How many operands of ops that go are results of each op, if there is much to free."""
+        """
+        For each op, the number of its uses by ops that will be erased; only if sources are
+        large.
+        """
         self._unused: dict[Operation, None] = {}
-        """Ops whose results were operands of ops that go, and may be used by nothing else."""
+        """Ops that defined operands of erased ops, and may be unused now."""
 
     @property
     def plan(self) -> FoldPlan:
-        """The plan that is carried out: to be asked for before anything is written."""
+        """The plan of this run; only valid before the first constant is written."""
         return describe(self._graph, self._decision)
 
     def run(self) -> FoldReport:
-        """Carry out all of the decision, and report it."""
+        """Carry out the whole decision, and return the report."""
         for _ in self.write():
             pass
         return self.finish()
 
     def write(self) -> Iterator[Written]:
         """
-        Write the constants, one each time, before the ops that they replace are touched.
+        Write the constants one by one, before the ops that they replace are changed.
 
-        Operands of ops that are replaced are dropped once the next constant is asked for.
+        The operands of a replaced op are dropped when the next constant is requested.
         """
         graph, written = self._graph, list(self._decision.written)
         self._values.keep_for(graph.moved[op].step for op in written)
@@ -113,7 +116,7 @@ class FoldRun:
                 self._release(op)
 
     def finish(self) -> FoldReport:
-        """Replace uses, and erase the ops that go and the constants that only they used."""
+        """Replace uses, and erase the replaced ops and the ops that only they used."""
         self._write_joined()
         self._replace()
         self._erase()
@@ -121,9 +124,9 @@ class FoldRun:
 
     def _release(self, op: Operation) -> None:
         """
-        Drop the operands of a written op once all its folded users are written too.
+        Drop the operands of a replaced op once all its folded users are written too.
 
-        Constants that this leaves without a use are erased.
+        Constants that become unused are erased.
         """
         pending = [op]
         while pending:
@@ -142,7 +145,9 @@ class FoldRun:
                     self._erase_op(maker)
 
     def _take_operands(self, op: Operation) -> Collection[Operation]:
-        """Drop the operands of an op, and of all ops in it. Returns the ops that made them."""
+        """
+        Drop the operands of an op and the ops nested in it. Returns the ops that defined them.
+        """
         makers = list(_makers_of_operands(op)) if op.operands or op.regions else None
         if not makers:
             return ()
@@ -163,7 +168,7 @@ class FoldRun:
             op.attributes.pop(name, None)
 
     def _write_joined(self) -> None:
-        """Make the ops that take the place of shape ops and the ops before them."""
+        """Insert the ops that replace composed shape ops."""
         graph = self._graph
         joined = self._decision.joined
         for op in graph.order if joined else ():
@@ -177,7 +182,7 @@ class FoldRun:
             self._joined[op] = new_op
 
     def _replace(self) -> None:
-        """Replace values where they are used, all operands of an op at once."""
+        """Replace all uses, all operands of an op at once."""
         equal = self._graph.equal
         users = {use.operation: None for value in equal for use in value.uses}
         for user in users:
@@ -185,7 +190,7 @@ class FoldRun:
                 user.operands = [self._graph.final(operand) for operand in user.operands]
 
     def _erase(self) -> None:
-        """Erase the ops that go, and then pure ops that only they used."""
+        """Erase the replaced ops, and then pure ops that only they used."""
         for op in self._gone:
             self._take_operands(op)
         for op in reversed(self._gone):
@@ -198,14 +203,14 @@ class FoldRun:
             if op.parent is None or any([result.first_use for result in op.results]):
                 continue
             role = role_of(op)
-            is_pure = role.elements is not None or role.model is not None
+            is_pure = role.elements is not None or role.model is not None or role.is_list
             if is_pure or is_trivially_dead(op):
                 pending += [o.owner for o in op.operands if isinstance(o.owner, Operation)]
                 self._erase_op(op)
 
 
 def _makers_of_operands(op: Operation) -> Iterator[Operation]:
-    """The ops that made the operands of an op and of all ops in it, once for each operand."""
+    """The ops that define the operands of an op and the ops nested in it, once per operand."""
     for inner in op.walk() if op.regions else (op,):
         for operand in inner.operands:
             if isinstance(operand.owner, Operation):

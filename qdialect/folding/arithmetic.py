@@ -1,9 +1,9 @@
 """
-Arithmetic on constants, read as a cast.
+Reading arithmetic on constants as a cast.
 
-Exporters dequantize by element-wise ops, `(C - z) * s`, and a shape op commutes with each of
-them. The elements of the stored integers are moved. Zero points and scales are small constants
-that an element-wise op reads beside them.
+Exporters dequantize by elementwise ops, `(C - z) * s`, and a shape op commutes with each of
+them. The stored integers are moved. Zero points and scales are small constant operands of the
+elementwise ops: side constants.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from qdialect.shape_ops.elementwise import (
     elementwise_model_of,
     is_broadcast,
     is_conversion,
-    movements_along,
     read_elementwise,
     substituted,
 )
@@ -45,31 +44,31 @@ if TYPE_CHECKING:
 
 
 class ComputedElements(NamedTuple):
-    """How the elements of a constant are computed."""
+    """The computation of the elements of a constant, as a term."""
 
     term: Term
     leaves: Sequence[Leaf]
-    """What is moved, and then what is read beside it."""
+    """The moved elements, then the side constants."""
 
     sides: Sequence[SideConstant]
-    """The constants of the leaves but the first."""
+    """The side constants of all leaves but the first."""
 
 
 class ArithmeticReader:
-    """Reads element-wise ops of constants. `steps` is where it adds those that it makes."""
+    """Reads elementwise ops on constants, and appends the steps that it needs to `steps`."""
 
     def __init__(self, operands: ConstantOperands, steps: list[ElementStep]) -> None:
         self._operands = operands
         self._steps = steps
         self._slots: dict[int, ElementSlots] = {}
-        """The elements of small constants after a step."""
+        """The slots of small constants, by the number of the step."""
         self._origins: dict[Operation, ScaleOrigin] = {}
 
     def read(self, op: Operation, known: Callable[[SSAValue], MovedConstant]) -> MovedConstant:
         """
-        What `op` computes of what is `known` of its operands.
+        The result of `op`, given the constants that `known` returns for its operands.
 
-        Raises NotFoldable if it is no exact dequantization, nor a part of one.
+        Raises NotFoldable if it is neither an exact dequantization nor a part of one.
         """
         read = read_elementwise(op, self._operands)
         constants = [known(value) for value in read.operands]
@@ -81,18 +80,20 @@ class ArithmeticReader:
             main = self._main(read, constants)
         sides: list[SideConstant] = []
         for number, constant in enumerate(constants):
-            movements = movements_along(read.axes[number], constant.shape, shape)
+            movements = read.movements_of(number, constant.shape, shape)
             if number != main:
                 sides.append(self._side(number, constant, movements))
             elif any(not each.is_identity(constant.shape) for each in movements):
                 constants[main] = self._moved(op, constant, movements)
         layer = Layer(
-            tensor_element_type(op.results[0].type), None, sides=Sides(main, tuple(sides))
+            tensor_element_type(op.results[0].type),
+            None,
+            sides=Sides(main, tuple(sides), read.in_blocks),
         )
         return constants[main].behind(op, layer)
 
     def _main(self, read: Elementwise, constants: Sequence[MovedConstant]) -> int:
-        """The operand with the stored integers. Raises NotFoldable."""
+        """The index of the operand with the stored integers. Raises NotFoldable."""
         leaves: list[Leaf] = []
         ends: list[int] = []
         terms: list[Term] = []
@@ -103,7 +104,7 @@ class ArithmeticReader:
         return next(number for number, end in enumerate(ends) if found.stored < end)
 
     def term_of(self, constant: MovedConstant) -> ComputedElements:
-        """How the elements of a constant are computed. Raises NotFoldable."""
+        """The computation of the elements of a constant. Raises NotFoldable."""
         leaves: list[Leaf] = []
         term = self._term(constant, leaves)
         layers = [layer.sides for layer in constant.layers if layer.sides is not None]
@@ -112,7 +113,7 @@ class ArithmeticReader:
         )
 
     def _term(self, constant: MovedConstant, leaves: list[Leaf]) -> Term:
-        """How the elements of a constant are computed, of `leaves`, to which it adds."""
+        """The term of the elements of a constant; appends its leaves to `leaves`."""
 
         def leaf(type: Attribute, numbers: Callable[[], NDArray[Any]]) -> Term:
             leaves.append(Leaf(type, numbers))
@@ -137,7 +138,7 @@ class ArithmeticReader:
         return read_elementwise(op, self._operands).term
 
     def _extremes(self, constant: MovedConstant, type: Attribute) -> NDArray[Any]:
-        """The least and the greatest of the integers that are moved, of each source."""
+        """The minimum and maximum of the moved integers of each source."""
         found: list[NDArray[Any]] = []
         for source in constant.provenance.sources:
             elements = self._operands.constants.read(source)
@@ -149,7 +150,7 @@ class ArithmeticReader:
     def _side(
         self, number: int, constant: MovedConstant, movements: Sequence[Movement]
     ) -> SideConstant:
-        """A constant that is read beside the elements that are moved. Raises NotFoldable."""
+        """The side constant of operand `number`. Raises NotFoldable."""
         if any(layer.size for layer in constant.layers):
             raise NotFoldable(Code.ARITHMETIC, "one of its operands is quantized, or computed")
         sources = constant.provenance.sources
@@ -180,7 +181,9 @@ class ArithmeticReader:
         return known
 
     def _slots_of(self, number: int) -> ElementSlots:
-        """The elements after a step. Raises NotFoldable, and TooManySlotsError."""
+        """
+        The elements of a side constant after a step. Raises NotFoldable, and TooManySlotsError.
+        """
         if (known := self._slots.get(number)) is not None:
             return known
         op, operands, moves = self._steps[number]
@@ -201,7 +204,7 @@ class ArithmeticReader:
         return slots
 
     def _broadcast_before(self, number: int) -> Operation | None:
-        """The last broadcast on the way to a step, if there is one."""
+        """The last broadcast before a step, if there is one."""
         while operands := self._steps[number].operands:
             if is_broadcast(self._steps[number].op):
                 return self._steps[number].op
@@ -211,7 +214,7 @@ class ArithmeticReader:
     def _moved(
         self, op: Operation, constant: MovedConstant, movements: Sequence[Movement]
     ) -> MovedConstant:
-        """The elements that `op` reads along other axes."""
+        """The operand of `op` after the broadcast that `op` implies."""
         moves: list[ElementMove] = []
         moved = constant
         for movement in movements:

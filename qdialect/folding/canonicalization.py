@@ -1,4 +1,4 @@
-"""The canonicalization of the shape ops: one op at a time, within a total for each module."""
+"""Canonicalization patterns of the shape ops, with a memory budget per module."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class FoldShapeOpOfConstants(RewritePattern):
 
 
 class ComposeShapeOps(RewritePattern):
-    """`g(f(x)) = (g . f)(x)`, where one op does both."""
+    """`g(f(x)) = (g . f)(x)`, if one op can do both."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ShapeOp, rewriter: PatternRewriter, /) -> None:
@@ -54,11 +54,16 @@ class ComposeShapeOps(RewritePattern):
 
 
 _ADDED: Final = WeakKeyDictionary[IRNode, MemoryBudget]()
-"""The bytes that may be added to each module: no pass tells a pattern where its run starts."""
+"""
+The budget of bytes added to each module: a pattern does not know where a run of a pass starts.
+"""
 
 
 def _folded(op: ShapeOp, sources: Sequence[ConstantOp]) -> Operation | None:
-    """The constant that `op` makes of `sources`, its operands, if the defaults allow it."""
+    """
+    The constant that replaces `op` on `sources`, its operands; None if the default policy
+    forbids it.
+    """
     constants = Constants(ResourceBlobs(None))
     with memory_budget() as budget:
         try:

@@ -1,4 +1,4 @@
-"""The elements of constants, moved step by step when they are asked for."""
+"""The elements of constants, moved lazily step by step."""
 
 from __future__ import annotations
 
@@ -13,33 +13,36 @@ from qdialect.shape_ops.reading import Constants
 
 
 class ElementStep(NamedTuple):
-    """A constant of the module, or a shape op that moves the elements of other steps."""
+    """A step: a constant of the module, or a shape op that moves the elements of other steps."""
 
     op: Operation
 
     operands: tuple[int, ...] = ()
-    """The numbers of the steps whose elements are moved; none for a constant."""
+    """The numbers of the steps whose elements are moved; empty for a constant."""
 
     moves: tuple[ElementMove, ...] = ()
 
 
 class ElementValues:
     """
-    The elements after each step: views, where views are enough.
+    The elements after each step, as views where possible.
 
-    They are kept as long as this object, or as long as `keep_for` says.
+    They are cached for the lifetime of this object, or until their last use after `keep_for`.
     """
 
     def __init__(self, steps: Sequence[ElementStep], constants: Constants) -> None:
         self._steps = steps
         self._constants = constants
         self._known: dict[int, Values] = {}
-        """The elements after shape ops."""
+        """The cached elements after shape ops."""
         self._readers: list[int] | None = None
-        """How many steps, and callers, will still read the elements after each step."""
+        """For each step, the number of reads of its elements that are still to come."""
 
     def keep_for(self, roots: Iterable[int]) -> None:
-        """Free each value once the steps that lead to `roots`, and `take`, have read it."""
+        """
+        Free the elements of each step once all steps toward `roots`, and `take`, have read
+        them.
+        """
         pending, steps = list(roots), self._steps
         readers = self._readers = [0] * len(steps)
         for number in pending:
@@ -51,7 +54,7 @@ class ElementValues:
                 readers[operand] += 1
 
     def take(self, number: int) -> Values:
-        """The elements after one of the roots, for the last time."""
+        """The elements after one of the roots; each root may be taken once."""
         values = self.of(number)
         self._has_been_read((number,))
         return values

@@ -1,8 +1,8 @@
 """
-What a fold is going to do, as data: it can be printed, stored and sent elsewhere.
+The plan of a fold, as immutable data that can be printed, stored and sent to other machines.
 
-A plan names ops by function and SSA name, as `OpNames` does, and holds no elements. So it
-can be applied to another module of the same names, such as one with other weights.
+A plan refers to ops by function and SSA name (see `OpNames`), and holds no elements. It can
+therefore be applied to another module with the same names, such as one with other weights.
 """
 
 from __future__ import annotations
@@ -28,64 +28,67 @@ class PlannedSource(NamedTuple):
     """The name of the op, such as `arith.constant`."""
 
     type: Attribute
-    """The type of its result."""
+    """The type of the result."""
 
     resource: str | None
-    """The key of its elements, if they are a `dense_resource`."""
+    """The key of the resource if the elements are a `dense_resource`."""
 
     nbytes: int
-    """The bytes of its elements in memory; a splat has none."""
+    """The size of the elements in bytes; 0 for a splat."""
 
     is_kept: bool
-    """Whether it stays in the module."""
+    """Whether the constant stays in the module."""
 
 
 class PlannedStep(NamedTuple):
-    """A shape op on the way from sources to a constant that is written."""
+    """A shape op between sources and a written constant."""
 
     name: str
     op: str
     type: Attribute
     operands: tuple[str, ...]
-    """The sources and steps that it moves, casts and ops that move nothing left out."""
+    """The sources and steps that it moves, skipping casts and ops that move nothing."""
 
     movements: tuple[Movement, ...]
-    """The first takes all operands. The elements to pad with are not part of a plan."""
+    """
+    The movements, of which the first takes all operands. Padding elements are not part of a
+    plan.
+    """
 
     into: str | None
-    """The step whose constant takes its result in, if it goes: itself, or a later one."""
+    """The step whose constant contains the result, if the op is erased: itself or a later one."""
 
 
 class PlannedConstant(NamedTuple):
-    """A constant that takes the place of a shape op."""
+    """A constant that replaces a shape op."""
 
     name: str
-    """The shape op: the step that makes the elements."""
+    """The name of the replaced shape op, the step that moves the elements."""
 
     sources: tuple[str, ...]
-    """The constants that its elements come from, whose names and attributes it has."""
+    """The source constants of the elements, whose names and attributes it takes over."""
 
     casts: tuple[str, ...]
-    """The casts that are made again behind it."""
+    """The casts that are repeated after it."""
 
     types: tuple[Attribute, ...]
-    """The type of the constant, and of each cast behind it."""
+    """The types of the constant and of each cast after it."""
 
     nbytes: int
-    """The bytes of its elements in memory; a splat has none."""
+    """The size of the elements in bytes; 0 for a splat."""
 
 
 class PlannedRemoval(NamedTuple):
-    """A cast, or a shape op that is no step of a constant, that goes."""
+    """A cast or shape op that is erased, and is not a step of a constant."""
 
     name: str
     op: str
     into: str | None
-    """The step whose constant takes its result in, if there is one."""
+    """The step whose constant contains the result, if there is one."""
 
 
 class PlannedRefusal(NamedTuple):
-    """A shape op that stays, and why."""
+    """A shape op that is not folded, with the reason."""
 
     name: str
     op: str
@@ -96,27 +99,27 @@ class PlannedRefusal(NamedTuple):
 @dataclass(frozen=True)
 class FoldPlan:
     """
-    What a fold is going to do with a module.
+    The plan of a fold of one module.
 
     `qdialect.folding.plan.plan` makes one, and `qdialect.folding.apply.apply` carries it out.
     """
 
     sources: tuple[PlannedSource, ...] = ()
     steps: tuple[PlannedStep, ...] = ()
-    """Each after the steps that it needs."""
+    """The steps, each after the steps that it needs."""
 
     constants: tuple[PlannedConstant, ...] = ()
-    """In the order in which they are written."""
+    """The constants, in the order in which they are written."""
 
     removed: tuple[PlannedRemoval, ...] = ()
     joined: tuple[str, ...] = ()
-    """Shape ops of quant that become one with the ops before them."""
+    """The shape ops of quant that are composed with the ops before them."""
 
     refused: tuple[PlannedRefusal, ...] = ()
 
     def to_json(self) -> str:
         """The plan as JSON text, which `from_json` reads."""
-        # It makes plans, and so imports this module.
+        # Deferred to break a cycle: the other module imports this one.
         from qdialect.folding.plan_json import plans_to_json
 
         return plans_to_json([self])
@@ -126,8 +129,8 @@ class FoldPlan:
         """
         The plan in JSON text that holds one.
 
-        Types are read with the dialects of `context`, or else with builtin and quant. Raises
-        ValueError if the text is something else, or holds several plans.
+        Types are parsed with the dialects of `context`, by default builtin and quant. Raises
+        ValueError if the text is malformed or does not hold exactly one plan.
         """
         plans = cls.all_from_json(text, context)
         if len(plans) != 1:
@@ -137,11 +140,11 @@ class FoldPlan:
     @classmethod
     def all_from_json(cls, text: str, context: Context | None = None) -> Sequence[FoldPlan]:
         """The plans in JSON text: one for each fold of a module. See `from_json`."""
-        # It makes plans, and so imports this module.
+        # Deferred to break a cycle: the other module imports this one.
         from qdialect.folding.plan_json import plans_of_json
 
         return plans_of_json(text, context)
 
 
 class PlanError(ValueError):
-    """A plan that is not for this module. The message names the op, and what differs."""
+    """A plan does not fit a module. The message names the op and the difference."""

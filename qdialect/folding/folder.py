@@ -1,4 +1,4 @@
-"""The fold of all shape ops of a module: it is planned, carried out, and reported."""
+"""Folding all shape ops of a module: plan, apply and report."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def fold_shapes(
     """
     Fold the shape ops of a module, of all dialects, into the constants that they move.
 
-    An op that is not understood, or whose fold `policy` does not allow, is left as it is, and
-    the report says why. `may_fold` chooses among constants, and the results of casts of
-    constants. Raises TypeError for arguments of another kind.
+    An op that cannot be read, or whose fold `policy` does not allow, is kept, and reported with
+    the reason. `may_fold` selects the source constants, and casts of constants. Raises
+    TypeError for arguments of another kind.
     """
     check_instance("module", module, ModuleOp, "parse_module(context, text)")
     check_instance("context", context, Context, "Context()")
@@ -51,7 +51,7 @@ def _folded(
     policy: FoldPolicy,
     may_fold: Callable[[MovedConstant], bool],
 ) -> FoldReport:
-    # The graph is freed when this returns: the collector, once it is on again, does not visit it.
+    # The graph is freed on return, before the garbage collector is enabled and visits it.
     with fold_run(module, context, policy, may_fold) as run:
         return run.run()
 
@@ -64,9 +64,9 @@ def fold_run(
     may_fold: Callable[[MovedConstant], bool] = lambda constant: True,
 ) -> Generator[FoldRun]:
     """
-    A fold that is planned, and that the caller carries out. See `fold_shapes`.
+    A planned fold, which the caller carries out. See `fold_shapes`.
 
-    A context that wants plans is given this one.
+    The plan is passed to the context if it wants plans.
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
         graph = FoldGraph(module, context, budget, may_fold)

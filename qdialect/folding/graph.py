@@ -1,4 +1,4 @@
-"""What the shape ops and casts of a module make of its constants: what a plan is made from."""
+"""The graph of a module's constants, shape ops, casts and arithmetic, from which a plan is made."""
 
 from __future__ import annotations
 
@@ -55,6 +55,7 @@ from qdialect.shape_ops.interface import (
     elements_attribute_of,
     integers_in,
     is_cast,
+    is_list,
     name_of,
     role_of,
     shape_of,
@@ -67,7 +68,7 @@ if TYPE_CHECKING:
 
 
 class _FoldedOperands(ConstantOperands):
-    """Operands that say what an op does, which may be made of constants themselves."""
+    """Operands that parametrize ops, such as shapes, which may be computed from constants."""
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class _FoldedOperands(ConstantOperands):
         moved: Mapping[Operation, MovedConstant],
         equal: Mapping[SSAValue, SSAValue],
     ) -> None:
-        # Not the graph, which has this: nothing but a collection would free the two.
+        # Not the graph itself: a reference cycle is freed only by the garbage collector.
         super().__init__(constants)
         self._steps, self._moved, self._equal = steps, moved, equal
 
@@ -98,14 +99,14 @@ def _final(equal: Mapping[SSAValue, SSAValue], value: SSAValue) -> SSAValue:
 
 
 _UNTOLD: Final = (Code.NOT_CONSTANT, Code.USES)
-"""Why arithmetic is nothing that a shape op could be folded through."""
+"""The codes of refusals of arithmetic that are not reported."""
 
 
 class FoldGraph:
     """
-    The shape ops and casts of a module, and the constants that they move.
+    The shape ops, casts and arithmetic of a module, and the constants that they move.
 
-    Only parameters are moved here. Elements are looked at where they say what an op does.
+    Only parameters are moved here. Elements are read only where they parametrize an op.
     """
 
     def __init__(
@@ -121,49 +122,52 @@ class FoldGraph:
         self.order: list[Operation] = []
         """Shape ops, casts and arithmetic, operands first."""
         self.models: dict[Operation, ShapeOpModel | None] = {}
-        """How to read each of them; None for a cast, and for arithmetic."""
+        """The model of each op in `order`; None for casts and arithmetic."""
         self.moved: dict[Operation, MovedConstant] = {}
-        """The results that are made of constants."""
+        """For each op whose result is computed from constants, that result."""
         self.sources: dict[Operation, MovedConstant] = {}
-        """The constants that have been read."""
+        """For each constant that has been read, its value."""
         self.steps: list[ElementStep] = []
         self.refusals: dict[Operation, NotFoldable] = {}
         self.equal: dict[SSAValue, SSAValue] = {}
-        """Results that are the same as another value of the same type."""
+        """For each result that equals another value of the same type, that value."""
         self.unreserved: dict[Operation, int] = {}
-        """The bytes beyond the input that the results of views take once they are written."""
+        """For each view, the bytes that its result takes once it is written."""
         self.unknown: Sequence[FoldRecord] = ()
-        """What is told of ops without a model that may be shape ops."""
+        """The records of ops without a model that may be shape ops."""
         self.places: Mapping[Operation, int] = {}
-        """The order of all ops of the module, if there are such ops."""
+        """The position of each op of the module, if there are such records."""
         self._budget = budget
         self._may_fold = may_fold
         self._reads_all_arithmetic = reads_all_arithmetic
-        """Whether arithmetic is read that no shape op, cast or other arithmetic uses."""
+        """Whether to read arithmetic that no shape op, cast or other arithmetic uses."""
         self._operands = _FoldedOperands(self.constants, self.steps, self.moved, self.equal)
         self._arithmetic = ArithmeticReader(self._operands, self.steps)
-        self.has_arithmetic = False
-        """Whether arithmetic on constants is followed."""
+        self.has_sides = False
+        """Whether a layer has side constants of arithmetic, or ranges."""
         self._composed: dict[Operation, tuple[Movement, SSAValue, bool]] = {}
-        """What an op does together with those before it, to which value, and if it is nothing."""
+        """
+        For each op, its composition with the ops before it, the operand of that, and whether it
+        is an identity.
+        """
         self._input_bytes = 0
-        """The bytes of the elements and scales that the module spells."""
+        """The bytes of elements and scales in the input module."""
         self._module = module
         self._read(module)
 
     @cached_property
     def names(self) -> OpNames:
-        """The names of the shape ops, casts and constants of the module, not yet changed."""
+        """The names of the shape ops, casts and constants of the module before it is changed."""
         return OpNames(
             self._module, lambda op: op in self.models or elements_attribute_of(op) is not None
         )
 
     def final(self, value: SSAValue) -> SSAValue:
-        """The value that `value` is the same as in the end."""
+        """The first value that `value` is equal to."""
         return _final(self.equal, value)
 
     def side_operands(self, op: Operation) -> Sequence[SSAValue]:
-        """The operands that arithmetic reads beside the elements that are moved."""
+        """The operands of arithmetic other than the moved elements."""
         moved = self.moved.get(op)
         sides = None if moved is None else moved.layers[-1].sides
         if sides is None or not moved or moved.casts[-1] is not op:
@@ -173,15 +177,15 @@ class FoldGraph:
 
     @property
     def operands(self) -> Operands:
-        """What is known of the operands of ops."""
+        """The reader of operands that parametrize ops."""
         return self._operands
 
     def term_of(self, op: Operation) -> ComputedElements:
-        """How arithmetic computes what is known of its result. Raises NotFoldable."""
+        """The computation that defines the result of arithmetic. Raises NotFoldable."""
         return self._arithmetic.term_of(self.moved[op])
 
     def values_of(self, moved: MovedConstant) -> Values:
-        """The elements of a small constant that is looked at."""
+        """The elements of a small constant, for reading them."""
         return ElementValues(self.steps, self.constants).of(moved.step)
 
     def _read(self, module: ModuleOp) -> None:
@@ -192,7 +196,10 @@ class FoldGraph:
             is_moving = role.reads is not None or role.entry is not None
             if may_be_constant and role.is_arithmetic and not is_moving:
                 # Most of these compute with arguments.
-                is_moving = op.operands[0].owner in may_be_constant and is_arithmetic(op)
+                is_moving = is_arithmetic(op) and op.operands[0].owner in may_be_constant
+            if role.is_list:
+                # It is used up with what takes tensors of it.
+                is_moving = any([tensor_parts(each) is not None for each in op.operand_types])
             if is_moving:
                 self.models[op] = None if role.is_cast else role.model
             if is_moving or role.elements is not None:
@@ -213,7 +220,7 @@ class FoldGraph:
             self.places = {op: at for at, op in enumerate(module.walk())}
 
     def _constant(self, value: SSAValue) -> MovedConstant | None:
-        """What a value holds, None if it is not made of constants."""
+        """The constant that a value holds, None if it is not computed from constants."""
         try:
             return self._known(value, next(iter(value.uses)).operation)
         except NotFoldable:
@@ -222,16 +229,19 @@ class FoldGraph:
     def _visit(self, op: Operation) -> None:
         model = self.models[op]
         if model is None:
+            if is_list(op):
+                return
             if not is_cast(op):
                 self.moved[op] = self._computed(op)
                 return
             moved = self.moved[op] = self._known(op.operands[0], op).through(op)
             self._input_bytes += SLOT_BYTES * moved.layers[-1].slots_in_type
+            self.has_sides |= moved.layers[-1].ranges is not None
             return
         try:
             movements = self._operands.read(op, model)
         except NotFoldable as unread:
-            # Ops of one name may move elements, or compute them.
+            # The op may be both a shape op and arithmetic, such as `linalg.generic`.
             if not is_arithmetic(op):
                 raise
             try:
@@ -244,7 +254,7 @@ class FoldGraph:
             self.moved[op] = self._move(op, movements)
 
     def _computed(self, op: Operation) -> MovedConstant:
-        """What arithmetic makes of constants. Raises NotFoldable."""
+        """The result of arithmetic on constants. Raises NotFoldable."""
         owners = [self.final(operand).owner for operand in op.operands]
         for owner in owners:
             if isinstance(owner, Operation) and (refusal := self._why_not_computed(owner)):
@@ -255,18 +265,18 @@ class FoldGraph:
         is_used = any([use.operation in self.models for use in op.results[0].uses])
         if not is_used and not self._reads_all_arithmetic:
             raise NotFoldable(Code.USES, "it computes nothing for a shape op")
-        self.has_arithmetic = True
+        self.has_sides = True
         return self._arithmetic.read(op, lambda value: self._known(value, op))
 
     def _why_not_computed(self, op: Operation) -> NotFoldable | None:
-        """Why arithmetic on constants is not followed; None for all other ops."""
+        """The reason why arithmetic on constants is not followed; None for other ops."""
         refusal = self.refusals.get(op)
         if refusal is None or refusal.code in _UNTOLD:
             return None
         return refusal if is_arithmetic(op) else None
 
     def _is_unmoved(self, op: Operation, movements: Movements) -> bool:
-        """Whether `op`, with those before it, moves nothing."""
+        """Whether the composition of `op` with the ops before it is an identity."""
         if len(movements.movements) > 1 or len(movements.operands) != 1:
             return False
         (result,), (operand,) = op.results, movements.operands
@@ -276,7 +286,7 @@ class FoldGraph:
             _check_movement(movement, shape)
             moves_nothing = movement.is_identity(shape)
             if moves_nothing and operand.type == result.type:
-                # What is before it need not be known, or be one movement with it.
+                # The ops before it may be unknown, or not compose with it.
                 break
             if (first := self._composed.get(cast(Operation, operand.owner))) is not None:
                 composed = composition(movement, moves_nothing, first[0], first[2])
@@ -312,13 +322,13 @@ class FoldGraph:
             )
         layers = last.layers
         if declared is None:
-            # The lower layers are read through casts. The op declares the top one.
+            # The lower layers are read through casts; the op declares the type of the top layer.
             top = declared_layer(layers[-1], tensor_element_type(result.type), shape)
             layers = (*layers[:-1], top)
         provenance, casts = _named_after(constants, movements.movements)
         self.steps.append(ElementStep(op, tuple([each.step for each in constants]), tuple(moves)))
         behind, reshape = 0, None
-        if self.has_arithmetic and any([layer.sides is not None for layer in layers]):
+        if self.has_sides and any([layer.sides is not None for layer in layers]):
             behind = 1 + max([each.behind_sides for each in constants])
             reshape = op if is_reshape(op) else constants[0].reshape
         return MovedConstant(
@@ -350,16 +360,18 @@ class FoldGraph:
         self._budget.reserve(max(nbytes - in_input, 0))
 
     def _known(self, value: SSAValue, user: Operation) -> MovedConstant:
-        """What a value holds. Raises NotFoldable if it is not made of constants."""
+        """
+        The constant that a value holds. Raises NotFoldable if it is not computed from
+        constants.
+        """
         owner = self.final(value).owner
         if not isinstance(owner, Operation):
-            number = user.operands.index(value)
-            raise NotFoldable(Code.NOT_CONSTANT, f"operand #{number} is an argument")
+            raise NotFoldable(Code.NOT_CONSTANT, f"{_place(value, user)} is an argument")
         if (moved := self.moved.get(owner)) is not None:
             return moved
         if (source := self._source(owner)) is not None:
             return source
-        made = f"operand #{user.operands.index(value)} is made by '{name_of(owner)}', which"
+        made = f"{_place(value, user)} is made by '{name_of(owner)}', which"
         if owner in self.refusals:
             if (reason := self._why_not_computed(owner)) is not None:
                 raise NotFoldable(reason.code, f"{made} is not folded: {reason}")
@@ -370,7 +382,7 @@ class FoldGraph:
         raise NotFoldable(Code.NOT_CONSTANT, f"{made} is not a constant")
 
     def _source(self, op: Operation) -> MovedConstant | None:
-        """What a constant holds, None if `op` is not one. Raises NotFoldable."""
+        """The value of a constant op, None for other ops. Raises NotFoldable."""
         if (known := self.sources.get(op)) is not None:
             return known
         elements = self.constants.read(op)
@@ -383,36 +395,44 @@ class FoldGraph:
         return source
 
     def _element(self, value: SSAValue, user: Operation) -> Element:
-        """One element: a scalar constant, or a constant tensor. Raises NotFoldable."""
+        """
+        One element: a scalar constant, or a constant tensor of one element. Raises NotFoldable.
+        """
         if tensor_parts(value.type) is None:
             return Element.of_stored(self.constants.element(value))
         try:
             moved = self._known(value, user)
             return single_element(moved, self.values_of(moved))
         except (NotFoldable, ValueError):
-            # It need not be an operand: a region may yield it.
+            # Not necessarily an operand: a region may yield it.
             raise NotFoldable(
                 Code.PADDING, "what is padded with is not one constant element"
             ) from None
 
 
+def _place(value: SSAValue, user: Operation) -> str:
+    """Where an op has a value that it moves."""
+    operands = list(user.operands)
+    return f"operand #{operands.index(value)}" if value in operands else "what is in its list"
+
+
 def _named_after(
     constants: Sequence[MovedConstant], movements: Sequence[Movement]
 ) -> tuple[Provenance, tuple[Operation, ...]]:
-    """The provenance of what is moved, and the casts that are made again behind it."""
+    """The provenance of the moved elements, and the casts to repeat after them."""
     first = constants[0]
     if len(constants) == 1:
         return first.provenance.moved(movements), first.casts
     parts = [Part(constant.provenance, constant.shape) for constant in constants]
     provenance = Provenance.join(movements, parts)
-    # The constant that is written is of the kind of the first source, and so are the casts.
+    # The written constant and its casts are like those of the first source.
     source = provenance.first_source
     of_source = (each for each in constants if each.provenance.first_source is source)
     return provenance, next(of_source, first).casts
 
 
 def verified_layer(op: Operation, shape: Shape) -> Layer | None:
-    """The layer of a result of `shape`, if a verifier has checked what its type means."""
+    """The layer declared by a result type that a verifier has checked; None otherwise."""
     if not isinstance(op, ShapeOp):
         return None
     return Layer.of(tensor_element_type(op.result.type), shape)
@@ -423,9 +443,9 @@ _KNOWN_DECLARED = BoundedCache[tuple[Layer, Attribute, Shape], Layer]()
 
 def declared_layer(layer: Layer, declared: Attribute, shape: Shape) -> Layer:
     """
-    `layer`, as the type `declared` spells it.
+    `layer`, spelled by the type `declared`.
 
-    Raises NotFoldable if the elements are read in another way than that type says.
+    Raises NotFoldable if that type has another meaning.
     """
     if layer.parameters is None and layer.element_type == declared:
         return layer
@@ -449,7 +469,7 @@ def declared_layer(layer: Layer, declared: Attribute, shape: Shape) -> Layer:
 
 
 def _check_movement(movement: Movement, shape: Shape) -> None:
-    """Raise NotFoldable if there is no such movement of a tensor of `shape`."""
+    """Raise NotFoldable if `movement` is invalid for a tensor of `shape`."""
     try:
         movement.result_shape(shape)
     except MovementError as error:

@@ -1,9 +1,9 @@
 """
-What a value holds that is made of constants: its shape, and how its elements are read.
+The values computed from constants: their shapes, layers of casts and provenance.
 
-A float weight is often `dcast(scast(integers))`. A shape op on it moves the integers, and
-the parameters of every quantized type on the way: each cast is then made again. Here only
-the parameters are moved. The elements are moved when the plan is applied.
+A float weight is often `dcast(scast(integers))`. A shape op on it moves the integers, and the
+parameters of every quantized type between the casts, which are then repeated. Only parameters
+are moved here; elements are moved when the plan is applied.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from qdialect.algebra.padding import (
 from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant.types import StoredType, UniformQuantizedType
+from qdialect.folding.carried_ranges import CarriedRanges
 from qdialect.folding.provenance import Provenance
 from qdialect.folding.scale_origin import ScaleOrigin, joined_origin
 from qdialect.folding.side_constants import Sides, can_join
@@ -52,6 +53,7 @@ from qdialect.ir.elements import has_signedness, integer_range
 from qdialect.ir.value_types import element_type_or_self, tensor_element_type, tensor_parts
 from qdialect.shape_ops.interface import CastReads, Code, NotFoldable, cast_reads, name_of
 from qdialect.shape_ops.reading import StoredElement
+from qdialect.shape_ops.statistics import is_statistics
 
 SLOT_BYTES: Final = 16
 """The bytes of a scale and a zero point in a type."""
@@ -62,29 +64,35 @@ _MAX_ELEMENTS: Final = 1 << 62
 @dataclass(frozen=True, eq=False)
 class Layer:
     """
-    How elements are read: as they are stored, or behind a cast.
+    How elements are read at one level: as stored, or after a cast.
 
-    Equal layers are mostly one object, which is a cache key.
+    Equal layers are mostly one object, which serves as a cache key.
     """
 
     element_type: Attribute
-    """Where `parameters` have moved, only its storage and expressed type count."""
+    """
+    The element type. After movements of `parameters`, only its storage and expressed type are
+    valid.
+    """
 
     parameters: QuantizationParameters | None
-    """The scale and zero point of each element, if the type is uniform quantized."""
+    """The quantization parameters, if the type is uniform quantized."""
 
     is_spelled: bool = True
     """Whether the element type spells the parameters."""
 
     sides: Sides | None = None
-    """What is read beside the elements below, if arithmetic makes the elements."""
+    """The side constants of the arithmetic that computes the elements, if any."""
+
+    ranges: CarriedRanges | None = None
+    """The ranges of an axis that were recorded for these elements."""
 
     @classmethod
     def of(cls, element_type: Attribute, shape: Shape) -> Layer:
         """
         The layer of a tensor of static `shape`.
 
-        Raises NotFoldable if no such tensor can have the type.
+        Raises NotFoldable if the type does not fit the shape.
         """
         if (known := _KNOWN_LAYERS.get((element_type, shape))) is not None:
             return known
@@ -101,7 +109,7 @@ class Layer:
 
     @cached_property
     def size(self) -> int:
-        """The number of slots that elements read."""
+        """The number of slots."""
         sides = () if self.sides is None else self.sides.constants
         own = 0 if self.parameters is None else self.parameters.size
         return own + sum([side.slots.size for side in sides])
@@ -119,7 +127,7 @@ class Layer:
 
     @property
     def storage_range(self) -> StorageRange:
-        """Which integers an element may be. Raises PaddingError if it is not one."""
+        """The range of the stored integers. Raises PaddingError if elements are not integers."""
         type = self.element_type
         if isinstance(type, StoredType):
             return StorageRange(type.storage_format, type.storage_type_min, type.storage_type_max)
@@ -130,8 +138,8 @@ class Layer:
         return StorageRange(storage, *integer_range(type.bitwidth, is_signed))
 
     def can_join(self, other: Layer) -> bool:
-        """Whether one tensor can have elements of both."""
-        if not can_join(self.sides, other.sides):
+        """Whether one tensor can contain elements of both layers."""
+        if not can_join(self.sides, other.sides) or self.ranges or other.ranges:
             return False
         if self.parameters is None or other.parameters is None:
             return self.element_type == other.element_type
@@ -142,55 +150,55 @@ _KNOWN_LAYERS = BoundedCache[tuple[Attribute, Shape], Layer]()
 
 
 class MovedConstant(NamedTuple):
-    """What a value holds that is made of constants, without the elements."""
+    """A value computed from constants, without its elements."""
 
     step: int
-    """The step of the plan that makes the elements; casts make no new ones."""
+    """The number of the step that results in the elements; casts do not add steps."""
 
     splat: Splat | None
-    """The elements, if they are known to be all equal without looking at them."""
+    """The elements, if they are known to be a splat without reading them."""
 
     itemsize: int
-    """The bytes of an element in memory."""
+    """The size of an element in bytes."""
 
     nbytes: int
-    """The bytes that the elements take once they are written; a splat takes none."""
+    """The size in bytes of the written elements; 0 for a splat."""
 
     shape: Shape
 
     layers: tuple[Layer, ...]
-    """How the elements of the constant are read, and how those of each cast behind it."""
+    """The layer of the constant, then one layer for each cast after it."""
 
     scale_origins: tuple[ScaleOrigin | None, ...]
-    """Where the scales of each layer come from; None for a layer without scales."""
+    """The origin of the scales of each layer; None for a layer without scales."""
 
     casts: tuple[Operation, ...]
-    """The casts that are made again behind the constant: one less than layers."""
+    """The casts that are repeated after the constant: one fewer than layers."""
 
     provenance: Provenance
 
     input_bytes: int
-    """The bytes of the elements and scales in the input that these are made of, at most."""
+    """An upper bound on the bytes of elements and scales in the input that these come from."""
 
     distinct: int
-    """How many elements there are, those that a movement repeats counted once."""
+    """The number of elements, not counting repetitions by movements."""
 
     behind_sides: int = 0
-    """The number of shape ops behind arithmetic that reads something beside the elements."""
+    """The number of shape ops after arithmetic with side constants."""
 
     reshape: Operation | None = None
-    """The last of these that is a reshape, and can be written again."""
+    """The last of these shape ops that is a reshape and can be repeated."""
 
     @property
     def repeated_bytes(self) -> int:
-        """The bytes that elements take because a movement repeats others."""
+        """The bytes of elements that are repetitions by movements."""
         if self.splat is not None:
             return 0
         return max(math.prod(self.shape) - self.distinct, 0) * self.itemsize
 
     @property
     def is_quantized(self) -> bool:
-        """Whether elements are read with scales, of a type or of arithmetic."""
+        """Whether elements have scales, in a type or in arithmetic."""
         return any(layer.size for layer in self.layers)
 
     @classmethod
@@ -215,14 +223,17 @@ class MovedConstant(NamedTuple):
         )
 
     def through(self, cast_op: Operation) -> MovedConstant:
-        """What a cast makes of this. Raises NotFoldable."""
+        """This value after a cast. Raises NotFoldable."""
         parts = tensor_parts(cast_op.results[0].type)
         if parts is None:
             raise NotFoldable(Code.UNKNOWN_OP, "it does not cast a ranked tensor")
-        return self.behind(cast_op, Layer.of(parts.element_type, self.shape))
+        layer = Layer.of(parts.element_type, self.shape)
+        if is_statistics(cast_op):
+            layer = replace(layer, ranges=CarriedRanges.of(cast_op, self.shape))
+        return self.behind(cast_op, layer)
 
     def behind(self, cast_op: Operation, layer: Layer) -> MovedConstant:
-        """This behind a cast, or behind arithmetic, whose result is read as `layer` says."""
+        """This value after a cast or arithmetic with the result `layer`."""
         return MovedConstant(
             self.step,
             self.splat,
@@ -242,10 +253,10 @@ class MovedConstant(NamedTuple):
 
 def in_blocks(moved: MovedConstant) -> MovedConstant | None:
     """
-    `moved` with an axis for each block of what is read beside the elements, and within it.
+    `moved` with each blocked axis of its side constants split into blocks and positions.
 
-    The arithmetic is done so, and one reshape is left behind it, of several shape ops. None if
-    there are not several, or no such axes.
+    The arithmetic is done in that shape, and one reshape after it replaces several shape ops.
+    None if there are not several, or no such axes.
     """
     if moved.behind_sides < 2 or moved.reshape is None:
         return None
@@ -268,14 +279,14 @@ def in_blocks(moved: MovedConstant) -> MovedConstant | None:
 
 
 def form_for(moved: MovedConstant, types: Sequence[Attribute]) -> MovedConstant:
-    """`moved`, or `moved` in blocks: that which is written as ops of these types."""
+    """`moved` or `moved` in blocks, depending on the number of `types` to write it with."""
     if len(types) == len(moved.layers):
         return moved
     return in_blocks(moved) or moved
 
 
 def scale_origin(layer: Layer) -> ScaleOrigin | None:
-    """The origin of the scales of a layer that a type of the module declares."""
+    """The origin of the scales of a layer that a type in the module declares."""
     return None if layer.parameters is None else ScaleOrigin(layer.slots_in_type)
 
 
@@ -288,16 +299,16 @@ class Element(NamedTuple):
 
     @classmethod
     def of_stored(cls, element: StoredElement) -> Element:
-        """A scalar constant. Raises NotFoldable if it cannot have its type."""
+        """The element of a scalar constant. Raises NotFoldable if its type is invalid for it."""
         return cls(element.stored, Layer.of(element.type, ()), element.casts)
 
     @property
     def is_stored_directly(self) -> bool:
-        """Whether its casts keep the stored bits."""
+        """Whether all its casts preserve the stored bits."""
         return all(map(_keeps_bits, self.casts))
 
     def real(self) -> float:
-        """The number that it is, if it is stored as one. Raises NotFoldable."""
+        """The float or integer that it is stored as. Raises NotFoldable."""
         type = self.layer.element_type
         if self.casts or not isinstance(type, AnyFloat):
             raise NotFoldable(Code.PADDING, "what is padded with is not a known number")
@@ -305,7 +316,7 @@ class Element(NamedTuple):
 
 
 class ElementMove(NamedTuple):
-    """How elements are moved: by `movement`, to a result that has `parameters` if it pads."""
+    """A movement of elements; `parameters` are those of the result, if the movement pads."""
 
     movement: Movement
     parameters: QuantizationParameters | None
@@ -318,13 +329,13 @@ def move(
     declared: Layer | None = None,
 ) -> tuple[ElementMove, MovedConstant]:
     """
-    `p . f` of every layer, and how to make `C . f`.
+    `p . f` of every layer, and the move that results in `C . f`.
 
-    `padding` is the element that a `PadWith` pads with. `declared` is the only layer of the
-    result, where a verifier has checked that its type means `p . f`. The step, the casts,
-    and the provenance of what is returned are those of the first operand.
+    `padding` is the padding element of a `PadWith`. `declared` is the only layer of the result,
+    if a verifier has checked that its type means `p . f`. The returned value has the step,
+    casts and provenance of the first operand.
 
-    Raises NotFoldable if the operands cannot be joined, or there is no such movement.
+    Raises NotFoldable if the operands cannot be joined, or the movement is invalid for them.
     """
     first, *others = operands
     for other in others:
@@ -376,7 +387,7 @@ def move(
 
 
 def move_elements(moves: Sequence[ElementMove], operands: Sequence[Values]) -> Values:
-    """`C . f`: elements of which only views are made, where that is possible."""
+    """`C . f`: the moved elements, as views where possible."""
     values = operands
     for movement, parameters in moves:
         splats = [splat for splat in values if isinstance(splat, Splat)]
@@ -389,7 +400,7 @@ def move_elements(moves: Sequence[ElementMove], operands: Sequence[Values]) -> V
 
 
 def single_element(moved: MovedConstant, values: Values) -> Element:
-    """The only element of a tensor that has one. Raises NotFoldable."""
+    """The only element of a tensor. Raises NotFoldable if it has another number of elements."""
     if math.prod(moved.shape) != 1:
         raise NotFoldable(Code.PADDING, "what is padded with is not one element")
     array = as_view(values).array().reshape(-1)
@@ -408,7 +419,7 @@ def _moved_splat(
 
 
 def _check_joinable(first: MovedConstant, other: MovedConstant) -> None:
-    """Raise NotFoldable if one constant cannot hold the elements of both."""
+    """Raise NotFoldable if one constant cannot hold elements of both."""
     same_casts = len(first.casts) == len(other.casts) and all(
         name_of(one) == name_of(another)
         for one, another in zip(first.casts, other.casts, strict=True)
@@ -422,6 +433,8 @@ def _check_joinable(first: MovedConstant, other: MovedConstant) -> None:
 
 def _move_layers(movement: Movement, layers: tuple[Layer, ...]) -> Layer:
     first = layers[0]
+    if first.ranges is not None:
+        return replace(first, ranges=first.ranges.moved(movement))
     if first.parameters is None:
         return first if first.sides is None else _move_sides(movement, layers)
     key = movement, layers
@@ -448,7 +461,7 @@ def _with_padding(
     """
     The movement with its padding value, and the parameters of the result.
 
-    Raises NotFoldable if no integer that can be stored is read as `element`.
+    Raises NotFoldable if no storable integer represents `element`.
     """
     casts = operand.casts
     quantized = [at for at, layer in enumerate(layers) if layer.parameters is not None]
@@ -474,9 +487,9 @@ def _with_padding(
 
 def _padding_for(element: Element, layers: Sequence[Layer], casts: Sequence[Operation]) -> Padding:
     """
-    The padding value in the first of `layers`, for an element that pads the last of them.
+    The padding value in the first of `layers`, for an element given in the last.
 
-    The first layer is quantized, and `casts` lead from each layer to the next. Raises
+    The first layer is quantized, and each of `casts` leads from a layer to the next. Raises
     NotFoldable.
     """
     bottom, top = layers[0], layers[-1]
@@ -505,7 +518,7 @@ def _padding_for(element: Element, layers: Sequence[Layer], casts: Sequence[Oper
 
 
 def _keeps_bits(cast_op: Operation) -> bool:
-    """Whether a cast only calls integers quantized elements, or the other way round."""
+    """Whether a cast only reinterprets integers as quantized elements, or the reverse."""
     ends = cast_op.operands[0].type, cast_op.results[0].type
     types = [element_type_or_self(end) for end in ends]
     below, above = (isinstance(type, StoredType) for type in types)

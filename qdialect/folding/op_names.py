@@ -1,4 +1,4 @@
-"""Names of ops that mean the same op in another module of the same names."""
+"""Names that identify ops across modules with the same SSA names."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from xdsl.ir import Operation
 
 class OpNames:
     """
-    The names of some ops of a module: the function that an op is in, and its result.
+    The names of some ops of a module, made of the function and the name of the result.
 
-    The places are those at the time when the names are made. The name is `@f/%w`; or `@f/#3`,
-    the op at position 3 of the function, if the result has no name, or another of these ops in
-    the function has it too. Outside of ops with a symbol there is no function, and positions
-    are those of the module.
+    The name is `@f/%w`; or `@f/#3`, the op at position 3 of the function, if the result has no
+    name or the name is not unique among these ops in the function. Positions are those at the
+    time of construction. Ops outside of functions have no function part, and positions in the
+    module.
     """
 
     def __init__(self, module: ModuleOp, is_named: Callable[[Operation], bool]) -> None:
@@ -34,13 +34,13 @@ class OpNames:
 
     @property
     def by_name(self) -> dict[str, Operation]:
-        """The ops by name, and also by position."""
+        """The ops, keyed by name and also by position."""
         positions = {f"{scope}#{at}": op for op, (scope, at, _) in self._places.items()}
         return positions | {self[op]: op for op in self._places}
 
 
 def _scoped(module: ModuleOp) -> Iterator[tuple[Operation, str, int]]:
-    """All ops of a module, but itself, each with the start of its name, and its position."""
+    """All ops in a module, each with the prefix of its name and its position."""
     rest, seen = 0, set[str]()
     for top in module.ops:
         symbol = top.properties.get("sym_name") or top.attributes.get("sym_name")

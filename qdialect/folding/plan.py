@@ -1,4 +1,4 @@
-"""Planning a fold: which constants are written, of which types, and what is left and why."""
+"""Planning a fold: choosing the constants to write, their types, and the refusals."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ from qdialect.shape_ops.interface import (
     dialect_traits_of,
     elements_attribute_of,
     find_attribute,
+    is_list,
     models_of,
     name_of,
 )
@@ -50,9 +51,9 @@ def plan(
     may_fold: Callable[[MovedConstant], bool] = lambda constant: True,
 ) -> FoldPlan:
     """
-    What `fold_shapes` would do with a module, which is not changed.
+    The plan of `fold_shapes` for a module, which is not changed.
 
-    `may_fold` chooses among constants, and the results of casts of constants.
+    `may_fold` selects the source constants, and casts of constants.
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
         graph = FoldGraph(module, context, budget, may_fold)
@@ -60,44 +61,44 @@ def plan(
 
 
 class Fate(Enum):
-    """What becomes of an op."""
+    """The fate of an op."""
 
     LEFT = auto()
     WRITTEN = auto()
-    """A constant takes its place."""
+    """A constant replaces it."""
     JOINED = auto()
-    """An op that also does what the ops before it do takes its place."""
+    """The composition with the ops before it replaces it."""
     GONE = auto()
-    """Nothing that is left uses it."""
+    """It is erased: no remaining op uses it."""
 
 
 @dataclass
 class Decision:
-    """What becomes of the shape ops and casts of a graph."""
+    """The fates of the shape ops and casts of a graph."""
 
     fates: dict[Operation, Fate] = field(default_factory=dict[Operation, Fate])
     types: dict[Operation, Sequence[Attribute]] = field(
         default_factory=dict[Operation, Sequence[Attribute]]
     )
-    """For each op that is written the types of the constant, and of each cast behind it."""
+    """For each written op, the types of the constant and of each cast after it."""
 
     refusals: dict[Operation, NotFoldable] = field(default_factory=dict[Operation, NotFoldable])
     joined: dict[Operation, Composition] = field(default_factory=dict[Operation, Composition])
     ends: dict[Operation, Operation] = field(default_factory=dict[Operation, Operation])
-    """For each op that goes into a constant the op whose place the constant takes."""
+    """For each op whose result a constant contains, the op that the constant replaces."""
 
     beside: set[Operation] = field(default_factory=set[Operation])
-    """Ops that go, whose results are read beside the elements of a constant that is written."""
+    """Erased ops whose results are side constants of written constants."""
 
     needed: set[SSAValue] = field(default_factory=set[SSAValue])
-    """Values that take the place of values in use, or are operands of joined ops."""
+    """Values that replace used values, or are operands of joined ops."""
 
     def is_left(self, op: Operation) -> bool:
-        """Whether an op stays as it is."""
+        """Whether an op is left unchanged."""
         return self.fates.get(op, Fate.LEFT) is Fate.LEFT
 
     def is_needed(self, value: SSAValue) -> bool:
-        """Whether an op that stays uses a value, or will use it in place of another."""
+        """Whether a remaining op uses a value, or will use it in place of another."""
         if self.needed and value in self.needed:
             return True
         fates = self.fates
@@ -105,11 +106,11 @@ class Decision:
 
     @property
     def written(self) -> Iterator[Operation]:
-        """The ops that constants take the place of, users first."""
+        """The ops that constants replace, users first."""
         return (op for op, fate in self.fates.items() if fate is Fate.WRITTEN)
 
     def steps_to(self, graph: FoldGraph) -> Sequence[int]:
-        """The steps of the graph that the constants are made by, in their order."""
+        """The steps of the graph that the constants need, in order."""
         pending = [graph.moved[op].step for op in self.written]
         seen = set(pending)
         while pending:
@@ -127,7 +128,7 @@ class _GrowthBudget:
         self.most = self.left = most
 
     def spend(self, count: int) -> None:
-        """Take so many. Raises NotFoldable if there are fewer left."""
+        """Spend bytes. Raises NotFoldable if fewer are left."""
         if count > self.left:
             raise NotFoldable(
                 Code.GROWTH,
@@ -137,7 +138,7 @@ class _GrowthBudget:
 
 
 def decide(graph: FoldGraph, policy: FoldPolicy, budget: MemoryBudget) -> Decision:
-    """What becomes of the ops of a graph, within the limits of `policy`."""
+    """Decide the fates of the ops of a graph, within the limits of `policy`."""
     decision = _Decider(graph, policy, budget).decide()
     _join_left(graph, decision)
     find_ends(graph, decision)
@@ -145,19 +146,21 @@ def decide(graph: FoldGraph, policy: FoldPolicy, budget: MemoryBudget) -> Decisi
 
 
 class _Decider:
-    """Chooses the constants that are written such that they add no more than is allowed."""
+    """Chooses the constants to write, such that they add no more bytes than allowed."""
 
     def __init__(self, graph: FoldGraph, policy: FoldPolicy, budget: MemoryBudget) -> None:
         self._graph = graph
         self._policy = policy
         self._budget = budget
         self._first: Decision | None = None
-        """All folds, if they are too much together."""
+        """The decision for all folds, if together they exceed a limit."""
         self._has_scales: set[Operation] = set()
-        """Ops whose constant may add scales to the module."""
+        """The ops whose constants may add scales to the module."""
 
     def decide(self) -> Decision:
-        """All folds if they are affordable together, else as many as fit, in module order."""
+        """
+        All folds if together they stay within the limits, else as many as fit, in module order.
+        """
         decision = self._decision(None, ())
         most, moved = self._policy.max_growth, self._graph.moved
         types = decision.types
@@ -207,9 +210,9 @@ class _Decider:
 
     def _allowed_types(self, op: Operation) -> Sequence[Attribute]:
         """
-        The types of the constant that takes the place of `op`, and of each op behind it.
+        The types of the constant that replaces `op`, and of each op after it.
 
-        Raises NotFoldable if the policy or a dialect does not allow one of them.
+        Raises NotFoldable if the policy or a dialect forbids one of them.
         """
         if self._first is not None:
             if (known := self._first.types.get(op)) is not None:
@@ -220,7 +223,7 @@ class _Decider:
 
     def _spelled_types(self, op: Operation) -> Sequence[Attribute]:
         whole, (result,) = self._graph.moved[op], op.results
-        moved = self._computable(whole) if self._graph.has_arithmetic else whole
+        moved = self._computable(whole) if self._graph.has_sides else whole
         finest, first = self._policy.granularity, moved.provenance.first_source
         assert first is not None
         for maker in (first, *moved.casts):
@@ -259,15 +262,17 @@ class _Decider:
 
     def _computable(self, moved: MovedConstant) -> MovedConstant:
         """
-        `moved`, or else `moved` in blocks, if arithmetic behind it reads no more than is allowed.
+        `moved`, or `moved` in blocks if side constants or ranges of the former exceed the limits.
 
-        Raises NotFoldable if it does.
+        Raises NotFoldable if those of both exceed the limits.
         """
         makers = moved.casts
         try:
             for layer, maker in zip(moved.layers[1:], makers, strict=True):
                 if layer.sides is not None:
                     layer.sides.check(maker, self._policy)
+                if layer.ranges is not None:
+                    layer.ranges.check(self._policy)
         except NotFoldable:
             if (blocks := in_blocks(moved)) is None:
                 raise
@@ -275,7 +280,7 @@ class _Decider:
         return moved
 
     def _reserve(self, op: Operation) -> None:
-        """Reserve the memory of the result of a view. Raises NotFoldable."""
+        """Reserve the memory that the result of a view takes. Raises NotFoldable."""
         if not self._graph.unreserved or (nbytes := self._graph.unreserved.get(op)) is None:
             return
         try:
@@ -285,7 +290,7 @@ class _Decider:
         del self._graph.unreserved[op]
 
     def _freed(self, decision: Decision) -> int:
-        """The bytes of the sources that go."""
+        """The bytes of the sources that will be erased."""
         sources = dict[Operation, None]()
         for op in decision.written:
             sources |= dict.fromkeys(self._graph.moved[op].provenance.sources)
@@ -293,7 +298,7 @@ class _Decider:
         return sum(self._graph.sources[source].nbytes for source in gone)
 
     def _new_scales(self, op: Operation, types: Sequence[Attribute]) -> int:
-        """The bytes of the scales that a constant has beyond those of its sources."""
+        """The bytes of the scales of a constant in excess of those of its sources."""
         if not self._has_scales or op not in self._has_scales:
             return 0
         moved, added = self._graph.moved[op], 0
@@ -304,7 +309,7 @@ class _Decider:
         return SLOT_BYTES * added
 
     def _cost(self, op: Operation, types: Sequence[Attribute]) -> int:
-        """The bytes that a constant adds, if sources with other uses stay."""
+        """The bytes that a constant adds, given that sources with other uses stay."""
         moved, before = self._graph.moved[op], 0
         if self._uses_alone(op):
             sources = moved.provenance.sources
@@ -312,7 +317,7 @@ class _Decider:
         return moved.nbytes + self._new_scales(op, types) - before
 
     def _uses_alone(self, op: Operation) -> bool:
-        """Whether nothing but `op` needs its sources and the ops on the way to it."""
+        """Whether only `op` uses its sources and the ops between."""
         graph = self._graph
         pending, sources = [op], set(graph.moved[op].provenance.sources)
         while pending:
@@ -330,10 +335,10 @@ class _Decider:
 
 
 def _join_left(graph: FoldGraph, decision: Decision) -> None:
-    """Compose the shape ops of quant that are left, and give up those that nothing uses."""
+    """Compose the remaining shape ops of quant, and erase those that become unused."""
     left = [op for op in graph.order if decision.is_left(op) and isinstance(op, ShapeOp)]
     compositions = compositions_of(graph, left, decision.is_left)
-    # What is left of a composition on the way to its operands is needed no more.
+    # The intermediate ops of a composition are not needed any more.
     decision.needed.clear()
     for op in reversed(graph.order):
         for result in op.results:
@@ -353,7 +358,7 @@ def _join_left(graph: FoldGraph, decision: Decision) -> None:
 def compositions_of(
     graph: FoldGraph, ops: Iterable[ShapeOp], may_pass: Callable[[Operation], bool]
 ) -> Mapping[Operation, Composition]:
-    """What each of some shape ops, operands first, does with those before it, as one op."""
+    """The composition of each of `ops`, operands first, with the ops before it."""
     compositions: dict[Operation, Composition] = {}
     for op in ops:
         operands = [graph.final(operand) for operand in op.operands]
@@ -363,23 +368,25 @@ def compositions_of(
 
 
 def find_ends(graph: FoldGraph, decision: Decision) -> None:
-    """Find the constant that the result of each op goes into, if there is one."""
+    """For each op, find the constant that contains its result, if any."""
     ends = decision.ends
     for op, fate in decision.fates.items():
         if fate is Fate.WRITTEN:
             ends[op] = op
-        elif fate is Fate.GONE and (op in graph.moved or op.results[0] in graph.equal):
+        elif fate is Fate.GONE and (
+            op in graph.moved or op.results[0] in graph.equal or is_list(op)
+        ):
             for use in op.results[0].uses:
                 user = use.operation
                 end = ends.get(user)
-                if graph.has_arithmetic and (
+                if graph.has_sides and (
                     user in decision.beside or op.results[0] in graph.side_operands(user)
                 ):
                     decision.beside.add(op)
                     continue
                 if end is None:
                     continue
-                # An op that moves nothing may stand for a value further up.
+                # An identity op may be equal to a value further up.
                 if user.results[0] in graph.equal and not _leads_to(graph, user, op):
                     continue
                 ends[op] = end
@@ -387,12 +394,12 @@ def find_ends(graph: FoldGraph, decision: Decision) -> None:
 
 
 def _leads_to(graph: FoldGraph, user: Operation, op: Operation) -> bool:
-    """Whether the result of `user`, which is the same as a value before it, is that of `op`."""
+    """Whether the result of `user`, which equals an earlier value, equals that of `op`."""
     return graph.final(user.results[0]) is graph.final(op.results[0])
 
 
 def planned_movement(move: ElementMove) -> Movement:
-    """The movement as a plan has it: what is padded with is an element, and not part of it."""
+    """The movement as recorded in a plan, without the padding element."""
     movement = move.movement
     if isinstance(movement, PadWith):
         return replace(movement, padded_with=ZeroPoint())
@@ -400,7 +407,7 @@ def planned_movement(move: ElementMove) -> Movement:
 
 
 def describe(graph: FoldGraph, decision: Decision) -> FoldPlan:
-    """The plan of a decision."""
+    """The plan that describes a decision."""
     return _Describer(graph, decision).plan()
 
 
@@ -464,7 +471,7 @@ class _Describer:
     def _others(
         self, steps: Container[int]
     ) -> tuple[Sequence[PlannedRemoval], Sequence[PlannedRefusal]]:
-        """The ops that go and are no steps, and those that are refused."""
+        """The erased ops that are not steps, and the refused ops."""
         graph, decision, names = self._graph, self._decision, self._graph.names
         removed: list[PlannedRemoval] = []
         refused: list[PlannedRefusal] = []
@@ -490,7 +497,7 @@ _KNOWN_SPELLED = BoundedCache[tuple[Layer, Shape, Granularity], TensorType[Attri
 
 
 def _spelled(layer: Layer, shape: Shape, finest: Granularity) -> TensorType[Attribute]:
-    """The type of a tensor of `shape` that is read so. Raises NotFoldable."""
+    """The type of a tensor of `shape` that spells `layer`. Raises NotFoldable."""
     key = layer, shape, finest
     if (known := _KNOWN_SPELLED.get(key)) is not None:
         return known

@@ -1,11 +1,10 @@
-"""A plan that was stored, and the ops of a module that it names."""
+"""Binding a stored plan to the ops of a module that it names."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import NoReturn, cast
+from typing import NoReturn
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation
 
 from qdialect.algebra.memory_budget import MemoryBudget, MemoryLimitError
@@ -15,15 +14,16 @@ from qdialect.folding.graph import FoldGraph, declared_layer
 from qdialect.folding.moved_constant import MovedConstant, form_for
 from qdialect.folding.plan import Decision, Fate, compositions_of, find_ends, planned_movement
 from qdialect.folding.writing import check_writable
+from qdialect.ir.value_types import tensor_parts
 from qdialect.shape_ops.interface import Code, NotFoldable, name_of
 
 
 def bind(plan: FoldPlan, graph: FoldGraph, budget: MemoryBudget) -> Decision:
     """
-    What a plan decides about the ops of a graph.
+    The decision of a plan about the ops of a graph.
 
-    Every op that the plan names is found, and does in the module of the graph what the plan
-    says. Raises PlanError if not, or if its results take more memory than is allowed.
+    Every op that the plan names must exist, and match its record in the plan. Raises PlanError
+    otherwise, and if results take more memory than allowed.
     """
     return _Binder(plan, graph, budget).bind()
 
@@ -86,7 +86,7 @@ class _Binder:
         return op
 
     def _check_steps(self) -> None:
-        """Raise PlanError if a shape op does something else than the plan says."""
+        """Raise PlanError if the operands or movements of a shape op differ from the plan."""
         graph = self._graph
         for step in self._plan.steps:
             op = self._find(step.name)
@@ -125,11 +125,12 @@ class _Binder:
             raise PlanError(f"{name} cannot be folded: {error}") from None
 
     def _check_spelling(self, moved: MovedConstant, types: Sequence[Attribute]) -> None:
-        """Raise NotFoldable if types do not mean what the elements are read with."""
+        """Raise NotFoldable if `types` do not have the meaning of the layers."""
         for layer, type in zip(moved.layers, types, strict=False):
-            if not isinstance(type, TensorType) or type.get_shape() != moved.shape:
+            parts = tensor_parts(type)
+            if parts is None or parts.shape != moved.shape:
                 raise NotFoldable(Code.STALE_TYPE, f"its shape is not that of '{type}'")
-            declared_layer(layer, cast("TensorType[Attribute]", type).element_type, moved.shape)
+            declared_layer(layer, parts.element_type, moved.shape)
 
     def _join(self, decision: Decision, joined: Collection[Operation]) -> None:
         written = set(decision.written)
@@ -142,7 +143,7 @@ class _Binder:
             decision.needed.update(map(self._graph.final, compositions[op].operands))
 
     def _check_unused(self, decision: Decision) -> None:
-        """Raise PlanError if an op that goes has a use that the plan does not know."""
+        """Raise PlanError if an op to be erased has a use that is not in the plan."""
         graph = self._graph
         for op, fate in decision.fates.items():
             if fate is not Fate.GONE:

@@ -1,8 +1,8 @@
 """
-Plans as JSON text.
+Serialization of plans to JSON.
 
-Ops are named as `OpNames` does, and types are written as MLIR's text. A long type is written
-once, in `types`, and stands elsewhere as its number there.
+Ops are identified by `OpNames`, and types are MLIR's text. A long type is written once, in
+`types`, and referred to by its index there.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ from qdialect.shape_ops.interface import Code
 VERSION: Final = 1
 
 _PADDING: Final = "padded_with"
-"""The field of a `PadWith` that is not part of a plan."""
+"""The field of `PadWith` that is not part of a plan."""
 
 _LONG_TYPE: Final = 120
-"""A type whose text is longer is written once."""
+"""Types with a longer text are written once, in `types`."""
 
 Json = dict[str, Any]
 
 
 def plans_to_json(plans: Iterable[FoldPlan]) -> str:
-    """The plans of several folds as one text."""
+    """One JSON text of several plans."""
     types = _TypeWriter()
     written = [_plan_to_json(plan, types) for plan in plans]
     return json.dumps({"version": VERSION, "plans": written, "types": types.long}, indent=1) + "\n"
 
 
 def plans_of_json(text: str, context: Context | None = None) -> Sequence[FoldPlan]:
-    """The plans in a text. Raises ValueError if it is not one of plans."""
+    """The plans in a JSON text. Raises ValueError if it is malformed."""
     if context is None:
         context = Context(allow_unregistered=True)
         context.load_dialect(Builtin)
@@ -241,7 +241,7 @@ def _value_of_json(value: Any, known: Mapping[str, type[Movement]]) -> Any:
 
 
 def _known_movements() -> Mapping[str, type[Movement]]:
-    """All classes of movements, also those of other packages, by name."""
+    """All classes of movements by name, including those of other packages."""
     known: dict[str, type[Movement]] = {}
     pending = Movement.__subclasses__()
     while pending:

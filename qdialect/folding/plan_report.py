@@ -1,4 +1,4 @@
-"""The report of a fold that has been carried out."""
+"""Making the report of a fold after it has been carried out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from qdialect.folding.plan import Decision, Fate
 from qdialect.folding.provenance import Provenance
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
 from qdialect.folding.writing import WrittenConstant
-from qdialect.shape_ops.interface import name_of
+from qdialect.shape_ops.interface import is_list, name_of
 
 
 def report_of(
@@ -24,8 +24,8 @@ def report_of(
     """
     The report of a decision, after the module has been changed.
 
-    `written` are the constants, each with the casts behind it, in place of ops, and `joined`
-    the ops in place of ops of quant that were composed.
+    `written` maps each replaced op to its constant and the casts after it, and `joined` each
+    composed op of quant to the op that replaces it.
     """
     return _Reporter(graph, decision, written, joined).report()
 
@@ -47,7 +47,7 @@ class _Reporter:
             for op in reversed(list(decision.written))
             for source in graph.moved[op].provenance.sources
         }
-        """For each constant that was moved the last op whose place a constant of it takes."""
+        """For each moved source, the last op that is replaced by a constant with its elements."""
 
     def report(self) -> FoldReport:
         report, graph = FoldReport(), self._graph
@@ -55,6 +55,8 @@ class _Reporter:
         report.bytes_before = sum([graph.sources[source].nbytes for source in self._source_ends])
         report.bytes_after = sum([graph.moved[op].nbytes for op in self._written])
         for op in graph.order:
+            if is_list(op):
+                continue
             if graph.models[op] is None:
                 if _is_erased(op) and (stands := self._in_place_of(op)) is not None:
                     report.vanished[op.results[0]] = stands
@@ -80,7 +82,7 @@ class _Reporter:
         for step in self._decision.steps_to(graph):
             source = graph.steps[step].op
             if source in graph.sources and _is_erased(source):
-                # It was moved, and no element of it is left.
+                # It was moved, and none of its elements is left.
                 report.vanished.setdefault(source.results[0], None)
         return report
 
@@ -127,7 +129,7 @@ class _Reporter:
         )
 
     def _stands(self, result: SSAValue) -> SSAValue | None:
-        """The value in the output that takes the place of the result of a dropped op."""
+        """The value in the output that replaces the result of a dropped op."""
         same = self._graph.final(result)
         maker = same.owner
         if same is result:
@@ -137,7 +139,7 @@ class _Reporter:
         return self._in_place_of(maker)
 
     def _in_place_of(self, op: Operation) -> SSAValue | None:
-        """The value in the output that takes the place of the result of an erased op."""
+        """The value in the output that replaces the result of an erased op."""
         if (end := self._source_ends.get(op)) is not None:
             return self._written[end].chain[0].results[0]
         if (end := self._decision.ends.get(op)) is None:

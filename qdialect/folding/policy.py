@@ -13,13 +13,13 @@ from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.shape_ops.interface import Code, NotFoldable
 
 DEFAULT_MAX_GROWTH: Final = 1 << 28
-"""How many bytes all folds together may add: 256 MiB."""
+"""The default number of bytes that all folds together may add: 256 MiB."""
 
 DEFAULT_MAX_REPETITION: Final = 1 << 20
-"""How many bytes of a quantized constant may repeat others of it: 1 MiB."""
+"""The default number of repeated bytes in a quantized constant: 1 MiB."""
 
 FREE_SLOTS: Final = 1024
-"""A type of that many scales is never too large."""
+"""A type with at most this many scales is always allowed."""
 
 _FINENESS = (Granularity.PER_TENSOR, Granularity.PER_AXIS, Granularity.SUB_CHANNEL)
 
@@ -33,25 +33,25 @@ class FoldPolicy:
     """
 
     granularity: Granularity = Granularity.SUB_CHANNEL
-    """The finest type that a folded constant may have."""
+    """The finest granularity that the type of a folded constant may have."""
 
     max_parameter_growth: int | None = None
     """
-    How many more slots a folded constant may have than its sources together.
+    The maximum number of slots of a folded constant in excess of its sources together.
 
-    If None, a constant may have as many slots as its sources, as the last axis of the
-    result is long, or `FREE_SLOTS`, whichever is most.
+    If None, a constant may have as many slots as its sources, as the length of the last axis of
+    the result, or `FREE_SLOTS`, whichever is largest.
     """
 
     max_growth: int = DEFAULT_MAX_GROWTH
-    """How many bytes of elements and new scales all folds together may add to the module."""
+    """The maximum number of bytes of elements and new scales that all folds together may add."""
 
     max_repetition: int | None = None
     """
-    How many bytes of a folded constant may repeat others of it.
+    The maximum number of repeated bytes in a folded constant.
 
-    If None, `DEFAULT_MAX_REPETITION` where it is quantized, and none where it is not: what is
-    only read by arithmetic, such as a scale or a bias, stays small behind its broadcast.
+    If None, `DEFAULT_MAX_REPETITION` for quantized constants and 0 for others: an operand of
+    arithmetic, such as a scale or a bias, stays small before its broadcast.
     """
 
     def __post_init__(self) -> None:
@@ -65,13 +65,13 @@ class FoldPolicy:
                     raise ValueError(f"{option} must not be negative, but is {value}")
 
     def free_slots(self, shape: tuple[int, ...]) -> int:
-        """How many slots a constant of `shape` may have whatever it is made of."""
+        """The number of slots that a constant of `shape` may have, whatever its sources."""
         if self.max_parameter_growth is not None:
             return self.max_parameter_growth
         return max(FREE_SLOTS, shape[-1] if shape else 1)
 
     def check_repetition(self, nbytes: int, *, is_quantized: bool) -> None:
-        """Raise NotFoldable if a constant may not have `nbytes` that repeat others of it."""
+        """Raise NotFoldable if a constant may not have `nbytes` repeated bytes."""
         allowed = self.max_repetition
         if allowed is None:
             allowed = DEFAULT_MAX_REPETITION if is_quantized else 0
@@ -87,7 +87,7 @@ class FoldPolicy:
         """
         Raise NotFoldable if a constant of `shape` may not have `type`.
 
-        `slots_before` is how many slots there are in the types of what it is made of.
+        `slots_before` is the number of slots in the types of its sources.
         """
         if _is_finer(type.granularity, self.granularity):
             raise _too_fine(type, self.granularity)
@@ -115,10 +115,11 @@ def spell(
     finest: Granularity,
 ) -> UniformQuantizedType:
     """
-    The coarsest type of the storage of `like` that means `parameters`, if not finer than `finest`.
+    The coarsest type with the storage of `like` that spells `parameters`, at most as fine as
+    `finest`.
 
-    Blocks along one axis are per-axis too, each scale as often as its block is long.
-    Raises NotFoldable if there is none.
+    Blocks along one axis may be spelled as per-axis, with the scale of each block repeated.
+    Raises NotFoldable if there is no such type.
     """
     try:
         type = like.with_parameters(parameters)

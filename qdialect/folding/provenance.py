@@ -1,4 +1,4 @@
-"""Which constants the elements of a value come from: their names are kept, and reported."""
+"""The source constants of the elements of a value, whose names are kept and reported."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MAX_KEPT_RUNS: Final = 1 << 14
-"""Of larger maps only the list of sources is kept: each op of a chain holds a map."""
+"""Larger maps are reduced to the list of sources, since each op of a chain holds a map."""
 
 Sources = dict[int, Operation]
-"""Constants by the number that stands for each in a `SourceMap`: its `id`."""
+"""The constants by their numbers in a `SourceMap`: their `id`."""
 
 
 @dataclass(frozen=True, eq=False)
 class SourceMap(SlotMap):
-    """For each element the number of the constant that it comes from."""
+    """A map from each element to the number of its source constant."""
 
     ends: tuple[IntArray, ...]
     numbers: IntArray
@@ -53,7 +53,7 @@ class SourceMap(SlotMap):
 
 class Provenance:
     """
-    The constants that elements come from, and how the set of their values has changed.
+    The source constants of elements, and the relation of the set of values to theirs.
 
     The sources of a concatenation are collected on demand: a chain of n concatenations
     would otherwise hold lists of 1, 2, ..., n sources.
@@ -66,16 +66,16 @@ class Provenance:
         source_map: SourceMap | None = None,
     ) -> None:
         self.value_set = value_set
-        """How the set of values of the sources has changed."""
+        """The relation of the set of values to that of the sources."""
         self._sources = tuple(sources)
-        """In the order of their elements; empty if they are the sources of the parts."""
+        """The sources in the order of their elements; empty if they are those of the parts."""
         self._source_map = source_map
         """The source of each element, if there are several and the map is small."""
         self._parts: tuple[Part, ...] = ()
         self._axis = 0
         self._is_part = False
         self.first_source = self._sources[0] if self._sources else None
-        """The constant that the first element comes from."""
+        """The source of the first element."""
 
     @classmethod
     def of(cls, source: Operation) -> Provenance:
@@ -91,7 +91,7 @@ class Provenance:
 
     @property
     def sources(self) -> tuple[Operation, ...]:
-        """The constants that elements come from, in the order of their elements."""
+        """The source constants, in the order of their elements."""
         return self._sources or tuple(self._found()[0].values())
 
     @property
@@ -100,7 +100,7 @@ class Provenance:
         return len(self._sources) == 1
 
     def moved(self, movements: Sequence[Movement]) -> Provenance:
-        """The provenance after movements of these elements alone."""
+        """The provenance after movements with these elements as the only operand."""
         value_set = self.value_set.then(*[movement.values for movement in movements])
         if not self.has_one_source and movements:
             sources, source_map = self._found()
@@ -110,7 +110,7 @@ class Provenance:
         return self.with_value_set(value_set)
 
     def with_value_set(self, value_set: ValueSet) -> Provenance:
-        """The same sources, with another change of their set of values."""
+        """The same sources, with another relation of the sets of values."""
         if value_set is self.value_set:
             return self
         if self._parts:
@@ -119,9 +119,9 @@ class Provenance:
 
     def as_part(self, axis: int) -> Provenance:
         """
-        This as a part of a concatenation on `axis`.
+        This provenance as a part of a concatenation on `axis`.
 
-        Only the first concatenation that takes a part keeps its parts apart. Otherwise
+        Only the first concatenation that uses a part keeps the part's own parts separate. Otherwise
         `x = concat(x, x)`, n times, would expand to 2**n parts.
         """
         if self._parts and (self._is_part or self._axis != axis):
@@ -169,7 +169,7 @@ class Provenance:
 
 
 class Part(NamedTuple):
-    """An operand of a concatenation, or of a movement of several operands: its `shape`."""
+    """An operand of a concatenation, or of another movement of several operands."""
 
     provenance: Provenance
     shape: Shape

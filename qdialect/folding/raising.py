@@ -1,8 +1,9 @@
 """
-Dequantization by arithmetic, and by casts of other dialects, as casts of quant.
+Raising dequantization by arithmetic, and by casts of other dialects, to casts of quant.
 
-`(C - z) * s` becomes `quant.dcast(quant.scast(C))`, whose type has the scales and zero points.
-That is how a model enters the dialect. What the type would not mean bit for bit is left.
+`(C - z) * s` becomes `quant.dcast(quant.scast(C))`, with scales and zero points in the type.
+That is how a model enters the dialect. Arithmetic that the type cannot express bit for bit is
+kept.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from xdsl.dialects.builtin import (
     NoneType,
     Signedness,
     TensorType,
+    UnregisteredOp,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -48,9 +50,22 @@ from qdialect.ir.elements import dense_elements, has_signedness, integer_range
 from qdialect.ir.garbage import paused_collection
 from qdialect.ir.replacements import Replacements
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.ir.value_types import element_type_or_self, tensor_element_type, with_element_type
+from qdialect.ir.value_types import (
+    element_type_or_self,
+    maker_from_builtin,
+    tensor_element_type,
+    tensor_parts,
+    with_element_type,
+)
 from qdialect.shape_ops.dequantization import Dequantization, recognize
-from qdialect.shape_ops.elementwise import Apply, Arithmetic, Term, is_arithmetic, read_elementwise
+from qdialect.shape_ops.elementwise import (
+    Apply,
+    Arithmetic,
+    Input,
+    Term,
+    is_arithmetic,
+    read_elementwise,
+)
 from qdialect.shape_ops.interface import (
     CastReads,
     Code,
@@ -71,20 +86,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _UNTOLD: Final = (Code.NOT_CONSTANT, Code.USES, Code.UNKNOWN_OP)
-"""Why an op is no arithmetic on constants, or is not read as such."""
+"""The codes of refusals that are not reported, as the op is not arithmetic on constants."""
 
 _OF_FLOATS: Final = (Arithmetic.EXTEND_FLOAT, Arithmetic.TRUNCATE_FLOAT)
 
 _SHORT: Final = 8
-"""Of integers of so many bits, all that there may be count, and not only those that there are."""
+"""Up to this width, all possible integers are checked, not only those that occur."""
 
 
 def raise_dequantization(module: ModuleOp, context: Context, policy: FoldPolicy) -> FoldReport:
     """
-    Make casts of quant of all exact dequantizations of a module.
+    Raise all exact dequantizations of a module to casts of quant.
 
-    What is no exact dequantization, or has no quantized type that `policy` allows, is left, and
-    the report says why.
+    Arithmetic that is not an exact dequantization, or has no quantized type that `policy`
+    allows, is kept, and reported with the reason.
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
         raiser = _Raiser(module, context, policy, budget)
@@ -94,12 +109,12 @@ def raise_dequantization(module: ModuleOp, context: Context, policy: FoldPolicy)
 
 
 class _Scaled(NamedTuple):
-    """A product of arithmetic on constants, as a quantized type says it."""
+    """A product of constants, expressed by a quantized type."""
 
     constant: MovedConstant
     type: UniformQuantizedType
     conversions: Sequence[Attribute]
-    """The float types that the product is converted to in the same op."""
+    """The float types to which the same op converts the product."""
 
 
 @dataclass
@@ -110,7 +125,7 @@ class _Raiser:
     budget: MemoryBudget
     report: FoldReport = field(default_factory=lambda: FoldReport(verb="raised"))
     gone: list[Operation] = field(default_factory=list[Operation])
-    """Ops whose results are replaced, and not yet erased."""
+    """Ops whose results have been replaced, but that are not erased yet."""
 
     # Casts
 
@@ -134,7 +149,7 @@ class _Raiser:
         self._finish(replaced)
 
     def _quantized_operand(self, value: SSAValue, constants: Constants) -> _Quantized | None:
-        """A quantized constant of another dialect as integers; None for other values."""
+        """A quantized constant of another dialect, as integers; None for other values."""
         source, type = value.owner, element_type_or_self(value.type)
         is_own = isinstance(source, ConstantOp)
         if not isinstance(source, Operation) or is_own or not isinstance(type, StoredType):
@@ -177,7 +192,8 @@ class _Raiser:
 
     def _raised(self, graph: FoldGraph, op: Operation) -> tuple[Operation, list[Operation]]:
         """
-        What takes the place of a product, or of a reshape behind it that undoes those before.
+        The op to replace (a product, or a reshape after it that undoes earlier ones), and the
+        new ops.
 
         Raises NotFoldable, and TooManySlotsError.
         """
@@ -185,12 +201,12 @@ class _Raiser:
             try:
                 return end, self._casts_of(graph, end, self._scaled(graph, end))
             except (NotFoldable, TooManySlotsError):
-                # The scales may be blocks only where the reshape has not yet been.
+                # The scales may form blocks only before the reshape.
                 pass
         return op, self._casts_of(graph, op, self._scaled(graph, op))
 
     def _scaled(self, graph: FoldGraph, op: Operation) -> _Scaled:
-        """What is known of a product as a quantized type. Raises NotFoldable."""
+        """A product as a quantized type. Raises NotFoldable."""
         constant = graph.moved[op]
         computed = graph.term_of(op)
         term, conversions = _without_conversions(computed.term)
@@ -209,12 +225,13 @@ class _Raiser:
         return _Scaled(constant, type, conversions)
 
     def _casts_of(self, graph: FoldGraph, op: Operation, scaled: _Scaled) -> list[Operation]:
-        """The ops that take the place of a product. Raises NotFoldable."""
+        """The ops that replace a product. Raises NotFoldable."""
         made: list[Operation] = []
         source = scaled.constant.provenance.first_source
         assert source is not None
         stored = tensor_element_type(source.results[0].type)
-        if _is_unmoved(graph, scaled.constant) and not _has_sign(stored):
+        is_builtin = isinstance(source.results[0].type, TensorType)
+        if is_builtin and _is_unmoved(graph, scaled.constant) and not _has_sign(stored):
             integers = source.results[0]
         else:
             self.budget.reserve(scaled.constant.nbytes)
@@ -223,7 +240,7 @@ class _Raiser:
             new.results[0].name_hint = source.results[0].name_hint
             made.append(new)
             integers = new.results[0]
-        result = op.results[0].type
+        result, bridge = _builtin(op.results[0].type)
         made.append(StorageCastOp(integers, with_element_type(result, scaled.type)))
         expressed = with_element_type(result, scaled.type.expressed_type)
         made.append(DequantizeCastOp(made[-1].results[0], expressed))
@@ -233,15 +250,19 @@ class _Raiser:
             converting = arith.ExtFOp if is_wider else arith.TruncFOp
             made.append(converting(made[-1].results[0], cast(Any, with_element_type(result, type))))
             before = cast(AnyFloat, type)
+        if bridge is not None:
+            found = self.context.get_optional_op(bridge) or UnregisteredOp.with_name(bridge)
+            made.append(found.create(operands=made[-1].results, result_types=[op.results[0].type]))
         for each in made:
             _verify(each)
         return made
 
     def _integers(self, source: Operation, values: Values, resources: ResourceBlobs) -> Operation:
-        """A constant of signless integers: of the kind of `source` if that holds some already."""
+        """A constant of signless integers; like `source` if that holds signless integers."""
         type = element_type_or_self(source.results[0].type)
         attribute = cast(Any, find_attribute(source, cast(str, elements_attribute_of(source))))
-        if not isinstance(type, StoredType) and not _has_sign(type):
+        is_builtin = isinstance(source.results[0].type, TensorType)
+        if is_builtin and not isinstance(type, StoredType) and not _has_sign(type):
             whole = TensorType(type, values.shape)
             return constant_like([source], values, whole, resources)
         width = cast(IntegerType, attribute.type.element_type).bitwidth
@@ -260,7 +281,7 @@ class _Raiser:
         new.location = source.location
         return new
 
-    # What becomes of ops
+    # Records and erasure
 
     def _put(self, op: Operation, made: Sequence[Operation], replaced: Replacements) -> None:
         for new in made:
@@ -281,21 +302,31 @@ class _Raiser:
         self.report.records.append(record)
 
     def _finish(self, replaced: Replacements) -> None:
-        """Replace what was raised, and erase it with what only it used."""
+        """Replace the raised ops, and erase them and the ops that only they used."""
         replaced.apply()
         _erase_unused(self.gone)
         self.gone.clear()
 
 
+def _builtin(type: Attribute) -> tuple[Attribute, str | None]:
+    """A builtin tensor like one of `type`, and the op that makes one of `type` of it."""
+    if isinstance(type, TensorType):
+        return cast(Attribute, type), None
+    bridge, parts = maker_from_builtin(type), tensor_parts(type)
+    if bridge is None or parts is None:
+        raise NotFoldable(Code.ILLEGAL_TYPE, f"no op makes '{type}' of a builtin tensor")
+    return TensorType(parts.element_type, parts.shape), bridge
+
+
 class _Quantized(NamedTuple):
-    """A quantized value, and the ops that make it."""
+    """A quantized value, and the ops that define it."""
 
     made: Sequence[Operation]
     result: SSAValue
 
 
 def _class_of_cast(op: Operation) -> type[CastOp] | None:
-    """The cast of quant that a cast of another dialect is, if it is one."""
+    """The class of the quant cast that equals a cast of another dialect, if there is one."""
     if isinstance(op, CastOp) or not is_cast(op):
         return None
     ends = [element_type_or_self(value.type) for value in (op.operands[0], op.results[0])]
@@ -308,15 +339,21 @@ def _class_of_cast(op: Operation) -> type[CastOp] | None:
 
 
 def _multiplies(graph: FoldGraph, op: Operation) -> bool:
-    """Whether arithmetic whose result is known multiplies. Raises NotFoldable."""
+    """Whether arithmetic on constants ends with a multiplication. Raises NotFoldable."""
     if is_cast(op) and graph.moved[op].layers[-1].sides is None:
         return False
+    expressed = element_type_or_self(op.results[0].type)
+    if not isinstance(expressed, AnyFloat):
+        # It is quantized in a way of its own, and numbers only behind the next op.
+        return False
     own, _ = _without_conversions(read_elementwise(op, graph.operands).term)
+    if isinstance(own, Input) and not isinstance(own.type, AnyFloat | IntegerType):
+        own, _ = _without_conversions(graph.term_of(op).term)
     return isinstance(own, Apply) and own.arithmetic is Arithmetic.MULTIPLY
 
 
 def _reshaped_back(graph: FoldGraph, op: Operation) -> Operation | None:
-    """The only user of a product, if with it no stored integer is moved; else None."""
+    """The only user of a product, if that is a reshape back to the shape of the source."""
     if not op.results[0].has_one_use():
         return None
     (use,) = op.results[0].uses
@@ -327,7 +364,7 @@ def _reshaped_back(graph: FoldGraph, op: Operation) -> Operation | None:
 
 
 def _is_unmoved(graph: FoldGraph, constant: MovedConstant) -> bool:
-    """Whether elements are where their source has them."""
+    """Whether elements were only reshaped, and have the shape of their source."""
     number = constant.step
     while operands := graph.steps[number].operands:
         are_reshapes = all(isinstance(each, Reshape) for each, _ in graph.steps[number].moves)
@@ -341,9 +378,9 @@ def _parameters(
     found: Dequantization, term: Term, computed: ComputedElements, shape: Sequence[int]
 ) -> tuple[QuantizationParameters, int]:
     """
-    What a quantized type has to say, and the width of its storage.
+    The parameters of the quantized type, and the width of its storage.
 
-    Raises NotFoldable if no type means the same as `term`, and TooManySlotsError.
+    Raises NotFoldable if no type has the meaning of `term`, and TooManySlotsError.
     """
     stored = computed.leaves[0].type
     expressed = FLOAT_FORMATS.get(term.type.name)
@@ -382,8 +419,8 @@ def _parameters(
     parameters = QuantizationParameters(
         tuple(ends), scales.astype(np.float64), zero_points, expressed, storage
     )
-    # Between the least and the greatest integer, all of it is monotone: what is read with
-    # another sign, or wraps, differs at an end.
+    # The term is monotone between the minimum and the maximum, so reading the wrong sign or
+    # wrapping would show at one of the ends.
     difference = expressed.round(zero_points.astype(np.float64))
     for code in codes:
         with np.errstate(all="ignore"):
@@ -397,7 +434,10 @@ def _parameters(
 
 
 def _codes_to_try(computed: ComputedElements, width: int) -> NDArray[np.int64]:
-    """The ends of the stored integers, read with and without a sign, and those next to zero."""
+    """
+    The minimum and maximum of the stored integers, both signed and unsigned, and integers near
+    0.
+    """
     least, greatest = integer_range(width, is_signed=True)
     near = np.array([-1, 0, 1], dtype=np.int64)
     if width <= _SHORT:
@@ -411,7 +451,7 @@ def _bits(numbers: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _as_signed(array: NDArray[Any], width: int) -> NDArray[Any]:
-    """The same bits as signed integers."""
+    """The same bits as sign-extended integers of `width` bits."""
     unused = 8 * array.itemsize - width
     signed = np.ascontiguousarray(array).view(f"i{array.itemsize}")
     return (signed << unused) >> unused if unused else signed
@@ -424,7 +464,7 @@ def _has_sign(type: Attribute) -> bool:
 
 
 def _without_conversions(term: Term) -> tuple[Term, list[Attribute]]:
-    """A term before floats are converted, and the types that they are converted to, last first."""
+    """The operand of trailing float conversions of a term, and their result types, last first."""
     types: list[Attribute] = []
     while isinstance(term, Apply) and term.arithmetic in _OF_FLOATS:
         types.append(term.type)
@@ -433,7 +473,7 @@ def _without_conversions(term: Term) -> tuple[Term, list[Attribute]]:
 
 
 def _is_told(graph: FoldGraph, op: Operation, raised: dict[Operation, list[Operation]]) -> bool:
-    """Whether it is worth telling that arithmetic on constants is no dequantization."""
+    """Whether to report that arithmetic on constants is not a dequantization."""
     error = graph.refusals.get(op)
     if error is None or error.code in _UNTOLD:
         return False
@@ -444,7 +484,7 @@ def _is_told(graph: FoldGraph, op: Operation, raised: dict[Operation, list[Opera
         if not isinstance(owner, Operation) or owner in seen or owner not in graph.models:
             continue
         seen.add(owner)
-        # It computes with what is dequantized, or the op that is told is before it.
+        # It uses a dequantized value, or an op before it is reported.
         if owner in raised or graph.refusals.get(owner) is error:
             return False
         if is_cast(owner) and isinstance(element_type_or_self(owner.operands[0].type), StoredType):
@@ -467,15 +507,16 @@ def _require_nothing_keeps(op: Operation) -> None:
 
 
 def _erase_unused(gone: Sequence[Operation]) -> None:
-    """Erase ops that nothing uses, and then what only they used."""
+    """Erase unused ops, and then the ops that only they used."""
     pending = list(gone)
     while pending:
         op = pending.pop()
         if op.parent is None or any(result.first_use is not None for result in op.results):
             continue
         role = role_of(op)
-        is_known = role.elements is not None or role.model is not None or role.is_cast
-        # What stands for an operand that is left out.
+        is_known = role.elements is not None or role.model is not None
+        is_known |= role.is_cast or role.is_list
+        # The default of an omitted operand.
         is_known |= not op.operands and isinstance(op.results[0].type, NoneType)
         if not (is_known or is_arithmetic(op) or is_trivially_dead(op)):
             continue

@@ -1,4 +1,4 @@
-"""What was folded and what was not, and why: for remarks, statistics and files."""
+"""Reports of passes: the outcome of each op, for remarks, statistics and files."""
 
 from __future__ import annotations
 
@@ -10,44 +10,46 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from xdsl.ir import Operation, SSAValue
 
 if TYPE_CHECKING:
-    # A tool that folds nothing does not import numpy.
+    # Deferred: a tool that does not fold does not need numpy.
     from qdialect.algebra.movement import ValueSet
     from qdialect.shape_ops.interface import Code
 
 
 class Outcome(StrEnum):
-    """What became of a shape op."""
+    """The outcome for a shape op or a cast."""
 
     FOLDED = "folded"
     DROPPED = "dropped"
-    """It moved nothing, or what the op before it moved back, or nothing uses its result."""
+    """It was an identity, undid the op before it, or has an unused result."""
     SUNK = "sunk"
-    """It is now below casts."""
+    """The shape op was moved below casts."""
     JOINED = "joined"
-    """It joins what was cast, and is cast itself."""
+    """Casts of its operands became one cast of its result."""
     ELIDED = "elided"
-    """It is a cast, and what it was made of is used instead."""
+    """The cast undid another one, whose operand is used instead."""
     RAISED = "raised"
-    """It dequantized by arithmetic, or by a cast of another dialect, and is a cast of quant."""
+    """Dequantization by arithmetic, or by a cast of another dialect, became a cast of quant."""
     LOWERED = "lowered"
-    """It is a cast of quant, and what it meant is computed by ops of another dialect."""
+    """The cast of quant became ops of another dialect."""
+    CONVERTED = "converted"
+    """The range that it carried is now in another op or a type."""
     REFUSED = "refused"
 
 
 class MadeOf(Protocol):
-    """The constants that the elements of a value come from."""
+    """The source constants of the elements of a value."""
 
     @property
     def sources(self) -> tuple[Operation, ...]:
-        """Them, in the order of their elements."""
+        """The constants, in the order of their elements."""
         ...
 
 
 class FoldRecord(NamedTuple):
     """
-    What became of one shape op.
+    The outcome for one op.
 
-    Ops and values may have been erased: then they have no operands and no elements.
+    Ops and values may have been erased; they have neither operands nor elements then.
     """
 
     outcome: Outcome
@@ -55,64 +57,64 @@ class FoldRecord(NamedTuple):
     op_name: str
 
     code: Code | None = None
-    """Why it was refused."""
+    """The code of the refusal."""
 
     reason: str = ""
-    """The same for humans, or why else it became of it what it did."""
+    """The reason in words: of the refusal, or of any other outcome."""
 
     made_of: MadeOf | None = None
-    """What the elements of the folded value come from."""
+    """The source constants of the folded value."""
 
     constant: SSAValue | None = None
-    """The constant that was written, for it and those after it in its chain."""
+    """The constant that was written for the op and the ops after it in its chain."""
 
     stands: SSAValue | None = None
-    """What is now used in place of the result: the constant, a cast behind it, or another op."""
+    """The value that replaces the result: the constant, a cast after it, or another op's result."""
 
     values: ValueSet | None = None
-    """What a range that was recorded for the sources is for the result of the op."""
+    """How a value range recorded for the sources relates to the result of the op."""
 
     @property
     def sources(self) -> tuple[SSAValue, ...]:
         """
-        The constants that elements of the folded value come from.
+        The results of the source constants.
 
-        They are put together each time: there may be more with each op of a chain.
+        Computed on each access: storing them for each op of a chain would take quadratic space.
         """
         return tuple(op.results[0] for op in self.made_of.sources) if self.made_of else ()
 
 
 @dataclass
 class FoldReport:
-    """Everything that a pass tells."""
+    """The report of a pass."""
 
     records: list[FoldRecord] = field(default_factory=list[FoldRecord])
 
     verb: str = "folded"
-    """What ops that were refused are not."""
+    """The verb for remarks on refusals: "not folded"."""
 
     vanished: dict[SSAValue, SSAValue | None] = field(
         default_factory=dict[SSAValue, SSAValue | None]
     )
     """
-    The constants and casts that are gone, and the value that takes the place of each.
+    The erased constants and casts, each with the value that replaces it.
 
-    None for a constant of which no element is left. Also the results of ops that became one
-    with the ops before them.
+    None for a constant without a remaining element. Also contains the results of ops that were
+    composed with the ops before them.
     """
 
     bytes_before: int = 0
-    """The elements of the constants that were folded, in memory; splats count nothing."""
+    """The bytes of the elements of the folded constants; 0 for splats."""
 
     bytes_after: int = 0
-    """The elements of the constants that they became, and of those that stay in use."""
+    """The bytes of the elements of the written constants, and of sources that stay in use."""
 
     constants: int = 0
-    """How many constants were written."""
+    """The number of constants written."""
 
     ops_removed: int = 0
 
     @property
     def refused_by_code(self) -> Counter[Code]:
-        """How many shape ops were left, by the reason."""
+        """The number of refused ops by code."""
         return Counter(record.code for record in self.records if record.code is not None)

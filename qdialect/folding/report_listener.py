@@ -1,4 +1,4 @@
-"""Who is told of folds: apart from plans and reports, for tools that may fold nothing."""
+"""The listener for reports and plans of folds; importing it does not import the fold."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class FoldReportListener(ABC):
-    """A context that passes give their reports to: its class derives from this."""
+    """A base class of contexts to which passes send their reports."""
 
     wants_fold_plans: bool = False
     """Whether `take_fold_plan` is called."""

@@ -1,4 +1,4 @@
-"""How many scales there are in what the scales of a value come from."""
+"""Counting the scales in the origins of the scales of a value."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 class ScaleOrigin:
     """
-    What the scales of a value come from: a type or constant of the module, or those of operands.
+    The origin of the scales of a value: a type or constant of the module, or several origins.
 
-    Each counts once, however often its value is an operand. The total is computed on
+    Each type or constant counts once, however often its value is used. The total is computed on
     demand: a chain of n concatenations would otherwise hold sets of 1, 2, ..., n types.
     """
 
@@ -21,7 +21,7 @@ class ScaleOrigin:
 
     @property
     def total(self) -> int:
-        """The number of scales in all of these together."""
+        """The number of scales in all origins together."""
         if not self._parts:
             return self._count
         seen, pending, total = set[int](), list[ScaleOrigin]([self]), 0
@@ -35,6 +35,6 @@ class ScaleOrigin:
 
 
 def joined_origin(origins: Iterable[ScaleOrigin | None]) -> ScaleOrigin | None:
-    """The origin of what is joined from several; None if none has scales."""
+    """The origin of a value joined from several; None if none has scales."""
     parts = tuple(dict.fromkeys([origin for origin in origins if origin is not None]))
     return ScaleOrigin(parts=parts) if len(parts) > 1 else next(iter(parts), None)

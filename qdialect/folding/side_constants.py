@@ -1,8 +1,9 @@
 """
-The small constants that arithmetic reads beside the elements which a shape op moves.
+Side constants: the small constant operands of arithmetic on moved elements.
 
-An exporter's dequantization is `(C - z) * s`, with `z` and `s` broadcast. A shape op behind it
-moves the elements of `C`, and which elements of `z` and `s` each of them reads: `(z, s) . f`.
+An exporter's dequantization is `(C - z) * s`, with `z` and `s` broadcast. A shape op after it
+moves the elements of `C`, and the map from each of them to an element of `z` and `s`: `(z, s) .
+f`.
 """
 
 from __future__ import annotations
@@ -26,45 +27,45 @@ from qdialect.shape_ops.interface import Code, NotFoldable, name_of
 
 @dataclass(frozen=True, eq=False)
 class SideConstant:
-    """A constant that an element-wise op reads, and which of its elements."""
+    """A constant operand of an elementwise op, and the map from positions to its elements."""
 
     number: int
-    """Which of the operands that the op reads."""
+    """The index of the operand."""
 
     slots: ElementSlots
-    """The element that each position of the result reads, as it is stored."""
+    """The map from each position of the result to a stored element."""
 
     source: Operation
     """The constant of the module."""
 
     casts: tuple[Operation, ...]
-    """The element-wise ops of one operand behind it."""
+    """The unary elementwise ops applied to it."""
 
     like: Operation | None
-    """The op that broadcasts it, if there is one."""
+    """The op that broadcasts it explicitly, if there is one."""
 
     origin: ScaleOrigin
-    """The constants that its elements come from."""
+    """The origin of its elements, counted as scales."""
 
     @property
     def types(self) -> tuple[Attribute, ...]:
-        """The element types of the constant, and behind each cast."""
+        """The element types of the constant and after each cast."""
         return tuple(tensor_element_type(op.results[0].type) for op in (self.source, *self.casts))
 
     @property
     def is_one(self) -> bool:
-        """Whether all positions read one element."""
+        """Whether all positions read the same element."""
         return self.slots.size == 1
 
     def moved(self, movement: Movement, others: Sequence[SideConstant]) -> SideConstant:
-        """`slots . f`, of this and the constants that are read at the same place."""
+        """`slots . f`, for this constant and the corresponding ones of other operands."""
         all_slots = [self.slots, *(other.slots for other in others)]
         origins = [self.origin, *(other.origin for other in others)]
         moved = movement(*all_slots).simplify()
         return replace(self, slots=moved, origin=joined_origin(origins) or self.origin)
 
     def can_join(self, other: SideConstant) -> bool:
-        """Whether the elements of both can be in one constant."""
+        """Whether one constant can hold elements of both."""
         return (
             self.number == other.number
             and self.types == other.types
@@ -73,13 +74,13 @@ class SideConstant:
 
     def form(self, model: ElementwiseModel, along: Collection[int] = ()) -> SideForm:
         """
-        How it is written for an op of `model`, of an element for each position of some axes.
+        The form to write it in for an op of `model`, expanded along the axes `along`.
 
         Raises NotFoldable if it is too large.
         """
         slots = self.slots
-        # An op that broadcasts nothing, and has no broadcast before it, reads whole tensors. So
-        # does one where a broadcast would repeat nothing, and a splat.
+        # A full tensor is written for an op that does not broadcast its operands, if there is no
+        # explicit broadcast before it, if one would repeat nothing, or for a splat.
         needs_whole = not model.broadcasts and self.like is None
         try:
             for axis, ends in enumerate(slots.ends):
@@ -99,30 +100,33 @@ class SideConstant:
 
 
 class SideForm(NamedTuple):
-    """A side constant as it is written."""
+    """The form in which a side constant is written."""
 
     axes: tuple[int, ...]
-    """For each of its axes the axis of the result that it follows."""
+    """For each of its axes, the corresponding axis of the result."""
 
     elements: Elements
 
     @property
     def size(self) -> int:
-        """How many elements are written; one for those that are all equal."""
+        """The number of elements written; 1 for a splat."""
         return 1 if isinstance(self.elements, Splat) else self.elements.size
 
 
 class Sides(NamedTuple):
-    """What an element-wise op reads."""
+    """The operands of an elementwise op."""
 
     main: int
-    """Which of its operands holds the elements that are moved."""
+    """The index of the operand with the moved elements."""
 
     constants: tuple[SideConstant, ...]
-    """The others."""
+    """The other operands."""
+
+    in_blocks: bool = False
+    """Whether they have one element for each block of an axis, and for each position of others."""
 
     def check(self, op: Operation, policy: FoldPolicy) -> None:
-        """Raise NotFoldable if `op` would read more elements than `policy` allows."""
+        """Raise NotFoldable if the side constants of `op` would be larger than `policy` allows."""
         model = arithmetic_model_of(op)
         for constant in self.constants:
             before = constant.origin.total
@@ -136,25 +140,50 @@ class Sides(NamedTuple):
                 )
 
     def form_of(self, constant: SideConstant, model: ElementwiseModel) -> SideForm:
-        """How one of the constants is written. Raises NotFoldable if it is too large."""
+        """The form of one of the constants. Raises NotFoldable if it is too large."""
+        if self.in_blocks:
+            return self._in_blocks(constant)
         along = set[int]()
         if model.aligns:
             for each in self.constants:
                 along |= {axis for axis, ends in enumerate(each.slots.ends) if len(ends) > 1}
+        if model.has_axis and not along:
+            along |= {min(range(constant.slots.ndim), key=constant.slots.shape.__getitem__)}
         return constant.form(model, along)
 
+    def _in_blocks(self, constant: SideConstant) -> SideForm:
+        """Blocks along the axis with the longest; the last of several such axes."""
+        slots = constant.slots
+        columns = zip(*(each.slots.block_sizes for each in self.constants), strict=True)
+        blocks = [math.gcd(*column) for column in columns]
+        longest = max(range(slots.ndim), key=lambda axis: (blocks[axis], axis))
+        step = blocks[longest]
+        steps = [step if axis == longest else 1 for axis in range(slots.ndim)]
+        slots = slots[tuple(slice(None, None, each) for each in steps)]
+        try:
+            for axis in range(slots.ndim):
+                slots = slots.in_single_positions(axis)
+        except TooManySlotsError as error:
+            raise NotFoldable(Code.PARAMETER_GROWTH, str(error)) from None
+        axes = tuple(range(slots.ndim))
+        if constant.is_one:
+            return SideForm(axes, Splat(slots.elements.reshape(-1)[0], slots.shape))
+        return SideForm(axes, slots.elements)
+
     def moved(self, movement: Movement, others: Sequence[Sides]) -> Sides:
-        """`(z, s) . f` of what is read here and at the same places."""
+        """`(z, s) . f`, for these constants and the corresponding ones of other operands."""
         columns = zip(self.constants, *(other.constants for other in others), strict=True)
-        return Sides(self.main, tuple(first.moved(movement, rest) for first, *rest in columns))
+        moved = tuple(first.moved(movement, rest) for first, *rest in columns)
+        return Sides(self.main, moved, self.in_blocks)
 
 
 def can_join(one: Sides | None, other: Sides | None) -> bool:
-    """Whether one op can read what both read."""
+    """Whether one op can replace both, given their side constants."""
     if one is None or other is None:
         return one is other
     return (
         one.main == other.main
+        and one.in_blocks == other.in_blocks
         and len(one.constants) == len(other.constants)
         and all(map(SideConstant.can_join, one.constants, other.constants))
     )

@@ -1,4 +1,4 @@
-"""Ops that nothing is known of where a fold may have been expected."""
+"""Remarks on ops without a model where a fold may have been expected."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def unknown_op_record(
     op: Operation, constant_of: Callable[[SSAValue], MovedConstant | None]
 ) -> FoldRecord | None:
     """
-    What to tell of an op without a model: None if it does not look like a shape op.
+    The record of an op without a model; None if it does not look like a shape op.
 
-    It does if nothing at all is registered for its dialect, all its operands are constants
-    or made of constants by casts and shape ops, one of them of a quantized type, and its
-    only result is a ranked tensor. Ops that compute have other operands, as a rule.
+    It does if nothing is registered for its dialect, its only result is a ranked tensor, and
+    all its operands are computed from constants by casts and shape ops, at least one with a
+    quantized type. Ops that compute usually have other operands.
     """
     if not op.operands or op.regions or len(op.results) != 1:
         return None

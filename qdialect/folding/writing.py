@@ -1,4 +1,4 @@
-"""Constant ops of any dialect, written like the constants that their elements come from."""
+"""Writing constant ops of any dialect, like the source constants of their elements."""
 
 from __future__ import annotations
 
@@ -49,27 +49,27 @@ _OWN_CONSTANT = "quant.constant"
 
 
 class WrittenConstant(NamedTuple):
-    """A constant that has been written, and what is behind it."""
+    """A constant that has been written, with the ops after it."""
 
     chain: Sequence[Operation]
-    """The constant, and the casts and arithmetic behind it."""
+    """The constant, and the casts and arithmetic after it."""
 
     ops: Sequence[Operation]
-    """All new ops in their order: also the constants that arithmetic reads, and broadcasts."""
+    """All new ops in order, including side constants and their broadcasts."""
 
     sides: Mapping[Operation, Operation]
-    """For each constant of the module that arithmetic read the one that it reads now."""
+    """For each old side constant, the new one."""
 
 
 def write_constant(
     like: MovedConstant, values: Values, types: Sequence[Attribute], resources: ResourceBlobs
 ) -> WrittenConstant:
     """
-    A constant of `values`, and the casts of `like` behind it: of these types, one each.
+    A constant of `values`, followed by the casts of `like`, with one of `types` each.
 
-    With one type more, all of it is in blocks, and a reshape to that type is last. The constant
-    is of the kind of the first source, and has the names and attributes of all sources; where
-    several have one, that of the first.
+    With one more type, everything is in blocks, and a reshape to that type comes last. The
+    constant is like the first source, and has the names and attributes of all sources; if they
+    conflict, the first source's.
     """
     sources = like.provenance.sources
     written = form_for(like, types)
@@ -85,7 +85,10 @@ def constant_like(
     type: Attribute,
     resources: ResourceBlobs | None,
 ) -> Operation:
-    """A constant of `values` like the first of `sources`; its elements are dense without blobs."""
+    """
+    A constant of `values` like the first of `sources`. Without `resources` its elements are
+    dense.
+    """
     name = cast(str, elements_attribute_of(sources[0]))
     attribute = cast(Attribute, find_attribute(sources[0], name))
     elements = _rewritten(attribute, values, type, sources[0], resources)
@@ -96,14 +99,14 @@ def constant_like(
 
 
 def _constant_of(sources: Sequence[Operation], type_: Attribute, elements: Attribute) -> Operation:
-    """A constant like the first of `sources`, of other elements."""
+    """A constant like the first of `sources`, with other elements."""
     source = sources[0]
     name = cast(str, elements_attribute_of(source))
     old, attributes = source.results[0].type, dict(source.attributes)
     for other in reversed(sources):
         if not other.attributes:
             continue
-        # Sources may be of different kinds, with their elements among the attributes.
+        # Sources may be different ops, and some hold their elements among the attributes.
         own = (name, elements_attribute_of(other), NAME_OF_UNREGISTERED)
         attributes |= {key: a for key, a in other.attributes.items() if key not in own}
     properties = with_type(source.properties, old, type_)
@@ -125,12 +128,14 @@ def _behind(
     types: Sequence[Attribute],
     resources: ResourceBlobs | None,
 ) -> WrittenConstant:
-    """`constant`, and the casts of `like` made again behind it."""
+    """`constant`, followed by the casts of `like`."""
     chain, ops, sides = [constant], [constant], dict[Operation, Operation]()
     for old, layer, type in zip(like.casts, like.layers[1:], types[1:], strict=False):
         value = chain[-1].results[0]
         if layer.sides is None:
             new = [recreated(old, [value], type)]
+            if layer.ranges is not None:
+                layer.ranges.write(new[0])
         else:
             operands = {layer.sides.main: SmallOperand(value, tuple(range(len(like.shape))))}
             model = arithmetic_model_of(old)
@@ -156,9 +161,9 @@ def _behind(
 def _side(
     side: SideConstant, elements: Elements, resources: ResourceBlobs | None
 ) -> list[Operation]:
-    """A constant that arithmetic reads, of these elements, and the ops behind it."""
+    """A side constant with these elements, and the ops after it."""
     type = with_shape(side.source.results[0].type, elements.shape)
-    # A resource would hold each element of a splat.
+    # A resource would hold an expanded splat.
     blobs = None if isinstance(elements, Splat) else resources
     ops = [constant_like([side.source], elements, type, blobs)]
     for old in side.casts:
@@ -180,7 +185,7 @@ def _rewritten(
     source: Operation,
     resources: ResourceBlobs | None,
 ) -> Attribute:
-    """An attribute of the kind of `old`, of other elements."""
+    """An attribute like `old`, with other elements."""
     declared = cast(Any, old).type
     element_type, encoding = declared.element_type, _encoding_for(old, type, source)
     if (
@@ -206,9 +211,9 @@ def _rewritten(
 
 def _encoding_for(old: Attribute, new: Attribute, source: Operation) -> Attribute:
     """
-    The encoding of the elements of a constant of type `new`, whose kind is that of `source`.
+    The encoding of the elements attribute of a constant of type `new`, like `source`.
 
-    `old` are the elements of `source`. Raises NotFoldable if the encoding is unknown.
+    `old` is the elements attribute of `source`. Raises NotFoldable if the encoding is unknown.
     """
     before, result, after = cast(Any, old).type, cast(Any, source.results[0].type), cast(Any, new)
     if not isinstance(cast(object, result), TensorType) or (
@@ -226,17 +231,13 @@ def _encoding_for(old: Attribute, new: Attribute, source: Operation) -> Attribut
     return before.encoding
 
 
-# The ids are those of types, which the memo keeps alive.
+# Keyed by the ids of types, which the cache keeps alive.
 _KNOWN_WRITABLE = BoundedCache[tuple[object, ...], Sequence[Attribute]]()
 
 
 def check_writable(like: MovedConstant, types: Sequence[Attribute], constants: Constants) -> None:
-    """
-    Check that a constant of `types[0]`, and the casts of `like` behind it, would verify.
-
-    Raises NotFoldable if it would not.
-    """
-    if any(layer.sides is not None for layer in like.layers):
+    """Raise NotFoldable unless a constant of `types[0]` and the casts of `like` verify."""
+    if any(layer.sides or layer.ranges for layer in like.layers):
         if (error := _error_of(form_for(like, types), types, constants)) is not None:
             raise NotFoldable(Code.ILLEGAL_TYPE, error)
         return
@@ -256,14 +257,17 @@ def check_writable(like: MovedConstant, types: Sequence[Attribute], constants: C
     if _KNOWN_WRITABLE.get(key) is not None:
         return
     error = _error_of(like, types, constants)
-    # What does not even verify as it is cannot be judged apart from its place.
+    # A constant that does not verify in isolation even with its own types cannot be checked.
     if error is not None and _error_of(like, before, constants) is None:
         raise NotFoldable(Code.ILLEGAL_TYPE, error)
     _KNOWN_WRITABLE.add(key, (attribute.type, *types, *before), 0)
 
 
 def _error_of(like: MovedConstant, types: Sequence[Attribute], constants: Constants) -> str | None:
-    """Why a constant of other types, and the casts of `like` behind it, do not verify."""
+    """
+    The verifier's error for a constant of `types[0]` and the casts of `like`; None if they
+    verify.
+    """
     source = like.provenance.sources[0]
     name = cast(str, elements_attribute_of(source))
     old = cast(Attribute, find_attribute(source, name))
@@ -282,11 +286,15 @@ def _error_of(like: MovedConstant, types: Sequence[Attribute], constants: Consta
     data = element_bytes(Splat(first, shape), element_type)
     trial = dense_of_bytes(TensorType(element_type, shape, encoding), data)
     constant = _constant_of([source], types[0], trial)
-    for op in _behind(constant, like, types, None).ops:
-        if isinstance(op, UnregisteredOp):
-            continue
-        try:
-            op.verify_()
-        except VerifyException as error:
-            return str(error)
+    trials = _behind(constant, like, types, None).ops
+    try:
+        for op in trials:
+            if not isinstance(op, UnregisteredOp):
+                op.verify_()
+    except VerifyException as error:
+        return str(error)
+    finally:
+        # Some use values of the module.
+        for op in trials:
+            op.drop_all_references()
     return None

@@ -1,9 +1,9 @@
 """
-Run modules on numpy arrays.
+Running modules on numpy arrays.
 
-`run_function` runs a function of a module. `random_arguments` makes arguments for it by a seed,
-and `dealt_arguments` sets of arguments that cover the values of their types. `QuantFunctions` is
-for xDSL's own interpreter. See docs/semantics.md.
+`run_function` runs a function of a module. `random_arguments` makes arguments for it from a
+seed; `dealt_arguments` makes sets of arguments that cover the values of their types.
+`QuantFunctions` implements the quant dialect for xDSL's own interpreter. See docs/semantics.md.
 """
 
 from qdialect.interpreters.dealt_values import DealtArguments, dealt_arguments

@@ -1,9 +1,10 @@
 """
-The ops of arith and math that have one exact result, element by element.
+The elementwise ops of arith and math with an exactly defined result.
 
-https://mlir.llvm.org/docs/Dialects/ArithOps/. Floats are computed in double and rounded
-once, which is exact for formats of up to half its precision, and for double itself. A result
-that MLIR leaves undefined is an error. A computed NaN has neither a sign nor a payload.
+https://mlir.llvm.org/docs/Dialects/ArithOps/. Float ops compute in double and round once, which
+is correctly rounded for formats of at most half the precision of double, and for double itself.
+A result that MLIR leaves undefined is an error. A computed NaN has neither a sign nor a
+payload.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _Function = Callable[..., Any]
 
 
 def _run(read: Callable[[TypedArray], _Numbers], function: _Function) -> Run:
-    """A function of the numbers that are read from the operands."""
+    """The run of `function`, applied to the numbers that `read` returns for the operands."""
 
     def compute(*operands: TypedArray) -> _Numbers:
         with np.errstate(all="ignore"):
@@ -52,12 +53,12 @@ def _run(read: Callable[[TypedArray], _Numbers], function: _Function) -> Run:
 
 
 def _on_numbers(function: _Function) -> Run:
-    """On floats, and on integers with their sign."""
+    """A run on floats, and on integers as signed."""
     return _run(lambda value: value.numbers, function)
 
 
 def _on_bits(function: _Function) -> Run:
-    """On integers without a sign."""
+    """A run on integers as unsigned."""
     return _run(unsigned, function)
 
 
@@ -97,7 +98,7 @@ def _run_shift(read: Callable[[TypedArray], _Numbers], function: _Function) -> R
 
 
 def _larger(one: _Numbers, other: _Numbers) -> _Numbers:
-    """The larger of two, zeros by their signs; NaN if one is."""
+    """The larger of two numbers, with -0.0 < 0.0; NaN if either is NaN."""
     return np.where(one == other, np.where(np.signbit(one), other, one), np.maximum(one, other))
 
 
@@ -106,7 +107,7 @@ def _smaller(one: _Numbers, other: _Numbers) -> _Numbers:
 
 
 def _of_numbers(function: _Function) -> _Function:
-    """`function` of two numbers; if one is NaN, the other one."""
+    """`function` of two numbers; if one is NaN, the result is the other one."""
 
     def of(one: _Numbers, other: _Numbers) -> _Numbers:
         return np.where(np.isnan(one), other, np.where(np.isnan(other), one, function(one, other)))
@@ -115,7 +116,7 @@ def _of_numbers(function: _Function) -> _Function:
 
 
 def _run_truncate(is_signed: bool) -> Run:
-    """Floats to integers, rounded toward zero."""
+    """The conversion of floats to integers, truncating toward zero."""
 
     def run(_: Any, interpreter: Interpreter, op: Operation, args: PythonValues) -> PythonValues:
         width = width_of(held_type(element_type_or_self(op.results[0].type)))
@@ -123,7 +124,7 @@ def _run_truncate(is_signed: bool) -> Run:
 
         def truncate(value: TypedArray) -> _Numbers:
             numbers = np.trunc(value.numbers)
-            # The greatest integer of 64 bits is no double, but the next one is.
+            # The maximum of 64 bits is not a double, but the number after it is.
             fits = (numbers >= least) & (numbers < float(greatest + 1))
             _require(fits, "a float is outside the range of the integers")
             return numbers.astype(np.int64 if is_signed else np.uint64)
@@ -249,9 +250,9 @@ _RUNS: dict[type[Operation], Run] = {
 
 
 ELEMENTWISE_OPS: Final = frozenset(op.name for op in _RUNS)
-"""The names of the ops above: each element of a result is made of those of its position."""
+"""The names of these ops: each element of a result depends on the elements at its position only."""
 
 
 @with_runs(_RUNS)
 class ArithFunctions(InterpreterFunctions):
-    """The ops above, on values that are `TypedArray`s. They raise InterpretationError."""
+    """The ops of arith and math on `TypedArray`s. They raise InterpretationError."""

@@ -1,9 +1,9 @@
 """
-Arguments that cover the values of their types: dealt out over sets like cards, not drawn.
+Arguments that cover the values of their types, dealt out over sets like cards.
 
-A *pool* is the list of values that an argument should take: all codes of a short type, the edges
-of a long one. Each position of an argument takes the values of the pool one after the other, set
-by set, so that no seed decides which of them are missed.
+A *pool* is the list of values that an argument should take: all codes of a narrow type, the
+edge cases of a wide one. Each position of an argument takes the values of the pool in turn, set
+by set, so that coverage does not depend on a random seed.
 """
 
 from __future__ import annotations
@@ -37,47 +37,47 @@ from qdialect.ir.elements import integer_range
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
 
 DEFAULT_MAX_SETS: Final = 512
-"""The most sets of arguments, unless they are all that there are."""
+"""The default maximum number of sets of arguments, unless the sets are all combinations."""
 
 DEFAULT_MAX_COMBINATIONS: Final = 1 << 16
-"""The most combinations of values that are all dealt."""
+"""The default maximum number of combinations up to which all are dealt."""
 
 _MAX_LISTED_WIDTH: Final = 8
-"""The most bits of a type whose pool is all of its codes, however small an argument is."""
+"""The maximum width of a type whose pool always has all codes, however small the argument is."""
 
 _MAX_LISTED: Final = 1 << 16
-"""The most codes that are all in the pool of an argument that takes them in a few sets."""
+"""The maximum size of a pool of all codes, for an argument that takes them in a few sets."""
 
 _MAX_POSITIONS: Final = 16
-"""The most positions of an argument each of which takes all values of the pool."""
+"""The maximum number of positions of an argument for each to take all values of the pool."""
 
 _FEW_SETS: Final = 8
 
 _MAX_OTHERS: Final = 1 << 12
-"""The most numbers besides the edges in the pool of an argument that has room for them."""
+"""The maximum number of values other than edge cases in the pool of a large argument."""
 
 _MAX_INTERESTING: Final = 64
-"""The most numbers of the caller that go into a pool."""
+"""The maximum number of the caller's interesting numbers in a pool."""
 
 _MAX_INDEX: Final = 4
 
 _EQUAL_LENGTHS: Final = (3, 1, 4, 2)
-"""Lengths of unknown axes in one set after the other, where all axes have the same one."""
+"""The lengths of dynamic axes in successive sets in which all dynamic axes have the same length."""
 
 _LEAST_DIFFERENT: Final = 2
-"""The least length of an unknown axis, where axes have different ones."""
+"""The minimum length of a dynamic axis in sets in which dynamic axes differ in length."""
 
 _MAX_UNKNOWN: Final = 1 << 12
-"""The most that the unknown lengths of an argument multiply its size by."""
+"""The maximum product of the dynamic lengths of an argument."""
 
 _LEAST_SETS: Final = 4
-"""The least sets of a series: that elements are exchanged shows where their values differ."""
+"""The minimum number of sets of a series: exchanged elements show only where values differ."""
 
 _MAX_SHARED, _MAX_TAME = 8, 4
-"""The most sets of equal arguments, and of tame ones."""
+"""The maximum number of sets of equal arguments, and of tame arguments."""
 
 _PIECE: Final = 1 << 20
-"""How many elements are dealt at once: the temporary arrays are of this size."""
+"""The number of elements dealt at once, which bounds the temporary arrays."""
 
 _Bits = NDArray[np.uint64]
 
@@ -86,34 +86,34 @@ class _Pool(NamedTuple):
     """The values that an argument should take, and the tame ones among them."""
 
     values: NDArray[Any]
-    """Elements of the dtype of the type, 1-d."""
+    """All values: elements of the dtype of the type, one-dimensional."""
 
     tame: NDArray[Any]
-    """Elements on which arithmetic is defined: no zeros, no infinities, and no NaN."""
+    """The values on which all arithmetic is defined: no zeros, infinities or NaN."""
 
 
 class _Set(NamedTuple):
-    """What one set of arguments is made from."""
+    """The description from which one set of arguments is made."""
 
     shapes: tuple[Shape, ...]
 
     dealt: tuple[int, ...]
-    """For each argument how many values each of its slots has taken in sets before."""
+    """For each argument, the number of values that each of its slots has taken in earlier sets."""
 
     series: int
-    """Sets of one series go on where the one before them ended."""
+    """The series of the set: each set of a series continues where the previous one ended."""
 
     is_shared: bool = False
-    """Whether arguments of one type are equal."""
+    """Whether arguments of the same type are equal."""
 
     is_tame: bool = False
 
 
 class DealtArguments(Sequence[tuple[TypedArray, ...]]):
-    """Sets of arguments. Each is made when it is asked for."""
+    """A lazy sequence of sets of arguments."""
 
     is_exhaustive: bool
-    """Whether the sets are all that there are: a function that differs does so on one of them."""
+    """Whether the sets are all possible arguments: functions that differ do so on one of them."""
 
     def __init__(
         self,
@@ -168,13 +168,13 @@ class DealtArguments(Sequence[tuple[TypedArray, ...]]):
 
     def combinations(self, numbers: NDArray[np.int64]) -> tuple[TypedArray, ...]:
         """
-        The sets of these numbers, if the sets are all that there are.
+        The sets with these indices, batched; only if `is_exhaustive`.
 
-        Each argument is a tensor whose first axis is that of the sets.
+        The first axis of each argument is the batch axis.
         """
         arguments: list[TypedArray] = []
         for type, shape, pool in zip(self._types, self._declared, self._pools, strict=True):
-            # The digits of a number are the elements of all arguments.
+            # Read as a number in mixed radix, an index has one digit per element of the arguments.
             digits: list[NDArray[np.int64]] = []
             for _ in range(math.prod(shape)):
                 numbers, digit = np.divmod(numbers, len(pool.values))
@@ -216,7 +216,7 @@ class DealtArguments(Sequence[tuple[TypedArray, ...]]):
         return sets
 
     def _series(self, series: int, most: int) -> list[_Set]:
-        """Sets until all values have been dealt, in series of odd numbers of different lengths."""
+        """Plan sets until all values have been dealt. In odd series, dynamic lengths differ."""
         sets: list[_Set] = []
         dealt = (0,) * len(self._types)
         while len(sets) < most:
@@ -243,7 +243,10 @@ class DealtArguments(Sequence[tuple[TypedArray, ...]]):
         return [[length] * count for count in counts]
 
     def _different(self, number: int) -> list[list[int]]:
-        """Lengths that all differ; those that would make an argument too large are 1."""
+        """
+        Dynamic lengths that all differ; a length that would make an argument too large becomes
+        1.
+        """
         counts = [shape.count(DYNAMIC) for shape in self._declared]
         axes = iter(range(sum(counts)))
         lengths: list[list[int]] = []
@@ -264,11 +267,11 @@ def dealt_arguments(
     max_combinations: int = DEFAULT_MAX_COMBINATIONS,
 ) -> DealtArguments:
     """
-    Sets of arguments for a function of these types, the same ones in each run.
+    Deterministic sets of arguments for a function of these types.
 
-    Where all elements of all arguments together have at most `max_combinations` combinations of
-    values, these are the sets, and `is_exhaustive` is true. Else there are at most `max_sets`,
-    fewer if these do it:
+    If all elements together have at most `max_combinations` combinations of values, the sets
+    are all combinations, and `is_exhaustive` is true. Otherwise there are at most `max_sets`,
+    or fewer if they suffice:
 
     - At each of a few positions, or else at those that read one slot of its type, or else at all
       together, an argument takes every value of its pool. The pool of a type of up to 8 bits is
@@ -279,8 +282,8 @@ def dealt_arguments(
     - In some sets arguments of the same type are equal, and in some there are no zeros,
       infinities and NaN, so that arithmetic is defined.
 
-    Raises InterpretationError for a type that no values are known of. An argument that takes more
-    than the memory budget has left is such an error when its set is asked for.
+    Raises InterpretationError for a type without known values. Getting a set raises it if an
+    argument takes more bytes than the memory budget has left.
     """
     return DealtArguments(types, list(interesting), max_sets, max_combinations)
 
@@ -294,8 +297,8 @@ class _Dealer:
     """
     Deals values to the positions of one argument.
 
-    The positions that read one slot take the values in turn. When all have been dealt, they are
-    shuffled anew; each slot has a deck of its own. Of a few positions each has one.
+    The positions that read one slot share a deck: they take its values in turn, and it is
+    reshuffled when all have been dealt. If there are few positions, each has its own deck.
     """
 
     def __init__(self, type: Attribute, shape: Shape, dealt: int, seed: tuple[int, ...]) -> None:
@@ -309,7 +312,7 @@ class _Dealer:
         self.per_slot = math.prod(shape) // math.prod(self._slots)
 
     def deal(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Elements of the shape of the argument."""
+        """The elements of the argument: of its shape, and of the dtype of `values`."""
         require_possible(self._shape)
         count = math.prod(self._shape)
         nbytes = count * values.dtype.itemsize
@@ -323,14 +326,16 @@ class _Dealer:
         slot, rank = self._places(positions)
         deck, at = np.divmod(self._already + rank, count)
         random = _mixed(self._seed, slot, deck)
-        # A unit modulo `count` and an offset make a permutation of the deck.
+        # Multiplying by a unit modulo `count` and adding an offset permutes the deck.
         units = _units(count)
         factor = units[(random % np.uint64(len(units))).astype(np.int64)]
         offset = ((random >> np.uint64(32)) % np.uint64(count)).astype(np.int64)
         return (factor * at + offset) % count
 
     def _places(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """For each position the number of its slot, and its number among those of the slot."""
+        """
+        For each position, the index of its slot, and its rank among the positions of that slot.
+        """
         if math.prod(self._slots) == 1:
             return np.zeros_like(positions), positions
         slot, rank, slots_below, ranks_below = 0, 0, 1, 1
@@ -344,7 +349,7 @@ class _Dealer:
 
 
 def _mixed(seed: Sequence[int], slot: NDArray[np.int64], deck: NDArray[np.int64]) -> _Bits:
-    """Random bits that depend on all of these: a round of SplitMix64 for each of them."""
+    """Pseudorandom bits from all of these: one round of SplitMix64 for each."""
     bits = np.zeros(len(slot), dtype=np.uint64)
     for part in (*seed, slot, deck):
         bits = bits + np.asarray(part).astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
@@ -355,7 +360,7 @@ def _mixed(seed: Sequence[int], slot: NDArray[np.int64], deck: NDArray[np.int64]
 
 
 def _units(count: int) -> NDArray[np.int64]:
-    """The numbers below `count` that have no divisor in common with it; 1 if there are none."""
+    """The numbers below `count` that are coprime to it; 1 if there are none."""
     numbers = np.arange(1, max(count, 2))
     return numbers[np.gcd(numbers, count) == 1]
 
@@ -370,7 +375,7 @@ def _is_computed_with(type: Attribute) -> bool:
 def _all_combinations(
     types: Sequence[Attribute], shapes: Sequence[Shape], most: int
 ) -> list[NDArray[Any]] | None:
-    """All values of each of `types`, None if they have more combinations than `most`."""
+    """All values of each of `types`; None if there are more than `most` combinations."""
     pools: list[NDArray[Any]] = []
     total = 1
     for type, shape in zip(types, shapes, strict=True):
@@ -378,7 +383,7 @@ def _all_combinations(
         if DYNAMIC in shape or codes is None:
             return None
         count, size = codes.stop - codes.start, math.prod(shape)
-        # The power is computed where it cannot be a huge number.
+        # Bound the exponent before computing the power, which could be huge.
         total *= count**size if count < 2 or size <= most.bit_length() else most + 1
         if total > most or count > most:
             return None
@@ -387,7 +392,7 @@ def _all_combinations(
 
 
 def _codes(type: Attribute) -> range | None:
-    """All integers that a value is stored as, or all bit patterns of a float."""
+    """All storage integers of a type, or all bit patterns of a float type."""
     held = held_type(type)
     if isinstance(type, StoredType):
         return range(type.storage_type_min, type.storage_type_max + 1)
@@ -411,7 +416,7 @@ def _range_of(type: IntegerType) -> tuple[int, int]:
 
 
 def _pool(type: Attribute, declared: Shape, interesting: Sequence[float]) -> _Pool:
-    """The pool of an argument; `declared` is its shape, with unknown lengths."""
+    """The pool of an argument; `declared` is its shape, possibly dynamic."""
     held = held_type(type)
     if not isinstance(held, IntegerType | IndexType | AnyFloat):
         raise InterpretationError(f"there are no values of type '{held}' to run a function with")
@@ -449,7 +454,7 @@ def _tame(type: Attribute, values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _integers(type: Attribute, numbers: Iterable[int]) -> NDArray[Any]:
-    """Integers of any width, each of them once."""
+    """Distinct integers as elements of `type`, of any width."""
     distinct = sorted(set(numbers))
     bits = np.array([number % (1 << 64) for number in distinct], dtype=np.uint64)
     return elements_of_numbers(bits.astype(np.int64), type)
@@ -481,7 +486,7 @@ def _integer_edges(type: Attribute, codes: range, interesting: Sequence[float]) 
 
 
 def _others(room: int, edges: int) -> NDArray[np.float64]:
-    """Numbers from 0 to 1 for as much of an argument as its edges leave."""
+    """Numbers from 0 to 1 for the part of a pool that edge cases do not fill."""
     count = min(max(room - edges, 0), _MAX_OTHERS)
     return np.random.default_rng(0).random(count)
 
@@ -497,7 +502,7 @@ def _float_pool(type: AnyFloat, room: int, interesting: Sequence[float]) -> NDAr
         (
             known.encode(known.round(np.concatenate((numbers, -numbers, others)))),
             *((near + np.uint64(step)) & _all_ones(known) for step in (0, 1, (1 << 64) - 1)),
-            # A NaN with a sign and a payload. The one without is among the edges.
+            # A NaN with a sign and a payload. The plain NaN is among the edge cases.
             [_all_ones(known)],
         )
     )
@@ -509,7 +514,7 @@ def _all_ones(known: FloatFormat) -> np.uint64:
 
 
 def _float_edges(known: FloatFormat) -> NDArray[np.float64]:
-    """Numbers without a sign at which rounding, ranges and comparisons change."""
+    """Non-negative numbers at which rounding, ranges and comparisons change."""
     last, digits = known.smallest, known.precision
     least_normal = math.ldexp(last, digits - 1)
     ulp = math.ldexp(1.0, 1 - digits)

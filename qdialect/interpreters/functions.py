@@ -1,4 +1,4 @@
-"""Implementations of ops for xDSL's interpreter, many from one table."""
+"""Adding a table of op implementations to xDSL's interpreter."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, im
 from xdsl.ir import Operation
 
 Run = Callable[[Any, Interpreter, Any, PythonValues], PythonValues]
-"""A method of functions: makes the results of an op of its operands."""
+"""A method of an InterpreterFunctions class: computes the results of an op from its operands."""
 
 FunctionsT = TypeVar("FunctionsT", bound=InterpreterFunctions)
 
@@ -17,7 +17,7 @@ FunctionsT = TypeVar("FunctionsT", bound=InterpreterFunctions)
 def with_runs(
     runs: Mapping[type[Operation], Run],
 ) -> Callable[[type[FunctionsT]], type[FunctionsT]]:
-    """Add the functions in `runs` to a class as methods, and register the class."""
+    """A decorator that adds `runs` to a class as methods, and registers the class."""
 
     def register(functions: type[FunctionsT]) -> type[FunctionsT]:
         for op, run in runs.items():

@@ -1,4 +1,4 @@
-"""Numbers at which the ops of a function may change what they do."""
+"""Numbers at which the behaviour of ops may change."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from qdialect.ir.elements import in_width
 from qdialect.ir.value_types import element_type_or_self
 
 _MAX_ELEMENTS: Final = 8
-"""The most elements of a constant that are interesting."""
+"""The maximum number of elements taken from a constant."""
 
 _MAX_SLOTS: Final = 4
-"""The most slots of a type that are."""
+"""The maximum number of slots taken from a type."""
 
 
 def interesting_numbers(ops: Iterable[Operation]) -> list[float]:
     """
-    The numbers that occur in `ops` and in the ops inside them, each once.
+    The distinct numbers that occur in `ops` and the ops nested in them, for `dealt_arguments`.
 
-    These are numbers in attributes, the first elements of constants, and for quantized types the
-    real numbers that the ends of the storage range and the zero point stand for, with those half a
-    step away, on which rounding ties. For `dealt_arguments`.
+    These are numbers in attributes and the first elements of constants. For quantized types,
+    they are the real values of the zero point and of the ends of the storage range, and the
+    values half a step away, at which rounding ties.
     """
     return list(dict.fromkeys(number for op in ops for inner in op.walk() for number in _of(inner)))
 

@@ -47,18 +47,19 @@ class OpInterpretationError(InterpretationError):
 
 
 DEFAULT_MAX_STEPS: Final = 10_000_000
-"""How many ops a run may take."""
+"""The default maximum number of ops that a run executes."""
 
 
 class ModuleInterpreter(InterpreterHooks, Interpreter):
     """
     Runs a module on `TypedArray`s.
 
-    Shape ops, casts and constants of all dialects are run as the shape-op interface reads
-    them, registered or not; those of arith and tensor, calls and control flow by functions,
-    and what else is registered with `register_implementations`. An op that cannot be run
-    raises OpInterpretationError; xDSL would print the whole module into its error. So does the
-    op after `max_steps`, and one whose result is more than the memory budget has left.
+    Shape ops, casts and constants of all dialects are run by their models in the shape-op
+    interface, even if their dialect is not registered. Ops of arith and tensor, calls and
+    control flow are run by functions; add others with `register_implementations`.
+    OpInterpretationError is raised for an op that cannot be run (xDSL would print the whole
+    module into its error), for the op after `max_steps`, and for an op whose result exceeds the
+    memory budget.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
     ) -> None:
         super().register_implementations(impls, override=override)
         for op, run in implementations_of(impls):
-            # There may be several classes of one name: ours, and those that xDSL has.
+            # Keyed by name: this package and xDSL may both have a class for an op.
             self._functions[op.name] = impls, run
 
     @override
@@ -94,8 +95,8 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
         """
         Run the blocks of a region: see `Interpreter.run_ssacfg_region`.
 
-        All blocks share a scope, in which a block that is run again replaces its values. xDSL has a
-        scope for each time that a block is run, and keeps them all until the region ends.
+        All blocks share one scope, in which a block that is run again replaces its values. xDSL
+        opens a scope for each run of a block, and keeps all of them until the region ends.
         """
         outer, values = scope_of(self), dict[SSAValue, Any]()
         set_scope(self, ScopedDict(outer, name=name, local_scope=values))
@@ -128,7 +129,7 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
         return None
 
     def run_one_op(self, op: Operation, inputs: PythonValues) -> OpImplResult:
-        """Run an op, for xDSL too. Raises OpInterpretationError."""
+        """Run an op; xDSL's methods call this too. Raises OpInterpretationError."""
         self._steps_left -= 1
         if self._steps_left < 0:
             raise OpInterpretationError(
@@ -158,16 +159,18 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
             return cast(OpImplResult, run(functions, self, op, inputs))
         known = run_known_op(self, op, inputs, self._resources)
         if known is None:
-            raise InterpretationError("nothing says what it does")
+            raise InterpretationError("there is no implementation of it")
         return OpImplResult((known,), None)
 
 
 _LastUses = dict[Operation | None, list[SSAValue]]
-"""The values to forget after an op, or (None) at the beginning of a block."""
+"""The values to drop after an op, or at the beginning of a block (key None)."""
 
 
 def _last_uses_in(block: Block) -> _LastUses:
-    """The values that a block defines and that are used in no other block of its region."""
+    """
+    For the values that a block defines and no other block of its region uses, their last uses.
+    """
     order = {op: number for number, op in enumerate(block.ops)}
     last_uses: _LastUses = {}
     for definer, values in ((None, block.args), *((op, op.results) for op in order)):
@@ -180,7 +183,7 @@ def _last_uses_in(block: Block) -> _LastUses:
 
 
 def find_function(module: ModuleOp, name: str) -> FuncOp:
-    """The function of that name. Raises InterpretationError if there is none with a body."""
+    """The function `name`. Raises InterpretationError if there is none, or it has no body."""
     op = SymbolTable.lookup_symbol(module, name)
     if not isinstance(op, FuncOp):
         raise InterpretationError(f"there is no function '{name}'")
@@ -200,10 +203,10 @@ def run_function(
     """
     Run a function of a module, and return its results.
 
-    `context` is the one that the module was read with, if constants have their elements in
-    resources. At most `max_steps` ops are run, and the values of the run are within the
-    `qdialect.algebra.memory_budget`. Raises InterpretationError if there is no such function, or it
-    does not take these arguments, and OpInterpretationError for an op that cannot be run.
+    `context` is the one that the module was parsed in; it is needed if constants refer to
+    resources. At most `max_steps` ops are run, and their values count toward
+    `qdialect.algebra.memory_budget`. Raises InterpretationError if there is no such function or
+    the arguments do not match its type, and OpInterpretationError for an op that cannot be run.
     """
     function = find_function(module, name)
     types = function.function_type

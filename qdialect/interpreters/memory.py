@@ -1,8 +1,8 @@
 """
-Arrays within the budget of memory, and functions of large arrays piece by piece.
+Allocating arrays within the memory budget, and applying functions to large arrays in pieces.
 
-The bytes of an array are reserved in `qdialect.algebra.memory_budget` before it is made, and given
-back when nothing refers to it any more.
+The bytes of an array are reserved in `qdialect.algebra.memory_budget` before it is allocated,
+and released when it is freed.
 """
 
 from __future__ import annotations
@@ -22,20 +22,23 @@ from qdialect.algebra.memory_budget import MemoryBudget, memory_budget
 from qdialect.algebra.movement import Shape
 
 MIN_COUNTED: Final = 1 << 12
-"""Bytes. Smaller arrays are not counted: their number is bounded by the size of the text."""
+"""
+The minimum size in bytes of a counted array. The size of the text bounds the number of smaller
+ones.
+"""
 
 _PIECE: Final = 1 << 17
-"""The most elements that a function is applied to at once."""
+"""The maximum number of elements that a function is applied to at once."""
 
 Slices = tuple[slice, ...]
 
 
 _MAX_ELEMENTS: Final = 1 << 58
-"""The most elements that numpy describes, in memory or not, whatever their type."""
+"""The maximum number of elements of an array or a broadcast view in numpy, for any dtype."""
 
 
 def require_possible(shape: Shape) -> None:
-    """Raise InterpretationError if there is no tensor of that shape."""
+    """Raise InterpretationError if numpy has no array of that shape."""
     if (
         len(shape) > MAX_RANK
         or any(length < 0 for length in shape)
@@ -50,7 +53,7 @@ def allocated(
     """
     The array that `make` returns, of `nbytes` bytes unless it is a view of one of `sources`.
 
-    Raises MemoryLimitError before it is made.
+    Raises MemoryLimitError before it calls `make`.
     """
     if nbytes < MIN_COUNTED:
         return make()
@@ -76,7 +79,7 @@ def _release_with(owner: NDArray[Any], budget: MemoryBudget, nbytes: int) -> Non
 
 @contextmanager
 def temporary_memory(nbytes: int) -> Generator[None]:
-    """Reserve `nbytes` bytes meanwhile. Raises MemoryLimitError."""
+    """Reserve `nbytes` bytes for the duration of the block. Raises MemoryLimitError."""
     with memory_budget() as budget:
         budget.reserve(nbytes)
         try:
@@ -86,21 +89,21 @@ def temporary_memory(nbytes: int) -> Generator[None]:
 
 
 def _owner(array: NDArray[Any]) -> NDArray[Any]:
-    """The array that `array` is a view of."""
+    """The array that owns the memory of `array`."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array
 
 
 def repeated_axes(array: NDArray[Any]) -> tuple[bool, ...]:
-    """For each axis whether all positions along it are the same element in memory."""
+    """For each axis, whether all positions along it share memory."""
     return tuple(
         not stride or length == 1 for stride, length in zip(array.strides, array.shape, strict=True)
     )
 
 
 def without_repeats(array: NDArray[Any]) -> NDArray[Any]:
-    """`array` with one position of each axis along which it is repeated."""
+    """`array`, with only the first position of each axis along which positions share memory."""
     return array[tuple(slice(0, 1) if once else slice(None) for once in repeated_axes(array))]
 
 
@@ -112,12 +115,12 @@ def elementwise(
     varying: Sequence[bool] | None = None,
 ) -> NDArray[Any]:
     """
-    Apply `function` to arrays element by element. The result is an array of `dtype`.
+    Apply an elementwise `function` to arrays. The result is an array of `dtype`.
 
-    The function takes the slices of the result that it computes, one for each axis, and the
-    arrays at these slices. Large arrays are passed in pieces. Along an axis where no array varies
-    one position is computed, and the result does not vary either; `varying` marks the axes along
-    which the function itself varies. Raises MemoryLimitError.
+    The function is called with the slices of the result to compute, one per axis, and the
+    arrays at these slices. Large arrays are passed in pieces. Along an axis on which no array
+    varies, one position is computed and broadcast; `varying` marks axes along which the
+    function itself varies. Raises MemoryLimitError.
     """
     shape = np.broadcast_shapes(*(array.shape for array in arrays))
     if math.prod(shape) <= _PIECE:
@@ -139,7 +142,7 @@ def _empty(shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def _pieces(shape: Shape) -> Iterator[Slices]:
-    """The positions of an array of `shape`, in parts of at most `_PIECE` elements."""
+    """Slices that cover an array of `shape` in parts of at most `_PIECE` elements."""
     sizes = [math.prod(shape[axis:]) for axis in range(len(shape) + 1)]
     cut = next((axis for axis in range(len(shape)) if sizes[axis + 1] <= _PIECE), None)
     if cut is None:

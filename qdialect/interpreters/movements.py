@@ -1,4 +1,4 @@
-"""Shape ops, casts and constants of any dialect, run as the shape-op interface reads them."""
+"""Running shape ops, casts and constants of any dialect by their models."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     TensorType,
+    UnregisteredAttr,
     i64,
 )
 from xdsl.interpreter import Interpreter
@@ -82,7 +83,10 @@ from qdialect.shape_ops.interface import (
     elements_attribute_of,
     entry_of,
     find_attribute,
+    integers_in_list,
     is_cast,
+    is_list,
+    items_of,
     model_of,
     reads_unsigned,
 )
@@ -91,12 +95,16 @@ from qdialect.shape_ops.reading import Constants
 
 def run_known_op(
     interpreter: Interpreter, op: Operation, args: Sequence[Any], resources: ResourceBlobs
-) -> TypedArray | None:
+) -> TypedArray | tuple[TypedArray, ...] | None:
     """
-    The result of an op that the shape-op interface knows, None if it knows none of its name.
+    The result of an op that the shape-op interface has a model for; None for other ops.
+
+    A list is a tuple of what is in it.
 
     Raises InterpretationError, NotFoldable, MovementError and VerifyException.
     """
+    if is_list(op):
+        return tuple(operands_of(op, args))
     if (model := model_of(op)) is not None:
         return run_shape_op(interpreter, op, model, args)
     if is_cast(op):
@@ -117,14 +125,16 @@ def run_constant(op: Operation, name: str, resources: ResourceBlobs) -> TypedArr
         type = cast(Any, attribute.type)
         packed = type.pack([attribute.value.data])
         element = in_width(np.frombuffer(packed, dtype=element_dtype(type)), type)
-        return reinterpreted(TypedArray.of(element.reshape(()), type), declared)
+        scalar = TypedArray.of(element.reshape(()), type)
+        # An integer of torch has no width in its type.
+        return scalar if isinstance(declared, UnregisteredAttr) else reinterpreted(scalar, declared)
     if not isinstance(attribute, DenseIntOrFPElementsAttr | DenseResourceAttr):
         raise InterpretationError("its value is not made of numbers")
     elements = Constants(resources).elements(op, name)
     if not isinstance(elements, np.ndarray):
         elements = np.broadcast_to(np.asarray(elements.value), elements.shape)
     value = TypedArray.of(elements, cast(Attribute, cast(Any, attribute).type))
-    # A shape of tosa is no tensor.
+    # A `!tosa.shape` is not a tensor.
     is_tensor = isinstance(declared, TensorType)
     return reinterpreted(value, cast(Attribute, declared)) if is_tensor else value
 
@@ -172,19 +182,22 @@ def run_shape_op(
     interpreter: Interpreter, op: Operation, model: ShapeOpModel, args: Sequence[Any]
 ) -> TypedArray:
     """
-    The result of a shape op: its operands, moved as its model says.
+    The result of a shape op: its operands, moved by the movements that its model reads.
 
-    Lengths that the types do not tell are those of the operands. Raises
+    Dynamic lengths are taken from the operands. Raises
     InterpretationError, NotFoldable, MovementError and VerifyException.
     """
-    operands = operands_of(op, args)
+    held = _held_by(op, args)
+    operands = [held[operand] for operand in op.operands if operand in held]
     declared = op.results[0].type
     with _at_run_time(op, operands) as known:
-        values = _OperandValues(dict(zip(known.operands, operands, strict=True)))
+        if known is not op:
+            held = dict(zip(known.operands, operands, strict=True))
+        values = _OperandValues(held)
         read = model(known, values)
         moved = [values.values[operand] for operand in read.operands]
         types = dict(zip(known.operands, op.operand_types, strict=True))
-        types_moved = [types[operand] for operand in read.operands]
+        types_moved = [types.get(operand, operand.type) for operand in read.operands]
         padding = _padding(interpreter, op, read, values)
     arrays = [operand.elements for operand in moved]
     movements: list[Movement] = []
@@ -204,10 +217,21 @@ def run_shape_op(
         arrays = [_moved(movement, arrays, shape, parameters)]
     result = TypedArray.of(arrays[0], declared)
     if isinstance(op, ShapeOp) and known is not op:
-        # The verifier could not decide this without the lengths.
+        # The verifier could not check this without the lengths.
         types = [uniform_tensor(value.type) for value in (*operands, result)]
         verify_movement(op.movement_to(result.shape), types[:-1], types[-1])
     return result
+
+
+def _held_by(op: Operation, args: Sequence[Any]) -> dict[SSAValue, TypedArray]:
+    """The operands of `op`, with what is in those that are lists in their place."""
+    held: dict[SSAValue, TypedArray] = {}
+    for operand, arg in zip(op.operands, args, strict=True):
+        if isinstance(arg, tuple):
+            held |= zip(items_of(operand), cast("tuple[TypedArray, ...]", arg), strict=True)
+        else:
+            held[operand] = value_of(arg, operand.type)
+    return held
 
 
 def _moved(
@@ -223,7 +247,7 @@ def _moved(
     views = [ArrayView.of(array) for array in arrays]
 
     def move() -> NDArray[Any]:
-        # Of an array without axes, numpy's indexing makes a scalar.
+        # Indexing an array of rank 0 returns a scalar.
         return np.asarray(movement.move_views(views, parameters).array())
 
     if isinstance(movement, _VIEWS):
@@ -232,11 +256,11 @@ def _moved(
 
 
 _VIEWS: Final = (Transpose, Slice, BroadcastInDim, Reverse)
-"""The movements whose result has no elements in memory of its own."""
+"""The movements whose result is a view of the operand."""
 
 
 def _as_splat(array: NDArray[Any]) -> Splat | None:
-    """A splat, if all positions of a large array are the same element in memory."""
+    """A splat, if all positions of a large array share one element in memory."""
     if array.nbytes < MIN_COUNTED or without_repeats(array).size != 1:
         return None
     return Splat(without_repeats(array).reshape(-1)[0], array.shape)
@@ -244,13 +268,15 @@ def _as_splat(array: NDArray[Any]) -> Splat | None:
 
 @dataclass(frozen=True)
 class _OperandValues:
-    """The operands of an op that is run. Their elements are all known."""
+    """The operands of an op that is run, as its model reads them: all elements are known."""
 
     values: Mapping[SSAValue, TypedArray]
 
     def integers(self, value: SSAValue) -> NDArray[np.integer[Any]]:
-        """The elements of an operand. Raises NotFoldable if it is something else."""
+        """The elements of an operand. Raises NotFoldable if `value` is not an operand."""
         if value not in self.values:
+            if isinstance(owner := value.owner, Operation) and is_list(owner):
+                return integers_in_list(owner, self)
             raise NotFoldable(Code.UNKNOWN_OP, "it is read with what is no operand")
         operand = self.values[value]
         with temporary_memory(operand.elements.size * _INTEGER_BYTES):
@@ -258,7 +284,7 @@ class _OperandValues:
 
 
 _INTEGER_BYTES: Final = 8
-"""The bytes of an integer as models read it."""
+"""The bytes of an integer in the arrays that models read."""
 
 
 def _integers(value: TypedArray) -> NDArray[np.integer[Any]]:
@@ -269,7 +295,7 @@ def _integers(value: TypedArray) -> NDArray[np.integer[Any]]:
 def _padding(
     interpreter: Interpreter, op: Operation, read: Movements, values: _OperandValues
 ) -> TypedArray | None:
-    """The element that `op` pads with: an operand, or the value that its region yields."""
+    """The padding element of `op`: an operand, or the value that its region yields."""
     if read.padding is None:
         return None
     if read.padding in values.values:
@@ -284,13 +310,13 @@ def _padding(
 
 
 def _storage_range(value: TypedArray) -> StorageRange:
-    """The integers that elements of a quantized value may be."""
+    """The storage range of a quantized value."""
     type = cast(StoredType, value.element_type)
     return StorageRange(type.storage_format, type.storage_type_min, type.storage_type_max)
 
 
 def _padded_with(element: TypedArray, operand: TypedArray) -> Padding:
-    """The padding value of new positions of `operand`, given as an element."""
+    """The padding value given by `element`, for new positions of `operand`."""
     if element.elements.size != 1:
         raise InterpretationError(f"it pads with {element.elements.size} elements")
     types = element.element_type, operand.element_type
@@ -311,10 +337,10 @@ def _with_lengths(
     movement: Movement, operands: Sequence[Shape], declared: Sequence[Shape]
 ) -> Movement:
     """
-    `movement` with the lengths of its result that follow from those of its operand.
+    `movement` with the dynamic lengths of its result filled in from its operand.
 
-    An axis whose length is unknown in the types of both keeps its length, 1 too. Raises
-    InterpretationError if nothing tells a length.
+    An axis that is dynamic in the types of both keeps its length, even if that is 1. Raises
+    InterpretationError if a length stays unknown.
     """
     if not isinstance(movement, Reshape | BroadcastInDim) or DYNAMIC not in movement.shape:
         return movement
@@ -328,16 +354,16 @@ def _with_lengths(
         if known and math.prod(operand) % known == 0:
             shape[shape.index(DYNAMIC)] = math.prod(operand) // known
     if DYNAMIC in shape:
-        raise InterpretationError("nothing tells the lengths of its result")
+        raise InterpretationError("the lengths of its result cannot be determined")
     return movement.to(tuple(shape))
 
 
-# Models read lengths from types and attributes. Here, those are completed with operands.
+# Models read lengths from types and attributes, whose dynamic lengths are filled in here.
 
 
 @dataclass(frozen=True)
 class _RunTimeOperands:
-    """The operands of an op, for what is registered of its shape."""
+    """The operands of an op, for its registered `run_time_shape`."""
 
     operands: Sequence[TypedArray]
     lists: Mapping[str, tuple[int, ...]]
@@ -353,11 +379,13 @@ class _RunTimeOperands:
 
 @contextmanager
 def _at_run_time(op: Operation, operands: Sequence[TypedArray]) -> Generator[Operation]:
-    """`op` itself if its types tell all lengths, or one like it whose types do."""
+    """`op` itself if its types are static, or else a copy whose types are."""
     ends = (*op.operand_types, *op.result_types)
     if not any(DYNAMIC in shape for shape in map(shape_of, ends) if shape is not None):
         yield op
         return
+    if len(operands) != len(op.operands):
+        raise InterpretationError("it has lists, and lengths that only its operands tell")
     entry, result = entry_of(op), op.result_types[0]
     lists = _filled_lists(op, operands, () if entry is None else entry.static_lists)
     if isinstance(op, ShapeOp):
@@ -381,7 +409,10 @@ def _at_run_time(op: Operation, operands: Sequence[TypedArray]) -> Generator[Ope
 def _filled_lists(
     op: Operation, operands: Sequence[TypedArray], names: Sequence[str]
 ) -> Mapping[str, tuple[int, ...]]:
-    """The lists of integers, where the last operands replace the unknown ones."""
+    """
+    The lists of integers in the attributes `names`, with DYNAMIC entries replaced by the last
+    operands.
+    """
     lists: dict[str, tuple[int, ...]] = {}
     for name in names:
         if isinstance(attribute := find_attribute(op, name), DenseArrayBase):
@@ -395,7 +426,7 @@ def _filled_lists(
 
 
 def _with_shape(type: Attribute, shape: Sequence[int]) -> Attribute:
-    """`type` with a shape, unless it is of another rank."""
+    """`type` with another shape; `type` itself if it is not a tensor of that rank."""
     tensor = cast(TensorType[Attribute], type)
     if not isinstance(type, TensorType) or len(shape) != tensor.get_num_dims():
         return cast(Attribute, type)

@@ -1,7 +1,7 @@
 """
-The ops of the quant dialect, as functions of xDSL's interpreter.
+The ops of the quant dialect for xDSL's interpreter.
 
-What they mean is in docs/semantics.md.
+docs/semantics.md defines their meaning.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def _run(
 @dataclass
 class QuantFunctions(InterpreterFunctions):
     """
-    Every op of the dialect, on values that are `TypedArray`s.
+    Implementations of all ops of the dialect on `TypedArray`s.
 
-    They raise InterpretationError, NotFoldable, MovementError and VerifyException, with the
-    reason and without a place.
+    They raise InterpretationError, NotFoldable, MovementError and VerifyException with the
+    reason, but without a location.
     """
 
     resources: ResourceBlobs = field(default=ResourceBlobs(None))
-    """Where constants have the elements that are not in their attributes."""
+    """The resources that constants refer to."""

@@ -1,4 +1,7 @@
-"""Random arguments, among them every storage integer and the edges of floats."""
+"""
+Random arguments, which include all storage integers and the edge cases of floats where they
+fit.
+"""
 
 from __future__ import annotations
 
@@ -43,23 +46,23 @@ from qdialect.ir.value_types import element_type_or_self
 from qdialect.shape_ops.interface import Code
 
 _MAX_LENGTH: Final = 4
-"""The greatest length for an axis whose length is not known."""
+"""The maximum length chosen for a dynamic axis."""
 
 _MAX_LISTED: Final = 1 << 12
-"""The most integers of a range that are all taken, if there is room."""
+"""The maximum size of an integer range that is taken completely, if there is room."""
 
 _MAX_INDEX: Final = 4
 
 
 def random_arguments(types: FunctionType, seed: int) -> tuple[TypedArray, ...]:
     """
-    Arguments for a function of these types, the same ones for the same seed.
+    Arguments for a function of these types, determined by the seed.
 
-    Integers are of the range of their type, all of them where that is short and there is
-    room, the first and the last where not. Floats are zeros, the smallest, the largest,
-    infinities and NaN, halves, on which rounding ties, and numbers of all sizes. Axes that
-    only the run tells have all the same length, or that of the slots of their type. Raises
-    InterpretationError for types that there are no such values of.
+    Integers cover the range of their type: all of it if it is short and fits the argument,
+    otherwise at least the ends. Floats include zeros, the smallest and largest numbers,
+    infinities, NaN, halves, at which rounding ties, and numbers of all magnitudes. Dynamic axes
+    all have the same length, unless the slots of their type determine it. Raises
+    InterpretationError for other types.
     """
     random = np.random.default_rng(seed)
     length = int(random.integers(1, _MAX_LENGTH + 1))
@@ -72,7 +75,7 @@ def random_arguments(types: FunctionType, seed: int) -> tuple[TypedArray, ...]:
 
 @contextmanager
 def naming_argument(number: int, type: Attribute) -> Generator[None]:
-    """Raise InterpretationError where an argument takes more memory than the budget has left."""
+    """Convert a MemoryLimitError to an InterpretationError that names the argument."""
     try:
         yield
     except MemoryLimitError as error:
@@ -81,7 +84,7 @@ def naming_argument(number: int, type: Attribute) -> Generator[None]:
 
 
 _TEMPORARY_BYTES: Final = 48
-"""For each element: numbers of 8 bytes to choose from, in order and out of order."""
+"""Temporary bytes per element: candidates of 8 bytes each, ordered and shuffled."""
 
 
 def _random_value(random: np.random.Generator, type: Attribute, length: int) -> TypedArray:
@@ -106,10 +109,10 @@ def _random_value(random: np.random.Generator, type: Attribute, length: int) -> 
 
 def declared_shape(type: Attribute) -> Shape:
     """
-    The shape of values of `type`, with the lengths that its slots tell; a scalar has no axes.
+    The shape of `type`, with dynamic lengths that its slots determine; () for a scalar.
 
-    Lengths that nothing tells are DYNAMIC. Raises InterpretationError if a quantized type
-    does not fit the shape.
+    Other dynamic lengths stay DYNAMIC. Raises InterpretationError if a quantized type does not
+    fit the shape.
     """
     if not isinstance(type, TensorType):
         return ()
@@ -127,7 +130,7 @@ def declared_shape(type: Attribute) -> Shape:
 def _candidates(
     random: np.random.Generator, type: Attribute, count: int
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The numbers that an argument with room for them has, and numbers for the rest of it."""
+    """The numbers that an argument contains if it is large enough, and numbers to fill the rest."""
     held = held_type(type)
     match held:
         case IndexType():

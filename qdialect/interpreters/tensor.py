@@ -2,7 +2,7 @@
 The ops of tensor and linalg that are not shape ops.
 
 https://mlir.llvm.org/docs/Dialects/TensorOps/, https://mlir.llvm.org/docs/Dialects/Linalg/.
-The body of `linalg.generic` is run once, for all positions.
+The body of `linalg.generic` is run once, vectorized over all positions.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _Indices = tuple[NDArray[np.int64], ...]
 
 
 def _shape_of(type: Attribute, lengths: Sequence[TypedArray]) -> Shape:
-    """The shape of a tensor type, with `lengths` for those that it does not tell."""
+    """The shape of a tensor type, with its dynamic lengths given by `lengths`."""
     missing = iter(lengths)
     shape = cast(TensorType[Attribute], type).get_shape()
     known = tuple(next(missing).__index__() if n == DYNAMIC else n for n in shape)
@@ -59,7 +59,7 @@ def _shape_of(type: Attribute, lengths: Sequence[TypedArray]) -> Shape:
 
 
 def _within(indices: _Indices, shape: Shape) -> _Indices:
-    """`indices`, if they are of positions of a tensor. Raises InterpretationError."""
+    """`indices` after a bounds check against `shape`. Raises InterpretationError."""
     for index, length in zip(indices, shape, strict=True):
         if ((index < 0) | (index >= length)).any():
             raise InterpretationError(f"an index is not one of {length} positions")
@@ -69,10 +69,13 @@ def _within(indices: _Indices, shape: Shape) -> _Indices:
 @register_impls
 @dataclass
 class TensorFunctions(InterpreterFunctions):
-    """The ops, on values that are `TypedArray`s. They raise InterpretationError."""
+    """The ops of tensor and linalg on `TypedArray`s. They raise InterpretationError."""
 
     _positions: list[_Indices] = field(default_factory=list[_Indices])
-    """The positions that the ops of `linalg.generic` are run for, the innermost last."""
+    """
+    A stack of the positions for which enclosing `linalg.generic` bodies are run, innermost
+    last.
+    """
 
     @impl(tensor.CastOp)
     def run_cast(
@@ -94,7 +97,7 @@ class TensorFunctions(InterpreterFunctions):
     def run_empty(
         self, interpreter: Interpreter, op: tensor.EmptyOp, args: PythonValues
     ) -> PythonValues:
-        """Zeros, though any elements would do."""
+        """Zeros; any elements would be correct."""
         type = cast(TensorType[Attribute], op.results[0].type)
         shape = _shape_of(type, operands_of(op, args))
         zeros = np.broadcast_to(np.zeros((), dtype_of(type.element_type)), shape)
@@ -145,7 +148,7 @@ class TensorFunctions(InterpreterFunctions):
             raise InterpretationError("only parallel loops are run")
         values = operands_of(op, args)
         if any(_reads_several_slots(value.element_type) for value in values):
-            # Elements in the order of the loops have no type: it names axes of the operand.
+            # Elements in loop order have no quantized type, as that names axes of the operand.
             model = cast(ShapeOpModel, model_of(op))
             return (run_shape_op(interpreter, op, model, args),)
         maps = [map.data for map in op.indexing_maps.data]
@@ -191,23 +194,23 @@ class TensorFunctions(InterpreterFunctions):
 
 
 def _reads_several_slots(element: Attribute) -> bool:
-    """Whether the elements of a tensor of this element type may read different slots."""
+    """Whether elements of this type may have different slots."""
     is_uniform = isinstance(element, UniformQuantizedType)
     return is_uniform and element.granularity is not Granularity.PER_TENSOR
 
 
 class _Access:
-    """The elements of an operand that the loops of `linalg.generic` read and write."""
+    """The mapping from the loops of `linalg.generic` to the elements of an operand."""
 
     def __init__(self, map: AffineMap, grid: _Indices, loops: Shape) -> None:
         self._map, self._grid, self._loops = map, grid, loops
         results = map.results
         self._dims = [of.position for of in results if isinstance(of, AffineDimExpr)]
         self._is_plain = len(set(self._dims)) == len(results)
-        """Whether each axis of the operand is a loop of its own."""
+        """Whether the map is a projected permutation: each axis of the operand is another loop."""
 
     def read(self, elements: NDArray[Any]) -> NDArray[Any]:
-        """The element for each position of the loops."""
+        """The element that each iteration reads: an array of the shape of the loops."""
         if self._is_plain:
             order = sorted(range(len(self._dims)), key=self._dims.__getitem__)
             lengths = [n if at in self._dims else 1 for at, n in enumerate(self._loops)]
@@ -218,7 +221,7 @@ class _Access:
             return allocated(lambda: np.asarray(elements[at]), nbytes)
 
     def write(self, elements: NDArray[Any], target: NDArray[Any]) -> NDArray[Any]:
-        """`target` with the elements that were computed for each position of the loops."""
+        """`target` with the elements that the iterations have computed."""
         elements = np.broadcast_to(elements, self._loops)
         if self._is_plain and len(self._dims) == len(self._loops):
             return elements.transpose(self._dims)
@@ -229,7 +232,7 @@ class _Access:
 
     @property
     def _size_of_positions(self) -> int:
-        """The bytes of the index arrays, and of the arrays to compute and check them with."""
+        """The bytes of the index arrays and of their temporary arrays."""
         return math.prod(self._loops) * 8 * (len(self._map.results) + 2)
 
     def _positions(self, shape: Shape) -> _Indices:
@@ -241,7 +244,10 @@ class _Access:
 
 
 def _lengths_of_loops(maps: Sequence[AffineMap], shapes: Sequence[Shape]) -> Shape:
-    """How often each loop is run, as the operands that are read at its index tell."""
+    """
+    The trip count of each loop, from the shapes of the operands indexed by it. Raises
+    InterpretationError.
+    """
     lengths: dict[int, int] = {}
     for map, shape in zip(maps, shapes, strict=True):
         for expression, length in zip(map.results, shape, strict=True):
@@ -251,5 +257,5 @@ def _lengths_of_loops(maps: Sequence[AffineMap], shapes: Sequence[Shape]) -> Sha
                 raise InterpretationError("its operands do not fit each other")
     count = maps[0].num_dims
     if set(range(count)) - lengths.keys():
-        raise InterpretationError("nothing tells the length of a loop")
+        raise InterpretationError("the length of a loop cannot be determined")
     return tuple(lengths[loop] for loop in range(count))

@@ -1,4 +1,4 @@
-"""The values of a module that is run: arrays with their types."""
+"""The run-time values of the interpreter: arrays with their types."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ from qdialect.text.printer import MLIRPrinter
 
 _DOUBLE = sys.float_info
 _UNHELD_BITS = 64 - _DOUBLE.mant_dig
-"""How many of the bits of an integer a double may have no room for."""
+"""The number of bits of a 64-bit integer that may not fit in a double."""
 
 
 def held_type(type: Attribute) -> AnyDenseElement:
     """
-    The type that elements of `type` are held as: integers, for quantized ones.
+    The element type in which values of `type` are held: the storage integers if quantized.
 
     Raises InterpretationError if there is no dtype for it.
     """
@@ -70,20 +70,20 @@ def dtype_of(type: Attribute) -> np.dtype[Any]:
 
 
 class DivergingError(InterpretationError):
-    """A scalar that control flow depends on is not the same at all positions that are run."""
+    """A scalar that controls the flow differs between positions of a vectorized run."""
 
     def __init__(self, numbers: NDArray[Any]) -> None:
-        super().__init__("not all positions go the same way")
+        super().__init__("control flow differs between positions")
         self.numbers = numbers
 
 
 @dataclass(frozen=True, eq=False)
 class TypedArray:
     """
-    A scalar or a tensor: its elements, and its type, whose lengths are all known.
+    A scalar or tensor value: its elements, and its static type.
 
-    Elements have the dtype of `element_dtype`: floats are their bits, so that no NaN and no
-    zero changes on the way. Quantized values are their storage integers.
+    Elements have the dtype of `element_dtype`: floats are their bits, so that NaNs and signed
+    zeros are preserved. Quantized values are their storage integers.
     """
 
     elements: NDArray[Any]
@@ -93,10 +93,10 @@ class TypedArray:
     @classmethod
     def of(cls, elements: NDArray[Any], declared: Attribute) -> TypedArray:
         """
-        `elements`, of the dtype of their type, as a value that is declared to be of a type.
+        A value of the type `declared`, whose dynamic lengths are those of `elements`.
 
-        Raises InterpretationError if it has another shape, or is quantized and cannot have
-        that shape.
+        `elements` have the dtype of that type. Raises InterpretationError if the shape does not
+        match, or the slots of a quantized type do not fit it.
         """
         if (parts := tensor_parts(declared)) is not None and not isinstance(declared, TensorType):
             declared = TensorType(parts.element_type, parts.shape)
@@ -122,15 +122,15 @@ class TypedArray:
     @classmethod
     def of_numbers(cls, numbers: NDArray[Any], declared: Attribute) -> TypedArray:
         """
-        Numbers as a value that is declared to be of a type of integers or floats.
+        A value of the integer or float type `declared` from numbers.
 
-        Integers are cut to the width, floats are rounded. Raises InterpretationError.
+        Integers are truncated to the width, floats are rounded. Raises InterpretationError.
         """
         return cls.of(elements_of_numbers(numbers, element_type_or_self(declared)), declared)
 
     @property
     def shape(self) -> Shape:
-        """The shape; a scalar has no axes."""
+        """The shape; () for a scalar."""
         return self.elements.shape
 
     @property
@@ -154,14 +154,14 @@ class TypedArray:
 
     @property
     def parameters(self) -> QuantizationParameters:
-        """The scales and zero points. Raises InterpretationError if there are none."""
+        """The quantization parameters. Raises InterpretationError if the value has none."""
         type = self.element_type
         if not isinstance(type, UniformQuantizedType):
             raise InterpretationError(f"'{type}' has no scales")
         return type.parameters_on(self.shape)
 
     def __index__(self) -> int:
-        """A scalar as xDSL's functions for control flow take it. Raises DivergingError."""
+        """A scalar as a Python integer, for xDSL's control flow. Raises DivergingError."""
         return int(self._same_everywhere())
 
     def __bool__(self) -> bool:
@@ -176,18 +176,18 @@ class TypedArray:
 
     @override
     def __str__(self) -> str:
-        """The value as MLIR would write it: as an attribute."""
+        """The value in MLIR's syntax of attributes."""
         stream = StringIO()
         self.write_to(stream)
         return stream.getvalue()
 
     def write_to(self, stream: TextIO) -> None:
-        """Write what `str` returns. A large tensor is written in pieces."""
+        """Write `str(self)`, a large tensor in pieces."""
         type = held_type(self.element_type)
         if isinstance(self.type, TensorType):
             constant = _as_constant(self.elements)
             is_view = isinstance(constant, Splat) or constant.flags.c_contiguous
-            # Elements that are not in row-major order are copied to be written.
+            # Elements that are not in row-major order would be copied by the printer.
             with temporary_memory(0 if is_view else self.elements.nbytes):
                 print_dense(MLIRPrinter(stream=stream), constant, type)
         else:
@@ -198,7 +198,7 @@ class TypedArray:
 
 
 def _as_constant(elements: NDArray[Any]) -> Elements:
-    """A splat where all elements are equal, bit for bit."""
+    """`elements`, as a splat if all are equal, bit for bit."""
     distinct = without_repeats(elements)
     first = distinct[(slice(1),) * distinct.ndim].reshape(-1)
     if not len(first):
@@ -212,7 +212,7 @@ def _as_constant(elements: NDArray[Any]) -> Elements:
 
 
 def value_of(value: Any, type: Attribute) -> TypedArray:
-    """`value` as a TypedArray: xDSL's own functions return numbers of Python."""
+    """`value` as a TypedArray: xDSL's own functions return Python numbers."""
     if isinstance(value, TypedArray):
         return value
     return TypedArray.of_numbers(np.asarray(value), type)
@@ -224,7 +224,7 @@ def operands_of(op: Operation, args: Sequence[Any]) -> list[TypedArray]:
 
 
 def elements_of_numbers(numbers: NDArray[Any], type: Attribute) -> NDArray[Any]:
-    """The elements that are `numbers`: integers cut to the width, floats rounded."""
+    """Numbers as elements of `type`: integers truncated to the width, floats rounded."""
     held = held_type(type)
     if isinstance(held, AnyFloat):
         known = format_of(held)
@@ -244,15 +244,15 @@ def elements_of_numbers(numbers: NDArray[Any], type: Attribute) -> NDArray[Any]:
 
 
 def elements_of_bits(bits: NDArray[np.uint64], type: Attribute) -> NDArray[Any]:
-    """The elements of a float type that have these bit patterns."""
+    """Bit patterns as elements of a float type."""
     return _of_size(bits.astype("<u8"), dtype_of(type))
 
 
 def reinterpreted(value: TypedArray, declared: Attribute) -> TypedArray:
     """
-    The same bits as a value of another type: integers as quantized values, or as floats.
+    The same bits as a value of the type `declared`, such as integers as floats.
 
-    Raises InterpretationError if elements of that type have another number of bits.
+    Raises InterpretationError if the widths of the element types differ.
     """
     held, wanted = held_type(value.element_type), held_type(element_type_or_self(declared))
     if held == wanted:
@@ -267,7 +267,7 @@ def reinterpreted(value: TypedArray, declared: Attribute) -> TypedArray:
 
     array = value.elements
     if array.flags.c_contiguous and array.dtype.itemsize == dtype.itemsize:
-        # Of a whole array the bits are a view.
+        # The bits of a contiguous array are a view.
         bits = reinterpret((), array)
     else:
         bits = elementwise(reinterpret, [array], dtype)
@@ -278,10 +278,10 @@ def computed(
     function: Callable[..., NDArray[Any]], operands: Sequence[TypedArray], declared: Attribute
 ) -> TypedArray:
     """
-    Apply `function` to the operands element by element. The result is declared to be of a type.
+    Apply an elementwise `function` to the operands. The result has the type `declared`.
 
-    The function takes `TypedArray`s, pieces of the operands where these are large, and returns
-    numbers, which become elements as in `TypedArray.of_numbers`.
+    The function is called with `TypedArray`s, pieces of the operands if these are large, and
+    returns numbers, which are converted as in `TypedArray.of_numbers`.
     """
     type = element_type_or_self(declared)
 
@@ -309,7 +309,7 @@ def quantized(value: TypedArray, declared: Attribute) -> TypedArray:
     """
     The result of `quant.qcast`: see `QuantizationParameters.store`.
 
-    Raises InterpretationError if the result is not uniform quantized.
+    Raises InterpretationError if `declared` is not a uniform quantized type.
     """
     type = element_type_or_self(declared)
     if not isinstance(type, UniformQuantizedType):
@@ -345,12 +345,12 @@ def _part(parameters: QuantizationParameters, slices: Slices) -> QuantizationPar
 
 
 def format_of(type: AnyFloat) -> FloatFormat:
-    """The numbers of a float type."""
+    """The format of a float type."""
     return FLOAT_FORMATS[type.name]
 
 
 def width_of(type: AnyDenseElement) -> int:
-    """The bits of an element."""
+    """The width of an element in bits."""
     match type:
         case IndexType():
             return 64
@@ -361,16 +361,16 @@ def width_of(type: AnyDenseElement) -> int:
 
 
 def unsigned(value: TypedArray) -> NDArray[np.uint64]:
-    """Integers without their sign: uint64."""
+    """The integers as unsigned: uint64."""
     mask = np.uint64((1 << width_of(held_type(value.element_type))) - 1)
     return value.numbers.astype(np.uint64) & mask
 
 
 def at_all_positions(declared: Attribute, shape: Shape) -> Attribute:
     """
-    The type of what is computed for many positions at once, as a tensor of `shape`.
+    The type of a batch of values of the type `declared`: a tensor of `shape`.
 
-    The first axes of `shape`, which the declared scalar or tensor does not have, are the positions.
+    The leading axes of `shape`, which `declared` does not have, are the batch axes.
     """
     if len(shape) <= len(shape_of(declared) or ()):
         return declared
@@ -379,9 +379,9 @@ def at_all_positions(declared: Attribute, shape: Shape) -> Attribute:
 
 def _rounded_to_odd(integers: NDArray[Any]) -> FloatArray:
     """
-    Integers as doubles that are rounded to fewer digits as the integers themselves are.
+    Integers as doubles, such that rounding these further is the same as rounding the integers.
 
-    The last digit is odd if digits were dropped.
+    Rounds to odd: the last digit is odd if digits were dropped.
     """
     magnitudes = np.where(integers < 0, -integers.astype(np.uint64), integers.astype(np.uint64))
     rest = np.uint64((1 << _UNHELD_BITS) - 1)
@@ -403,14 +403,14 @@ def _check_shape(shape: Shape, declared: Shape) -> None:
 
 
 def _as_unsigned(elements: NDArray[Any]) -> NDArray[np.unsignedinteger[Any]]:
-    """Bits of floats as integers, also where there is no dtype of their size."""
+    """The bits of floats as unsigned integers, even if numpy has no dtype of their size."""
     if elements.dtype.kind == "u":
         return elements
     return _of_size(elements, np.dtype("<u8"))
 
 
 def _of_size(elements: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Elements resized to `dtype`: bytes that they do not have are zero."""
+    """Elements truncated or zero-extended to the size of `dtype`."""
     if dtype.kind == "u" and elements.dtype.kind == "u":
         return elements.astype(dtype)
     if elements.dtype.itemsize == dtype.itemsize:

@@ -1,1 +1,1 @@
-"""What every layer needs of xDSL: elements, resources, types of values. No quantization."""
+"""Helpers on top of xDSL that know nothing of quantization: elements, resources, value types."""

@@ -1,4 +1,4 @@
-"""xDSL's builtin dialect, for contexts that share nothing with others."""
+"""Resources of the builtin dialect, held as bytes and per context."""
 
 from __future__ import annotations
 
@@ -18,21 +18,23 @@ ALIGNMENT_BYTES = 4
 
 class Blob(NamedTuple):
     """
-    What a `dense_resource` attribute stands for.
+    The alignment and elements that a `dense_resource` attribute refers to.
 
-    As text it is `0x`, and the alignment and the elements in hexadecimal:
+    Its text is `0x`, followed by alignment and elements in hexadecimal:
     https://mlir.llvm.org/docs/LangRef/#dialect-resources.
     """
 
     alignment: bytes
-    """In bytes: an integer of four bytes, the least significant first. Fewer are malformed."""
+    """
+    The alignment in bytes, as a little-endian integer of four bytes. Fewer bytes are malformed.
+    """
 
     elements: bytes | memoryview
-    """The elements as MLIR has them in memory."""
+    """The elements in MLIR's memory layout."""
 
     @classmethod
     def of(cls, data: bytes) -> Blob:
-        """The blob whose text `data` is, but for the hexadecimal digits."""
+        """The blob whose hexadecimal text encodes `data`: alignment and elements."""
         return cls(data[:ALIGNMENT_BYTES], memoryview(data)[ALIGNMENT_BYTES:])
 
     @classmethod
@@ -47,23 +49,23 @@ class Blob(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The text that stands for it."""
+        """MLIR's text for the blob."""
         return f"0x{self.alignment.hex()}{self.elements.hex()}".upper().replace("X", "x", 1)
 
 
 class BlobStorage(OpAsmDialectInterface):
-    """Keeps resources as bytes, not as text; what is not well-formed is kept as it is."""
+    """The resources of a context, stored as bytes; malformed ones are stored as their text."""
 
     def __init__(self) -> None:
         super().__init__()
         self._blobs: dict[str, Blob] = {}
 
     def find(self, key: str) -> Blob | None:
-        """The blob of that key; None if there is none, or its text is malformed."""
+        """The blob of `key`; None if there is none, or its text is malformed."""
         return self._blobs.get(key)
 
     def keep(self, key: str, blob: Blob) -> None:
-        """Keep a blob for a key that was declared."""
+        """Store the blob of a declared key."""
         self._blobs[key] = blob
 
     def forget(self, key: str) -> None:
@@ -73,7 +75,7 @@ class BlobStorage(OpAsmDialectInterface):
 
     @override
     def parse_resource(self, key: str, val: str) -> None:
-        """Keep a blob given as text. Raises ValueError if it is not hexadecimal."""
+        """Store a blob given as text. Raises ValueError if it is not hexadecimal."""
         super().parse_resource(key, val)
         self._blobs.pop(key, None)
         if (blob := Blob.from_text(val)) is not None:
@@ -82,27 +84,29 @@ class BlobStorage(OpAsmDialectInterface):
 
     @override
     def lookup(self, key: str) -> str | None:
-        """The text of a blob, if the key is known; empty if there is none."""
+        """
+        The text of the blob of `key`: empty if it has no blob, None if the key is not declared.
+        """
         blob = self._blobs.get(key)
         return super().lookup(key) if blob is None else blob.text
 
     def resources(self, keys: Iterable[str]) -> dict[str, Blob | str]:
         """
-        What those of `keys` stand for that stand for something, in their order.
+        The blobs of `keys`, in their order, without keys that have none.
 
-        Malformed blobs are texts.
+        A malformed blob is given as its text.
         """
         found = ((key, self.find(key) or self.lookup(key)) for key in keys)
         return {key: resource for key, resource in found if resource}
 
     @override
     def build_resources(self, keys: Iterable[str]) -> dict[str, str]:
-        """The texts of the blobs of those keys that have one."""
+        """The text of each blob, for those of `keys` that have one."""
         return {key: text for key in keys if (text := self.lookup(key))}
 
 
 def fresh_builtin() -> Dialect:
-    """xDSL's dialect with resources of its own: xDSL has one place for all of a process."""
+    """xDSL's builtin dialect with its own resources: xDSL's resources are global to the process."""
     return Dialect(
         "builtin",
         list(Builtin.operations),

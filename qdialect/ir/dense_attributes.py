@@ -1,4 +1,4 @@
-"""Dense attributes made without the checks that what makes them has done already."""
+"""Dense attributes made without xDSL's checks, which their makers have already done."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def dense_of_bytes(
     """
     The attribute of `type` that holds `data`: see `qdialect.ir.elements.element_bytes`.
 
-    `type` is of integers, index, floats or complex numbers that xDSL can hold, and `data`
-    of as many as there are in its shape, or of one.
+    Elements of `type` must be integers, index, floats or complex numbers that xDSL can hold,
+    and `data` the bytes of all elements or of one.
     """
-    # xDSL checks each against constraints on classes. That says no more than this does, and
-    # takes nine times as long as all the rest.
+    # xDSL would check the classes of both fields against constraints. They always hold here,
+    # and take nine times as long as the rest.
     attribute = object.__new__(DenseIntOrFPElementsAttr)
     object.__setattr__(attribute, "type", type)
     object.__setattr__(attribute, "data", BytesAttr(data))

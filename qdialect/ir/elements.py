@@ -42,13 +42,15 @@ _KNOWN_REPEATED = BoundedCache[tuple[bytes, int], bytes]()
 DenseElementsAttr = DenseIntOrFPElementsAttr[AnyDenseElement]
 
 MAX_REPEATED_ELEMENTS = 2**26
-"""The most elements that a splat is written out to in memory where each one is needed."""
+"""The maximum number of elements of a splat that is expanded in memory, where each is needed."""
 
 MAX_REPEATED_BYTES = 1 << 20
-"""The most bytes that a splat takes in an attribute; above, it is one element."""
+"""
+The maximum number of bytes of an expanded splat in an attribute; larger ones hold one element.
+"""
 
 _REPEATED_SHARE = 8
-"""Splats in attributes take that part of the memory budget, at most."""
+"""Splats in attributes take at most 1/8 of the memory budget."""
 
 
 class UnsupportedElementTypeError(ValueError):
@@ -98,7 +100,7 @@ def elements_of(attribute: DenseElementsAttr) -> Elements:
     A view of its bytes, or a splat where all elements are equal, bit for bit. Raises
     UnsupportedElementTypeError.
     """
-    # To read and print text needs no movements, which take 50 ms to import.
+    # Reading and printing text needs no movements, whose import takes 50 ms.
     from qdialect.algebra.movement import Splat
 
     type, shape, data = attribute.type.element_type, attribute.type.get_shape(), attribute.data.data
@@ -129,15 +131,15 @@ def _tensor_type(type: AnyDenseElement, shape: tuple[int, ...]) -> TensorType[An
 
 def element_bytes(values: Values, type: AnyDenseElement, *, repeat_splats: bool = False) -> bytes:
     """
-    What a dense attribute holds `values` in, which fit in `type`.
+    The bytes in which a dense attribute holds `values`, which must fit `type`.
 
-    They have the dtype of `type`, or are any integers if `type` is IntegerType. A splat is
-    one element, whatever its shape. With `repeat_splats` it is as many as the shape says,
-    which dialects that do not know splats expect of `get_values` of the attribute. Above
-    MAX_REPEATED_BYTES, or if splats have taken their share of the memory budget, it is one
-    even then. Raises UnsupportedElementTypeError, and TypeError for a wrong dtype.
+    Values have the dtype of `type`, or any integer dtype if `type` is IntegerType. A splat is
+    stored as one element. With `repeat_splats` it is stored as all elements of its shape, which
+    dialects that do not know splats expect of the attribute's `get_values`; but as one element
+    if that exceeds MAX_REPEATED_BYTES, or the share of the memory budget that splats may take.
+    Raises UnsupportedElementTypeError, and TypeError for a wrong dtype.
     """
-    # To read and print text needs no movements, which take 50 ms to import.
+    # Reading and printing text needs no movements, whose import takes 50 ms.
     from qdialect.algebra.movement import Splat, as_view
 
     dtype = element_dtype(type)
@@ -156,7 +158,9 @@ def element_bytes(values: Values, type: AnyDenseElement, *, repeat_splats: bool 
 
 
 def _repeated(data: bytes, count: int) -> bytes:
-    """`data` that often, if memory allows it, and else once; but not if `count` is zero."""
+    """
+    `data` repeated `count` times; only once if that exceeds the limits and `count` is not zero.
+    """
     if len(data) * count > MAX_REPEATED_BYTES:
         return data
     if (known := _KNOWN_REPEATED.get((data, count))) is not None:
@@ -170,12 +174,12 @@ def _repeated(data: bytes, count: int) -> bytes:
 
 
 def may_repeat(count: int, itemsize: int) -> bool:
-    """Whether a splat of `count` elements is small enough to be written out."""
+    """Whether a splat of `count` elements is small enough to be expanded in an attribute."""
     return count * itemsize <= MAX_REPEATED_BYTES
 
 
 def _bytes_behind(array: NDArray[Any], dtype: np.dtype[Any]) -> bytes | None:
-    """The bytes that `array` is a view of, if it is all of them, in their order."""
+    """The bytes object that `array` views, if its elements are exactly those bytes in order."""
     owner = array.base
     while isinstance(owner, np.ndarray):
         owner = owner.base
@@ -189,10 +193,10 @@ def signless_elements(
     attribute: DenseIntOrFPElementsAttr[IntegerType],
 ) -> DenseIntOrFPElementsAttr[IntegerType]:
     """
-    The same bits as signless integers, for a constant that does not know splats.
+    The same bits as signless integers, for constants of dialects that do not know splats.
 
-    Shares the bytes of `attribute`, but where unsigned elements do not fill them, and where
-    a splat is one element: see `element_bytes`.
+    Shares the bytes of `attribute`, except where unsigned elements are narrower than their
+    bytes, and where a splat is stored as one element: see `element_bytes`.
     """
     type, shape, data = attribute.get_element_type(), attribute.get_shape(), attribute.data.data
     signless = IntegerType(type.bitwidth)
@@ -204,10 +208,10 @@ def signless_elements(
 
 
 def repeats(data: bytes | memoryview, size: int) -> bool:
-    """Whether `data` is its first `size` bytes, again and again."""
+    """Whether `data` consists of its first `size` bytes, repeated."""
     if data[size : 2 * size] != data[:size] and len(data) > size:
         return False
-    # Only bytes are compared at the speed of memory.
+    # Only `bytes` compare at memory speed.
     whole = bytes(data)
     return whole.startswith(memoryview(whole)[size:])
 
@@ -224,7 +228,7 @@ def has_signedness(type: IntegerType | IndexType, signedness: Signedness) -> boo
 
 
 def in_width(values: NDArray[Any], type: AnyDenseElement) -> NDArray[Any]:
-    """One-dimensional `values` with the bits beyond the width of `type` as it wants them."""
+    """One-dimensional `values`, sign- or zero-extended from the width of `type` to their dtype."""
     if isinstance(type, ComplexType):
         parts = values.view(element_dtype(type.element_type))
         return in_width(parts, type.element_type).view(values.dtype)
@@ -258,11 +262,10 @@ def _zero_extended(values: NDArray[Any], type: AnyFloat) -> NDArray[Any]:
 
 def unpack_elements(data: bytes | memoryview, type: AnyDenseElement) -> NDArray[Any] | None:
     """
-    The elements that MLIR has in memory as `data`: one-dimensional, of the dtype of `type`.
+    The elements of `data`, in MLIR's memory layout: one-dimensional, of the dtype of `type`.
 
-    Each, or each part of a complex number, has as few bytes as its width needs, the least
-    significant first. None if `data` ends inside an element. Raises
-    UnsupportedElementTypeError.
+    Each element, or each part of a complex number, has as few bytes as its width needs,
+    little-endian. None if `data` ends inside an element. Raises UnsupportedElementTypeError.
     """
     dtype = element_dtype(type)
     parts, part = (2, type.element_type) if isinstance(type, ComplexType) else (1, type)
@@ -275,9 +278,9 @@ def unpack_elements(data: bytes | memoryview, type: AnyDenseElement) -> NDArray[
 
 def pack_elements(values: NDArray[Any], type: AnyDenseElement) -> bytes:
     """
-    One-dimensional `values`, of the dtype of `type`, as MLIR has them in memory.
+    One-dimensional `values`, of the dtype of `type`, in MLIR's memory layout.
 
-    What `unpack_elements` reads; bits that are not used are zero.
+    The inverse of `unpack_elements`; unused bits are zero.
     """
     part = type.element_type if isinstance(type, ComplexType) else type
     parts = values.view(element_dtype(part))
@@ -288,7 +291,8 @@ def pack_elements(values: NDArray[Any], type: AnyDenseElement) -> bytes:
 
 def memory_bytes(values: Values, type: AnyDenseElement) -> bytes:
     """
-    `values`, as `element_bytes` takes them, as MLIR has them in memory: see `pack_elements`.
+    `values`, of the kinds that `element_bytes` accepts, in MLIR's memory layout: see
+    `pack_elements`.
 
     A splat is one element. Raises as `element_bytes` does.
     """
@@ -304,7 +308,9 @@ def _memory_size(type: IntegerType | IndexType | AnyFloat) -> int:
 
 
 def resized(raw: NDArray[np.uint8], size: int, new_size: int) -> NDArray[np.uint8]:
-    """The bytes `raw` of elements of `size`, as elements of `new_size`."""
+    """
+    The bytes of elements of `size` bytes, each truncated or zero-extended to `new_size` bytes.
+    """
     if size == new_size:
         return raw
     rows = raw.reshape(-1, size)

@@ -1,4 +1,4 @@
-"""Errors about ops, for tools that know the places of ops, and the text of any exception."""
+"""Errors that refer to ops, for tools that report locations, and the text of any exception."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
 
 class OpErrors(DiagnosticException):
-    """What a pass finds wrong with several ops: each with its message."""
+    """The errors that a pass reports about several ops, each with its message."""
 
     def __init__(self, errors: Sequence[tuple[Operation, str]]) -> None:
         super().__init__("\n".join(message for _, message in errors))
@@ -20,13 +20,13 @@ class OpErrors(DiagnosticException):
 
     @classmethod
     def of(cls, op: Operation, reason: str) -> Self:
-        """One error; `reason` continues a sentence that begins with the name of `op`."""
+        """One error about `op`, whose message is the name of `op`, followed by `reason`."""
         return cls([(op, f"'{op.name}' op {reason}")])
 
 
 @contextmanager
 def errors_of(op: Operation) -> Generator[None]:
-    """Have the message of a VerifyException begin with the name of `op`, as those of MLIR do."""
+    """Prefix the message of a VerifyException with the name of `op`, as MLIR does."""
     try:
         yield
     except VerifyException as error:
@@ -40,20 +40,20 @@ def describe(error: BaseException) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of `message_of`: the message may go on for a whole module."""
+    """The first line of `message_of`: a message may contain a printed module."""
     return message_of(error).partition("\n")[0]
 
 
 def message_of(error: BaseException) -> str:
     """
-    The text of an exception, or what `Operation.emit_error` was given if it has none.
+    The text of an exception; if empty, the message that `Operation.emit_error` was given.
 
-    Never empty: an exception that says nothing at all is called by the name of its type.
+    Never empty: without any message, the result is the name of the exception's type.
     """
     if text := str(error).strip():
         return text
     lines = [message.strip() for _, message in op_messages(error) if message.strip()]
-    # A note of any other origin. xDSL's are a whole module each.
+    # A note that is not xDSL's: those are a whole module each.
     lines += [note.strip() for note in getattr(error, "__notes__", ()) if note.strip()]
     return lines[0] if lines else type(error).__name__
 
@@ -62,8 +62,8 @@ def op_messages(error: BaseException) -> Sequence[tuple[Operation, str]]:
     """
     The ops that `Operation.emit_error` has been called for, each with its message.
 
-    xDSL keeps neither in the exception that it raises, only in a note, as printed text of
-    the module. Where an error was caught and emitted anew, those of the first time count.
+    xDSL stores neither in the exception that it raises, only in a note, as printed text of the
+    module. If an error was caught and emitted again, the first op and message count.
     """
     found: Diagnostic | None = None
     step = error.__traceback__

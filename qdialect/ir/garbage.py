@@ -1,4 +1,4 @@
-"""The cyclic garbage collector, each run of which visits all objects of the process."""
+"""Pausing the cyclic garbage collector, each run of which visits all objects of the process."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from contextlib import contextmanager
 from threading import get_ident
 
 _pausing: set[int] = set()
-"""The threads that have switched collection off, and will switch it on again."""
+"""The threads that have disabled collection, and will enable it again."""
 
 
 @contextmanager
 def paused_collection() -> Generator[None]:
     """
-    No garbage collection meanwhile: for work on a whole module that makes little garbage.
+    Disable garbage collection during work on a whole module that makes little garbage.
 
-    Each collection would visit all operations. Only reference cycles are left for later.
+    Each collection would visit all operations. Reference cycles are collected later.
     """
     thread = get_ident()
     if not gc.isenabled():
-        # By a caller, which may be this function in another thread.
+        # Disabled by a caller, or by this function in another thread.
         yield
         return
     _pausing.add(thread)
@@ -29,7 +29,7 @@ def paused_collection() -> Generator[None]:
     try:
         yield
     finally:
-        # In this order: a fork in between finds a pause that it ends.
+        # In this order, so that the child of a fork in between ends a registered pause.
         gc.enable()
         _pausing.discard(thread)
 

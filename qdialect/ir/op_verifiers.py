@@ -1,4 +1,4 @@
-"""The verifier of one op, and what it looks at: ops that are alike are verified once."""
+"""Verifying a single op, and the attributes its verifier reads: equal ops are verified once."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from qdialect.algebra.bounded_cache import registered_cache
 
 class VerifiedByAttributes(IRDLOperation, ABC):
     """
-    For ops whose verifier looks at nothing but attributes.
+    A base class of ops whose verifier reads nothing but attributes.
 
-    `qdialect.tools.verifier` asks for them, since most ops of a large module are alike.
+    `qdialect.tools.verifier` uses them as a cache key, as most ops of a large module are alike.
     """
 
     def verified_attributes(self) -> Sequence[Attribute] | None:
         """
-        All that the verifier looks at, beside the class and how many operands there are.
+        Everything that the verifier reads, besides the class and the number of operands.
 
-        None if that is more than attributes, for this op.
+        None if the verifier of this op reads more than attributes.
         """
         return (*self.operand_types, *self.result_types, *self.properties.values())
 
@@ -36,7 +36,7 @@ def verify_alone(op: Operation) -> None:
     Raises VerifyException, without the printed module that `Operation.verify` adds to it.
     """
     op.verify_()
-    # xDSL's `verify` is a walk. A class that overrides it has checks there too.
+    # xDSL's `verify` walks the regions. A class that overrides it has checks of its own in it.
     match _takes_verify_nested_ops(type(op)):
         case None:
             pass
@@ -49,7 +49,7 @@ def verify_alone(op: Operation) -> None:
 @registered_cache
 @cache
 def _takes_verify_nested_ops(cls: type[Operation]) -> bool | None:
-    """Whether the `verify` of a class that overrides it has the parameter; else None."""
+    """Whether the class' own `verify` has the parameter; None if the class does not override it."""
     if cls.verify is Operation.verify:
         return None
     parameters = signature(cls.verify).parameters.values()

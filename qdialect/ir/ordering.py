@@ -1,4 +1,4 @@
-"""An order in which things come after what they depend on."""
+"""Topological orders: things after their dependencies, ops after their operands."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def dependencies_first(
     roots: Iterable[ThingT], dependencies: Callable[[ThingT], Iterable[ThingT]]
 ) -> Iterator[ThingT]:
     """
-    `roots` and all that they depend on, each once and after its own dependencies.
+    `roots` and their transitive dependencies, each once and after its own dependencies.
 
-    In a circle, the one that is met first comes last.
+    In a cycle, the one reached first comes last.
     """
     seen: set[ThingT] = set()
     for root in roots:
@@ -40,13 +40,13 @@ def dependencies_first(
 
 def operands_first(ops: Collection[OpT]) -> Iterator[OpT]:
     """
-    `ops`, which are quickly looked up, each after those of them that make its operands.
+    `ops`, each after those of them that define its operands. Lookup in `ops` must be fast.
 
-    In a graph region, or where blocks are not in order, these may come later in a module.
+    In a graph region, or where blocks are not in order, these may come later in the module.
     """
 
     def makers_of_operands(op: OpT) -> list[OpT]:
-        # A block is none of them.
+        # The owner of a block argument is a block, which is never in `ops`.
         owners = [cast(OpT, operand.owner) for operand in op.operands]
         return [owner for owner in owners if owner in ops]
 
@@ -55,10 +55,10 @@ def operands_first(ops: Collection[OpT]) -> Iterator[OpT]:
 
 def on_circles(root: Operation) -> set[Operation]:
     """
-    The ops in `root` that use, through others or directly, what they make themselves.
+    The ops in `root` that use their own results, directly or through others.
 
-    So may ops of a graph region, and those in blocks that nothing leads to. Also those that
-    are between two circles.
+    This is legal in a graph region and in unreachable blocks. Includes the ops on paths between
+    two cycles.
     """
     if not _uses_what_comes_later(root):
         return set()
@@ -73,7 +73,7 @@ def on_circles(root: Operation) -> set[Operation]:
 
 def _makers(op: Operation) -> Iterator[Operation]:
     for operand in op.operands:
-        # A block argument has a block for an owner, which is on no circle.
+        # A block argument is defined by a block, which is on no cycle.
         if isinstance(operand, OpResult):
             yield operand.op
 
@@ -85,7 +85,7 @@ def _ops_in(op: Operation) -> Iterator[Operation]:
 
 
 def _uses_what_comes_later(root: Operation) -> bool:
-    """Without that there is no circle. It takes much less time to find out."""
+    """Whether an op uses the result of a later one: a fast test, necessary for a cycle."""
     seen: set[Operation] = set()
     for op in root.walk(region_first=True):
         if any(maker not in seen for maker in _makers(op)):
@@ -95,7 +95,7 @@ def _uses_what_comes_later(root: Operation) -> bool:
 
 
 def _without_ends(edges: Mapping[Operation, set[Operation]], ops: set[Operation]) -> set[Operation]:
-    """`ops` without those from which no edge leads to others, one after another."""
+    """`ops` after repeatedly removing those without an edge to another one that is left."""
     sources: dict[Operation, list[Operation]] = {op: [] for op in ops}
     counts = dict.fromkeys(ops, 0)
     for op in ops:

@@ -1,4 +1,4 @@
-"""Values that others take the place of, all at once, and ops that are then gone."""
+"""Replacing the uses of many values at once, and erasing the ops that are then unused."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from qdialect.shape_ops.interface import elements_attribute_of
 
 class Replacements:
     """
-    Values, and what takes their place where they are used.
+    A map from values to the values that replace their uses.
 
-    That may be replaced too. One by one, each use of a value by an op of many operands
-    would copy all of them.
+    A replacement may be replaced in turn. Replacing values one by one would copy all operands
+    of an op once for each replaced operand.
     """
 
     def __init__(self) -> None:
         self._by: dict[SSAValue, SSAValue] = {}
 
     def add(self, value: SSAValue, by: SSAValue) -> None:
-        """Replace `value` by another one, which does not lead back to it."""
+        """Replace `value` by `by`, whose own replacements must not lead back to `value`."""
         self._by[value] = by
 
     def final(self, value: SSAValue) -> SSAValue:
-        """What is in the place of `value` in the end."""
+        """The value that replaces `value` after all replacements."""
         passed: list[SSAValue] = []
         while (by := self._by.get(value)) is not None:
             passed.append(value)
@@ -37,14 +37,16 @@ class Replacements:
         return value
 
     def apply(self) -> None:
-        """Replace the values where they are used."""
+        """Replace all uses."""
         users = dict.fromkeys(use.operation for value in self._by for use in value.uses)
         for user in users:
             user.operands = [self.final(operand) for operand in user.operands]
 
 
 def erase_with_unused(gone: Collection[Operation]) -> None:
-    """Erase ops, which may use each other, and what then has no users and no effects."""
+    """
+    Erase ops, which may use each other, and the ops that this leaves unused and that are pure.
+    """
     unused: dict[Operation, None] = {}
     for op in gone:
         within = tuple(op.walk())

@@ -1,7 +1,7 @@
 """
-The elements of `dense_resource` attributes, which are kept outside of the IR as blobs.
+The elements of `dense_resource` attributes, which are stored as blobs outside of the IR.
 
-A blob is text, `0x`, four bytes of alignment and the elements as MLIR has them in memory:
+A blob is hexadecimal text: `0x`, four bytes of alignment, and the elements in MLIR's memory layout:
 https://mlir.llvm.org/docs/LangRef/#dialect-resources.
 """
 
@@ -39,14 +39,14 @@ from qdialect.ir.elements import (
 
 class ResourceBlobs:
     """
-    The blobs that the `dense_resource` attributes of one context stand for.
+    The blobs of the `dense_resource` attributes of one context.
 
-    A blob that is not certainly what its type says cannot be read: see `read`.
+    A blob that does not certainly match its type cannot be read: see `read`.
     """
 
     def __init__(self, interface: OpAsmDialectInterface | None) -> None:
         self.interface = interface
-        """Where the builtin dialect keeps the blobs, if it does."""
+        """The builtin dialect's store of resources; None if the dialect has none."""
 
     @classmethod
     def of(cls, context: Context) -> ResourceBlobs:
@@ -58,11 +58,11 @@ class ResourceBlobs:
         """
         The elements of `attribute`, of its shape, and of the dtype of its element type.
 
-        A splat where all are equal, bit for bit. None if there is no blob (it may be
-        elided), or its text is malformed, or the type is not a tensor or a vector of static
-        shape whose elements xDSL can hold, or the blob has not as many bytes as they need:
-        a byte for each i1, and else as few as the width needs. Nor is it read where bits
-        that are not used are set: it may be packed, or sign-extended.
+        A splat if all are equal, bit for bit. None if there is no blob (it may be elided), its
+        text is malformed, the type is not a tensor or a vector of static shape whose elements
+        xDSL can hold, or the number of bytes is wrong: each element takes as few bytes as its
+        width needs, an i1 one byte. Also None if unused bits are set: the elements may be
+        packed or sign-extended.
         """
         type = attribute.type
         if self.alignment_of(attribute) is None or not isinstance(type, TensorType | VectorType):
@@ -74,7 +74,7 @@ class ResourceBlobs:
         return _elements_in(blob.elements, cast(TensorType[Attribute], type).element_type, shape)
 
     def why_unreadable(self, attribute: DenseResourceAttr) -> str | None:
-        """Why `read` gives None for a blob that is there; None if there is no such blob."""
+        """The reason why `read` returned None; None if there is no blob."""
         blob, type = self._blob_of(attribute), attribute.type
         if blob is None:
             return None
@@ -92,7 +92,7 @@ class ResourceBlobs:
         return f"the blob of its constant does not hold elements of type '{element_type}'"
 
     def alignment_of(self, attribute: DenseResourceAttr) -> int | None:
-        """The alignment of the blob in bytes, a power of two; None if it cannot be told."""
+        """The alignment of the blob in bytes, a power of two; None if there is no valid one."""
         blob = self._blob_of(attribute)
         if blob is None or len(blob.alignment) < ALIGNMENT_BYTES:
             return None
@@ -103,13 +103,12 @@ class ResourceBlobs:
         self, values: Values, type: AnyDenseElement, key: str, *, alignment: int | None = None
     ) -> DenseResourceAttr:
         """
-        An attribute whose blob, a new one, has `values`, as `dense_elements` takes them.
+        An attribute with a new blob of `values`, of the kinds that `dense_elements` accepts.
 
-        Its key is `key`, or one that starts with it if that is taken. Splats are written
-        out: the caller sees to it that they are not too large. The alignment, a power of
-        two, is that of an element unless it is given. Raises ValueError for another one or
-        if the context keeps no blobs, UnsupportedElementTypeError, and TypeError for values
-        of a wrong dtype.
+        Its key is `key`, with a suffix if that is taken. Splats are expanded: the caller limits
+        their size. `alignment` is a power of two, by default that of an element. Raises
+        ValueError for another alignment and if the context has no store of resources,
+        UnsupportedElementTypeError, and TypeError for values of a wrong dtype.
         """
         if self.interface is None:
             raise ValueError("the context has no builtin dialect that keeps blobs")
@@ -143,7 +142,7 @@ def _elements_in(
         element_dtype(type)
     except UnsupportedElementTypeError:
         return None
-    # Of the others, there is no dtype.
+    # All other types have no dtype.
     element_type = cast(AnyDenseElement, type)
     values = unpack_elements(data, element_type)
     if values is None or len(values) != math.prod(shape):
@@ -156,7 +155,7 @@ def _elements_in(
 
 
 def _element_size(type: Attribute) -> int | None:
-    """The bytes of an element in memory, None if there are no such elements."""
+    """The bytes of an element in MLIR's memory layout; None if xDSL cannot hold such elements."""
     try:
         dtype = element_dtype(type)
     except UnsupportedElementTypeError:

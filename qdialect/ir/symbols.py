@@ -1,4 +1,4 @@
-"""The symbols that ops name."""
+"""The symbols that ops and attributes refer to."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, SymbolR
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute
 
 _SYMBOLS: Final = re.compile(r'@(?:"([^"]*)"|([\w$.-]+))')
-"""Symbols in the text of an attribute that no dialect is loaded for."""
+"""A symbol in the text of an attribute whose dialect is not loaded."""
 
 
 def symbols_in(attributes: Iterable[Attribute]) -> Iterator[str]:
-    """The symbols that attributes refer to, also those inside others."""
+    """The symbols that attributes refer to, nested ones included."""
     pending, seen = list(attributes), set[int]()
     while pending:
         attribute = pending.pop()
-        # Each object once: aliases that double would take exponential time.
+        # Each object once: nested aliases may share 2**n parts.
         if id(attribute) in seen:
             continue
         seen.add(id(attribute))
@@ -33,12 +33,12 @@ def symbols_in(attributes: Iterable[Attribute]) -> Iterator[str]:
                 if not isinstance(parameter, StringAttr):
                     pending.append(parameter)
                     continue
-                # Such as that of an attribute that is kept as it is written.
+                # For example, an attribute that is kept as text.
                 for quoted, plain in _SYMBOLS.findall(parameter.data):
                     yield quoted or plain
 
 
 def symbols_used_by(op: Operation) -> Iterator[str]:
-    """The symbols that an op names, and those in it."""
+    """The symbols that an op and the ops nested in it refer to."""
     for inner in op.walk():
         yield from symbols_in((*inner.attributes.values(), *inner.properties.values()))

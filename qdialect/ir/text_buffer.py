@@ -1,4 +1,4 @@
-"""Text that is collected, and written to a stream in large pieces."""
+"""A buffer that writes text to a stream in large pieces."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import IO
 from typing_extensions import override
 
 LONG_TEXT = 1 << 16
-"""What is longer is written at once, and not kept."""
+"""Longer pieces bypass the buffer."""
 
 
 class TextBuffer(io.StringIO):

@@ -1,4 +1,4 @@
-"""What the types of operands and results may be, with MLIR's messages."""
+"""Constraints on the types of operands and results, with MLIR's messages, and tensor types."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ValueKind:
-    """What the type of an operand or a result must be."""
+    """A constraint on the type of an operand or a result."""
 
     description: str
     accepts: Callable[[Attribute], bool]
@@ -37,17 +37,19 @@ def verify_value_types(op: Operation, kinds: Sequence[ValueKind]) -> None:
 
 
 class TensorParts(NamedTuple):
-    """What a tensor type says."""
+    """The parts of a ranked tensor type."""
 
     shape: Shape
     element_type: Attribute
 
 
 class TensorModel(NamedTuple):
-    """How the types of one name are read and made: ranked tensors that are not builtin ones."""
+    """How to read and make the types of one name: ranked tensors other than builtin ones."""
 
     read: Callable[[Attribute], TensorParts | None]
     make: Callable[[Attribute, Shape, Attribute], Attribute]
+    from_builtin: str | None = None
+    """The name of the op that makes one of a builtin tensor of the same elements."""
 
 
 _TENSOR_MODELS: Final[dict[str, TensorModel]] = {}
@@ -57,14 +59,16 @@ def register_tensor_type(
     name: str,
     read: Callable[[Attribute], TensorParts | None],
     make: Callable[[Attribute, Shape, Attribute], Attribute],
+    from_builtin: str | None = None,
 ) -> None:
     """
-    Register the types of that name, such as `torch.vtensor`, as ranked tensors.
+    Register the types called `name`, such as `torch.vtensor`, as ranked tensors.
 
-    `read` gives the shape and the element type of one, in terms of builtin types; None if it
-    has no rank. `make` gives a type like its first argument, of another shape and element type.
+    `read` returns the shape and the element type, in terms of builtin types; None for an
+    unranked type. `make` returns a type like its first argument, with the given shape and
+    element type. `from_builtin` names the op that converts a builtin tensor of the same elements.
     """
-    _TENSOR_MODELS[name] = TensorModel(read, make)
+    _TENSOR_MODELS[name] = TensorModel(read, make, from_builtin)
 
 
 def _model_of(type: Attribute) -> TensorModel | None:
@@ -74,18 +78,24 @@ def _model_of(type: Attribute) -> TensorModel | None:
     return _TENSOR_MODELS.get(name)
 
 
+def maker_from_builtin(type: Attribute) -> str | None:
+    """The name of the op that makes a tensor of `type` of a builtin one; None if none does."""
+    model = _model_of(type)
+    return None if model is None else model.from_builtin
+
+
 def tensor_parts(type: Attribute) -> TensorParts | None:
     """The shape and the element type of a ranked tensor, builtin or registered."""
     if isinstance(type, TensorType):
         tensor = cast("TensorType[Attribute]", type)
-        # `get_shape` makes a generator, which takes longer than all the rest.
+        # `get_shape` makes a generator, which takes longer than the rest of this function.
         return TensorParts(tuple([axis.data for axis in tensor.shape.data]), tensor.element_type)
     model = _model_of(type)
     return None if model is None else model.read(type)
 
 
 def tensor_like(type: Attribute, shape: Shape, element: Attribute) -> Attribute:
-    """A tensor as `type`, with its encoding, of another shape and element type."""
+    """A tensor type with the encoding of `type`, and another shape and element type."""
     if (model := _model_of(type)) is not None:
         return model.make(type, shape, element)
     encoding = cast("TensorType[Attribute]", type).encoding
@@ -113,12 +123,15 @@ def is_tensor(type: Attribute) -> bool:
 
 
 def element_type_or_self(type: Attribute) -> Attribute:
-    """What a tensor is made of; a scalar is made of itself."""
+    """The element type of a tensor; a scalar type itself."""
     return tensor_element_type(type) if is_tensor(type) else type
 
 
 def with_element_type(type: Attribute, element: Attribute) -> Attribute:
-    """A tensor as `type`, with its encoding, but of `element`; of a scalar, that is all."""
+    """
+    A tensor type with the shape and encoding of `type`, and elements of type `element`;
+    `element` itself if `type` is a scalar.
+    """
     if (shape := shape_of(type)) is not None:
         return tensor_like(type, shape, element)
     return UnrankedTensorType(element) if isinstance(type, UnrankedTensorType) else element

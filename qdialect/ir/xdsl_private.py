@@ -1,9 +1,9 @@
 """
 The private names of xDSL that qdialect uses: all of them, and none in another file.
 
-`PRIVATE_NAMES` says of each where xDSL defines it, and what it does. Other files use the
-functions here, or derive from the classes here. In those, the private methods of xDSL are
-public: `_parse_block` is `parse_block`. xDSL calls what a subclass overrides.
+`PRIVATE_NAMES` lists where xDSL defines each of them, and what it does. Other files call the
+functions here, or derive from the classes here, which make private methods of xDSL public:
+`_parse_block` is `parse_block`. xDSL calls the override of a subclass.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ class PrivateName(NamedTuple):
     name: str
     file: str
     line: int
-    """Where `XDSL_VERSION` defines it."""
+    """The line of the definition in xDSL `XDSL_VERSION`."""
 
     role: str
-    """What it does, or what qdialect depends on."""
+    """What it does, or which behaviour qdialect relies on."""
 
 
 # Functions
 
 
 def resume_from(parser: AttrParser, position: Position) -> None:
-    """Have the token at `position` be the next. Raises ParseError if there is none."""
+    """Make the token at `position` the next one. Raises ParseError if there is no valid token."""
     parser._resume_from(position)
 
 
@@ -64,7 +64,7 @@ def rebuilt(
     operations: Iterable[type[Operation]],
     attributes: Iterable[type[Attribute]] = (),
 ) -> Dialect:
-    """`dialect` with other classes added; they replace those of the same names."""
+    """A copy of `dialect` with classes added, which replace those of the same names."""
     all_operations = {cls.name: cls for cls in (*dialect.operations, *operations)}
     all_attributes = {cls.name: cls for cls in (*dialect.attributes, *attributes)}
     return Dialect(
@@ -76,17 +76,17 @@ def rebuilt(
 
 
 def is_registered(context: Context, dialect: str) -> bool:
-    """Whether a context knows a dialect of that name: it makes no set of all, as xDSL does."""
+    """Whether a context has a dialect of that name; xDSL's public API makes a set of all names."""
     return dialect in context._registered_dialects
 
 
 def forget_operation(context: Context, name: str) -> None:
-    """Have a context not know an op that it took for an unregistered one."""
+    """Remove an op from the context that it has recorded as unregistered."""
     context._loaded_ops.pop(name, None)
 
 
 def declare_resource(interface: OpAsmDialectInterface, key: str) -> None:
-    """Declare a key whose text is kept elsewhere."""
+    """Declare a key whose text is stored elsewhere."""
     interface._blob_storage[key] = ""
 
 
@@ -96,22 +96,22 @@ def forget_resource(interface: OpAsmDialectInterface, key: str) -> None:
 
 
 def set_type(value: SSAValue, type: Attribute) -> None:
-    """Give a value another type, where it is: to replace it would copy its op or block."""
+    """Change the type of a value in place: replacing the value would copy its op or block."""
     value._type = type
 
 
 def implementations_of(functions: InterpreterFunctions) -> Iterable[tuple[type[Operation], Any]]:
-    """The ops that an interpreter is given functions for, each with its function."""
+    """The op classes that `functions` implements, each with its function."""
     return functions._impls()
 
 
 def scope_of(interpreter: Interpreter) -> ScopedDict[SSAValue, Any]:
-    """The values that the op which is run next can use."""
+    """The values in scope for the op that runs next."""
     return interpreter._ctx
 
 
 def set_scope(interpreter: Interpreter, scope: ScopedDict[SSAValue, Any]) -> None:
-    """Replace the values that the op which is run next can use."""
+    """Replace the values in scope for the op that runs next."""
     interpreter._ctx = scope
 
 
@@ -119,14 +119,14 @@ def own_verifier_of(cls: type[Operation]) -> Callable[[Operation], None] | None:
     """
     The `verify_` in the body of a class that `irdl_op_definition` decorates.
 
-    That of `Operation` if the class has none; None if it cannot be told.
+    `Operation.verify_` if the class has none; None if xDSL's closure is not as expected.
     """
-    # The decorator replaces it by a closure, which checks the constraints and then calls it.
+    # The decorator replaces `verify_` by a closure, which checks the constraints and calls it.
     return getclosurevars(cls.verify_).nonlocals.get(_CUSTOM_VERIFY)
 
 
 _CUSTOM_VERIFY = "custom_verify"
-"""The variable of that closure: irdl/operations.py:2153."""
+"""The variable of that closure that holds `verify_`: irdl/operations.py:2153."""
 
 NAME_OF_UNREGISTERED: Final = "op_name__"
 """The attribute in which `UnregisteredOp` keeps the name of the op: dialects/builtin.py:2818."""
@@ -140,21 +140,21 @@ def _hooks(*names: str) -> dict[str, str]:
 
 
 class Hooks:
-    """A class whose subclasses override private methods of xDSL by their public names."""
+    """A base class whose subclasses override private methods of xDSL by public names."""
 
     HOOKS: ClassVar[Mapping[str, str]]
-    """The names of xDSL by the public names."""
+    """xDSL's private name for each public name."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         for name, private_name in cls.HOOKS.items():
             if name in cls.__dict__:
-                # One function with two names: to call one through another takes time.
+                # One function under two names: a forwarding call would take time.
                 setattr(cls, private_name, cls.__dict__[name])
 
 
 class OpenParser(Hooks, Parser):
-    """xDSL's parser. What is private there is public here."""
+    """xDSL's parser, with the private methods that qdialect uses made public."""
 
     HOOKS: ClassVar = _hooks(
         "consume_token",
@@ -179,22 +179,25 @@ class OpenParser(Hooks, Parser):
     )
 
     state: ParserState[MLIRTokenKind, str]
-    """The lexer, the next token, and the dialects whose regions it is in."""
+    """The lexer, the next token, and the default dialects of the enclosing regions."""
 
     def __init__(self, ctx: Context, lexer: MLIRLexer) -> None:
-        """Raises ParseError if the first token is malformed."""
+        """
+        Make a parser that reads from `lexer`. Raises ParseError if the first token is
+        malformed.
+        """
         # `Parser.__init__` makes a lexer of its own: parser/core.py:102.
         super(Parser, self).__init__(ParserState(lexer), ctx)
         self.ssa_values = {}
         self.blocks = {}
         self.forward_block_references = defaultdict(list)
         self.forward_ssa_references = {}
-        # xDSL only replaces it in parsers that it makes for affine maps.
+        # xDSL replaces it only in parsers that it creates for affine maps.
         self.state = self._parser_state
 
     @property
     def current_token(self) -> MLIRToken:
-        """The token that is next."""
+        """The next token."""
         return self.state.current_token
 
     consume_token = Parser._consume_token
@@ -227,42 +230,42 @@ class OpenParser(Hooks, Parser):
 class LinearLexer(MLIRLexer):
     """xDSL's lexer, in linear time."""
 
-    # xDSL's own takes time exponential in the length of a string that is not closed.
+    # xDSL's regex takes time exponential in the length of an unterminated string.
     _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 
 
 class OpenPrinter(Printer):
-    """xDSL's printer, which can be told where to write while it is printing."""
+    """xDSL's printer, whose output can be redirected while it is printing."""
 
     buffer: TextBuffer | None = None
-    """Where text goes, if not to the stream."""
+    """The buffer that receives the text, None for the stream."""
 
     @property
     def names(self) -> dict[SSAValue, str]:
-        """The names that values were printed with, without the percent sign."""
+        """The printed names of values, without the percent sign."""
         return self._ssa_values
 
     @property
     def resource_keys(self) -> dict[str, set[str]]:
-        """The keys of resources that were printed, by dialect."""
+        """The keys of printed resources, by dialect."""
         return self._dialect_resources
 
     @property
     def line(self) -> int:
-        """How many line breaks were printed."""
+        """The number of line breaks printed."""
         return self._current_line
 
     @property
     def column(self) -> int:
-        """How many characters were printed behind the last line break."""
+        """The number of characters printed after the last line break."""
         return self._current_column
 
     def skip_columns(self, count: int) -> None:
-        """Count characters that are written to the stream by somebody else."""
+        """Count characters that someone else writes to the stream."""
         self._current_column += count
 
     def return_to(self, line: int, column: int) -> None:
-        """Count from there on: what was printed behind it has been taken back."""
+        """Reset line and column to a position, after the text printed since then was discarded."""
         self._current_line, self._current_column = line, column
 
     @override
@@ -288,9 +291,9 @@ class OpenPrinter(Printer):
 
 class InterpreterHooks(Hooks):
     """
-    To derive an interpreter from, before xDSL's, whose `_run_op` is `run_one_op` then.
+    A mixin that precedes xDSL's interpreter among the bases, and makes `_run_op` `run_one_op`.
 
-    It is not a subclass of that here, since few commands need it.
+    It does not derive from xDSL's interpreter itself, which few commands need to import.
     """
 
     HOOKS: ClassVar = {"run_one_op": "_run_op"}
@@ -304,39 +307,39 @@ _LEXER = "xdsl.utils.mlir_lexer.MLIRLexer"
 _INTERPRETER = "xdsl.interpreter.Interpreter"
 
 XDSL_VERSION: Final = "0.74.0"
-"""The version that the lines are of."""
+"""The version of xDSL that the line numbers refer to."""
 
 PRIVATE_NAMES: Final[Sequence[PrivateName]] = tuple(
     PrivateName(owner, name, file, line, role)
     for (owner, file), names in {
         (_GENERIC, "parser/generic_parser.py"): {
             "_resume_from": (96, "lexes again from a position"),
-            "_current_token": (105, "the token that is next"),
+            "_current_token": (105, "the next token"),
             "_parser_state": (59, "the lexer, the token, and the dialects"),
             "_consume_token": (122, "goes on to the token after it"),
             "_parse_optional_token": (138, "consumes a token of one kind"),
         },
         (_ATTR, "parser/attribute_parser.py"): {
             "_parse_dialect_resource_handle": (999, "declares a key"),
-            "_parse_extended_type_or_attribute": (304, "behind `!` or `#`"),
+            "_parse_extended_type_or_attribute": (304, "after `!` or `#`"),
             "_parse_optional_builtin_attr": (761, "tries each kind in turn"),
             "_parse_optional_array_attr": (1497, "`[...]`"),
             "_parse_optional_builtin_parametrized_attr": (849, "`dense`, and others"),
             "_parse_optional_builtin_parametrized_type": (498, "`tensor`, and others"),
             "_parse_optional_shape_delimiter": (570, "the `x` of a shape"),
-            "_parse_builtin_dense_attr": (980, "behind `dense`"),
-            "_parse_builtin_densearray_attr": (1059, "behind `array`"),
+            "_parse_builtin_dense_attr": (980, "after `dense`"),
+            "_parse_builtin_densearray_attr": (1059, "after `array`"),
             "_parse_dense_literal_type": (868, "copied, with one constraint"),
-            "_parse_location": (1381, "behind `loc(`"),
-            "_parse_memref_attrs": (672, "behind `memref<`"),
-            "_parse_vector_attrs": (705, "behind `vector<`"),
-            "_parse_complex_attrs": (664, "behind `complex<`, copied"),
+            "_parse_location": (1381, "after `loc(`"),
+            "_parse_memref_attrs": (672, "after `memref<`"),
+            "_parse_vector_attrs": (705, "after `vector<`"),
+            "_parse_complex_attrs": (664, "after `complex<`, copied"),
         },
         (_CORE, "parser/core.py"): {
             "_parse_alias_def": (164, "`#a = ...`"),
             "_parse_block": (235, "a block with a label"),
             "_parse_file_metadata_dictionary": (1120, "`{-# ... #-}`"),
-            "_parse_generic_operation": (944, "behind the name in quotes"),
+            "_parse_generic_operation": (944, "after the name in quotes"),
             "_parse_op_result_list": (878, "the results of an op, up to `=`"),
             "_parse_resource": (1063, '`key: "0x..."`'),
             "_get_op_by_name": (848, "the class of an op, or an error"),
@@ -351,7 +354,7 @@ PRIVATE_NAMES: Final[Sequence[PrivateName]] = tuple(
             "_indent": (15, "how deep the next line is indented"),
             "_current_line": (16, "of the output"),
             "_current_column": (17, "of the output"),
-            "_next_line_callback": (19, "what is printed below a line"),
+            "_next_line_callback": (19, "a hook that prints below a line"),
         },
         (_LEXER, "utils/mlir_lexer.py"): {
             "_unescaped_characters_regex": (480, "a string without its escapes"),
@@ -369,7 +372,7 @@ PRIVATE_NAMES: Final[Sequence[PrivateName]] = tuple(
         ("xdsl.ir.Dialect", "ir/core.py"): {
             "_interfaces": (60, "as they are given to `Dialect.__init__`"),
         },
-        ("xdsl.ir.SSAValue", "ir/core.py"): {"_type": (545, "what `type` returns")},
+        ("xdsl.ir.SSAValue", "ir/core.py"): {"_type": (545, "the value of `type`")},
         (_INTERPRETER, "interpreter.py"): {
             "_run_op": (725, "runs one op"),
             "_ctx": (666, "the values by scope"),
@@ -381,6 +384,6 @@ PRIVATE_NAMES: Final[Sequence[PrivateName]] = tuple(
     for name, (line, role) in names.items()
 )
 """
-Beside these, `OpenParser.__init__` is a copy of `Parser.__init__`, but for the lexer, and
-`own_verifier_of` and `NAME_OF_UNREGISTERED` name what is no attribute of a class.
+Besides these, `OpenParser.__init__` copies `Parser.__init__` except for the lexer;
+`own_verifier_of` and `NAME_OF_UNREGISTERED` depend on names that are not attributes of a class.
 """

@@ -1,1 +1,1 @@
-"""From the quant dialect to ops of tensor, linalg and arith."""
+"""Lowering the quant dialect to ops of tensor, linalg, arith and other dialects."""

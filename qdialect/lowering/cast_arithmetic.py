@@ -1,7 +1,7 @@
 """
-`quant.qcast` and `quant.dcast` as ops of MLIR's `arith` and `math` dialects.
+Lowering `quant.qcast` and `quant.dcast` to MLIR's `arith` and `math` dialects.
 
-Unless another rounding is asked for, these are the ops of upstream's lowering, one by one:
+With `Rounding.UPSTREAM`, the result is upstream's lowering, op for op:
 https://mlir.llvm.org/docs/Dialects/QuantDialect/#-lower-quant-ops.
 """
 
@@ -58,27 +58,27 @@ if TYPE_CHECKING:
 ArithmeticCast: TypeAlias = QuantizeCastOp | DequantizeCastOp
 
 Spread: TypeAlias = Callable[[SSAValue], SSAValue]
-"""Repeats a scalar that all elements share, to the shape of the computed value."""
+"""Broadcasts a scalar that all elements share to the shape of the computed value."""
 
 
 class Rounding(Enum):
-    """How a quotient becomes a storage integer."""
+    """How quantization rounds a quotient to a storage integer."""
 
     UPSTREAM = "upstream"
     """
-    As in MLIR: truncation toward zero. A number outside the storage type is undefined; one
+    Truncate toward zero, as in MLIR. A number outside the storage type is undefined; a number
     outside a narrower storage range is clamped.
     """
 
     NEAREST_EVEN = "nearest-even"
     """
-    To the nearest integer, ties to even, and clamped to the storage range, infinities too. NaN
-    becomes the least storage integer.
+    Round to the nearest integer, ties to even, and clamp to the storage range, infinities too.
+    NaN becomes the minimum of the range.
     """
 
 
 def unknown_arithmetic(op: ArithmeticCast) -> str | None:
-    """The reason why `op` cannot be computed; None if it can."""
+    """The reason why `op` cannot be lowered; None if it can."""
     quantized, other = op.input, op.result
     if isinstance(op, QuantizeCastOp):
         quantized, other = other, quantized
@@ -89,7 +89,7 @@ def unknown_arithmetic(op: ArithmeticCast) -> str | None:
         return reason
     if isinstance(type.expressed_type, Float80Type | Float128Type):
         return f"there are no constants of type '{type.expressed_type}'"
-    # `linalg.generic` reads a tensor with an encoding and makes one without.
+    # The result of `linalg.generic` has no encoding.
     computed: list[SSAValue] = [op.result] if isinstance(op, DequantizeCastOp) else []
     if type.granularity is Granularity.PER_TENSOR:
         computed.append(op.input)
@@ -100,7 +100,7 @@ def unknown_arithmetic(op: ArithmeticCast) -> str | None:
 
 
 def quantized_type(op: ArithmeticCast) -> UniformQuantizedType:
-    """The type that says how `op` computes, which `unknown_arithmetic` has found to be uniform."""
+    """The uniform quantized type of `op`; `unknown_arithmetic` must have returned None."""
     quantized = op.result if isinstance(op, QuantizeCastOp) else op.input
     return cast(UniformQuantizedType, element_type_or_self(quantized.type))
 
@@ -115,8 +115,7 @@ def lower_cast(op: ArithmeticCast, rounding: Rounding, slots: SlotConstants) -> 
     """
     Insert the ops that compute `op` before it, and return their result.
 
-    `unknown_arithmetic` must have found no reason against it. `slots` is shared by the casts of a
-    run.
+    `unknown_arithmetic` must have returned None. All casts of a run share `slots`.
     """
     builder = _CastBuilder(InsertPoint.before(op), op.location, slots)
     type = quantized_type(op)
@@ -137,7 +136,7 @@ def _constant(builder: StorageBuilder, value: IntegerAttr | FloatAttr | DenseEle
 
 
 class _CastBuilder(StorageBuilder):
-    """Makes a constant for each index, as upstream does."""
+    """A builder that makes a constant for each index, as upstream does."""
 
     def __init__(self, point: InsertPoint, location: LocationAttr, slots: SlotConstants):
         super().__init__(point, location)
@@ -150,7 +149,7 @@ class _CastBuilder(StorageBuilder):
         return _constant(self, IntegerAttr.from_index_int_value(length))
 
     def spread_to(self, value: SSAValue) -> Spread:
-        """Splats of the shape of `value`, if it is a tensor."""
+        """The broadcast of scalars to the shape of `value`, if that is a tensor."""
         if not isinstance(value.type, TensorType):
             return lambda scalar: scalar
         shape = cast(TensorType[Attribute], value.type).get_shape()
@@ -168,7 +167,7 @@ class _Arithmetic:
 
     @property
     def made(self) -> Attribute:
-        """The element type of the computed value."""
+        """The element type of the result."""
         raise NotImplementedError
 
     def element(
@@ -179,7 +178,7 @@ class _Arithmetic:
         zero_point: SSAValue | None,
         spread: Spread,
     ) -> SSAValue:
-        """Compute one element, or all that share a slot. A zero point of None is 0."""
+        """Compute one element, or all elements that share a slot. A zero point of None means 0."""
         raise NotImplementedError
 
     def of(self, builder: _CastBuilder, value: SSAValue) -> SSAValue:
@@ -196,7 +195,7 @@ class _Arithmetic:
         return builder.insert(ReshapeOp(computed, shape, UnrankedTensorType(self.made))).result
 
     def _around_axis(self, builder: _CastBuilder, shape: SSAValue) -> Sequence[SSAValue]:
-        """How many elements are before the quantized axis, on it, and after it."""
+        """The numbers of elements before, on and after the quantized axis."""
         (axis,) = self.type.quantized_dimensions
         at, behind = builder.index(axis), builder.index(axis + 1)
         head = builder.insert(SplitAtOp(shape, at)).head
@@ -233,10 +232,10 @@ class _Arithmetic:
         )
 
     def _slot_at(self, axes: Sequence[int], rank: int) -> Sequence[AffineExpr]:
-        """The index of the slot of a position, in the arrays of slots."""
+        """The index, in the arrays of slots, of the slot of a position."""
         if self.type.granularity is Granularity.PER_AXIS:
             return [AffineExpr.dimension(axis) for axis in axes]
-        # An axis may be repeated, and then its last block counts.
+        # If an axis is repeated, its last block size counts.
         block_of = dict(zip(axes, self.type.block_sizes, strict=True))
         return [
             block_at(axis, block_of[axis]) if axis in block_of else AffineExpr.constant(0)
@@ -251,7 +250,7 @@ class _Arithmetic:
         return self.element(builder, value, scale, zero_point if slot.zero_point else None, spread)
 
     def _integer(self, value: int) -> IntegerAttr:
-        """The bits of `value`, of the storage, as a signless integer."""
+        """The storage integer `value` as a signless attribute with the same bits."""
         width = self.type.storage_type.bitwidth
         bits = StorageFormat(width, signed=True).wrap(np.array(value, dtype=np.int64))
         return IntegerAttr(int(bits), IntegerType(width))
@@ -269,7 +268,7 @@ class _Arithmetic:
         zero_point: SSAValue | None,
         spread: Spread,
     ) -> SSAValue:
-        """`op` of a float and a zero point, if there is one."""
+        """`op` applied to a float and a zero point; the float itself if that is None."""
         if zero_point is None:
             return value
         zero_point = self._as_float(builder, spread(zero_point))
@@ -350,12 +349,12 @@ class _Quantization(_Arithmetic):
         value = builder.insert(math.RoundEvenOp(value)).result
         expressed = self.type.expressed_type
         if not _holds(self.type.expressed_format, self._range):
-            # Every storage integer, and every number of a narrower format, is a double.
+            # Doubles represent every storage integer and every number of a narrower format.
             expressed = f64
             value = builder.insert(arith.ExtFOp(value, with_element_type(value.type, f64))).result
         constants = [_constant(builder, FloatAttr(bound, expressed)) for bound in self._range]
         least, greatest = map(spread, constants)
-        # Of NaN and a number, these ops give the number.
+        # Given NaN and a number, these ops return the number.
         value = builder.insert(arith.MaxnumfOp(value, least)).result
         value = builder.insert(arith.MinnumfOp(value, greatest)).result
         return self._as_integer(builder, value)
@@ -373,23 +372,26 @@ def _holds(format: FloatFormat, bounds: tuple[int, int]) -> bool:
 
 class SlotConstants:
     """
-    The scales and zero points of types, as the constants that casts read: of each type once.
+    A cache of the constants of scales and zero points, one pair per type.
 
-    Many casts have the same type, and many slots take long to write.
+    Many casts have the same type, and writing many slots is slow.
     """
 
     def __init__(self) -> None:
         self._known: dict[UniformQuantizedType, tuple[DenseElementsAttr, DenseElementsAttr]] = {}
 
     def of(self, type: UniformQuantizedType) -> tuple[DenseElementsAttr, DenseElementsAttr]:
-        """The scales, rounded to the expressed type, and the zero points, cut to the storage."""
+        """
+        The scales, rounded to the expressed type, and the zero points, truncated to the
+        storage.
+        """
         if type not in self._known:
             self._known[type] = _scales(type), _zero_points(type)
         return self._known[type]
 
 
 def slot_bytes(type: UniformQuantizedType) -> int:
-    """The bytes of the constants of a type that `SlotConstants` makes."""
+    """The bytes of the constants that `SlotConstants` makes for a type."""
     if type.granularity is Granularity.PER_TENSOR:
         return 0
     sizes = (element_dtype(of).itemsize for of in (type.expressed_type, _storage_type(type)))
@@ -403,7 +405,10 @@ def _scales(type: UniformQuantizedType) -> DenseElementsAttr:
 
 
 def as_bits(values: FloatArray, format: FloatFormat, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """`values`, rounded, as bits of a dtype that may have an odd size."""
+    """
+    The bits of `values`, rounded to `format`, as elements of `dtype`, which may be a void
+    dtype.
+    """
     words = format.round_to_bits(values).astype("<u8").reshape(-1, 1).view(np.uint8)
     return np.ascontiguousarray(words[:, : dtype.itemsize]).view(dtype).reshape(values.shape)
 

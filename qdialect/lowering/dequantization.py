@@ -1,9 +1,10 @@
 """
-`quant.dcast` of storage integers as the arithmetic that a consumer of another dialect reads.
+Lowering `quant.dcast` of storage integers to arithmetic in the dialect of a consumer.
 
-The integers are converted, zero points subtracted unless all are 0, and scales multiplied, each
-from a small constant that is broadcast as the dialect does it. Where an axis is cut into blocks
-of several positions, all of it is done on an axis of blocks and one within them.
+Integers are converted, zero points subtracted unless all are 0, and scales multiplied, each
+from a small constant that is broadcast in the way of the dialect. An axis with blocks of
+several positions is split into an axis of blocks and one within them; a reshape before and
+after the arithmetic does so.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from qdialect.dialects.quant.casts import DequantizeCastOp, StorageCastOp
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.dialects.upstream.arith import SIToFPOp, UIToFPOp
 from qdialect.dialects.upstream.tosa import ShapeType
-from qdialect.ir.elements import dense_elements, element_dtype
+from qdialect.ir.elements import dense_elements, element_dtype, integer_range
 from qdialect.lowering.cast_arithmetic import as_bits
 from qdialect.lowering.storage_ops import StorageBuilder
 from qdialect.shape_ops.interface import (
@@ -55,6 +56,7 @@ from qdialect.shape_ops.interface import (
     elements_attribute_of,
     find_attribute,
 )
+from qdialect.shape_ops.iree_linalg_ext import DEQUANTIZE_AFFINE, indexing_maps
 from qdialect.shape_ops.reading import Constants
 
 if TYPE_CHECKING:
@@ -62,17 +64,18 @@ if TYPE_CHECKING:
 
 
 class Form(StrEnum):
-    """What a dequantization is written in."""
+    """The target form of a dequantization."""
 
     STABLEHLO = "stablehlo"
     TOSA = "tosa"
     LINALG = "linalg"
+    LINALG_EXT = "linalg-ext"
     ARITH = "arith"
     ONNX = "onnx"
 
 
 class DequantizationLowering:
-    """Writes dequantizations in one form."""
+    """Lowers dequantizations to one form."""
 
     def __init__(
         self, form: Form, context: Context, constants: Constants, budget: MemoryBudget
@@ -84,9 +87,9 @@ class DequantizationLowering:
 
     def lower(self, op: DequantizeCastOp) -> SSAValue:
         """
-        Insert what computes `op` before it, and return its result.
+        Insert the ops that compute `op` before it, and return their result.
 
-        Raises NotFoldable, and then inserts nothing, where the form cannot say it.
+        Raises NotFoldable if the form cannot express `op`; nothing is inserted then.
         """
         of = _Dequantized.of(op)
         self._writer.check(of)
@@ -94,13 +97,14 @@ class DequantizationLowering:
         value = of.stored
         if not of.type.is_signed:
             value = self._unsigned(writer, of)
-        if of.grid != of.shape:
+        is_cut = of.grid != of.shape and not writer.READS_BLOCKS
+        if is_cut:
             value = writer.reshape(value, of.grid)
         real = writer.dequantized(value, of)
-        return real if of.grid == of.shape else writer.reshape(real, of.shape)
+        return writer.reshape(real, of.shape) if is_cut else real
 
     def _unsigned(self, writer: _Writer, of: _Dequantized) -> SSAValue:
-        """The stored integers, of a type that is read as unsigned in this form."""
+        """The stored integers as a value that this form reads as unsigned."""
         if writer.READS_SIGNLESS_AS_UNSIGNED:
             return of.stored
         width = of.type.storage_type.bitwidth
@@ -118,7 +122,7 @@ class DequantizationLowering:
         return new
 
     def _elements(self, source: Operation, values: Values, type: IntegerType) -> Attribute:
-        """The same bits as unsigned integers."""
+        """The elements attribute of a constant with the same bits as unsigned integers."""
         old = find_attribute(source, cast(str, elements_attribute_of(source)))
         dtype, mask = element_dtype(type), (1 << type.bitwidth) - 1
         if isinstance(values, Splat):
@@ -132,21 +136,27 @@ class DequantizationLowering:
 
 
 class _Dequantized(NamedTuple):
-    """What a `quant.dcast` of stored integers computes."""
+    """The parts of a `quant.dcast` of stored integers."""
 
     stored: SSAValue
     type: UniformQuantizedType
     shape: Shape
     grid: Shape
-    """The shape in blocks: an axis that is cut into blocks of several positions is two axes."""
+    """The shape with each axis that has several blocks of several positions split in two."""
+
+    counts: Shape
+    """How many slots there are along each axis of `shape`."""
 
     scales: NDArray[np.float64]
     zero_points: NDArray[np.int64]
-    """Of as many axes as `grid`, each as long as that, or 1."""
+    """Zero points, like scales, have the rank of `grid`; each axis has that length or 1."""
 
     @classmethod
     def of(cls, op: DequantizeCastOp) -> _Dequantized:
-        """Raises NotFoldable if this is of something else."""
+        """
+        The parts of `op`. Raises NotFoldable if its operand is not a `quant.scast` of a static
+        tensor.
+        """
         first = op.input.owner
         if not isinstance(first, StorageCastOp):
             raise NotFoldable(Code.CASTS, "its operand is not made by 'quant.scast'")
@@ -175,43 +185,50 @@ class _Dequantized(NamedTuple):
             type,
             shape,
             tuple(grid),
+            parameters.scales.shape,
             parameters.rounded_scales.reshape(slots),
             parameters.cut_zero_points.reshape(slots),
         )
 
     @property
     def expressed(self) -> AnyFloat:
-        """The type of the numbers."""
+        """The expressed type."""
         return self.type.expressed_type
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """The axes of the grid along which there are several slots."""
+        """The axes of the grid along which slots vary."""
         return tuple(axis for axis, length in enumerate(self.scales.shape) if length > 1)
 
     def floats(self, numbers: NDArray[Any], shape: Sequence[int]) -> Attribute:
-        """A constant of numbers in the expressed type, of another shape."""
+        """A constant of numbers in the expressed type, reshaped to `shape`."""
         dtype, format = element_dtype(self.expressed), self.type.expressed_format
         bits = as_bits(numbers.astype(np.float64), format, dtype)
         return dense_elements(bits.reshape(shape), self.expressed)
 
     @property
     def factors(self) -> list[tuple[NDArray[Any], bool]]:
-        """Zero points, unless all are 0, and scales; and whether each is subtracted."""
+        """
+        The operands of the arithmetic, each with whether it is subtracted: zero points unless
+        all are 0, and scales.
+        """
         subtracted = [(self.zero_points, True)] if self.zero_points.any() else []
         return [*subtracted, (self.scales, False)]
 
 
 class _Writer(StorageBuilder, ABC):
-    """Inserts the ops of one form at one place."""
+    """Inserts the ops of one form at one insertion point."""
 
     DIALECT: ClassVar[str]
     FLOATS: ClassVar[Collection[str]] = ("f16", "bf16", "f32", "f64")
     WIDTHS: ClassVar[Collection[int] | None] = None
-    """The widths of the integers that it reads; None for all."""
+    """The widths of integers that the form supports; None for all."""
 
     READS_SIGNLESS_AS_UNSIGNED: ClassVar[bool] = False
-    """Whether there is an op that does."""
+    """Whether the form has an op that reads signless integers as unsigned."""
+
+    READS_BLOCKS: ClassVar[bool] = False
+    """Whether blocks of several positions need no axis of their own."""
 
     def __init__(self, point: InsertPoint, location: Any, context: Context) -> None:
         super().__init__(point, location)
@@ -219,7 +236,7 @@ class _Writer(StorageBuilder, ABC):
 
     @classmethod
     def check(cls, of: _Dequantized) -> None:
-        """Raise NotFoldable if the form cannot say this."""
+        """Raise NotFoldable if the form cannot express this dequantization."""
         expressed, width = of.expressed, of.type.storage_type.bitwidth
         if expressed.name not in cls.FLOATS:
             raise NotFoldable(Code.ILLEGAL_TYPE, f"{cls.DIALECT} does not make '{expressed}'")
@@ -230,7 +247,10 @@ class _Writer(StorageBuilder, ABC):
 
     @classmethod
     def check_is_constant(cls, of: _Dequantized) -> None:
-        """Raise NotFoldable if unsigned integers are no constant, which says so in its type."""
+        """
+        Raise NotFoldable if unsigned integers are not constants, whose types can be made
+        unsigned.
+        """
         owner = of.stored.owner
         is_constant = isinstance(owner, Operation) and elements_attribute_of(owner) is not None
         if not of.type.is_signed and not is_constant:
@@ -246,25 +266,25 @@ class _Writer(StorageBuilder, ABC):
         type: Attribute,
         properties: Mapping[str, Attribute] | None = None,
     ) -> SSAValue:
-        """Insert an op that may not be registered; returns its result."""
+        """Insert an op, which may be unregistered, and return its result."""
         found = self._context.get_optional_op(name) or UnregisteredOp.with_name(name)
         op = found.create(operands=operands, result_types=[type], properties=dict(properties or {}))
         return self.insert(op).results[0]
 
     @abstractmethod
     def constant(self, elements: Attribute) -> SSAValue:
-        """A constant of elements."""
+        """Insert a constant that holds `elements`."""
 
     @abstractmethod
     def reshape(self, value: SSAValue, shape: Shape) -> SSAValue:
-        """A tensor between axes and blocks of them."""
+        """Insert a reshape between the original shape and the grid."""
 
     @abstractmethod
     def dequantized(self, stored: SSAValue, of: _Dequantized) -> SSAValue:
-        """The numbers of the grid."""
+        """Insert the arithmetic on the grid."""
 
     def as_unsigned(self, value: SSAValue, type: Attribute) -> SSAValue:
-        """The same bits of what is no constant, as unsigned integers."""
+        """Reinterpret a value that is not a constant as unsigned integers."""
         raise NotImplementedError
 
 
@@ -337,7 +357,7 @@ class _Tosa(_Writer):
 
 
 class _OfMLIR(_Writer):
-    """What `arith`, `linalg` and `tensor` share."""
+    """Base class of the forms that use ops of `tensor`."""
 
     READS_SIGNLESS_AS_UNSIGNED = True
 
@@ -377,6 +397,45 @@ class _Linalg(_OfMLIR):
         return self.generic(init, [stored, *smalls], maps, element)
 
 
+class _LinalgExt(_OfMLIR):
+    DIALECT = "iree_linalg_ext"
+    WIDTHS = tuple(range(2, 33))
+
+    @classmethod
+    @override
+    def check(cls, of: _Dequantized) -> None:
+        super().check(of)
+        # It subtracts integers, and `quant.dcast` floats.
+        if (
+            of.zero_points.any()
+            and of.type.storage_type.bitwidth > of.type.expressed_format.precision
+        ):
+            raise NotFoldable(
+                Code.ARITHMETIC,
+                f"not all integers of {of.type.storage_type.bitwidth} bits are exact in "
+                f"'{of.expressed}'",
+            )
+
+    @override
+    def dequantized(self, stored: SSAValue, of: _Dequantized) -> SSAValue:
+        lengths = [of.scales.shape[axis] for axis in of.axes]
+        smalls = [self.constant(of.floats(of.scales, lengths))]
+        if of.zero_points.any():
+            smalls.append(self.constant(dense_elements(of.zero_points.reshape(lengths), i64)))
+        storage = of.type.storage_format
+        low, high = integer_range(storage.width, storage.signed)
+        axes = [range(len(of.grid)), *([of.axes] * len(smalls))]
+        properties: dict[str, Attribute] = {
+            "indexing_maps": indexing_maps(len(of.grid), axes),
+            "quant_max": IntegerAttr(high, i64),
+            "quant_min": IntegerAttr(low, i64),
+        }
+        if not storage.signed:
+            properties["input_unsigned"] = UnitAttr()
+        init = self.empty(of.grid, of.expressed)
+        return self.make(DEQUANTIZE_AFFINE, [stored, *smalls, init], init.type, properties)
+
+
 class _Arith(_OfMLIR):
     DIALECT = "arith"
 
@@ -391,7 +450,9 @@ class _Arith(_OfMLIR):
         return value
 
     def _whole(self, numbers: NDArray[Any], of: _Dequantized) -> SSAValue:
-        """Numbers of all elements: a splat, or what `linalg.broadcast` makes of a few."""
+        """
+        Numbers for all elements: a splat constant, or a `linalg.broadcast` of a small constant.
+        """
         if not of.axes:
             bits = as_bits(
                 numbers.astype(np.float64), of.type.expressed_format, element_dtype(of.expressed)
@@ -409,6 +470,7 @@ class _Arith(_OfMLIR):
 
 class _Onnx(_Writer):
     DIALECT = "onnx"
+    READS_BLOCKS = True
     FLOATS = ("f16", "bf16", "f32")
     WIDTHS = (4, 8, 16, 32)
 
@@ -417,14 +479,26 @@ class _Onnx(_Writer):
     def check(cls, of: _Dequantized) -> None:
         super().check(of)
         cls.check_is_constant(of)
-        if len(of.axes) > 1 or of.grid != of.shape:
+        if len(cls._cut_axes(of)) > 1 and not cls._has_one_axis(of):
             raise NotFoldable(
-                Code.GRANULARITY, "'onnx.DequantizeLinear' has scales of one axis, or one scale"
+                Code.GRANULARITY,
+                "'onnx.DequantizeLinear' has one scale, those of one axis, or of blocks of one",
             )
         if of.type.storage_type.bitwidth == 32 and of.zero_points.any():
             raise NotFoldable(
                 Code.ILLEGAL_TYPE, "'onnx.DequantizeLinear' has no zero points of 32 bits"
             )
+
+    @classmethod
+    def _has_one_axis(cls, of: _Dequantized) -> bool:
+        """Whether there is a slot for each position of one axis, or one for all."""
+        return len(of.axes) <= 1 and of.grid == of.shape
+
+    @classmethod
+    def _cut_axes(cls, of: _Dequantized) -> list[int]:
+        """The axes along which there are fewer slots than positions."""
+        pairs = enumerate(zip(of.counts, of.shape, strict=True))
+        return [axis for axis, (count, length) in pairs if count < length]
 
     @override
     def constant(self, elements: Attribute) -> SSAValue:
@@ -436,7 +510,11 @@ class _Onnx(_Writer):
 
     @override
     def dequantized(self, stored: SSAValue, of: _Dequantized) -> SSAValue:
-        shape = [of.scales.shape[axis] for axis in of.axes]
+        axis, size = of.axes[0] if of.axes else 1, 0
+        shape: Sequence[int] = [of.scales.shape[axis] for axis in of.axes]
+        if not self._has_one_axis(of):
+            (axis,) = self._cut_axes(of) or (0,)
+            shape, size = of.counts, of.shape[axis] // of.counts[axis]
         scales = self.constant(of.floats(of.scales, shape))
         if of.zero_points.any():
             integer = cast("TensorType[Any]", stored.type).element_type
@@ -445,15 +523,18 @@ class _Onnx(_Writer):
         else:
             small = self.make("onnx.NoValue", [], NoneType(), {"value": UnitAttr()})
         signed = IntegerType(64, Signedness.SIGNED)
-        axis = IntegerAttr(of.axes[0] if of.axes else 1, signed)
-        type = TensorType(of.expressed, of.grid)
-        return self.make("onnx.DequantizeLinear", [stored, scales, small], type, {"axis": axis})
+        attributes: dict[str, Attribute] = {"axis": IntegerAttr(axis, signed)}
+        if size:
+            attributes["block_size"] = IntegerAttr(size, signed)
+        type = TensorType(of.expressed, of.shape)
+        return self.make("onnx.DequantizeLinear", [stored, scales, small], type, attributes)
 
 
 _WRITERS: Mapping[Form, type[_Writer]] = {
     Form.STABLEHLO: _StableHLO,
     Form.TOSA: _Tosa,
     Form.LINALG: _Linalg,
+    Form.LINALG_EXT: _LinalgExt,
     Form.ARITH: _Arith,
     Form.ONNX: _Onnx,
 }
@@ -464,7 +545,7 @@ def _of_shape(value: SSAValue, shape: Shape) -> Attribute:
 
 
 def _groups(few: Shape, many: Shape) -> list[list[int]]:
-    """For each of a few axes those of many axes that it is cut into."""
+    """For each axis of `few`, the axes of `many` that it is split into."""
     groups: list[list[int]] = []
     at = 0
     for length in few:

@@ -1,5 +1,5 @@
 """
-The rules of MLIR's dialect conversion that passes on casts and types share.
+The rules of MLIR's dialect conversion that are shared by passes on casts and types.
 
 https://mlir.llvm.org/docs/DialectConversion/.
 """
@@ -23,7 +23,7 @@ from qdialect.shape_ops.interface import Code, name_of
 
 
 def functions_in(module: ModuleOp) -> list[FuncOp]:
-    """The functions that a pass on functions is run on: those of the module itself."""
+    """The functions at the top level of a module, on which MLIR runs a function pass."""
     return [op for op in module.body.ops if isinstance(op, FuncOp)]
 
 
@@ -51,7 +51,7 @@ def _ops_of(regions: Iterable[Region]) -> Iterator[Operation]:
 
 
 def reachable_blocks(region: Region) -> Iterator[Block]:
-    """The blocks of a region that its first one leads to, in the order of the text."""
+    """The blocks of a region that are reachable from the first one, in the order of the text."""
     if (first := region.first_block) is None:
         return
     reached = {first}
@@ -67,7 +67,7 @@ def reachable_blocks(region: Region) -> Iterator[Block]:
 
 def fold_casts(casts: Iterable[CastOp], replacements: Replacements) -> set[CastOp]:
     """
-    Find the casts that undo another one, and add the values that replace them to `replacements`.
+    Find the casts that undo another cast, and add their replacements to `replacements`.
 
     All folds are decided before anything is changed, as in MLIR. Casts that lose their last use
     are left alone.
@@ -75,7 +75,7 @@ def fold_casts(casts: Iterable[CastOp], replacements: Replacements) -> set[CastO
     folded: set[CastOp] = set()
     for op in casts:
         for value in op.fold() or ():
-            # In a graph region, they may undo each other.
+            # In a graph region, casts may undo each other.
             if isinstance(value, SSAValue) and replacements.final(value) is not op.result:
                 replacements.add(op.result, value)
                 folded.add(op)
@@ -93,7 +93,7 @@ def drop_folded_casts(casts: Iterable[CastOp]) -> None:
 
 def reserve_for(op: Operation, nbytes: int) -> None:
     """
-    Reserve the bytes of constants that `op` is lowered to, in the budget of the run.
+    Reserve bytes for the constants that `op` is lowered to, in the budget of the run.
 
     Raises OpErrors if too few are left.
     """
@@ -106,19 +106,22 @@ def reserve_for(op: Operation, nbytes: int) -> None:
 
 class TypeConversion(ABC):
     """
-    A map from types to types. Each type of a module is converted once.
+    A map from types to types. Each type object is converted once.
 
-    Types are told apart by what they are and not by what is in them: the hash of a type whose
-    aliases double takes exponential time.
+    Results are cached by identity, not by value: hashing a type with nested aliases may take
+    exponential time.
     """
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Attribute, Attribute | None]] = {}
-        """By the `id` of a type, that type, which keeps it alive, and what replaces it."""
+        """The converted types by `id`: the type, which keeps the id valid, and its replacement."""
 
     @abstractmethod
     def convert(self, type: Attribute) -> Attribute | None:
-        """The type that replaces `type`: the same object if it stays, None if there is none."""
+        """
+        The type that replaces `type`: the same object if it is kept, None if it cannot be
+        converted.
+        """
 
     def of(self, type: Attribute) -> Attribute | None:
         """As `convert`, but each type is converted once."""
@@ -127,14 +130,14 @@ class TypeConversion(ABC):
         return known[1]
 
     def converts(self, type: Attribute) -> bool:
-        """Whether values of `type` do not keep it."""
+        """Whether the conversion changes `type`."""
         return self.of(type) is not type
 
     def convert_value(self, value: SSAValue) -> None:
-        """Convert the type of a value, at its definition and its uses."""
+        """Convert the type of a value in place."""
         type = self.of(value.type)
         assert type is not None
-        # A new value would need a copy of its op, or of all arguments of its block.
+        # A new value would require copying its op, or all arguments of its block.
         set_type(value, type)
 
     def convert_function(self, op: FuncOp) -> None:
@@ -147,9 +150,9 @@ class TypeConversion(ABC):
 
 def refuse_function_constants(op: Operation, types: TypeConversion) -> None:
     """
-    Raise OpErrors if `op` is the constant of a function that gets another type.
+    Raise OpErrors if `op` is a constant that refers to a function whose type changes.
 
-    As in MLIR, the types inside a function type are not converted.
+    As in MLIR, types nested in a function type are not converted.
     """
     if name_of(op) != "func.constant":
         return

@@ -1,8 +1,8 @@
 """
-Movements of storage integers as ops of MLIR's `tensor` and `linalg` dialects.
+Lowering movements of storage integers to MLIR's `tensor` and `linalg` dialects.
 
-`STORAGE_OPS` has one builder for each movement. All but padding move floats as well. A result
-may have static lengths where the declared shape is dynamic, or the other way round.
+`STORAGE_OPS` has one builder per movement. All except padding also move floats. A result may
+have static lengths where the declared shape is dynamic, or the reverse.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ from qdialect.ir.elements import dense_elements
 StorageTensor = TensorType[IntegerType]
 
 Length: TypeAlias = int | SSAValue
-"""A length that is known, or one of type `index`."""
+"""A static length, or a value of type `index`."""
 
 OpT = TypeVar("OpT", bound=Operation)
 
 
 def storage_tensor(type: QuantizedTensor) -> StorageTensor:
-    """The type of the storage integers of a tensor, which are signless."""
+    """The tensor type of the signless storage integers of a quantized tensor."""
     width = type.element_type.storage_type.bitwidth
     return TensorType(IntegerType(width), type.get_shape())
 
@@ -77,7 +77,7 @@ def _type_of(value: SSAValue) -> StorageTensor:
 
 
 class StorageBuilder:
-    """Inserts ops on storage integers at one place, with one location."""
+    """Inserts ops on storage integers at one insertion point, with one location."""
 
     def __init__(self, point: InsertPoint, location: LocationAttr):
         self._point = point
@@ -85,7 +85,7 @@ class StorageBuilder:
         self._indices: dict[int, SSAValue] = {}
 
     def insert(self, op: OpT) -> OpT:
-        """Insert `op` after the ops that were inserted before."""
+        """Insert `op` after the ops inserted before."""
         op.location = self._location
         Rewriter.insert_op(op, self._point)
         return op
@@ -93,7 +93,7 @@ class StorageBuilder:
     # Lengths and indices
 
     def index(self, length: Length) -> SSAValue:
-        """`length` as a value."""
+        """`length` as a value of type `index`."""
         if isinstance(length, SSAValue):
             return length
         if length not in self._indices:
@@ -139,20 +139,20 @@ class StorageBuilder:
     # Tensors
 
     def empty(self, lengths: Sequence[Length], element: Attribute) -> SSAValue:
-        """A tensor of `lengths` that is written later."""
+        """An empty tensor of `lengths`, to be written by a later op."""
         dynamic = [length for length in lengths if isinstance(length, SSAValue)]
         type = TensorType(element, _shape_of(lengths))
         return self.insert(tensor.EmptyOp(dynamic, type)).tensor
 
     def cast(self, value: SSAValue, shape: Shape) -> SSAValue:
-        """`value` as a tensor of `shape`, which knows other lengths."""
+        """`value`, cast to `shape`, in which other lengths are static."""
         if _type_of(value).get_shape() == shape:
             return value
         type = TensorType(_type_of(value).element_type, shape)
         return self.insert(tensor.CastOp(value, type)).dest
 
     def collapse(self, value: SSAValue, groups: Sequence[Sequence[int]]) -> SSAValue:
-        """`value` with each group of neighbouring axes as one."""
+        """`value` with each group of neighbouring axes merged into one."""
         shape = _type_of(value).get_shape()
         if len(groups) == len(shape):
             return value
@@ -167,7 +167,7 @@ class StorageBuilder:
     def expand(
         self, value: SSAValue, groups: Sequence[Sequence[int]], lengths: Sequence[Length]
     ) -> SSAValue:
-        """`value` with each axis cut into a group of axes, of `lengths`."""
+        """`value` with each axis split into a group of axes, of `lengths`."""
         if len(groups) == len(lengths):
             return value
         shape = _shape_of(lengths)
@@ -181,7 +181,7 @@ class StorageBuilder:
         return self.insert(op).result
 
     def pad(self, movement: Pad, value: SSAValue, element: IntegerAttr | FloatAttr) -> SSAValue:
-        """`value` with `element` at all new positions."""
+        """`value`, padded with `element`."""
         type = _type_of(value)
         block = Block(arg_types=[IndexType()] * type.get_num_dims())
         block.add_op(tensor.YieldOp(self.insert(arith.ConstantOp(element)).result))
@@ -204,10 +204,10 @@ class StorageBuilder:
         element: Callable[[StorageBuilder, Sequence[SSAValue]], SSAValue],
     ) -> SSAValue:
         """
-        A tensor of the type of `init`, made by `linalg.generic`.
+        A tensor of the type of `init`, computed by `linalg.generic`.
 
-        `maps` say which element of each input is read at each position, and `element`
-        makes one of them, in a builder of its own.
+        `maps` are the indexing maps of the inputs. `element` builds the body: it is called with
+        a builder for the body and the input elements, and returns the element to yield.
         """
         type = _type_of(init)
         block = Block(arg_types=[_type_of(value).element_type for value in (*inputs, init)])
@@ -225,7 +225,7 @@ class StorageBuilder:
         return self.insert(op).results[0]
 
     def read(self, init: SSAValue, value: SSAValue, positions: Sequence[AffineExpr]) -> SSAValue:
-        """A tensor of the type of `init` that reads `value` at `positions`."""
+        """A tensor of the type of `init`, whose elements are those of `value` at `positions`."""
         map = AffineMap(_type_of(init).get_num_dims(), 0, tuple(positions))
         return self.generic(init, [value], [map], lambda _, elements: elements[0])
 
@@ -235,7 +235,7 @@ class StorageBuilder:
         value: SSAValue,
         positions: Callable[[StorageBuilder], Sequence[SSAValue]],
     ) -> SSAValue:
-        """As `read`, at `positions` that are computed in the loops."""
+        """As `read`, at positions that ops in the loop body compute."""
         element_type = _type_of(value).element_type
 
         def element(inner: StorageBuilder, _: Sequence[SSAValue]) -> SSAValue:
@@ -244,7 +244,7 @@ class StorageBuilder:
         return self.generic(init, [], [], element)
 
     def loop_index(self, axis: int) -> SSAValue:
-        """Where the loop over `axis` is, in the body of `generic`."""
+        """The index of the loop over `axis`, in the body of `generic`."""
         return self.insert(IndexOp(axis)).result
 
 
@@ -353,7 +353,7 @@ def _broadcast_in_dim(
     (operand,) = operands
     lengths: list[Length] = list(movement.shape)
     last: dict[int, SSAValue] = {}
-    """Where an axis that may or may not be repeated ends."""
+    """For each axis that may or may not be repeated, its last index."""
     shape = _type_of(operand).get_shape()
     for axis, dim in enumerate(movement.dims):
         if lengths[dim] == DYNAMIC:
@@ -393,7 +393,7 @@ def _reshape(
         for length in movement.shape
     ]
     if not _type_of(operand).get_shape():
-        # An expansion begins with an axis.
+        # Expanding requires at least one axis.
         element = tensor.ExtractOp(operand, [], _type_of(operand).element_type)
         operand = builder.insert(tensor.FromElementsOp(builder.insert(element).result)).result
     shape, moved = _type_of(operand).get_shape(), _shape_of(lengths)
@@ -407,7 +407,7 @@ def _reshape(
 
 
 def _unknown_length(builder: StorageBuilder, operand: SSAValue, movement: Reshape) -> Length:
-    """The length that the number of elements leaves for the one axis that has none."""
+    """The only dynamic length of the result, which follows from the number of elements."""
     shape = _type_of(operand).get_shape()
     known, wanted = _known_product(shape), _known_product(movement.shape)
     common = math.gcd(known, wanted)
@@ -424,9 +424,10 @@ def _known_product(shape: Shape) -> int:
 
 def _common_groups(old: Shape, new: Shape) -> Iterator[tuple[range, range]]:
     """
-    Cut both shapes into as many groups of neighbouring axes, each of as many elements.
+    Split both shapes into groups of neighbouring axes; groups in pairs have equal sizes.
 
-    Both have an axis. A group of one dynamic length in each is one if the others agree.
+    Both shapes have at least one axis. Two groups with one dynamic length each match if their
+    static lengths agree.
     """
     dynamic = old.count(DYNAMIC), new.count(DYNAMIC)
     is_decided = dynamic == (0, 0) or (
@@ -452,7 +453,7 @@ def _common_groups(old: Shape, new: Shape) -> Iterator[tuple[range, range]]:
             ones = range(ones.stop, ones.stop + 1)
             others = range(others.stop, others.stop + 1)
         else:
-            # The axes that remain on one side have length one.
+            # The axes that remain on one side all have length one.
             yield range(ones.start, len(old)), range(others.start, len(new))
             return
 
@@ -477,7 +478,7 @@ def _pad(
 
 
 def _assumed_shape(movement: Pad, result: QuantizedTensor) -> Shape:
-    """A static shape whose new positions read the same slots as in any other shape."""
+    """A static shape whose new positions read the same slots as in any other possible shape."""
     widths = zip(movement.low, movement.high, strict=True)
     return tuple(
         low + 1 + high if length == DYNAMIC else length
@@ -522,7 +523,7 @@ def _pad_with_slots(
 
 
 def block_at(axis: int, block: int) -> AffineExpr:
-    """The block of `axis` that a position is in."""
+    """The index of the block of `axis` that contains a position."""
     position = AffineExpr.dimension(axis)
     return position if block == 1 else position // block
 
@@ -533,8 +534,8 @@ StorageOps: TypeAlias = Callable[
 """
 Builds the ops that move the storage integers of operands.
 
-It is not called for an identity, nor for a result without elements. The shape of the result may
-differ from the declared one in lengths that only one of the two knows.
+It is called neither for an identity nor for a result without elements. The shape of the result
+may differ from the declared one in lengths that are static in only one of them.
 """
 
 STORAGE_OPS: Final[dict[type[Movement], StorageOps]] = {
@@ -547,7 +548,7 @@ STORAGE_OPS: Final[dict[type[Movement], StorageOps]] = {
     Take: _take,
     Pad: _pad,
 }
-"""One entry for each movement; that of another shape op may be added."""
+"""The builder of each movement; entries for other movements may be added."""
 
 
 def move_elements(
@@ -559,8 +560,8 @@ def move_elements(
     """
     Build the ops that move `operands` to a value of the shape of `result`.
 
-    The elements may be of any type that is not quantized. They are storage integers for a
-    `Pad`, whose `result` is of the quantized type.
+    The elements may have any type that is not quantized. For a `Pad` they are storage integers,
+    and `result` is the quantized type.
     """
     shape = result.get_shape()
     if 0 in shape and DYNAMIC not in shape:
@@ -580,16 +581,16 @@ def unknown_length(movement: Movement, operands: Sequence[Shape]) -> str | None:
         kept = dict(zip(movement.dims, operands[0], strict=True))
         for axis, length in enumerate(movement.shape):
             if length == DYNAMIC and kept.get(axis, 1) == 1:
-                return f"nothing tells the length of axis {axis} of the result"
+                return f"the length of axis {axis} of the result cannot be determined"
     return None
 
 
 def _unknown_length_of_reshape(movement: Reshape, operand: Shape) -> str | None:
     count, known = movement.shape.count(DYNAMIC), _known_product(movement.shape)
     if count > 1:
-        return f"the number of elements does not tell {count} lengths of the result"
+        return f"the number of elements does not determine {count} lengths of the result"
     if count and not known:
-        return "the number of elements does not tell a length of a result that has none"
+        return "the number of elements does not determine a length of an empty result"
     if count and DYNAMIC not in operand and math.prod(operand) % known:
         return f"{math.prod(operand)} elements are not a multiple of {known}"
     return None

@@ -11,6 +11,8 @@ if __name__ != "qdialect.passes":
 
 if TYPE_CHECKING:
     from qdialect.passes.canonicalize import CanonicalizePass
+    from qdialect.passes.convert_ranges import ConvertRangesPass
+    from qdialect.passes.drop_ranges import DropRangesPass
     from qdialect.passes.elide_round_trips import ElideRoundTripsPass
     from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
     from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = [
     "PASSES",
     "CanonicalizePass",
+    "ConvertRangesPass",
+    "DropRangesPass",
     "ElideRoundTripsPass",
     "FoldConstantShapesPass",
     "FoldQuantShapesPass",
@@ -43,6 +47,8 @@ __all__ = [
 
 PASSES: Final = {
     "canonicalize": "CanonicalizePass",
+    "convert-ranges": "ConvertRangesPass",
+    "drop-ranges": "DropRangesPass",
     "elide-round-trips": "ElideRoundTripsPass",
     "fold-constant-shapes": "FoldConstantShapesPass",
     "fold-quant-shapes": "FoldQuantShapesPass",
@@ -56,7 +62,7 @@ PASSES: Final = {
     "strip-func-quant-types": "StripFuncQuantTypesPass",
     "verify-quant-shapes": "VerifyQuantShapesPass",
 }
-"""The class of each pass, by the flag. Its module has the name of the flag."""
+"""The class of each pass, by flag. The module of a pass is named after its flag."""
 
 __getattr__ = lazy_exports(
     __name__, {name: flag.replace("-", "_") for flag, name in PASSES.items()}

@@ -1,4 +1,4 @@
-"""The pass that canonicalizes, with the options that it has in MLIR."""
+"""The canonicalization pass, with MLIR's options."""
 
 from __future__ import annotations
 
@@ -33,35 +33,35 @@ class CanonicalizePass(ModulePass):
     """
     Apply all canonicalization patterns and folders.
 
-    The options are MLIR's: https://mlir.llvm.org/docs/Passes/#-canonicalize. An iteration goes
-    through all ops, and then deletes what is dead.
+    The options are MLIR's: https://mlir.llvm.org/docs/Passes/#-canonicalize. An iteration
+    visits all ops, and then erases dead ops and blocks.
     """
 
     name = "canonicalize"
 
     top_down: bool = True
-    """Begin each iteration with the first op, and not with the last."""
+    """Visit ops from first to last in each iteration, not from last to first."""
 
     region_simplify: str = "normal"
-    """`disabled`: leave dead blocks alone. `aggressive` is `normal`: blocks are not merged."""
+    """`disabled` keeps dead blocks. `aggressive` is the same as `normal`: blocks are not merged."""
 
     max_iterations: int = NO_LIMIT
-    """How many iterations there are at most. MLIR has 10 by default."""
+    """The maximum number of iterations. MLIR's default is 10."""
 
     max_num_rewrites: int = NO_LIMIT
-    """How often patterns are applied in an iteration at most."""
+    """The maximum number of pattern applications in an iteration."""
 
     test_convergence: bool = False
-    """Fail if the iterations end before nothing changes any more."""
+    """Fail if the iterations end before the module stops changing."""
 
     enable_patterns: tuple[str, ...] = ()
-    """Of all patterns, apply those whose classes have these names; all if there is none."""
+    """The class names of the patterns to apply; all patterns if empty."""
 
     disable_patterns: tuple[str, ...] = ()
-    """Of these, do not apply those whose classes have these names."""
+    """The class names of patterns not to apply."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError if an option has no such value."""
+        """Raise ValueError for an invalid value of an option."""
         if self.region_simplify not in _REGION_SIMPLIFY:
             raise ValueError(
                 f"region-simplify must be one of {', '.join(_REGION_SIMPLIFY)}, "
@@ -70,7 +70,9 @@ class CanonicalizePass(ModulePass):
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Raises PassFailedException if it has not converged, and is to tell."""
+        """
+        Raises PassFailedException if `test_convergence` is set and the pass has not converged.
+        """
         run = _Run(self, ctx, on_circles(op))
         walker = PatternRewriteWalker(
             run, walk_reverse=not self.top_down, post_walk_func=run.end_iteration
@@ -90,7 +92,7 @@ class CanonicalizePass(ModulePass):
 
 
 class _IterationsEnded(Exception):
-    """Nothing else ends the walk of xDSL."""
+    """Ends xDSL's rewrite walk, which has no other way to stop."""
 
 
 @dataclass(eq=False)
@@ -99,8 +101,8 @@ class _Run(RewritePattern):
     context: Context
     left_alone: Collection[Operation]
     """
-    A value on a circle may come to be replaced by itself: `x + 0 = x` for `x = x + 0`. There
-    is no value to use then, and xDSL's rewriter fails.
+    The ops on cycles, which are not rewritten. A pattern may replace a value on a cycle by
+    itself, such as `x = x + 0` by `x`, and xDSL's rewriter fails then.
     """
 
     has_changed: bool = field(default=False, init=False)
@@ -128,7 +130,7 @@ class _Run(RewritePattern):
         self.has_changed |= rewriter.has_done_action
 
     def end_iteration(self, region: Region, listener: PatternRewriterListener) -> bool:
-        """Simplify the regions; whether that has changed something."""
+        """Simplify the regions, and return whether the iteration has changed the module."""
         is_simplified = self.options.region_simplify != "disabled" and region_dce(region, listener)
         self.iterations += 1
         has_changed = self.has_changed or is_simplified

@@ -27,7 +27,7 @@ QuantOp: TypeAlias = CastOp | ConstantOp | ShapeOp
 
 
 class RoundTripElider:
-    """Drops the second cast of each pair in one walk, and the first if nothing else uses it."""
+    """Drops the second cast of each pair in one walk, and the first one if it has no other use."""
 
     def __init__(self, *, changing: bool) -> None:
         self._changing = changing
@@ -35,7 +35,7 @@ class RoundTripElider:
         self._replaced = Replacements()
         self._gone: dict[Operation, None] = {}
         self._in_range: set[SSAValue] = set()
-        """Quantized values whose integers are known to be in the storage range."""
+        """The quantized values whose integers are known to be in the storage range."""
 
     def elide(self, module: ModuleOp) -> FoldReport:
         """Drop all pairs of casts that can be dropped."""
@@ -48,14 +48,14 @@ class RoundTripElider:
         self._replaced.apply()
         erase_with_unused(self._gone)
         records = self._report.records
-        # A cast that was refused may have been used by dropped casts alone.
+        # A refused cast may have been erased since, if only dropped casts used it.
         records[:] = [r for r in records if r.outcome is not Outcome.REFUSED or r.op.parent]
         return self._report
 
     def _makes_range(self, op: QuantOp) -> bool:
         """Whether the integers of the result are known to be in the storage range."""
         if isinstance(op, PadOp) and not uniform_tensor(op.result.type).has_static_shape():
-            # Its verifier checks zero points only where all lengths are known.
+            # Its verifier checks zero points only for static shapes.
             return False
         if isinstance(op, ConstantOp | ShapeOp):
             return all(operand in self._in_range for operand in op.operands)
@@ -105,15 +105,15 @@ class ElideRoundTripsPass(ModulePass):
     """
     Drop a `qcast` of a `dcast` where that is provably the identity.
 
-    It is if every storage integer comes back under every slot of the type, which is tried. With
-    `changing`, pairs that change numerics are dropped too, such as `dcast` of `qcast`. The report
-    has each pair.
+    This is proven by trying every storage integer with every slot of the type. With `changing`,
+    pairs that change numerics are dropped too, such as `dcast` of `qcast`. The report lists
+    each pair.
     """
 
     name = "elide-round-trips"
 
     changing: bool = False
-    """Whether pairs are dropped that change numerics."""
+    """Whether to drop pairs that change numerics."""
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:

@@ -24,33 +24,33 @@ class FoldConstantShapesPass(ModulePass):
     """
     Fold shape ops into float and integer constants, before they are quantized.
 
-    The folded constant has the name and the attributes of the constant that it comes from,
-    so that profiles, which are keyed by names, still find it. What is quantized is left.
+    The folded constant keeps the name and attributes of its source, so that profiles keyed by
+    name still match. Quantized constants are left alone.
     """
 
     name = "fold-constant-shapes"
 
     max_growth: int = field(default=DEFAULT_MAX_GROWTH, metadata={"is": "a number of bytes"})
-    """How many bytes of elements the folds may add to the module."""
+    """The maximum number of bytes of elements that the folds may add to the module."""
 
     max_repetition: int | None = field(default=None, metadata={"is": "a number of bytes"})
-    """How many bytes of a folded constant may repeat others of it: if not said, none."""
+    """The maximum number of repeated bytes in a folded constant; 0 if None."""
 
     verify: str = Certificate.NONE.value
-    """Which certificate each fold must have: the value of a `Certificate`."""
+    """The certificate required of each fold: the value of a `Certificate`."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError if an option has a value that means nothing."""
+        """Raise ValueError for an invalid value of an option."""
         _ = self.policy, self.certificate
 
     @property
     def policy(self) -> FoldPolicy:
-        """The options, as the engine takes them. Raises ValueError."""
+        """The options as a FoldPolicy. Raises ValueError."""
         return FoldPolicy(max_growth=self.max_growth, max_repetition=self.max_repetition)
 
     @property
     def certificate(self) -> Certificate:
-        """What is shown of each fold. Raises ValueError."""
+        """The option `verify` as a Certificate. Raises ValueError."""
         return Certificate.named(self.verify)
 
     @override

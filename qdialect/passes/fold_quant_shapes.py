@@ -1,4 +1,4 @@
-"""The pass that folds shape ops into constants, quantized ones above all."""
+"""The pass that folds shape ops into quantized and other constants."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ class FoldQuantShapesPass(ModulePass):
     """
     Fold shape ops into quantized constants, exactly.
 
-    A constant that a transpose, reshape, slice, concat, broadcast, reverse, pad or gather
-    moves becomes one constant of the type that the op declares, with the name and the
-    attributes of the constants that its elements came from. If it is read through casts,
-    they are made again behind it. Shape ops of quant, tensor, linalg, tosa and stablehlo
-    are understood. Other shape ops are joined where one does what two do, and dropped where
-    they move nothing.
+    A transpose, reshape, slice, concat, broadcast, reverse, pad or gather of constants becomes
+    one constant of the declared result type, with the names and attributes of its sources.
+    Casts between the constants and the shape op are repeated after the new constant. Any
+    dialect with registered models is supported. Shape ops of other values are composed where
+    one op can do the work of two, and dropped where they move nothing.
     """
 
     name = "fold-quant-shapes"
@@ -33,25 +32,27 @@ class FoldQuantShapesPass(ModulePass):
     """The finest type that a folded constant may have: the value of a `Granularity`."""
 
     max_parameter_growth: int | None = None
-    """How many scales a folded constant may have more than those that it is made of."""
+    """The maximum number of scales that a folded constant may have in excess of its sources."""
 
     max_growth: int = field(default=DEFAULT_MAX_GROWTH, metadata={"is": "a number of bytes"})
-    """How many bytes of elements the folds may add to the module."""
+    """The maximum number of bytes of elements that the folds may add to the module."""
 
     max_repetition: int | None = field(default=None, metadata={"is": "a number of bytes"})
-    """How many bytes of a folded constant may repeat others of it: if not said, 1 MiB of what
-    is quantized, and none of what is not."""
+    """
+    The maximum number of repeated bytes in a folded constant. If None, 1 MiB for quantized
+    constants and 0 for others.
+    """
 
     verify: str = Certificate.NONE.value
-    """Which certificate each fold must have: the value of a `Certificate`."""
+    """The certificate required of each fold: the value of a `Certificate`."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError if an option has a value that means nothing."""
+        """Raise ValueError for an invalid value of an option."""
         _ = self.policy, self.certificate
 
     @property
     def policy(self) -> FoldPolicy:
-        """The options, as the engine takes them. Raises ValueError."""
+        """The options as a FoldPolicy. Raises ValueError."""
         names = [granularity.value for granularity in Granularity]
         if self.granularity not in names:
             raise ValueError(
@@ -66,7 +67,7 @@ class FoldQuantShapesPass(ModulePass):
 
     @property
     def certificate(self) -> Certificate:
-        """What is shown of each fold. Raises ValueError."""
+        """The option `verify` as a Certificate. Raises ValueError."""
         return Certificate.named(self.verify)
 
     @override

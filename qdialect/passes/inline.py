@@ -23,22 +23,22 @@ from qdialect.ir.symbols import symbols_in, symbols_used_by
 from qdialect.shape_ops.interface import Code
 
 _OP_BYTES: Final = 2048
-"""What an op of some operands takes in memory, about."""
+"""A rough estimate of the memory of one op."""
 
 
 class _Inliner:
-    """Inlines the calls of the functions of a module, callees first."""
+    """Inlines calls of functions of a module, callees first."""
 
     def __init__(self, module: ModuleOp, budget: MemoryBudget) -> None:
         self._budget = budget
         self._module = module
         self._functions = {op.sym_name.data: op for op in module.body.ops if isinstance(op, FuncOp)}
         self._sizes: dict[FuncOp, int] = {}
-        """The number of ops of each function whose calls have been inlined."""
+        """The number of ops of each function that has been processed."""
         self.report = FoldReport(verb="inlined")
 
     def inline(self) -> None:
-        """Inline what can be inlined."""
+        """Inline all calls that can be inlined."""
         order = list(dependencies_first(self._functions.values(), self._callees))
         circular = self._circular(order)
         for function in order:
@@ -49,7 +49,7 @@ class _Inliner:
             self._sizes[function] = sum(1 for _ in function.walk())
 
     def erase_unused(self) -> None:
-        """Erase the private functions that no other part of the module leads to."""
+        """Erase the private functions that are unreachable from the rest of the module."""
         private = {name: op for name, op in self._functions.items() if _is_private(op)}
         erasable = set[Operation](private.values())
         pending = [op for op in self._module.body.ops if op not in erasable]
@@ -68,13 +68,17 @@ class _Inliner:
                 yield callee
 
     def _circular(self, order: Sequence[FuncOp]) -> set[FuncOp]:
-        """The functions whose calls lead to themselves, of all functions, callees first."""
+        """
+        The functions that call themselves, directly or through others. `order` is callees
+        first.
+        """
         callers = defaultdict[FuncOp, list[FuncOp]](list)
         for function in order:
             for callee in self._callees(function):
                 callers[callee].append(function)
         circular, seen = set[FuncOp](), set[FuncOp]()
-        # A function and all that lead to it, but for those seen before, call each other.
+        # Kosaraju's algorithm: in reverse order, the unseen transitive callers of a function
+        # form its strongly connected component.
         for last in reversed(order):
             component, pending = list[FuncOp](), [last]
             while pending:
@@ -88,7 +92,7 @@ class _Inliner:
         return circular
 
     def _callee(self, call: CallOp) -> FuncOp | None:
-        """The function that is called, if it is in the same module."""
+        """The called function, if it is in the same module."""
         module = call.parent_op()
         while module is not None and not isinstance(module, ModuleOp):
             module = module.parent_op()
@@ -114,7 +118,7 @@ class _Inliner:
 
 
 def _fits(call: CallOp, callee: FuncOp) -> bool:
-    """Whether a call can be replaced with the body of what it calls."""
+    """Whether a call can be replaced by the body of the callee."""
     blocks, type = callee.body.blocks, callee.function_type
     return (
         len(blocks) == 1
@@ -132,10 +136,10 @@ def _is_private(function: FuncOp) -> bool:
 @dataclass(frozen=True)
 class InlinePass(ModulePass):
     """
-    Inline calls of functions of one block, and erase private functions that nothing leads to.
+    Inline calls of functions with one block, and erase unreachable private functions.
 
-    Calls of a function that calls itself stay, also where it does so through others. So do calls
-    that would make the module too large for the budget of memory.
+    Calls of functions that call themselves, directly or through others, are kept. So are calls
+    whose inlining would exceed the memory budget.
     """
 
     name = "inline"

@@ -1,4 +1,4 @@
-"""The pass that writes dequantization in the form that a consumer reads."""
+"""The pass that lowers dequantization to the dialect of a consumer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from qdialect.shape_ops.reading import Constants
 
 
 def lower_dequantization(module: ModuleOp, context: Context, form: Form) -> FoldReport:
-    """Write each `dcast` of a `scast` in another form, and report what cannot be written so."""
+    """Lower each `dcast` of a `scast` to `form`, and report those that cannot be lowered."""
     report, replaced = FoldReport(verb="lowered"), Replacements()
     with paused_collection(), models_of(context), memory_budget() as budget:
         constants = Constants(ResourceBlobs.of(context))
@@ -53,19 +53,20 @@ def lower_dequantization(module: ModuleOp, context: Context, form: Form) -> Fold
 @dataclass(frozen=True)
 class LowerDequantizationPass(ModulePass):
     """
-    Write `quant.dcast` of `quant.scast` in the form that a consumer reads.
+    Lower `quant.dcast` of `quant.scast` to the dialect of a consumer.
 
-    The integers are converted, zero points subtracted and scales multiplied, in the expressed
-    type, as `quant.dcast` says. What the form cannot say stays, and the report says why.
+    Integers are converted, zero points subtracted and scales multiplied, in the expressed type,
+    as `quant.dcast` defines it. A cast that the form cannot express is kept, and reported with
+    the reason.
     """
 
     name = "lower-dequantization"
 
     to: str
-    """The form: the value of a `Form`."""
+    """The target form: the value of a `Form`."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError if an option has a value that means nothing."""
+        """Raise ValueError for an invalid value of an option."""
         values = [form.value for form in Form]
         if self.to not in values:
             raise ValueError(f"to must be one of {', '.join(values)}, but is '{self.to}'")

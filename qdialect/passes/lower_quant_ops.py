@@ -1,4 +1,4 @@
-"""The pass that turns casts between floats and quantized values into arithmetic."""
+"""The pass that lowers casts between floats and quantized values to arithmetic."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from qdialect.lowering.dialect_conversion import (
 
 
 def lower_casts(casts: Sequence[ArithmeticCast], rounding: Rounding) -> None:
-    """Compute what casts mean. Raises OpErrors, and then changes nothing."""
+    """Replace casts by arithmetic. Raises OpErrors; the module is unchanged then."""
     replacements = Replacements()
     folded = fold_casts(casts, replacements)
     lowered = [op for op in casts if op not in folded]
@@ -60,20 +60,21 @@ def lower_casts(casts: Sequence[ArithmeticCast], rounding: Rounding) -> None:
 @dataclass(frozen=True)
 class LowerQuantOpsPass(ModulePass):
     """
-    Turn `quant.qcast` and `quant.dcast` into arithmetic on storage integers.
+    Lower `quant.qcast` and `quant.dcast` to arithmetic on storage integers.
 
-    These become values of the quantized types by `quant.scast`, which is left alone. The
-    result is that of MLIR's pass of this name, op for op: it is for functions of the module
-    itself, drops a cast that undoes another one, and leaves alone what nothing leads to.
+    `quant.scast` converts between storage integers and quantized values, and is not lowered.
+    The result is that of MLIR's pass of this name, op for op: only functions at the top level
+    are lowered, a cast that undoes another one is dropped, and unreachable blocks are left
+    alone.
     """
 
     name = "lower-quant-ops"
 
     rounding: str = Rounding.UPSTREAM.value
-    """How a quotient becomes a storage integer: the value of a `Rounding`."""
+    """How quantization rounds a quotient: the value of a `Rounding`."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError if an option has a value that means nothing."""
+        """Raise ValueError for an invalid value of an option."""
         values = [rounding.value for rounding in Rounding]
         if self.rounding not in values:
             raise ValueError(

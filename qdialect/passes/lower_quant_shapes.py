@@ -1,4 +1,4 @@
-"""The pass that turns what MLIR's quant dialect lacks into ops that MLIR knows."""
+"""The pass that lowers the ops that MLIR's quant dialect lacks to ops that MLIR has."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ class QuantShapesLowering:
     """
     Lowers the constants and the shape ops of a module in one walk.
 
-    A chain stays in storage integers: each quantized value is cast where a chain begins,
-    and cast back where an op that is left uses it.
+    A chain is computed on storage integers: a quantized value is cast where a chain begins, and
+    cast back where an op that is not lowered uses it.
     """
 
     def __init__(self) -> None:
         self.lowered: dict[ExtensionOp, None] = {}
         self.storage: dict[SSAValue, SSAValue] = {}
-        """The storage integers of quantized values."""
+        """For each quantized value, the value of its storage integers."""
         self.casts: dict[StorageCastOp, None] = {}
-        """Casts that a chain begins with, or that used what it ends with."""
+        """Casts at the beginning of a chain, and casts that used the end of one."""
         self.replacements = Replacements()
 
     def lower(self, module: ModuleOp) -> None:
-        """Lower what is not upstream's. Raises OpErrors, and then changes nothing."""
+        """Lower the ops that upstream lacks. Raises OpErrors; the module is unchanged then."""
         ops = dict.fromkeys(op for op in module.walk() if isinstance(op, ExtensionOp))
         for op in ops:
             _check(op)
@@ -99,7 +99,7 @@ class QuantShapesLowering:
         return self.storage[value]
 
     def _cast_after(self, value: SSAValue) -> SSAValue:
-        """The storage integers of `value`, which is not a result of what is lowered."""
+        """Insert a cast of `value`, which no lowered op defines, to its storage integers."""
         owner = value.owner
         op = StorageCastOp(value, storage_tensor(uniform_tensor(value.type)))
         if isinstance(owner, Block):
@@ -111,12 +111,12 @@ class QuantShapesLowering:
         return op.result
 
     def _cast_back(self, op: ExtensionOp) -> None:
-        """Replace the result of `op` where ops that are left use it."""
+        """Replace the result of `op` in ops that are not lowered."""
         result, storage = op.result, self.replacements.final(self.storage[op.result])
         is_used = False
         for use in result.uses:
             user = use.operation
-            # In a circle of casts, a value may be its own storage.
+            # In a cycle of casts, a value may be its own storage.
             if (
                 isinstance(user, StorageCastOp)
                 and user.result.type == storage.type
@@ -130,7 +130,7 @@ class QuantShapesLowering:
             self.replacements.add(result, self._quantized(op, storage))
 
     def _quantized(self, op: ExtensionOp, storage: SSAValue) -> SSAValue:
-        """The result of `op`, which `storage` holds."""
+        """The quantized value that replaces the result of `op`, given its storage integers."""
         type, first = op.result.type, storage.owner
         if isinstance(first, StorageCastOp) and first.input.type == type:
             value = self.replacements.final(first.input)
@@ -141,7 +141,7 @@ class QuantShapesLowering:
 
     def _erase(self) -> None:
         for op in self.lowered:
-            # They may use each other in a circle.
+            # Lowered ops may use each other in a cycle.
             op.operands = []
         for op in (*self.casts, *self.lowered):
             if op.result.first_use is None:
@@ -156,7 +156,7 @@ def _signless(op: ConstantOp) -> DenseIntOrFPElementsAttr[IntegerType] | DenseRe
 
 
 def _bytes_of_repeats(op: ConstantOp) -> int:
-    """The bytes of a splat that is written out, as `arith.constant` holds it in xDSL."""
+    """The bytes of the splat of `op`, expanded as xDSL's `arith.constant` requires."""
     if isinstance(op.value, DenseResourceAttr):
         return 0
     value = cast(DenseIntOrFPElementsAttr[IntegerType], op.value)
@@ -185,10 +185,11 @@ def _check(op: ExtensionOp) -> None:
 @dataclass(frozen=True)
 class LowerQuantShapesPass(ModulePass):
     """
-    Turn the constants and the shape ops of the dialect into ops that MLIR knows.
+    Lower the constants and the shape ops of the dialect to ops that MLIR has.
 
-    A constant becomes its storage integers, a shape op what moves them, and `quant.scast`
-    is between them and what reads quantized values. Types that other ops see are kept.
+    A constant becomes its storage integers, and a shape op becomes ops that move them.
+    `quant.scast` converts them back for ops that read quantized values, whose operand types are
+    kept.
     """
 
     name = "lower-quant-shapes"

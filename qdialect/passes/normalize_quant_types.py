@@ -1,4 +1,4 @@
-"""The pass that spells sub-channel types as per-tensor or per-axis ones where it can."""
+"""The pass that spells sub-channel types as per-tensor or per-axis types where possible."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ from qdialect.shape_ops.interface import name_of
 
 
 class CoarsestTypes(TypeConversion):
-    """A sub-channel type of a tensor as a per-tensor or per-axis type of the same meaning."""
+    """
+    The conversion of sub-channel tensor types to per-tensor or per-axis types of the same
+    meaning.
+    """
 
     @override
     def convert(self, type: Attribute) -> Attribute:
@@ -53,9 +56,9 @@ def _coarsest(type: UniformQuantizedType) -> UniformQuantizedType:
     axes = [axis for axis, slots in enumerate(scales.shape) if slots != 1]
     if not axes:
         return type.of_slots(*of, Slots.per_tensor(scales.item(), zero_points.item()))
-    # An axis may be repeated, and then its last block counts.
+    # If an axis is repeated, its last block size counts.
     block_of = dict(zip(type.quantized_dimensions, type.block_sizes, strict=True))
-    # Upstream does not look at the block, but one of several positions is no per-axis type.
+    # Upstream ignores the block size, but blocks of several positions are not per-axis.
     if len(axes) == 1 and block_of.get(axes[0]) == 1:
         return type.of_slots(*of, Slots.per_axis(axes[0], scales, zero_points))
     return type
@@ -70,7 +73,7 @@ class TypeNormalization:
         self._ops = dict.fromkeys(converted_ops(function))
 
     def check(self) -> None:
-        """Raise OpErrors for ops that MLIR cannot convert either."""
+        """Raise OpErrors for ops that, as in MLIR, cannot be converted."""
         for op in self._function.walk():
             refuse_function_constants(op, self._types)
             obstacle = self._obstacle if op in self._ops else self._obstacle_unreached
@@ -78,7 +81,7 @@ class TypeNormalization:
                 raise OpErrors([(op, f"'{name_of(op)}' op cannot be normalized: {reason}")])
 
     def convert(self) -> None:
-        """Convert the ops that control reaches."""
+        """Convert the ops in reachable blocks."""
         self._fold()
         self._types.convert_function(self._function)
         for op in self._ops:
@@ -91,12 +94,12 @@ class TypeNormalization:
                     self._types.convert_value(value)
 
     def _obstacle(self, op: Operation) -> str | None:
-        """Why the operands and results of `op` cannot be converted, None if they can."""
+        """The reason why the operands and results of `op` cannot be converted; None if they can."""
         changing = self._changing_types(op)
         if not changing:
             return None
         if op.successors:
-            return "it branches with values of types that are to change"
+            return "it branches with values whose types change"
         if name_of(op) == "func.call_indirect":
             return "the types inside the type of a function are not converted"
         elements = [tensor_element_type(type) for type in changing]
@@ -107,14 +110,17 @@ class TypeNormalization:
         return None
 
     def _obstacle_unreached(self, op: Operation) -> str | None:
-        """Why `op`, in an unreachable block and so not converted, would become invalid."""
+        """
+        The reason why `op` in an unreachable block, which is not converted, would become
+        invalid.
+        """
         used = (*op.operands, *op.results) if isinstance(op, CallOp | ReturnOp) else op.operands
         if any(self._types.converts(value.type) and self._is_known(op, value) for value in used):
-            return "it has values of types that are to change, but nothing leads to its block"
+            return "it uses values whose types change, but its block is unreachable"
         return None
 
     def _is_known(self, op: Operation, value: SSAValue) -> bool:
-        """Whether a value of an op that is not converted belongs to one that is."""
+        """Whether a value of an unconverted op is defined or used by a converted op."""
         if isinstance(op, CallOp | ReturnOp):
             return True
         owner = value.owner
@@ -140,18 +146,18 @@ class NormalizeQuantTypesPass(ModulePass):
     """
     Spell sub-channel types of tensors as per-tensor or per-axis types of the same meaning.
 
-    There is one where there is one scale, or where only one axis is cut, into blocks of one
-    position. The values in functions of the module itself, and their signatures, are
-    converted; types inside tuples or function types, and attributes, are not. The result is
-    that of MLIR's pass of this name, but for larger blocks, which that one mistakes for one
-    position.
+    This is possible for a single scale, and if only one axis has several blocks, of one
+    position each. The values and signatures of functions at the top level are converted; types
+    nested in tuples or function types, and attributes, are not. The result is that of MLIR's
+    pass of this name, except for blocks of several positions, which MLIR mistakes for single
+    positions.
     """
 
     name = "normalize-quant-types"
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Raises OpErrors, and then changes nothing."""
+        """Raises OpErrors; the module is unchanged then."""
         types = CoarsestTypes()
         normalizations = [TypeNormalization(function, types) for function in functions_in(op)]
         for normalization in normalizations:

@@ -1,4 +1,4 @@
-"""The pass that makes casts of quant of dequantization in other words."""
+"""The pass that raises dequantization by other ops to casts of quant."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from qdialect.folding.report_listener import FoldReportListener
 @dataclass(frozen=True)
 class RaiseDequantizationPass(ModulePass):
     """
-    Turn dequantization by arithmetic, or by casts of other dialects, into casts of quant.
+    Raise dequantization by arithmetic, or by casts of other dialects, to casts of quant.
 
-    `(C - z) * s` of constants becomes `quant.dcast(quant.scast(C))` of the type that means the
-    same, bit for bit. What is no exact dequantization stays, and the report says why.
+    `(C - z) * s` on constants becomes `quant.dcast(quant.scast(C))` of a type with the same
+    meaning, bit for bit. Arithmetic that is not an exact dequantization is kept, and reported
+    with the reason.
     """
 
     name = "raise-dequantization"
 
     max_parameter_growth: int | None = None
-    """As for `fold-quant-shapes`: how many more slots a type may have than what it is made of."""
+    """The maximum number of slots in excess of the sources, as for `fold-quant-shapes`."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for a negative number."""

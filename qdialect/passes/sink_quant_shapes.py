@@ -18,9 +18,10 @@ class SinkQuantShapesPass(ModulePass):
     """
     Move shape ops below the casts of the quant dialect, exactly.
 
-    `qcast(f(x))` becomes `f(qcast(x))`, and so for `dcast` and `scast`, so that casts meet. A
-    per-axis or sub-channel type is derived again for the operand of `f`. Casts of all that a
-    concat joins become one cast of the concat. There are never more casts than before.
+    `qcast(f(x))` becomes `f(qcast(x))`, and likewise for `dcast` and `scast`, so that casts
+    become adjacent. A per-axis or sub-channel type is derived anew for the operand of `f`.
+    Casts of all operands of a concat become one cast of the concat. The number of casts never
+    grows.
     """
 
     name = "sink-quant-shapes"

@@ -1,4 +1,4 @@
-"""The pass that gives functions storage integers in the place of quantized values."""
+"""The pass that replaces quantized values by storage integers in the signatures of functions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from qdialect.lowering.dialect_conversion import (
 
 
 class StorageTypes(TypeConversion):
-    """Storage integers in the place of quantized values, bare or in a tensor."""
+    """The conversion of quantized scalar and tensor types to their storage integers."""
 
     @override
     def convert(self, type: Attribute) -> Attribute | None:
@@ -43,21 +43,21 @@ class FunctionStripping:
     """
     Strips the functions, calls and returns of a module in one walk.
 
-    Their values become storage integers. Where other ops read or make quantized values,
-    `quant.scast` follows the op that makes the value, as in MLIR.
+    Their values become storage integers. Where other ops use or define quantized values, a
+    `quant.scast` is inserted after the definition, as in MLIR.
     """
 
     def __init__(self) -> None:
         self.types = StorageTypes()
         self.ops: dict[Operation, None] = {}
-        """The functions, calls and returns to strip."""
+        """The functions, calls and returns to convert."""
         self.quantized: dict[SSAValue, SSAValue] = {}
-        """The quantized value that other ops use, by the value that became storage integers."""
+        """For each value that became storage integers, the quantized value for other ops."""
         self.stored: dict[SSAValue, SSAValue] = {}
-        """The storage integers of each other value."""
+        """For each other quantized value, its storage integers."""
 
     def strip(self, module: ModuleOp) -> None:
-        """Strip all functions in `module`. Raises OpErrors, and then changes nothing."""
+        """Convert all functions in `module`. Raises OpErrors; the module is unchanged then."""
         reached = dict.fromkeys(converted_ops(module))
         for op in module.walk():
             self._check(op, is_reached=op in reached)
@@ -77,7 +77,7 @@ class FunctionStripping:
             op.operands = [self._stored(operand) for operand in op.operands]
 
     def _check(self, op: Operation, *, is_reached: bool) -> None:
-        """Raise OpErrors for ops that MLIR cannot strip either."""
+        """Raise OpErrors for ops that, as in MLIR, cannot be converted."""
         refuse_function_constants(op, self.types)
         types = [*op.operand_types, *op.result_types]
         if isinstance(op, FuncOp):
@@ -92,7 +92,7 @@ class FunctionStripping:
             reason = (
                 "a block that is not the first one has quantized arguments"
                 if isinstance(op, FuncOp)
-                else "nothing leads to its block"
+                else "its block is unreachable"
             )
         if reason is not None:
             raise OpErrors(
@@ -146,7 +146,7 @@ class FunctionStripping:
 
 
 def _insert_cast(value: SSAValue, type: Attribute) -> SSAValue:
-    """Cast `value` right after it is defined: of several values, the last is cast first."""
+    """Insert a cast of `value` directly after its definition, so before casts inserted earlier."""
     op, owner = StorageCastOp(value, type), value.owner
     if isinstance(owner, Block):
         Rewriter.insert_op(op, InsertPoint.at_start(owner))
@@ -163,9 +163,9 @@ def _later_blocks(op: FuncOp) -> Sequence[Block]:
 @dataclass(frozen=True)
 class StripFuncQuantTypesPass(ModulePass):
     """
-    Give functions storage integers in the place of quantized values.
+    Replace quantized values by storage integers in the signatures of functions.
 
-    Signatures, declarations, calls and returns are converted; types inside tuples or
+    Signatures, declarations, calls and returns are converted; types nested in tuples or
     function types, and attributes, are not. The result is that of MLIR's pass of this name.
     """
 

@@ -1,4 +1,4 @@
-"""The pass that finds shape ops whose quantized result type contradicts them."""
+"""The pass that reports shape ops whose quantized result type is wrong."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from qdialect.shape_ops.reading import ConstantOperands, Constants
 
 def quant_shape_errors(module: ModuleOp, context: Context) -> Iterator[tuple[Operation, str]]:
     """
-    The ops of a module whose quantized result type is wrong, each with an error message.
+    Find the ops of a module with a wrong quantized result type, each with an error message.
 
-    Unknown ops are skipped, and so is everything that depends on lengths known only at run time.
+    Ops without a model are skipped, and so is every check that depends on dynamic lengths.
     """
     operands = ConstantOperands(Constants(ResourceBlobs.of(context)))
     for op in module.walk():
@@ -55,7 +55,7 @@ def quant_shape_errors(module: ModuleOp, context: Context) -> Iterator[tuple[Ope
 
 
 def _error_of_constant(op: Operation, constants: Constants) -> str | None:
-    """Why a constant contradicts its type, None if it does not."""
+    """The error of a constant that does not fit its type, None if it fits."""
     elements = elements_attribute_of(op)
     if elements is None or not _is_quantized(op) or not isinstance(op.results[0].type, TensorType):
         return None
@@ -66,7 +66,7 @@ def _error_of_constant(op: Operation, constants: Constants) -> str | None:
     except VerifyException as error:
         return str(error)
     except NotFoldable:
-        # Its data is not here.
+        # The elements are not available.
         return None
     return None
 
@@ -79,7 +79,7 @@ def _is_quantized(op: Operation) -> bool:
 
 
 def _lie(op: Operation, movements: Movements) -> str | None:
-    """What is wrong with the result type of `op`, None if it is right."""
+    """The error of the result type of `op`, None if it is right."""
     values = (*movements.operands, op.results[0])
     if not all(isinstance(value.type, TensorType) for value in values):
         return None
@@ -117,12 +117,12 @@ def _type_text(type: Attribute) -> str:
 @dataclass(frozen=True)
 class VerifyQuantShapesPass(ModulePass):
     """
-    Find shape ops whose quantized result type contradicts them.
+    Report shape ops whose quantized result type is wrong.
 
     Verifiers of other dialects accept a per-axis type that was merely copied: after a transpose
-    or a reshape it names another axis, after a slice it has too many scales. Constants are
-    checked too: their type must fit their shape, and their elements the storage range. Fails
-    with one error for each op, which says which element reads which slot.
+    or a reshape it refers to the wrong axis, after a slice it has too many scales. Constants
+    are checked too: their type must fit their shape, and their elements the storage range.
+    Fails with one error per op, which names an element and the slots that differ.
     """
 
     name = "verify-quant-shapes"

@@ -20,14 +20,14 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     Signedness,
-    TensorType,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.movement import BroadcastInDim, Movement, Reshape, Shape, Transpose
 from qdialect.ir.elements import has_signedness
 from qdialect.ir.errors import message_of
-from qdialect.ir.value_types import element_type_or_self
+from qdialect.ir.value_types import element_type_or_self, tensor_element_type, tensor_like
+from qdialect.ir.value_types import shape_of as tensor_shape
 from qdialect.shape_ops.interface import (
     Code,
     NotFoldable,
@@ -105,6 +105,21 @@ class Elementwise(NamedTuple):
 
     term: Term
 
+    in_blocks: bool = False
+    """
+    Whether an axis that is shorter than the one it follows has an element for each block of that.
+    """
+
+    def movements_of(self, number: int, shape: Shape, result_shape: Shape) -> list[Movement]:
+        """The movements of an operand of `shape` to that of the result. Raises NotFoldable."""
+        axes = self.axes[number]
+        movements: list[Movement] = []
+        if self.in_blocks:
+            movements = _repeated_in_blocks(axes, shape, result_shape)
+            for movement in movements:
+                shape = movement.result_shape(shape)
+        return [*movements, *movements_along(axes, shape, result_shape)]
+
 
 class SmallOperand(NamedTuple):
     """An operand of an op that is written again, before it is broadcast."""
@@ -141,6 +156,9 @@ class ElementwiseModel(NamedTuple):
     aligns: bool = False
     """Whether all operands but the one that is dequantized have one shape."""
 
+    has_axis: bool = False
+    """Whether these have an axis also where they hold one element for all positions."""
+
     @property
     def broadcasts(self) -> bool:
         """Whether an op reads operands along some of its axes only."""
@@ -158,13 +176,17 @@ ReaderT = TypeVar("ReaderT", bound=ElementwiseReader)
 
 
 def elementwise_op(
-    *names: str, write: ElementwiseWriter, keeps_rank: bool = False, aligns: bool = False
+    *names: str,
+    write: ElementwiseWriter,
+    keeps_rank: bool = False,
+    aligns: bool = False,
+    has_axis: bool = False,
 ) -> Callable[[ReaderT], ReaderT]:
     """Register a function as the reader of the element-wise ops of these names."""
 
     def register(read: ReaderT) -> ReaderT:
         for name in names:
-            _MODELS[name] = ElementwiseModel(read, write, keeps_rank, aligns)
+            _MODELS[name] = ElementwiseModel(read, write, keeps_rank, aligns, has_axis)
             register_arithmetic(name)
         return read
 
@@ -187,7 +209,9 @@ def arithmetic_model_of(op: Operation) -> ElementwiseModel:
 
 def is_arithmetic(op: Operation) -> bool:
     """Whether `op` may be element-wise arithmetic on tensors."""
-    return role_of(op).is_arithmetic and isinstance(op.results[0].type, TensorType)
+    if not role_of(op).is_arithmetic or len(op.results) != 1 or not op.operands:
+        return False
+    return tensor_shape(op.results[0].type) is not None
 
 
 def read_elementwise(op: Operation, operands: Operands) -> Elementwise:
@@ -299,7 +323,7 @@ def with_type(
 ) -> dict[str, Attribute]:
     """Attributes of an op whose result was of type `old`: one that is this type becomes `new`."""
     return {
-        name: new if isinstance(held, TensorType) and held == old else held
+        name: new if type(held) is type(old) and held == old else held
         for name, held in attributes.items()
     }
 
@@ -346,6 +370,25 @@ def movements_along(
     return [*movements, Transpose(permutation)]
 
 
+def _repeated_in_blocks(
+    axes: Sequence[int | None], shape: Shape, result_shape: Shape
+) -> list[Movement]:
+    """Movements that repeat the positions of axes as often as an axis that each follows is long."""
+    lengths = [
+        length if axis is None else result_shape[axis]
+        for axis, length in zip(axes, shape, strict=True)
+    ]
+    if any(before < 1 or after % before for before, after in zip(shape, lengths, strict=True)):
+        raise NotFoldable(Code.ARITHMETIC, "its blocks are not of one length")
+    if tuple(lengths) == shape:
+        return []
+    cut = [
+        n for before, after in zip(shape, lengths, strict=True) for n in (before, after // before)
+    ]
+    dims = tuple(range(0, 2 * len(shape), 2))
+    return [BroadcastInDim(dims, tuple(cut)), Reshape(tuple(lengths))]
+
+
 def conversion(source: Attribute, target: Attribute) -> Arithmetic | None:
     """The scalar op that converts one type to another as `stablehlo.convert` does, if known."""
     if isinstance(source, IntegerType):
@@ -384,11 +427,12 @@ def converted(op: Operation) -> Elementwise:
 
 
 def shape_of_type(type: Attribute) -> tuple[int, ...]:
-    """The shape of a tensor type."""
-    return cast("TensorType[Attribute]", type).get_shape()
+    """The shape of a ranked tensor type."""
+    shape = tensor_shape(type)
+    assert shape is not None
+    return shape
 
 
-def with_shape(type: Attribute, shape: Sequence[int]) -> TensorType[Attribute]:
+def with_shape(type: Attribute, shape: Sequence[int]) -> Attribute:
     """A tensor type of another shape."""
-    tensor = cast("TensorType[Attribute]", type)
-    return TensorType(tensor.element_type, shape, tensor.encoding)
+    return tensor_like(type, tuple(shape), tensor_element_type(type))

@@ -7,8 +7,10 @@ https://mlir.llvm.org/docs/Dialects/QuantDialect/.
 from __future__ import annotations
 
 from qdialect.shape_ops.interface import CastReads, register_cast, register_constant
+from qdialect.shape_ops.statistics import register_statistics
 
 register_constant("quant.constant", "value")
 register_cast("quant.dcast", CastReads.NUMBERS)
 register_cast("quant.qcast", CastReads.CODES)
 register_cast("quant.scast", CastReads.BITS)
+register_statistics("quant.stats")

@@ -7,7 +7,9 @@ https://github.com/tensorflow/tensorflow, `quantization.td`.
 from __future__ import annotations
 
 from qdialect.shape_ops.interface import CastReads, register_cast
+from qdialect.shape_ops.statistics import register_statistics
 
 register_cast("quantization.dcast", CastReads.NUMBERS)
 register_cast("quantization.qcast", CastReads.CODES)
 register_cast("quantization.scast", CastReads.BITS)
+register_statistics("quantization.stats")

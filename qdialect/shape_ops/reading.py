@@ -27,10 +27,13 @@ from qdialect.shape_ops.interface import (
     Movements,
     NotFoldable,
     ShapeOpModel,
+    as_integers,
     elements_attribute_of,
     find_attribute,
     integers_in,
+    integers_in_list,
     is_cast,
+    is_list,
     keeping_attribute_of,
     name_of,
     read_movements,
@@ -121,8 +124,12 @@ class Constants:
         parts = tensor_parts(op.results[0].type)
         if parts is not None and (values := self.read(op)) is not None:
             return integers_in(values, parts.element_type)
+        attribute = find_attribute(op, name)
+        if isinstance(attribute, IntegerAttr):
+            type = cast(Any, attribute.type)
+            return as_integers(np.asarray(attribute.value.data), type)
         # The type of a tosa shape is no tensor type.
-        held = tensor_element_type(cast(Any, find_attribute(op, name)).type)
+        held = tensor_element_type(cast(Any, attribute).type)
         return integers_in(self.elements(op, name), held)
 
     def element(self, value: SSAValue) -> StoredElement:
@@ -157,6 +164,8 @@ class ConstantOperands:
         owner = value.owner
         if not isinstance(owner, Operation):
             raise NotFoldable(Code.DYNAMIC_SHAPE, "an argument says what must be constant")
+        if is_list(owner):
+            return integers_in_list(owner, self)
         return self.constants.integers(owner)
 
     def read(self, op: Operation, model: ShapeOpModel) -> Movements:

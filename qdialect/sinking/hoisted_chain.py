@@ -1,4 +1,4 @@
-"""A shape op of one operand, and the casts that have been hoisted above it."""
+"""A shape op with one operand, as a link of a chain above which casts are hoisted."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from qdialect.sinking.moving_ops import Form, MovingOp, Scalar
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """A shape op, and the element types it has once casts have been hoisted above it."""
+    """A shape op, and its element types after casts have been hoisted above it."""
 
     moving: MovingOp
 
     before: Attribute
-    """The element type of the operand now."""
+    """The element type of the operand after hoisting."""
 
     form: Form
-    """How to rebuild the op on `before`. Until a cast is hoisted, only the last type is set."""
+    """How to rebuild the op on `before`. Until a cast is hoisted, only the last type is valid."""
 
     @classmethod
     def of(cls, moving: MovingOp, result: Attribute) -> Link:
-        """An op that no cast has been hoisted above, whose result has element type `result`."""
+        """An op before any cast is hoisted above it, with a result of element type `result`."""
         elements = (result,) * len(moving.movements)
         return cls(moving, moving.element, Form(elements, moving.padding))
 
@@ -43,7 +43,7 @@ class Link:
         """
         This op below `cast`, with a result of element type `element`.
 
-        Raises NotFoldable if there is no such op, or its elements would change.
+        Raises NotFoldable if no such op exists, or if elements would change.
         """
         moving, padding = self.moving, None
         if isinstance(element, UniformQuantizedType):
@@ -56,7 +56,10 @@ class Link:
         return Link(moving, before, moving.form([before], elements, padding))
 
     def _zero_points(self, elements: Sequence[Attribute]) -> Iterator[ZeroPoints]:
-        """The new positions, if the elements after each movement are of these quantized types."""
+        """
+        The padded regions, given the quantized element type after each movement. Raises
+        NotFoldable.
+        """
         for movement, element, shape in zip(
             self.moving.movements, elements, self.moving.shapes, strict=True
         ):
@@ -69,22 +72,22 @@ class Link:
                 yield from ZeroPoints.of(movement, element.parameters_on(shape), range)
 
     def _check_padding(self, cast: CastOp, elements: Sequence[Attribute]) -> None:
-        """Raise NotFoldable if `cast` makes something else of the padding than zero points."""
+        """Raise NotFoldable unless `cast` maps the padding to the zero points."""
         padding = self.form.padding
         for new in self._zero_points(elements):
             if isinstance(cast, StorageCastOp) and isinstance(padding, IntegerAttr):
                 is_exact = new.are_bits(padding.value.data)
             else:
-                # How another number is rounded is not the same everywhere.
+                # Only 0.0 is quantized to the same integer under all rounding modes.
                 is_zero = padding is not None and padding.value.data == 0
                 is_exact = is_zero and new.are_quantized_zeros()
             if not is_exact:
                 raise NotFoldable(
-                    Code.PADDING, f"it pads with what '{cast.name}' does not make zero points of"
+                    Code.PADDING, f"'{cast.name}' does not map its padding to zero points"
                 )
 
     def _padding_below(self, cast: CastOp, element: Attribute) -> Scalar | None:
-        """What `cast` makes of zero points, one element for all. Raises NotFoldable."""
+        """The single element to which `cast` maps all zero points. Raises NotFoldable."""
         if not any(isinstance(movement, Pad) for movement in self.moving.movements):
             return None
         regions = self._zero_points(self.form.elements)
@@ -95,7 +98,7 @@ class Link:
         elif all(new.are_read_as_zero() for new in regions):
             return FloatAttr(0.0, element)  # pyright: ignore[reportArgumentType, reportCallIssue]
         raise NotFoldable(
-            Code.PADDING, f"it pads with what '{cast.name}' does not make one element of"
+            Code.PADDING, f"'{cast.name}' does not map its padding to a single element"
         )
 
 
@@ -108,9 +111,9 @@ def _types_before(
     movements: tuple[Movement, ...], shapes: tuple[Shape, ...], element: UniformQuantizedType
 ) -> tuple[Attribute, ...]:
     """
-    The element types before the first movement and after each, where the last is `element`.
+    The element types before the first and after each movement, given that the last is `element`.
 
-    Raises NotFoldable if there are none, or they have too many scales.
+    Raises NotFoldable if no such types exist, or if they have too many scales.
     """
     if element.granularity is Granularity.PER_TENSOR:
         return (element,) * (len(movements) + 1)
@@ -127,7 +130,7 @@ def _types_before(
             if before is None:
                 raise NotFoldable(
                     Code.NOT_INVERTIBLE,
-                    "no type of what it moves gives its result the scales that the cast needs",
+                    "no type of its operand gives its result the scales that the cast needs",
                 )
             type = spell(element, before, Granularity.SUB_CHANNEL)
         except TooManySlotsError as error:

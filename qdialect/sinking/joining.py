@@ -1,4 +1,4 @@
-"""One cast of the result of a concat, in place of a cast of each operand."""
+"""Replacing the casts of all operands of a concat by one cast of its result."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from qdialect.sinking.moving_ops import Form, MovingOp
 
 def join_casts(moving: MovingOp, operands: Sequence[SSAValue]) -> tuple[list[CastOp], Form]:
     """
-    The equal casts that make the operands of a shape op, and its form below a single cast.
+    The equal casts that define the operands of a shape op, and the op's form above a single cast.
 
-    Raises NotFoldable if the operands have no such casts, or the op has no such form.
+    Raises NotFoldable if the operands are not defined by equal casts, or the op has no such form.
     """
     owners = [operand.owner for operand in operands]
     casts = [owner for owner in owners if isinstance(owner, CastOp)]
@@ -38,16 +38,16 @@ def join_casts(moving: MovingOp, operands: Sequence[SSAValue]) -> tuple[list[Cas
 
 
 def _joined(moving: MovingOp, elements: Sequence[Attribute]) -> Attribute:
-    """The element type of the result for operands of `elements`. Raises NotFoldable."""
+    """The element type of the result for operands with these element types. Raises NotFoldable."""
     if len(moving.movements) > 1:
-        raise NotFoldable(Code.UNKNOWN_OP, "it does more than to join its operands")
+        raise NotFoldable(Code.UNKNOWN_OP, "it does more than join its operands")
     movement, first = next(iter(moving.movements)), elements[0]
     types = [element for element in elements if isinstance(element, UniformQuantizedType)]
     is_one = len(set(elements)) == 1
     if not types and is_one:
         return first
     if len(types) < len(elements) or not all(map(types[0].has_same_values_as, types)):
-        raise NotFoldable(Code.MIXED_CONSTANTS, "what is cast is of different kinds")
+        raise NotFoldable(Code.MIXED_CONSTANTS, "its operands differ in storage or expressed type")
     if is_one and types[0].granularity is Granularity.PER_TENSOR:
         return first
     shapes = moving.operand_shapes

@@ -1,4 +1,4 @@
-"""Shape ops of any dialect, as movements that can be rebuilt on elements of another type."""
+"""Shape ops of any dialect, read as movements, and rebuilt for elements of another type."""
 
 from __future__ import annotations
 
@@ -56,40 +56,40 @@ _QUANT_OPS: Final[dict[type[Movement], type[ShapeOp]]] = {
 
 @dataclass(frozen=True)
 class Form:
-    """The element types that a shape op is rebuilt for, and how."""
+    """The element types that a shape op is rebuilt for, and the way to rebuild it."""
 
     elements: tuple[Attribute, ...]
     """The element type after each movement."""
 
     padding: Scalar | None
-    """The padding of a `Pad`, where elements are not quantized. Otherwise it is zero."""
+    """The padding element of a `Pad` if elements are not quantized; None means real zero."""
 
     is_copy: bool = False
-    """Whether it is the same op with other types."""
+    """Whether the op is copied with other types, instead of lowered to other ops."""
 
 
 @dataclass(frozen=True, eq=False)
 class MovingOp:
-    """A shape op as movements of elements, whatever their type."""
+    """A shape op as movements, which are independent of the element type."""
 
     op: Operation
     operands: tuple[SSAValue, ...]
-    """The operands that it moves."""
+    """The moved operands."""
     movements: tuple[Movement, ...]
-    """The first one takes all operands. Padding is a `Pad`."""
+    """The movements, of which the first takes all operands. Padding is a `Pad`."""
     shapes: tuple[Shape, ...]
     """The shape after each movement."""
     padding: Scalar | None
-    """The padding, if its elements are not quantized."""
+    """The padding element if elements are not quantized."""
     _accepted: dict[Attribute, bool] = field(default_factory=dict[Attribute, bool])
-    """Whether the op itself accepts an element type, for those that have been tried."""
+    """A cache: whether the op itself accepts an element type."""
 
     @classmethod
     def read(cls, op: Operation, model: ShapeOpModel, known: ConstantOperands) -> MovingOp:
         """
         Read `op`.
 
-        Raises NotFoldable if it is not known, or its types contradict its movements.
+        Raises NotFoldable if its movements are not known, or contradict its types.
         """
         read = known.read(op, model)
         operands, result = [_tensor(value) for value in read.operands], _tensor(op.results[0])
@@ -105,23 +105,23 @@ class MovingOp:
             if len(movements) > 1 or not _is_one_slot(elements):
                 raise NotFoldable(Code.DYNAMIC_SHAPE, "a length is only known at run time")
         elif all(quantized) and not isinstance(op, ShapeOp):
-            # The verifiers of the others do not look at scales.
+            # Verifiers of other dialects do not check scales.
             _verify_types(movements, operands, result)
         return moving
 
     @cached_property
     def operand_shapes(self) -> tuple[Shape, ...]:
-        """The shapes of the operands that it moves."""
+        """The shapes of the moved operands."""
         return tuple(_tensor(operand).get_shape() for operand in self.operands)
 
     @property
     def element(self) -> Attribute:
-        """The element type of the first operand that it moves."""
+        """The element type of the first moved operand."""
         return _tensor(self.operands[0]).element_type
 
     @cached_property
     def is_static(self) -> bool:
-        """Whether all lengths are known."""
+        """Whether all shapes are static."""
         return all(DYNAMIC not in shape for shape in (*self.operand_shapes, *self.shapes))
 
     def form(
@@ -131,9 +131,10 @@ class MovingOp:
         padding: Scalar | None = None,
     ) -> Form:
         """
-        How to rebuild it on operands of these element types.
+        The form to rebuild the op in, for operands of these element types.
 
-        `elements` are those after each movement. Raises NotFoldable if no ops are known for it.
+        `elements` are the element types after each movement. Raises NotFoldable if there are no
+        ops for that form.
         """
         if self._can_be_copied((*operands, elements[-1]), padding):
             return Form(tuple(elements), padding, is_copy=True)
@@ -149,7 +150,10 @@ class MovingOp:
         return Form(tuple(elements), padding)
 
     def make(self, form: Form, builder: StorageBuilder, operands: Sequence[SSAValue]) -> SSAValue:
-        """Rebuild it. The operands have the element types that `form` was made for."""
+        """
+        Insert the op in `form`. The operands must have the element types that `form` was made
+        for.
+        """
         if form.is_copy:
             return builder.insert(self._copy(operands, form.elements[-1])).results[0]
         values = operands
@@ -168,7 +172,7 @@ class MovingOp:
         return values[0]
 
     def _can_be_copied(self, elements: Sequence[Attribute], padding: Scalar | None) -> bool:
-        """Whether the op itself accepts these element types, of its operands and its result."""
+        """Whether the op itself accepts these element types of operands and result."""
         if isinstance(self.op, ShapeOp):
             return False
         if list(elements) == self._own_elements:
@@ -184,11 +188,11 @@ class MovingOp:
         return [_tensor(value).element_type for value in (*self.operands, self.op.results[0])]
 
     def _accepts(self, element: Attribute) -> bool:
-        """Whether the op can be of elements of one other type."""
+        """Whether a copy of the op with this element type verifies."""
         own = self._own_elements[0]
         others = (operand for operand in self.op.operands if operand not in self.operands)
         if any(element_type_or_self(other.type) == own for other in others):
-            # That operand, such as the tensor to write to, would need the other type too.
+            # An operand that is not moved, such as a destination tensor, would need the type too.
             return False
         types = [TensorType(element, shape) for shape in self.operand_shapes]
         copy = self._copy(Block(arg_types=types).args, element)
@@ -208,7 +212,7 @@ class MovingOp:
 
 
 def _is_same(one: Scalar | None, other: Scalar | None) -> bool:
-    """Whether both are none, or the same bit for bit: zeros may differ in their sign."""
+    """Whether both are None, or equal bit for bit: zeros may differ in sign."""
     return one == other and str(one) == str(other)
 
 
@@ -218,12 +222,12 @@ def _tensor(value: SSAValue) -> TensorType[Attribute]:
         raise NotFoldable(Code.UNKNOWN_OP, "it does not move a ranked tensor")
     type = cast("TensorType[Attribute]", value.type)
     if not isinstance(type.encoding, NoneAttr):
-        raise NotFoldable(Code.ILLEGAL_TYPE, "what becomes of an encoding is unknown")
+        raise NotFoldable(Code.ILLEGAL_TYPE, "the encoding of the result is not known")
     return type
 
 
 def _is_one_slot(elements: Sequence[Attribute]) -> bool:
-    """Whether all elements are of one type, and read the same slot if it is quantized."""
+    """Whether all types are equal and have at most one slot."""
     first = elements[0]
     return len(set(elements)) == 1 and (
         not isinstance(first, UniformQuantizedType) or first.granularity is Granularity.PER_TENSOR
@@ -233,7 +237,7 @@ def _is_one_slot(elements: Sequence[Attribute]) -> bool:
 def _without_padding(
     read: Movements, result: TensorType[Attribute], known: ConstantOperands, *, is_quantized: bool
 ) -> tuple[tuple[Movement, ...], Scalar | None]:
-    """The movements, with padding as `Pad`, and its value. Raises NotFoldable."""
+    """The movements, with any padding as `Pad`, and the padding element. Raises NotFoldable."""
     movements, padding = list[Movement](), None
     for movement in read.movements:
         if isinstance(movement, PadWith):
@@ -256,7 +260,7 @@ def _without_padding(
 
 
 def _scalar(value: SSAValue, known: ConstantOperands) -> Scalar:
-    """The one element of a constant. Raises NotFoldable."""
+    """The only element of a constant. Raises NotFoldable."""
     constants, owner = known.constants, value.owner
     if isinstance(value.type, TensorType):
         elements = constants.read(owner) if isinstance(owner, Operation) else None
@@ -280,7 +284,7 @@ def _scalar(value: SSAValue, known: ConstantOperands) -> Scalar:
 def _shapes(
     movements: Sequence[Movement], operands: Sequence[Shape], declared: Shape
 ) -> tuple[Shape, ...]:
-    """The shape after each movement, the last as declared. Raises NotFoldable."""
+    """The shape after each movement, of which the last is `declared`. Raises NotFoldable."""
     shapes, moved = list[Shape](), operands
     try:
         for movement in movements:
@@ -305,7 +309,9 @@ def _verify_types(
     operands: Sequence[TensorType[Attribute]],
     result: TensorType[Attribute],
 ) -> None:
-    """Raise NotFoldable if the operands give the result another type than the declared one."""
+    """
+    Raise NotFoldable if the declared result type is not the one that follows from the operands.
+    """
     *of, declared = (cast(QuantizedTensor, type) for type in (*operands, result))
     try:
         verify_movement(Chain.of(movements), of, declared)

@@ -1,4 +1,4 @@
-"""The walk that moves the shape ops of a module below casts."""
+"""The walks that move the shape ops of a module below casts."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from qdialect.sinking.moving_ops import MovingOp
 
 def sink_shapes(module: ModuleOp, context: Context) -> FoldReport:
     """
-    Move the shape ops of a module below the casts of the quant dialect that use them alone.
+    Move the shape ops of a module below the casts of the quant dialect that are their only users.
 
-    Ops that cannot be moved exactly stay, and the report says why.
+    Ops that cannot be moved exactly are kept, and reported with the reason.
     """
     sinking = _Sinking(
         ConstantOperands(Constants(ResourceBlobs.of(context))),
@@ -48,7 +48,7 @@ def sink_shapes(module: ModuleOp, context: Context) -> FoldReport:
             _CastJoiner(sinking).join(module)
             refused = _ShapeSinker(sinking).sink(module)
             if not sinking.has_freed():
-                # A reason of an earlier round may no longer hold.
+                # Refusals of earlier rounds may no longer hold.
                 sinking.report.records.extend(refused)
                 sinking.forget_erased()
                 return sinking.report
@@ -60,34 +60,37 @@ class _Sinking:
 
     known: ConstantOperands
     original: Collection[Operation]
-    """The casts and shape ops of the module as it was read: only these are reported."""
+    """The casts and shape ops of the module before the pass: only these are reported."""
     report: FoldReport = field(default_factory=lambda: FoldReport(verb="sunk"))
     blocked: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
-    """Values that no cast went across, because of their users."""
+    """Values above which no cast could be hoisted because of their users."""
 
     def has_freed(self) -> bool:
         """
-        Whether the users of a blocked value have changed so that a cast may go across. Forgets all.
+        Clear the blocked values, and return whether a cast may now be hoisted above one of them.
 
-        A shape op that is rebuilt on elements of another type no longer uses, for example, the
-        tensor that the original wrote to; and of its operand there is a cast in its place.
+        Users may have changed: a rebuilt shape op no longer uses, for example, the destination
+        tensor of the original, and its operand has been replaced by a cast of it.
         """
         blocked = list(self.blocked)
         self.blocked.clear()
         return any(_is_free(value) for value in blocked)
 
     def tell(self, record: FoldRecord) -> None:
-        """Add a record to the report, if it is of an op that was read."""
+        """Add a record to the report, if it is about an original op."""
         if record.op in self.original:
             self.report.records.append(record)
 
     def tell_vanished(self, value: SSAValue, by: SSAValue) -> None:
-        """Report what stands for a value, if that is of an op that was read."""
+        """Report that `by` replaces `value`, if an original op defines `value`."""
         if value.owner in self.original:
             self.report.vanished[value] = by
 
     def forget_erased(self) -> None:
-        """Tell no value that a later cast went across: the output has none that is equal."""
+        """
+        Remove erased values from the report: a cast was hoisted above them, and no equal value
+        is left.
+        """
         records, vanished = self.report.records, self.report.vanished
         for at, record in enumerate(records):
             if record.stands is not None and _is_erased(record.stands):
@@ -97,7 +100,7 @@ class _Sinking:
                 del vanished[value]
 
     def replace(self, replaced: Replacements) -> None:
-        """Replace values in the module and in what has been recorded of it."""
+        """Replace values in the module and in the report."""
         replaced.apply()
         final = replaced.final
         records, vanished = self.report.records, self.report.vanished
@@ -111,7 +114,9 @@ class _Sinking:
 
 
 class _Rewriting:
-    """The base of both walks. New ops are inserted at once, replaced ones erased at the end."""
+    """
+    Base class of both walks. New ops are inserted immediately, replaced ops erased at the end.
+    """
 
     def __init__(self, sinking: _Sinking) -> None:
         self._sinking = sinking
@@ -121,7 +126,10 @@ class _Rewriting:
     def _cast_again(
         self, casts: Sequence[CastOp], point: InsertPoint, operand: SSAValue, result: Attribute
     ) -> CastOp:
-        """One cast of `operand` at `point`, with the attributes of all of `casts`: equal ones."""
+        """
+        Insert a cast of `operand` like `casts`, which are equal, with the attributes of all of
+        them.
+        """
         first = casts[0]
         attributes = dict[str, Attribute]()
         for other in reversed(casts):
@@ -138,13 +146,13 @@ class _Rewriting:
         return new
 
     def _finish(self) -> None:
-        """Replace values where they are used, and erase replaced ops with what only they used."""
+        """Replace all uses, and erase replaced ops and the ops that only they used."""
         self._sinking.replace(self._replaced)
         erase_with_unused(self._gone)
 
 
 class _CastJoiner(_Rewriting):
-    """`f(cast(x), cast(y)) = cast(f(x, y))`, where casts are equal and used by nothing else."""
+    """`f(cast(x), cast(y)) = cast(f(x, y))`, if the casts are equal and have no other uses."""
 
     def join(self, module: ModuleOp) -> None:
         """Join the casts of a module."""
@@ -152,7 +160,7 @@ class _CastJoiner(_Rewriting):
         for op in operands_first(joining):
             last: Operation | None = op
             while last is not None and self._is_behind_casts(last):
-                # The casts before these may be equal too.
+                # The operands of the joined casts may be equal casts too.
                 last = self._join(last, op)
         self._finish()
 
@@ -162,16 +170,16 @@ class _CastJoiner(_Rewriting):
 
     def _join(self, op: Operation, first: Operation) -> Operation | None:
         """
-        Join the casts before `op`, if possible. Returns the op that takes its place.
+        Join the casts before `op`, and return the op that replaces `op`; None if impossible.
 
-        `first` is the op of the module that the chain of casts began at, for the report.
+        `first` is the original op that is reported: `op` may be a rebuilt one.
         """
         try:
             moving = MovingOp.read(op, cast(ShapeOpModel, model_of(op)), self._sinking.known)
             finals = [self._replaced.final(operand) for operand in moving.operands]
             casts, form = join_casts(moving, finals)
         except NotFoldable:
-            # An op that stays below its casts needs no record.
+            # No record: joining is optional.
             return None
         shared = [value for value in dict.fromkeys(moving.operands) if not _is_used_by(value, op)]
         if shared:
@@ -197,37 +205,37 @@ class _CastJoiner(_Rewriting):
 
 @dataclass(eq=False)
 class _Run:
-    """Shape ops one after another, each of which is used by nothing but the next."""
+    """A sequence of shape ops, each of which has the next one as its only user."""
 
     base: SSAValue
     """The operand of the first op."""
     links: list[Link]
     moved: int = 0
-    """The number of ops, from the first, that casts have been hoisted above."""
+    """The number of ops, from the first, that have sunk below casts."""
     cast: CastOp | None = None
-    """The last of these casts: the moved ops will replace its result."""
+    """The last of these casts, whose result the sunk ops will replace."""
 
 
 class _ShapeSinker(_Rewriting):
     """
-    `cast(f(x)) = f(cast(x))`, where nothing else uses `f(x)`.
+    `cast(f(x)) = f(cast(x))`, if `f(x)` has no other uses.
 
-    A cast goes above all shape ops before it in one step. These are rebuilt at the end.
+    A cast is hoisted above a whole run of shape ops in one step. The ops are rebuilt at the end.
     """
 
     def __init__(self, sinking: _Sinking) -> None:
         super().__init__(sinking)
         self._merged: dict[SSAValue, tuple[SSAValue, ...]] = {}
-        """The results of equal casts by that of the cast which replaces them."""
+        """For the result of each merged cast, the results of the equal casts that it replaces."""
         self._runs: dict[SSAValue, _Run] = {}
-        """Runs by the value that they end in."""
+        """The runs, keyed by the results of their last ops."""
         self._unread: dict[Operation, NotFoldable] = {}
-        """Why an op is in no run."""
+        """The reason why an op is not in a run."""
         self._refusals: dict[Operation, NotFoldable] = {}
-        """Why an op is not below the cast that uses it."""
+        """The reason why an op is not sunk below the cast that uses it."""
 
     def sink(self, module: ModuleOp) -> list[FoldRecord]:
-        """Sink the shape ops of a module. Returns the records of those that stay."""
+        """Sink the shape ops of a module, and return the records of those that were refused."""
         for op in operands_first(dict.fromkeys(filter(_is_cast_or_shape_op, module.walk()))):
             if not isinstance(op, CastOp):
                 self._visit(op)
@@ -244,7 +252,7 @@ class _ShapeSinker(_Rewriting):
         ]
 
     def _users(self, value: SSAValue) -> Iterator[Operation]:
-        """The ops that use `value` or one of the values it replaces."""
+        """The ops that use `value` or a value that it replaces."""
         for each in self._merged.get(value, (value,)):
             for use in each.uses:
                 yield use.operation
@@ -254,7 +262,7 @@ class _ShapeSinker(_Rewriting):
         return next(users, None) is not None and next(users, None) is None
 
     def _merge(self, casts: Sequence[CastOp], operand: SSAValue) -> CastOp:
-        """One cast in place of equal casts of `operand`."""
+        """Merge equal casts of `operand` into one."""
         if len(casts) == 1:
             return casts[0]
         point = InsertPoint.after(cast(Operation, operand.owner))
@@ -267,7 +275,7 @@ class _ShapeSinker(_Rewriting):
         return new
 
     def _visit(self, op: Operation) -> None:
-        """Take a shape op as the last of a run."""
+        """Append a shape op to the run of its operand, or start a new run."""
         try:
             moving = MovingOp.read(op, cast(ShapeOpModel, model_of(op)), self._sinking.known)
         except NotFoldable as error:
@@ -284,7 +292,10 @@ class _ShapeSinker(_Rewriting):
         self._runs[op.results[0]] = run
 
     def _take_run(self, value: SSAValue, user: Operation, *, is_alone: bool) -> _Run | None:
-        """The run that ends in `value`, if `user` is in its block and nothing else uses it."""
+        """
+        Remove and return the run that ends in `value`, if `user` is in the same block and its
+        only user.
+        """
         run = self._runs.get(value)
         if run is None:
             return None
@@ -328,7 +339,10 @@ class _ShapeSinker(_Rewriting):
         self._runs[op.result] = _Run(new.result, below[::-1], len(below), op)
 
     def _split(self, run: _Run, at: int, op: CastOp) -> SSAValue:
-        """The operand of the ops of a run from `at` on, which `op` goes above. The rest stays."""
+        """
+        Split a run before the op `at`, above which `op` is hoisted, and return that op's
+        operand.
+        """
         if at == 0:
             return run.base
         if run.cast is not None and at < run.moved:
@@ -339,7 +353,7 @@ class _ShapeSinker(_Rewriting):
         return self._replaced.final(run.links[at].moving.operands[0])
 
     def _refuse(self, op: CastOp) -> None:
-        """Record why the shape op before a cast does not sink, if there is one."""
+        """Record the reason why the shape op above a cast is not sunk."""
         value = self._replaced.final(op.input)
         before = value.owner
         if not isinstance(before, Operation):
@@ -352,7 +366,10 @@ class _ShapeSinker(_Rewriting):
             )
 
     def _make(self, run: _Run, last: CastOp) -> None:
-        """Rebuild the shape ops that casts have been hoisted above, of which `last` is the last."""
+        """
+        Rebuild the sunk shape ops of a run in place of `last`, the last cast hoisted above
+        them.
+        """
         value = self._make_links(run.links[: run.moved], run.base, last, last)
         self._replaced.add(last.result, value)
         self._sinking.tell_vanished(last.result, value)
@@ -360,7 +377,7 @@ class _ShapeSinker(_Rewriting):
     def _make_links(
         self, links: Sequence[Link], base: SSAValue, at: Operation, below: CastOp
     ) -> SSAValue:
-        """Rebuild shape ops before `at`, which are now below a cast."""
+        """Rebuild shape ops, which are now below a cast, before `at`. Returns the result."""
         value = base
         for link in links:
             op = link.moving.op
@@ -378,12 +395,12 @@ def _is_cast_or_shape_op(op: Operation) -> bool:
 
 
 def _moves_several(op: Operation) -> bool:
-    """Whether `op` may be a shape op that moves several operands."""
+    """Whether `op` may be a shape op with several moved operands."""
     return len(op.operands) > 1 and model_of(op) is not None
 
 
 def _equal_casts(users: Iterable[Operation]) -> list[CastOp]:
-    """`users`, if all are equal casts in one block, else an empty list."""
+    """`users` if all of them are equal casts in one block, otherwise an empty list."""
     casts = list[CastOp]()
     for user in users:
         if not isinstance(user, CastOp) or not _is_equal(user, (casts or [user])[0]):
@@ -405,18 +422,18 @@ def _is_erased(value: SSAValue) -> bool:
 
 
 def _is_free(value: SSAValue) -> bool:
-    """Whether a cast may go across `value`: a single op uses it, or equal casts do."""
+    """Whether the users of `value` allow hoisting a cast above it: a single op, or equal casts."""
     users = dict.fromkeys(use.operation for use in value.uses)
     return len(users) == 1 or bool(_equal_casts(users))
 
 
 def _is_used_by(value: SSAValue, op: Operation) -> bool:
-    """Whether nothing but `op` uses `value`."""
+    """Whether `op` is the only user of `value`."""
     return all(use.operation is op for use in value.uses)
 
 
 def _is_known(op: CastOp) -> bool:
-    """Whether a cast is of ranked tensors, and says how it reads or writes elements."""
+    """Whether a cast is of ranked tensors without encodings, whose quantized types are uniform."""
     for type in (op.input.type, op.result.type):
         if not isinstance(type, TensorType):
             return False

@@ -1,5 +1,5 @@
 """
-MLIR text, read and written fast, and as MLIR reads and writes it.
+Fast readers and writers of MLIR text, which follow MLIR's own parser and printer.
 
 For tools of other compilers: `read_module` and `parse_module` in place of xDSL's parser,
 and `write_module`, or the target `qdialect-mlir` of `xdsl-opt`, in place of its printer.
@@ -27,13 +27,12 @@ def parse_module(
     allow_implicit_module: bool = True,
 ) -> ModuleOp:
     """
-    Read a module from MLIR text, which errors call `name`.
+    Read a module from MLIR text; errors refer to it as `name`.
 
-    Long hexadecimal literals of `bytes` are decoded straight into constants; what else
-    there is goes through xDSL's parser, with the dialects of `context`. Unless
-    `allow_implicit_module` is false, ops need not be inside of a `builtin.module`. Raises
-    ParseError, UnicodeDecodeError if bytes are not UTF-8, and TypeError if `text` is neither
-    text nor bytes.
+    Long hexadecimal literals in `bytes` are decoded straight into constants; xDSL's parser
+    reads everything else, with the dialects of `context`. Unless `allow_implicit_module` is
+    false, ops need not be inside a `builtin.module`. Raises ParseError, UnicodeDecodeError if
+    bytes are not UTF-8, and TypeError if `text` is neither text nor bytes.
     """
     # Python imports this package for each of its modules: they must not import each other by it.
     from qdialect.algebra.arguments import shown
@@ -48,10 +47,10 @@ def read_module(
     context: Context, path: str | os.PathLike[str], *, allow_implicit_module: bool = True
 ) -> ModuleOp:
     """
-    Read a module from a file, in pieces: see `parse_module`.
+    Read a module from a file, piece by piece: see `parse_module`.
 
-    Raises OSError, also if the file changes meanwhile, ParseError, and UnicodeDecodeError if
-    it is not UTF-8.
+    Raises OSError, also if the file changes while it is read, ParseError, and
+    UnicodeDecodeError if it is not UTF-8.
     """
     # Python imports this package for each of its modules: they must not import each other by it.
     from qdialect.text.parser import LocatingParser
@@ -69,9 +68,9 @@ def write_module(
     print_debuginfo: bool = False,
 ) -> None:
     """
-    Write a module as MLIR text, with the resources that it names in `context`.
+    Write a module as MLIR text, followed by the resources of `context` that it refers to.
 
-    Elements of constants are written as MLIR writes them, in pieces, straight to the
+    Elements of constants are written as MLIR writes them, piece by piece, and directly to the
     `buffer` of `stream` if it has one. Raises OSError if the stream does.
     """
     # Python imports this package for each of its modules: they must not import each other by it.

@@ -48,7 +48,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _HEX_CHUNK = 1 << 18
-"""How many elements, or pairs of bytes, are made into text at once: what caches hold."""
+"""
+The number of elements, or of pairs of bytes, that are converted to text at once, to stay in
+cache.
+"""
 
 _STRING = re.compile(r'<(?:\s++|//[^\n]*+)*+"')
 _HEX_NUMBER = re.compile(r"(-?)\s*0x")
@@ -56,23 +59,23 @@ _HEX_NUMBER = re.compile(r"(-?)\s*0x")
 
 @dataclass(frozen=True)
 class DenseLiteral:
-    """The text `dense<...>`, which is read before the type that gives it a meaning."""
+    """The text `dense<...>`, parsed before the type that determines its meaning is known."""
 
     position: int
-    """Where the text starts."""
+    """The start of the text."""
 
     data: bytes | list[int | float]
     """
-    What hexadecimal text stands for, or the numbers of a list in row-major order.
+    The bytes of hexadecimal text, or the numbers of a list in row-major order.
 
     A complex element is two numbers, and a hexadecimal number is an integer.
     """
 
     positions: list[int]
-    """Where each number of a list is."""
+    """The position of each number of a list."""
 
     count: int
-    """How many elements a list has."""
+    """The number of elements of a list."""
 
     shape: tuple[int, ...] | None
     """The shape of a list; None for hexadecimal text, or one element for all."""
@@ -86,7 +89,7 @@ class DenseLiteral:
 
     @classmethod
     def parse_after_keyword(cls, parser: AttrParser, position: int) -> DenseLiteral:
-        """Parse `<...>`; `position` is where errors are. Raises ParseError."""
+        """Parse `<...>`; errors are reported at `position`. Raises ParseError."""
         if (data := _parse_optional_hex(parser)) is not None:
             return cls(position, data, [], 0, None)
         parser.parse_punctuation("<", " in dense attribute")
@@ -108,10 +111,10 @@ class DenseLiteral:
         """
         The elements of a tensor of static `shape`, of the dtype of `type`.
 
-        Signless integers are signed ones if they are the storage of quantized values; else
-        they may also be written as unsigned ones, as MLIR allows. Floats are rounded as
-        MLIR rounds them. Raises ParseError if the elements are too few or too many, or not
-        of `type`, or if that is not supported.
+        Signless integers are read as signed if they are the storage of quantized values
+        (`is_storage`); otherwise they may also be written as unsigned ones, as MLIR allows.
+        Floats are rounded as MLIR rounds them. Raises ParseError for a wrong number of
+        elements, an element that `type` cannot hold, and an unsupported `type`.
         """
         try:
             element_dtype(type)
@@ -187,7 +190,7 @@ class DenseLiteral:
             if isinstance(number, bool):
                 if not isinstance(type, IntegerType) or width != 1:
                     parser.raise_error("expected i1 type for 'true' or 'false' values", position)
-                # The bit that is set is the sign, if there is one.
+                # In a signed i1, the one bit is the sign.
                 number = number * (greatest or least)
             integers.append(number)
         if is_storage:
@@ -210,7 +213,7 @@ class DenseLiteral:
     def _wrapped(
         self, parser: AttrParser, integers: list[int], least: int, greatest: int, limit: int
     ) -> list[int]:
-        """`integers`, those above `greatest` and below `limit` as negative ones."""
+        """`integers`, with those from `greatest + 1` to `limit - 1` wrapped to negative ones."""
         if least <= min(integers, default=0) and max(integers, default=0) <= greatest:
             return integers
         for integer, position in zip(integers, self.positions, strict=True):
@@ -243,7 +246,10 @@ class DenseLiteral:
 
 
 def _bit_pattern(parser: AttrParser, number: int, position: int, type: AnyFloat) -> int:
-    """`number` if it is the bits of a float: ParseError if it is not written so."""
+    """
+    `number`, the bits of a float. Raises ParseError if it is not written in hexadecimal or too
+    large.
+    """
     hexadecimal = _HEX_NUMBER.match(parser.lexer.input.content, position)
     if isinstance(number, bool):
         parser.raise_error("expected floating point literal", position)
@@ -263,7 +269,7 @@ def _bit_pattern(parser: AttrParser, number: int, position: int, type: AnyFloat)
 def _rounded_bits(values: NDArray[np.float64], float_format: FloatFormat) -> NDArray[np.uint64]:
     """The bit patterns of `values`, rounded: uint64."""
     rounded = float_format.round(values)
-    # As integers, 0.0 and -0.0 are two.
+    # Compared as integers, since 0.0 and -0.0 differ.
     distinct, inverse = np.unique(rounded.view(np.int64), return_inverse=True)
     numbers = distinct.view(np.float64).tolist()
     bits = np.array([float_format.to_bits(number) for number in numbers], dtype=np.uint64)
@@ -271,8 +277,8 @@ def _rounded_bits(values: NDArray[np.float64], float_format: FloatFormat) -> NDA
 
 
 def _parse_optional_hex(parser: AttrParser) -> bytes | None:
-    """Parse `<"0x...">`, if that is what is next. Raises ParseError if it is malformed."""
-    # Long text is not for the lexer, which copies and checks it several times.
+    """Parse `<"0x...">` if it comes next. Raises ParseError if it is malformed."""
+    # The lexer would copy and check a long text several times.
     text = parser.lexer.input
     if (opening := _STRING.match(text.content, parser.pos)) is None:
         return None
@@ -297,7 +303,7 @@ def _parse_optional_hex(parser: AttrParser) -> bytes | None:
 
 
 class _ListParser:
-    """Parses what is inside `dense<...>`, and collects the numbers."""
+    """Parses the list in `dense<...>`, and collects its numbers."""
 
     def __init__(self, parser: AttrParser):
         self._parser = parser
@@ -306,7 +312,7 @@ class _ListParser:
         self.count = 0
 
     def parse_item(self) -> tuple[int, ...] | None:
-        """Parse a nested list, which has a shape, or an element, which has none."""
+        """Parse a nested list or an element, and return the shape: None for an element."""
         parser = self._parser
         items = parser.parse_optional_comma_separated_list(
             parser.Delimiter.SQUARE, lambda: self.parse_item() or ()
@@ -344,7 +350,7 @@ class _ListParser:
 
 
 def _from_mlir_bytes(data: bytes, type: AnyDenseElement, shape: tuple[int, ...]) -> Elements | None:
-    """The elements that MLIR's hexadecimal text means, None if their number is wrong."""
+    """The elements that MLIR's hexadecimal text encodes, None if their number is wrong."""
     count = math.prod(shape)
     if isinstance(type, IntegerType) and type.bitwidth == 1:
         raw = np.frombuffer(data, dtype=np.uint8)
@@ -365,8 +371,8 @@ def _from_mlir_bytes(data: bytes, type: AnyDenseElement, shape: tuple[int, ...])
 
 
 def print_hex(printer: Printer, data: bytes | memoryview) -> None:
-    """Print two digits for each byte, in pieces: streamed by an MLIRPrinter."""
-    # A cycle: the printer prints elements by this module.
+    """Print two digits for each byte, piece by piece; an MLIRPrinter streams them."""
+    # Deferred to break a cycle: the printer uses this module.
     from qdialect.text.printer import MLIRPrinter
 
     stream = printer.print_ascii if isinstance(printer, MLIRPrinter) else None
@@ -376,7 +382,7 @@ def print_hex(printer: Printer, data: bytes | memoryview) -> None:
     for start in range(0, len(pairs), _HEX_CHUNK):
         chunk = pairs[start : start + _HEX_CHUNK]
         text = digits[: len(chunk)]
-        # Nothing is out of range; to check that, numpy would make a copy.
+        # Every index is in range; mode="raise" would make numpy copy.
         np.take(table, chunk, out=text, mode="clip")
         if stream is None:
             printer.print_string(str(text.data.cast("B"), "ascii"))
@@ -388,7 +394,7 @@ def print_hex(printer: Printer, data: bytes | memoryview) -> None:
 @registered_cache
 @cache
 def _hex_table() -> NDArray[np.uint32]:
-    """The four digits of each two bytes, by the integer that these are: ASCII."""
+    """The lookup table from a 16-bit integer to the four ASCII digits of its two bytes."""
     codes = np.arange(256, dtype=np.uint32)
     digits = np.frombuffer(b"0123456789ABCDEF", dtype=np.uint8).astype(np.uint32)
     byte = digits[codes >> 4] | digits[codes & 15] << 8
@@ -397,7 +403,7 @@ def _hex_table() -> NDArray[np.uint32]:
 
 
 def _mlir_bytes(values: NDArray[Any], type: AnyDenseElement) -> bytes:
-    """One-dimensional `values` as MLIR's hexadecimal text has them."""
+    """The bytes that MLIR's hexadecimal text of one-dimensional `values` encodes."""
     if isinstance(type, IntegerType) and type.bitwidth == 1:
         return np.packbits((values & 1).view(np.uint8), bitorder="little").tobytes()
     return pack_elements(values, type)

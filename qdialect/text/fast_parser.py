@@ -1,4 +1,4 @@
-"""xDSL's parser, with short cuts for what most of a text consists of."""
+"""xDSL's parser, with fast paths for the most common constructs."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ from qdialect.text.op_forms import (
 AttributeT = TypeVar("AttributeT", bound=Attribute)
 
 _MAX_DEPTH = 8
-"""Of the brackets of a type that is remembered. Its tensor, element and range are three."""
+"""The bracket depth up to which types are cached. Tensor, element type and range take three."""
 
-# Bits may be those of a NaN, and a type with one is not equal to itself read again. They
-# may also be left out of an abridged text, and be others at each place.
+# Hexadecimal bits: a type with a NaN is not equal to itself read again. An abridged text may #
+# also have left the digits out, and they differ from place to place.
 _BITS: Final = re.compile(r"\b0x")
 
 _NAMES_OF_VALUES: Final = frozenset(("unit", "true", "false", "loc"))
@@ -53,16 +53,16 @@ _NAMES_OF_VALUES: Final = frozenset(("unit", "true", "false", "loc"))
 def _dense_type() -> AttrConstraint[
     RankedStructure[IntegerType | IndexType | AnyFloat | ComplexType]
 ]:
-    # It takes long to make, and short lists do not need it.
+    # The constraint is slow to construct, and short lists do not need it.
     return base(RankedStructure[IntegerType | IndexType | AnyFloat | ComplexType])
 
 
 class _Scope(dict[str, tuple[SSAValue, ...]]):
     """
-    The values that can be used, in the order of their definitions.
+    The values in scope, in the order of their definitions.
 
-    xDSL's parser copies all of them for each region, to have those again that are outside
-    of it. Here, the values of a region are taken away at its end.
+    xDSL's parser copies the scope for each region, and restores the copy after it. Here the
+    values of a region are removed at its end instead.
     """
 
     @override
@@ -72,17 +72,20 @@ class _Scope(dict[str, tuple[SSAValue, ...]]):
 
 class FastParser(OpenParser):
     """
-    A parser that reads any text as xDSL's does, and fails with the same errors.
+    A parser with the same results and errors as xDSL's.
 
-    The text of a type, or of an array, is parsed once, and what it stands for is used
-    again: within a text, no alias is defined twice.
+    Types, arrays and lines of operations are cached by their text. The cache is valid within
+    one source text, where no alias is defined twice.
     """
 
     lexer_type: ClassVar[type[PlainLexer]] = FastLexer
     is_remembering: ClassVar[bool] = True
-    """Whether the text of a type is parsed only once."""
+    """Whether parsed types and operations are cached by their text."""
     leaves_elements_out: ClassVar[bool] = False
-    """Whether lines that differ in elements are the same: elements mean what they do in MLIR."""
+    """
+    Whether the cache key of a line omits the elements of constants, which are then read as MLIR
+    reads them.
+    """
 
     def __init__(self, ctx: Context, input: Input) -> None:
         """Raises ParseError if the first token is malformed."""
@@ -134,7 +137,7 @@ class FastParser(OpenParser):
         state.current_token = state.lexer.lex()
         return text
 
-    # No other token has the text of a punctuation.
+    # The text identifies a punctuation token: no other token has it.
 
     @override
     def parse_optional_punctuation(
@@ -171,14 +174,14 @@ class FastParser(OpenParser):
                 return op
         self._resolved = []
         op = super().parse_operation()
-        # A line that is met once only is not worth remembering.
+        # A line is cached when it occurs for the second time.
         if hash(key) in self._lines_seen:
             self._remember_operation(line, key, op)
         self._lines_seen.add(hash(key))
         return op
 
     def _parse_known_operation(self, line: OpLine, form: OpForm) -> Operation | None:
-        """The operation of a line, unless what follows may be a part of it."""
+        """The operation of a cached line; None if the next token might continue the operation."""
         if form.dialect_stack != self.state.dialect_stack:
             return None
         properties, attributes = form.properties, form.attributes
@@ -222,7 +225,7 @@ class FastParser(OpenParser):
         return self.resolve_operand(operand, type)
 
     def _remember_operation(self, line: OpLine, key: str, op: Operation) -> None:
-        """Keep what the line says, if it says all of `op`, which was read from it."""
+        """Cache the form of `op`, which was read from `line`, if the line determines all of it."""
         name = self._name_token
         input = self.lexer.input
         names = range(len(line.names))
@@ -232,7 +235,7 @@ class FastParser(OpenParser):
         elements = None if line.elements is None else ListedElements.of(op, line.elements)
         if (
             not depends_on_line_only(op, name)
-            # An alias may stand for elements, too.
+            # An attribute alias may also stand for elements.
             or (line.elements is not None and (elements is None or "#" in key))
             or input.content[line.end : self.pos].strip()
             or self.pos < line.end
@@ -265,7 +268,7 @@ class FastParser(OpenParser):
         form.followers.add(follower(self.current_token))
 
     def _enter_operation(self, name: Span) -> None:
-        """Called with the name of an operation, once its results are read."""
+        """A hook, called with the name of an operation after its results have been parsed."""
 
     @override
     def parse_optional_region(
@@ -328,12 +331,12 @@ class FastParser(OpenParser):
         elif brackets := _bracketed(content, token.end):
             text = token.text + brackets
         else:
-            # Whether there are parameters is seen by the next token only.
+            # Only the next token tells whether there are parameters.
             return self._parse_new_type()
         return self._parse_once(text, self._known_types, self._parse_new_type)
 
     def _parse_new_type(self) -> TypeAttribute | None:
-        """Parse a type, if there is one."""
+        """Parse a type that is not cached; None if there is no type."""
         type = super().parse_optional_type()
         match type:
             case TupleType():
@@ -342,14 +345,14 @@ class FastParser(OpenParser):
                 parts = *type.inputs, None, *type.outputs
             case _:
                 return type
-        # Types of aliases may have 2**n parts, of which n are different. Of equal ones there is
-        # one only, so that their comparison ends at once.
+        # A type made of aliases may have 2**n parts, n of them distinct. Equal types are one
+        # object, so that comparing them takes constant time.
         return self._known_compounds.setdefault((type.name, *map(id, parts)), type)
 
     def _parse_once(
         self, text: str, known: dict[str, AttributeT], parse: Callable[[], AttributeT | None]
     ) -> AttributeT | None:
-        """What `text`, which is next, is known to be, or else what `parse` reads."""
+        """The cached attribute of `text`, which comes next, or the result of `parse`."""
         start = self.pos
         attribute = known.get(text)
         if attribute is not None:
@@ -361,7 +364,7 @@ class FastParser(OpenParser):
         return attribute
 
     def _is_all_that_was_read(self, text: str, start: Position) -> bool:
-        """Whether `text` at `start` is what was read, and means the same when read again."""
+        """Whether exactly `text` at `start` was parsed, and always has the same meaning."""
         end = start + len(text)
         return (
             self.is_remembering
@@ -374,7 +377,7 @@ class FastParser(OpenParser):
     def parse_dense_literal_type(
         self,
     ) -> RankedStructure[IntegerType | IndexType | AnyFloat | ComplexType]:
-        # xDSL makes the constraint again each time, which takes longer than all the rest.
+        # xDSL constructs the constraint on each call, which takes longer than the rest.
         type = self.expect(self.parse_optional_type, "Dense attribute must be typed!")
         if not _dense_type().verifies(type):
             self.raise_error(
@@ -417,7 +420,9 @@ class FastParser(OpenParser):
 
 
 def _bracketed(content: str, start: Position) -> str:
-    """What is in brackets at `start`, with them, if all that looks like a bracket is one."""
+    """
+    The bracketed text at `start`, brackets included; empty if it nests too deep or has no end.
+    """
     if not content.startswith("<", start):
         return ""
     end = content.find(">", start) + 1

@@ -1,4 +1,4 @@
-"""Operations that the context knows nothing of, or less than the text says."""
+"""Operations that are not registered, or that have properties unknown to xDSL."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from qdialect.text.op_forms import FormsDiffer
 
 class PlainForm(NamedTuple):
     """
-    What is written behind the name of most ops of most dialects.
+    The custom form of most ops of most dialects, after the name of the op.
 
-    `%a, %b {attributes} : (types) -> types` has a place for all that an op without regions has.
+    `%a, %b {attributes} : (types) -> types` can express every op without regions and successors.
     """
 
     operands: Sequence[UnresolvedOperand]
@@ -30,7 +30,7 @@ class PlainForm(NamedTuple):
 
     @classmethod
     def parse(cls, parser: Parser) -> PlainForm:
-        """Read it; the brackets around types may be missing. Raises ParseError."""
+        """Parse the form; the parentheses around types are optional. Raises ParseError."""
         position = parser.pos
         operands = parser.parse_optional_undelimited_comma_separated_list(
             parser.parse_optional_unresolved_operand, parser.parse_unresolved_operand
@@ -42,7 +42,7 @@ class PlainForm(NamedTuple):
         return cls(operands or [], attributes, types, _parse_types(parser), position)
 
     def create(self, parser: Parser, op_type: type[Operation]) -> Operation:
-        """The operation. Raises ParseError if a value is of another type."""
+        """Create the operation. Raises ParseError if an operand has another type."""
         return op_type.create(
             operands=parser.resolve_operands(self.operands, self.types, self.position),
             result_types=self.result_types,
@@ -61,9 +61,9 @@ def _parse_types(parser: Parser) -> list[TypeAttribute]:
 @cache
 def with_later_properties(op_type: type[IRDLOperation]) -> type[IRDLOperation]:
     """
-    `op_type`, with room for properties that it has in later versions of MLIR.
+    A subclass of `op_type` that also accepts properties of later versions of MLIR.
 
-    They may be any attributes, and there is no custom form for them.
+    These may be any attributes. With one of them, the op has no custom form.
     """
     known = op_type.get_irdl_definition().properties.keys()
 
@@ -71,7 +71,7 @@ def with_later_properties(op_type: type[IRDLOperation]) -> type[IRDLOperation]:
         @property
         @override
         def forms_differ(self) -> bool:
-            """Whether there are any."""
+            """Whether the op has such properties."""
             return not self.properties.keys() <= known
 
         @override

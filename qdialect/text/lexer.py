@@ -1,4 +1,4 @@
-"""A lexer of MLIR text that finds a token with one regular expression."""
+"""A lexer of MLIR text that matches each token with one regular expression."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from xdsl.utils.mlir_lexer import (
 from qdialect.ir.xdsl_private import LinearLexer
 from qdialect.text.mlir_errors import token_error
 
-# What is spelled in ASCII, which is nearly all of any text. The prefixes of names are
-# told apart by their first character. Strings are short and have no escapes. All that
-# can be repeated is possessive, so that no comment is ever read as anything else.
+# The ASCII tokens, which make up nearly all of any text. The first character of a name tells #
+# its kind. Strings are short and have no escapes. All repetitions are possessive, so that #
+# backtracking never reads a comment as tokens.
 _TOKEN: Final = re.compile(
     r"""
     (?:\s++|//[^\n]*+)*+
@@ -54,7 +54,7 @@ _KINDS_BY_PREFIX: Final = {
 
 
 class TextToken(MLIRToken):
-    """A token that knows its text, and makes its span when it is asked for one."""
+    """A token that holds its text, and creates its span on demand."""
 
     __slots__ = ("_text", "end", "input", "start")
 
@@ -80,7 +80,7 @@ class TextToken(MLIRToken):
 
 
 class PlainLexer(LinearLexer):
-    """xDSL's lexer, in linear time, with tokens that know their text, and MLIR's errors."""
+    """xDSL's lexer in linear time, with MLIR's errors and tokens that hold their text."""
 
     @override
     def lex(self) -> TextToken:
@@ -101,9 +101,9 @@ class PlainLexer(LinearLexer):
 
 class FastLexer(PlainLexer):
     """
-    A lexer that gives the same tokens and errors as PlainLexer.
+    A faster lexer with the same tokens and errors as PlainLexer.
 
-    It knows the common ones, and asks PlainLexer for any other.
+    It matches common tokens itself, and delegates the others to PlainLexer.
     """
 
     @override

@@ -1,4 +1,4 @@
-"""The custom syntax of linalg ops: elements of any type, and any number of results."""
+"""The custom syntax of linalg ops, for elements of any type and any number of results."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def _parse(parser: Parser, op_type: type[Operation], numbers: str) -> Operation:
     """
     Read `ins(%a : type) outs(%b : type) NUMBERS = [...]`.
 
-    xDSL's own parsers of these ops take elements of integer and float types only, since
-    they build the region that the syntax leaves out. Raises ParseError.
+    xDSL's own parsers of these ops accept only integer and float elements, since they build the
+    region that the syntax omits. Raises ParseError.
     """
     operands = [_parse_operand(parser, keyword) for keyword in ("ins", "outs")]
     parser.parse_keyword(numbers)
@@ -54,7 +54,7 @@ class _GenericSyntax(Operation):
         """
         Read `linalg.generic {...} ins(...) outs(...) attrs = {...} {...} -> types`.
 
-        xDSL's own parser takes one type behind the arrow only. Raises ParseError.
+        xDSL's own parser accepts only one type after the arrow. Raises ParseError.
         """
         position = parser.pos
         attributes = parser.parse_optional_attr_dict()
@@ -90,7 +90,7 @@ class _GenericSyntax(Operation):
 
 
 def _parse_operands(parser: Parser, keyword: str) -> Sequence[SSAValue]:
-    """Read `keyword(%a, %b : type, type)`, if it is there. Raises ParseError."""
+    """Read the optional `keyword(%a, %b : type, type)`. Raises ParseError."""
     if parser.parse_optional_keyword(keyword) is None:
         return ()
     with parser.in_parens():
@@ -135,4 +135,4 @@ SYNTAX: Final[Mapping[type[Operation], type[Operation]]] = {
     GenericOp: _GenericSyntax,
     TransposeOp: _TransposeSyntax,
 }
-"""Classes whose `parse` reads the custom form of an op, in place of its own."""
+"""For each op, the class whose `parse` replaces the op's own."""

@@ -29,12 +29,12 @@ from xdsl.printer import Printer
 
 @irdl_attr_definition
 class RangeLoc(ParametrizedAttribute, BuiltinAttribute):
-    """A location that is a range, `loc("a.py":7:12 to 8:45)`, or has one in it."""
+    """A location that is or contains a range: `loc("a.py":7:12 to 8:45)`."""
 
     name = "range_loc"
 
     parts: ArrayAttr[Attribute]
-    """What is written: pieces of text, and the attributes between them, in turns."""
+    """The written form: pieces of text, alternating with the attributes between them."""
 
     def __init__(self, *parts: str | Attribute) -> None:
         attributes = (StringAttr(part) if isinstance(part, str) else part for part in parts)
@@ -51,8 +51,8 @@ class RangeLoc(ParametrizedAttribute, BuiltinAttribute):
 
 
 def parse_location(parser: AttrParser) -> LocationAttr:
-    """Read what is in the brackets of `loc(...)`. Raises ParseError."""
-    # xDSL's type of locations has no room for another class.
+    """Parse the location in the parentheses of `loc(...)`. Raises ParseError."""
+    # A cast, because xDSL's type of locations is a closed union.
     return cast(LocationAttr, _parse_location(parser))
 
 
@@ -78,7 +78,9 @@ def _parse_location(parser: AttrParser) -> Attribute:
 
 
 def _parse_place(parser: AttrParser, file: StringAttr) -> Attribute:
-    """Read `line:column`, or a range from there, `to line:column` or `to :column`."""
+    """
+    Parse `line:column`, or a range that starts there and ends `to line:column` or `to :column`.
+    """
     line, column = _parse_number(parser), 0
     if parser.parse_optional_punctuation(":") is not None:
         column = _parse_number(parser)

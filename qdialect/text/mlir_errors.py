@@ -1,5 +1,5 @@
 """
-Where MLIR's parser reports malformed text, and in which words.
+The positions and messages of MLIR's parser for malformed text.
 
 The functions mirror `Parser::emitWrongTokenError`, `Parser::parseDialectSymbolBody` and the
 lexer of https://github.com/llvm/llvm-project/tree/main/mlir/lib/AsmParser.
@@ -27,7 +27,7 @@ _NAME_ERRORS: Final = {
 
 
 class TextError(NamedTuple):
-    """What is wrong with a text, and where."""
+    """An error about a text: its message and position."""
 
     message: str
     position: Position
@@ -35,9 +35,9 @@ class TextError(NamedTuple):
 
 def end_of_token_before(content: str, position: Position) -> Position:
     """
-    Where a token that is missing at `position` is reported: behind the token before it.
+    The end of the token before `position`, where MLIR reports a missing token.
 
-    If there is none before, that is `position`.
+    `position` itself if there is no token before it.
     """
     end = position
     while True:
@@ -54,9 +54,9 @@ def end_of_token_before(content: str, position: Position) -> Position:
 
 
 def place_of_missing(parser: AttrParser) -> Position:
-    """Where MLIR reports that another token was expected than the next one."""
+    """The position at which MLIR reports that the next token is not the expected one."""
     content = parser.lexer.input.content
-    # At the end, what is missing is missing before the last character.
+    # At the end of the text, MLIR starts from the last character.
     position = min(parser.pos, len(content) - 1)
     return end_of_token_before(content, max(position, 0))
 
@@ -65,7 +65,7 @@ def balanced_end(content: str, start: Position) -> Position | TextError:
     """
     The position after the bracket that closes the one at `start`.
 
-    Brackets in strings do not count, but those in comments do.
+    Brackets in strings are skipped; as in MLIR, brackets in comments are not.
     """
     opened: list[str] = []
     position = reported = start
@@ -76,7 +76,7 @@ def balanced_end(content: str, start: Position) -> Position | TextError:
                 end = string_end(content, bracket.start())
                 if isinstance(end, TextError):
                     return end
-                # Upstream has the last string as its token.
+                # Upstream reports errors at the last string, its current token.
                 position, reported = end, bracket.start()
             case "->":
                 pass
@@ -104,13 +104,13 @@ def string_end(content: str, start: Position) -> Position | TextError:
 
 
 def token_error(content: str, start: Position) -> TextError:
-    """What is wrong with the text at `start`, which is no token."""
+    """The error for the text at `start`, which is not a token."""
     first = content[start]
     quote = start + content.startswith('@"', start)
     if content.startswith('"', quote):
         end = string_end(content, quote)
         if isinstance(end, TextError):
             return end
-    # Upstream has read one character more of these.
+    # Upstream reports these one character later.
     is_behind = first in ".@"
     return TextError(_NAME_ERRORS.get(first, "unexpected character"), start + is_behind)

@@ -1,4 +1,4 @@
-"""What the line of an operation says, whatever the names of its values and its elements are."""
+"""Cached forms of operations: a line of text without the names of values and the elements."""
 
 from __future__ import annotations
 
@@ -24,13 +24,16 @@ from qdialect.text.lexer import TextToken
 from qdialect.text.plain_lists import bytes_of_plain_list
 
 MAX_LINE_LENGTH = 2000
-"""Longer lines are mostly numbers, and finding the names in them takes long."""
+"""
+Longer lines are not cached: they consist mostly of numbers, and searching them for names is
+slow.
+"""
 
 _VALUE: Final = re.compile(r"%([0-9]+|[A-Za-z$._-][A-Za-z0-9$._-]*)")
 
 _OPENING: Final = "dense<"
 _LEFT_OUT: Final = "\v"
-"""What the key of a line has in place of the elements of a constant."""
+"""The placeholder for the elements of a constant in the key of a line."""
 
 
 class OpLine(NamedTuple):
@@ -39,14 +42,17 @@ class OpLine(NamedTuple):
     start: Position
     end: Position
     pieces: Sequence[str]
-    """What is between names, and the names without the percent sign, in turns."""
+    """The text between names, alternating with the names, without the percent sign."""
 
     elements: str | None
-    """What is between `dense<` and `>`, if no name is after it; `pieces` have it no more."""
+    """The text between `dense<` and `>` if no name follows it; it is not part of `pieces`."""
 
     @property
     def key(self) -> str:
-        """The line with a line break, which it does not have, for each name."""
+        """
+        The cache key: the line with each name replaced by a line break, which occurs nowhere
+        else.
+        """
         return "\n".join(self.pieces[::2])
 
     @property
@@ -55,17 +61,17 @@ class OpLine(NamedTuple):
         return self.pieces[1::2]
 
     def position_after(self, names: int) -> Position:
-        """Where the text after that many names starts."""
+        """The position after the first `names` names."""
         return self.start + sum(map(len, self.pieces[: 2 * names])) + names
 
     def span(self, name: int, input: Input[str]) -> Span[str]:
-        """Where a name is, with its percent sign."""
+        """The span of a name, including the percent sign."""
         start = self.position_after(name) + len(self.pieces[2 * name])
         return Span(start, self.position_after(name + 1), input)
 
     @classmethod
     def at(cls, token: TextToken, *, leave_elements_out: bool) -> OpLine | None:
-        """The line that starts with `token`, if it ends, and is short."""
+        """The line that starts with `token`; None if it is too long or has no line break."""
         content, start = token.input.content, token.start
         end = content.find("\n", start, start + MAX_LINE_LENGTH)
         if end < 0:
@@ -80,24 +86,29 @@ class OpLine(NamedTuple):
 
 
 class ListedElements(NamedTuple):
-    """How the elements in a line are read, and where an operation keeps them."""
+    """How the elements in a line are read, and which attribute of the operation holds them."""
 
     is_property: bool
     name: str
     type: RankedStructure[AnyDenseElement]
-    """Of the attribute."""
+    """The type of the attribute."""
 
     listed_type: AnyDenseElement
-    """Of what is listed, which may have a sign where the attribute has none."""
+    """
+    The type that listed elements are read as, which may be signed where the attribute is
+    signless.
+    """
 
     def read(self, listed: str) -> DenseIntOrFPElementsAttr[Any] | None:
-        """The attribute; None if it takes more than a short list to say what is listed."""
+        """
+        The attribute that holds the elements `listed`; None if they are not a short plain list.
+        """
         data = bytes_of_plain_list(listed, self.listed_type, self.type.get_shape())
         return None if data is None else dense_of_bytes(self.type, data)
 
     @classmethod
     def of(cls, op: Operation, listed: str) -> ListedElements | None:
-        """Those of an operation that holds what is listed at one place, and no other."""
+        """The elements of an operation with exactly one dense attribute, which holds `listed`."""
         held = [
             (is_property, name, cast(DenseIntOrFPElementsAttr[AnyDenseElement], attribute))
             for is_property, attributes in ((True, op.properties), (False, op.attributes))
@@ -114,39 +125,42 @@ class ListedElements(NamedTuple):
 
 
 class FormsDiffer(ABC):
-    """For the classes of operations whose custom form depends on the version of MLIR."""
+    """A base class of operations whose custom form depends on the version of MLIR."""
 
     @property
     @abstractmethod
     def forms_differ(self) -> bool:
-        """Whether the custom form of this one does, so that it is printed in generic form."""
+        """Whether the custom form of this operation does; it is then printed in generic form."""
 
 
 class ReadsItsLine:
-    """For the classes of operations whose own parser reads nothing but their line."""
+    """A base class of operations whose `parse` reads nothing but the line of the operation."""
 
 
 class ListsElements(ReadsItsLine, ABC):
-    """For those of which the line may list the elements of a constant."""
+    """A base class of operations whose line may list the elements of a constant."""
 
     @property
     @abstractmethod
     def listed_type(self) -> AnyDenseElement:
-        """The type of the numbers that their text lists."""
+        """The type of the numbers in the list."""
 
 
 class OpForm(NamedTuple):
-    """What a line says of an operation, which differs in its operands and elements only."""
+    """The cached form of a line: an operation without its operands and elements."""
 
     op_type: type[Operation]
     dialect_stack: Sequence[str]
     name_offset: int
-    """Where the name of the operation is, in what follows the last result."""
+    """The offset of the operation's name from the end of the last result's name."""
 
     name_length: int
     result_sizes: Sequence[int]
     operands: Sequence[tuple[int, int, Attribute]]
-    """Which name of the line each operand has, which of its values it is, and its type."""
+    """
+    For each operand: the index of its name in the line, the index of the value under that name,
+    and its type.
+    """
 
     result_types: Sequence[Attribute]
     properties: Mapping[str, Attribute]
@@ -154,15 +168,15 @@ class OpForm(NamedTuple):
     location: LocationAttr
     elements: ListedElements | None
     followers: set[str]
-    """What may be behind the line without being read as a part of the operation."""
+    """The next tokens after the line that are known not to continue the operation."""
 
 
 def depends_on_line_only(op: Operation, name: TextToken) -> bool:
     """
-    Whether all of an operation, but for its operands, is in the text that it was read from.
+    Whether the line of an operation determines everything but its operands.
 
-    An operation may have a parser of its own, which may look at anything. What has regions
-    or successors is not made of values only.
+    False for operations with regions or successors, and for operations with a hand-written
+    parser, which may read other state, unless they are a ReadsItsLine.
     """
     if op.regions or op.successors:
         return False
@@ -177,5 +191,5 @@ def depends_on_line_only(op: Operation, name: TextToken) -> bool:
 
 
 def follower(token: TextToken) -> str:
-    """What decides whether a token is read as a part of the operation before it."""
+    """The part of a token that decides whether it continues the operation before it."""
     return token.text[0] if token.text.startswith(("%", "^")) else token.text

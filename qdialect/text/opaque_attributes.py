@@ -1,4 +1,4 @@
-"""Attributes and types of which only the text is known."""
+"""Attributes and types that are kept as text."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ class OpaqueTextAttr(UnregisteredAttr):
     """
     An attribute of a dialect that is not registered: `#foo.bar<1>`, `#foo<"a">`.
 
-    It is printed as it was written, byte for byte: line breaks and empty brackets are part of
-    it. Beside what xDSL keeps of it, it may have a type: `#foo.bar<1> : i32`.
+    It is printed byte for byte as it was written, including line breaks and empty brackets.
+    Unlike xDSL's, it may have a type: `#foo.bar<1> : i32`.
     """
 
     text: StringAttr
-    """What is written behind `#`, without the type."""
+    """The text after `#`, without the type."""
 
     type: Attribute
     """The type, or NoneAttr."""
 
     @override
     def print_builtin(self, printer: Printer) -> None:
-        # In another line, an indentation would be a change of the text.
+        # Indenting the lines of the text would change it.
         printer.print_string(f"#{self.text.data}", indent=0)
         if not isinstance(self.type, NoneAttr):
             printer.print_string(" : ")
@@ -35,10 +35,10 @@ class OpaqueTextAttr(UnregisteredAttr):
 
 @irdl_attr_definition(init=False)
 class OpaqueTextType(UnregisteredAttr, TypeAttribute):
-    """A type of a dialect that is not registered, as it was written: see OpaqueTextAttr."""
+    """A type of a dialect that is not registered, printed as it was written: see OpaqueTextAttr."""
 
     text: StringAttr
-    """What is written behind `!`."""
+    """The text after `!`."""
 
     @override
     def print_builtin(self, printer: Printer) -> None:
@@ -47,12 +47,12 @@ class OpaqueTextType(UnregisteredAttr, TypeAttribute):
 
 @irdl_attr_definition
 class DenseStringsAttr(ParametrizedAttribute, BuiltinAttribute):
-    """`dense<["a", "b"]> : tensor<2x!tf_type.string>`: elements that are kept as text only."""
+    """`dense<["a", "b"]> : tensor<2x!tf_type.string>`, whose elements are kept as text."""
 
     name = "dense_strings"
 
     elements: StringAttr
-    """What is written behind `dense`, with its brackets."""
+    """The text after `dense`, including the angle brackets."""
 
     type: TypeAttribute
 
@@ -67,7 +67,7 @@ class DenseStringsAttr(ParametrizedAttribute, BuiltinAttribute):
 
 @irdl_attr_definition
 class BuiltinTextAttr(ParametrizedAttribute, BuiltinAttribute):
-    """A builtin attribute that xDSL lacks, as it was written: `affine_map<()[s, t] -> (s * t)>`."""
+    """A builtin attribute that xDSL lacks, kept as text: `affine_map<()[s, t] -> (s * t)>`."""
 
     name = "builtin_text"
 

@@ -1,4 +1,4 @@
-"""A parser of MLIR text that knows where each operation was read."""
+"""A parser of MLIR text that records the location of each operation."""
 
 from __future__ import annotations
 
@@ -85,26 +85,26 @@ _OWN_DIALECT = "quant"
 _DENSE = "dense"
 
 _BUILTIN_TYPE_CONTEXTS = (" after builtin name", " after builtin parameter list")
-"""Where xDSL says that the brackets of a type are missing."""
+"""The contexts of xDSL's errors about missing brackets of a type."""
 
 _TYPE_EXPECTED = ("type expected", "Expected shape type.")
-"""What xDSL says where there is no type."""
+"""xDSL's messages where a type is missing."""
 
 _FLOAT_STORAGE = re.compile(r"uniform<\s*+(?:f8E5M2|f8E4M3FN|f4E2M1FN)\s*+[<:]")
-"""How types of LLVM 24 begin whose storage is of floats. They are kept as they are written."""
+"""The start of a type of LLVM 24 with float storage, which is kept as text."""
 
 _DIMENSIONS = (MLIRTokenKind.INTEGER_LIT, MLIRTokenKind.QUESTION)
 
 _STRINGS = re.compile(r'<[\s\[]*+"(?!0x)')
-"""How dense elements begin that are strings. Digits are for a hexadecimal literal."""
+"""The start of dense elements that are strings; a string of digits is a hexadecimal literal."""
 
 _EXTRAS = {"stablehlo": "stablehlo"}
-"""What to install beside this package, to have a dialect."""
+"""The extra of this package that provides a dialect."""
 
 READ_GENERIC = (
-    "what mlir-opt --mlir-print-op-generic prints of it is read (see --read-with=COMMAND)"
+    "use the generic form that mlir-opt --mlir-print-op-generic prints (see --read-with=COMMAND)"
 )
-"""What helps where the custom form of an op is not known."""
+"""The advice for an op whose custom form is unknown."""
 
 _DIALECT = re.compile("[A-Za-z_][A-Za-z0-9_$]*", re.ASCII)
 _KEYWORD = re.compile("[A-Za-z_][A-Za-z0-9_$.]*", re.ASCII)
@@ -113,7 +113,10 @@ _LATE_LOCATION = re.compile(r"^(#[\w$.-]+)\s*=\s*(?=loc\()", re.MULTILINE)
 
 
 def _message_of(error: Exception) -> str:
-    """What to say of an error that is not about the text; xDSL's own ones say nothing to users."""
+    """
+    The message for an exception other than a ParseError; xDSL's internal ones mean nothing to
+    users.
+    """
     return message_of(error) if isinstance(error, VerifyException) else "this cannot be read"
 
 
@@ -121,7 +124,7 @@ class _Symbol(NamedTuple):
     """A type or attribute `!dialect.name<body>`, `!dialect<body>`, or an alias `!name`."""
 
     name: str
-    """What is before the brackets, without the first character."""
+    """The text before the brackets, without the `!` or `#`."""
 
     full_name: str
     """`dialect.name`; the name may be empty in `!dialect<body>`."""
@@ -132,26 +135,27 @@ class _Symbol(NamedTuple):
     is_type: bool
 
     start: Position
-    """Where errors are: behind the dot, or else at the first character."""
+    """
+    The position at which errors are reported: after the dot, or at the first character if there
+    is none.
+    """
 
     name_end: Position
     opening: Position | None
-    """Where the bracket is that is next to the name."""
+    """The position of the `<` directly after the name, None if there is none."""
 
 
 class LocatingParser(FastParser):
     """
-    xDSL's parser, for tools that have to say where in a file something is wrong.
+    xDSL's parser, for tools that report locations in the source.
 
-    - `locations` holds the name token of every operation that was read, which is where
-      MLIR's verifier errors point. Operations that are gone are not kept by it.
-    - Errors about the quant dialect, about unknown operations and about the types of
-      values have MLIR's text and place.
-    - Whatever is wrong with the text is a ParseError, also where xDSL's parser raises
-      something else.
-    - Text without operations is an empty module.
+    - `locations` holds the name token of every operation that was read, which is where MLIR's
+    verifier errors point. It does not keep erased operations alive. - Errors about the quant
+    dialect, about unknown operations and about the types of values have MLIR's message and
+    location. - Every error about the text is a ParseError, even if xDSL's parser raises
+    something else. - Text without operations is an empty module.
 
-    https://mlir.llvm.org/docs/LangRef/ is what it reads.
+    The grammar is https://mlir.llvm.org/docs/LangRef/.
     """
 
     leaves_elements_out: ClassVar = True
@@ -164,16 +168,19 @@ class LocatingParser(FastParser):
     _unnamed_arguments: list[dict[str, Attribute]]
     _is_unnamed_argument: bool
     _late_definitions: dict[str, Position] | None
-    """Where aliases of locations are defined, once one is used before that."""
+    """
+    The positions of all definitions of location aliases; None until one is used before its
+    definition.
+    """
     _late_locations: dict[str, Attribute]
     _type_name: str
-    """Of the type with brackets that is being read, if it is a builtin one."""
+    """The name of the builtin type whose brackets are being parsed, or ""."""
 
     def __init__(
         self, ctx: Context, input: str | bytes | AbridgedInput, name: str = "<unknown>"
     ) -> None:
         """
-        `name` is what errors call the text, unless `input` knows it.
+        Make a parser of `input`, to which errors refer as `name` unless it has a name of its own.
 
         Raises ParseError if the first token is malformed, and UnicodeDecodeError if bytes
         are not UTF-8.
@@ -203,8 +210,8 @@ class LocatingParser(FastParser):
         """
         Read the whole text.
 
-        What is not inside one `builtin.module` is put into one, unless
-        `allow_implicit_module` is false. Raises ParseError, and nothing else.
+        Operations that are not inside one `builtin.module` are put into one, unless
+        `allow_implicit_module` is false. Raises only ParseError.
         """
         text = self.lexer.input
         if not isinstance(text, AbridgedInput):
@@ -217,11 +224,11 @@ class LocatingParser(FastParser):
                 raise
         else:
             if text.is_decoded:
-                # The module has it, and `locations` may outlive that.
+                # The module holds the elements now, and `locations` may outlive the module.
                 text.forget()
                 return module
-        # A literal is where none was expected, such as inside of something opaque, or an
-        # error is before it, which may depend on it: some things are looked for far ahead.
+        # A literal was not decoded: it is inside opaque text, or an error before it may depend
+        # on it, as the parser searches far ahead for some definitions.
         self._forget_resources()
         return self._parse_unabridged(text, allow_implicit_module)
 
@@ -244,7 +251,7 @@ class LocatingParser(FastParser):
                 forget_resource(interface, key)
 
     def _parse(self, allow_implicit_module: bool) -> ModuleOp:
-        """Read what the lexer gives. Raises ParseError, and nothing else."""
+        """Read the whole text of the lexer. Raises only ParseError."""
         try:
             with memory_budget(), paused_collection():
                 return self._parse_whole_text(allow_implicit_module)
@@ -312,7 +319,7 @@ class LocatingParser(FastParser):
 
     @override
     def parse_operation(self) -> Operation:
-        """Read an operation, and remember where its name is."""
+        """Read an operation, and record the location of its name."""
         depth = len(self._names)
         outer_arguments, self._unnamed_arguments = self._unnamed_arguments, []
         self._is_unnamed_argument = False
@@ -321,7 +328,7 @@ class LocatingParser(FastParser):
         except (ParseError, RecursionError, MemoryError):
             raise
         except Exception as error:
-            # Most of a wrong operation is right to the parser, and wrong to what makes it.
+            # An operation may parse, and then fail in the constructor of its class.
             names = self._names[depth:]
             message = _message_of(error)
             if names and not isinstance(error, VerifyException):
@@ -337,7 +344,7 @@ class LocatingParser(FastParser):
         del self._names[depth:]
         return op
 
-    # xDSL reads the attributes of a declaration's arguments, and drops them.
+    # xDSL drops the attributes of the arguments of a declaration.
 
     @override
     def parse_optional_argument(self, expect_type: bool = True) -> Any:
@@ -382,26 +389,26 @@ class LocatingParser(FastParser):
         if op_type is None or (
             is_unknown and (self._is_own(name) or (is_custom and "." not in name))
         ):
-            # The context now takes it for one, in whatever it is asked for next.
+            # The lookup has recorded the op in the context as unregistered.
             forget_operation(self.ctx, name)
             self._refuse_operation(name, is_custom)
         if is_unknown and is_custom:
             return self._plain_syntax(op_type, name)
         if is_custom and op_type.dialect_name() == "linalg":
-            # It imports xDSL's linalg, which is in few texts.
+            # Deferred: it imports xDSL's linalg, which few texts use.
             from qdialect.text.linalg_syntax import SYNTAX
 
             return SYNTAX.get(op_type, op_type)
         return op_type
 
     def _plain_syntax(self, op_type: type[Operation], name: str) -> type[Operation]:
-        """A class whose `parse` reads an op that is not known in the form of most."""
-        # Few texts have ops of unknown dialects in custom form.
+        """A class whose `parse` reads an unregistered op as a PlainForm."""
+        # Deferred: few texts have ops of unknown dialects in custom form.
         from qdialect.text.foreign_ops import PlainForm
 
         def refuse(error: ParseError) -> NoReturn:
             if not error.msg.lower().startswith("expected"):
-                # Such as an alias that is not defined.
+                # For example, an undefined alias.
                 raise error
             self._refuse_operation(name, is_custom=True)
 
@@ -424,7 +431,7 @@ class LocatingParser(FastParser):
             return op
         if op.properties.keys() <= op.get_irdl_definition().properties.keys():
             return op
-        # Few texts have properties that xDSL does not know.
+        # Deferred: few texts have properties that xDSL does not know.
         from qdialect.text.foreign_ops import with_later_properties
 
         return with_later_properties(type(op)).create(
@@ -479,9 +486,9 @@ class LocatingParser(FastParser):
         self, operand: UnresolvedOperand, type: AttributeInvT
     ) -> SSAValue[AttributeInvT]:
         """
-        The value of that name.
+        The value of the name `operand`.
 
-        Raises ParseError if it has another type where it is defined or was used before.
+        Raises ParseError if its definition or an earlier use has another type.
         """
         try:
             value = super().resolve_operand(operand, type)
@@ -493,7 +500,7 @@ class LocatingParser(FastParser):
         return value
 
     def _refuse_operand_type(self, operand: UnresolvedOperand, type: Attribute) -> None:
-        """Raise ParseError if the value is known by another type."""
+        """Raise ParseError if the definition or an earlier use has another type."""
         name, index = operand.operand_name, operand.index
         prior: SSAValue | None
         if name in self.ssa_values:
@@ -556,10 +563,10 @@ class LocatingParser(FastParser):
         return parsed
 
     def _refuse_token(self, message: str) -> NoReturn:
-        """Raise ParseError behind the token before, as MLIR does if another was expected."""
+        """Raise ParseError after the previous token, as MLIR does for an unexpected token."""
         self.raise_error(message, place_of_missing(self))
 
-    # Types and attributes of dialects: see `parseExtendedSymbol` of MLIR.
+    # Types and attributes of dialects: see MLIR's `parseExtendedSymbol`.
 
     @override
     def parse_extended_type_or_attribute(self, attr_or_dialect_name: str, is_type: bool) -> Any:
@@ -579,14 +586,14 @@ class LocatingParser(FastParser):
         except VerifyException as error:
             self.raise_error(message_of(error), symbol.start)
         except ParseError:
-            # Upstream looks at the brackets first.
+            # Upstream checks the brackets first.
             self._end_of(symbol)
             raise
 
     def _symbol(self, name: str, is_type: bool) -> _Symbol:
-        """What `name`, which has been read, and the brackets that may follow it are."""
+        """The symbol that consists of `name`, which has been parsed, and the brackets after it."""
         content, position = self.lexer.input.content, self.pos
-        # Upstream takes `!name <` for an alias, and only `!name<` for a dialect.
+        # Upstream reads `!name <` as an alias, and only `!name<` as a dialect.
         is_next = content.startswith("<", position) and content.endswith(name, 0, position)
         name_end = position if is_next else content.rfind(name, 0, position) + len(name)
         full_name, start = name, name_end - len(name.partition(".")[2])
@@ -608,7 +615,7 @@ class LocatingParser(FastParser):
         return known
 
     def _end_of(self, symbol: _Symbol) -> Position:
-        """Where a symbol ends. Raises ParseError if its brackets are not balanced."""
+        """The end of a symbol. Raises ParseError if its brackets are not balanced."""
         if symbol.opening is None:
             return symbol.name_end
         end = balanced_end(self.lexer.input.content, symbol.opening)
@@ -647,16 +654,16 @@ class LocatingParser(FastParser):
             type = known.new(known.parse_parameters(self))
         except VerifyException as error:
             self.raise_error(message_of(error), start)
-        # Upstream does not look at what else is in the brackets, or that there are none. It
-        # takes one that is in a comment for one of them, which would end the type there.
+        # Upstream ignores the rest of the text in the brackets, and missing brackets. It counts
+        # a bracket in a comment, which may end the type before the parser does.
         content = self.lexer.input.content
         if symbol.opening is None or end_of_token_before(content, self.pos) <= end:
             self.resume_from(end)
         return type
 
     def _refuse_own_type(self, keyword: str, start: Position) -> NoReturn:
-        """Raise ParseError for a type that the dialect does not have."""
-        # Only messages about wrong names need it (7 ms).
+        """Raise ParseError for a type that the quant dialect does not have."""
+        # Deferred: only messages about wrong names need it (7 ms).
         from difflib import get_close_matches
 
         message = f"unknown quantized type {keyword}"
@@ -668,7 +675,7 @@ class LocatingParser(FastParser):
         raise MultipleSpansParseError(span, message, None, notes)
 
     def _parse_opaque_symbol(self, symbol: _Symbol) -> Attribute:
-        """A type or attribute of which only the text is known."""
+        """A type or attribute of an unregistered dialect, kept as text."""
         end = self._end_of(symbol)
         if symbol.opening is not None:
             self.resume_from(end)
@@ -704,13 +711,16 @@ class LocatingParser(FastParser):
 
     @override
     def parse_location(self) -> LocationAttr:
-        # Few texts have locations.
+        # Deferred: few texts have locations.
         from qdialect.text.locations import parse_location
 
         return parse_location(self)
 
     def _location_defined_later(self, alias: str) -> Attribute | None:
-        """What `alias = loc(...)` says further down, where mlir-opt writes all of them."""
+        """
+        The location of an alias that is defined later: mlir-opt writes the definitions at the
+        end.
+        """
         if self._late_definitions is None:
             matches = _LATE_LOCATION.finditer(self.lexer.input.content)
             self._late_definitions = {match[1]: match.end() for match in matches}
@@ -720,7 +730,7 @@ class LocatingParser(FastParser):
         if alias not in self._late_locations:
             here = self.pos
             self.resume_from(position)
-            # It may be about itself: then it is not defined.
+            # While it is parsed, the alias is undefined: it may refer to itself.
             del self._late_definitions[alias]
             self._late_locations[alias] = self.parse_attribute()
             self._late_definitions[alias] = position
@@ -729,7 +739,7 @@ class LocatingParser(FastParser):
 
     @override
     def parse_shape_dimension(self, allow_dynamic: bool = True) -> int:
-        """One dimension of a shape: ParseError if it does not fit 64 bits."""
+        """Parse one dimension of a shape. Raises ParseError if it does not fit 64 bits."""
         position = self.pos
         dimension = super().parse_shape_dimension(allow_dynamic)
         if dimension > MAX_DIMENSION:
@@ -745,13 +755,13 @@ class LocatingParser(FastParser):
 
     @override
     def parse_shape_delimiter(self) -> None:
-        """The `x` between dimensions: ParseError if there is none."""
+        """Parse the `x` between dimensions. Raises ParseError if there is none."""
         if self.parse_optional_shape_delimiter() is None:
             self._refuse_token("expected 'x' in dimension list")
 
     @override
     def parse_dimension_list(self) -> list[int]:
-        """The dimensions of a shape; blanks may be around the `x` between them."""
+        """Parse the dimensions of a shape; blanks around the `x` are allowed. Raises ParseError."""
         dimensions: list[int] = []
         delimiter = self.pos
         while self.current_token.kind in _DIMENSIONS:
@@ -760,7 +770,7 @@ class LocatingParser(FastParser):
             if self.parse_optional_shape_delimiter() is None:
                 return dimensions
         if dimensions:
-            # One before a type is left to the caller.
+            # The caller parses the `x` before the element type.
             self.resume_from(delimiter)
         return dimensions
 
@@ -806,7 +816,10 @@ class LocatingParser(FastParser):
 
     @override
     def _parse_attribute_of_name(self) -> Attribute | None:
-        """An attribute that begins with a word; of a map that xDSL does not know, the text."""
+        """
+        An attribute that starts with a word. An affine map that xDSL cannot parse is kept as
+        text.
+        """
         start = self.pos
         try:
             return super()._parse_attribute_of_name()
@@ -855,7 +868,7 @@ class LocatingParser(FastParser):
         """
         Read `dense<...> : type`, whose elements may be strings.
 
-        Those are only kept, as text, and so is their type.
+        Strings and their type are kept as text.
         """
         start = self.pos
         if _STRINGS.match(self.lexer.input.content, start) is None:
@@ -891,12 +904,12 @@ class LocatingParser(FastParser):
         self, type: RankedStructure[AnyDenseElement] | None
     ) -> DenseIntOrFPElementsAttr[Any]:
         """
-        Read the literal of a dense attribute, and its type unless that is given.
+        Read the literal of a dense attribute, and its type unless `type` is given.
 
-        What the text means, and what is wrong with it, is as in MLIR. A splat is repeated
-        up to MAX_REPEATED_BYTES of `qdialect.ir.elements`. Above, `data` is that of a single
-        element, which prints as the same splat, and `len(attr)` is 1; so it is if there are
-        no elements. Raises ParseError.
+        Meaning and errors are MLIR's. A splat is expanded up to MAX_REPEATED_BYTES of
+        `qdialect.ir.elements`. Above that, `data` holds a single element, which prints as the
+        same splat, and `len(attr)` is 1. The same holds if the tensor has no elements. Raises
+        ParseError.
         """
         start = self.pos
         if (plain := find_plain_list(self)) is not None:
@@ -907,7 +920,7 @@ class LocatingParser(FastParser):
             if data is not None:
                 return dense_of_bytes(listed_type, data)
             self.resume_from(start)
-        # Elements that are no plain list of integers are rare, and movements take 50 ms to import.
+        # Deferred: plain lists of numbers do not need it, and importing movements takes 50 ms.
         from qdialect.algebra.movement import Splat
         from qdialect.ir.elements import element_bytes
         from qdialect.text.dense import DenseLiteral
@@ -928,7 +941,7 @@ class LocatingParser(FastParser):
 
 
 def _rounded(number: float, type: AnyFloat) -> float:
-    """`number`, or the infinity that MLIR rounds it to if it is too large for `type`."""
+    """`number`, or an infinity if it is too large for `type`, as in MLIR."""
     try:
         type.pack([number])
     except OverflowError:

@@ -1,8 +1,8 @@
 """
-Short lists of numbers in dense constants, read and written without arrays.
+Reading and writing short lists of numbers in dense constants without numpy.
 
-Most constants of a small module are such lists, and importing numpy takes as long as all
-else that is done with it. `qdialect.text.dense` is for all others, and for whatever is wrong.
+Most constants of a small module are such lists, and importing numpy takes as long as all other
+work on the module. `qdialect.text.dense` handles all other constants, and reports errors.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.ir.xdsl_private import resume_from
 
 MAX_LISTED_ELEMENTS = 100
-"""More elements than this are written in hexadecimal, as MLIR does."""
+"""The maximum number of elements written as a list; MLIR writes more in hexadecimal."""
 
 _MAX_RANK = 8
 _LIST = r"<([-+\[\], \t\r\n0-9.eE]{1,2000})>"
@@ -39,12 +39,12 @@ _FLOAT = re.compile(r"-?[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?")
 
 
 def find_plain_list(parser: Parser) -> re.Match[str] | None:
-    """The text `<...>` that is next, if only decimal numbers and brackets are in it."""
+    """Match the text `<...>` that comes next, if it consists of decimal numbers and brackets."""
     return re.compile(_LIST).match(parser.lexer.input.content, parser.pos)
 
 
 def parse_optional_plain_list(parser: Parser) -> re.Match[str] | None:
-    """Parse `dense<...>`, if that is what is next: see `find_plain_list`."""
+    """Parse `dense<...>` if it comes next: see `find_plain_list`."""
     start = parser.pos
     if parser.parse_optional_keyword("dense") is None:
         return None
@@ -57,10 +57,10 @@ def parse_optional_plain_list(parser: Parser) -> re.Match[str] | None:
 
 def bytes_of_plain_list(text: str, type: AnyDenseElement, shape: Sequence[int]) -> bytes | None:
     """
-    What a dense attribute of `shape` holds the elements in, which `text` lists.
+    The bytes in which a dense attribute of `shape` holds the elements listed in `text`.
 
-    None if that is for `qdialect.text.dense`: other elements than f32, f64 and integers of
-    whole bytes, or too many, or a text that is not right for them.
+    None if `qdialect.text.dense` must read the text: for elements other than f32, f64 and
+    integers of whole bytes, for too many elements, and for errors.
     """
     if not _is_plain(type, shape):
         return None
@@ -78,7 +78,9 @@ def bytes_of_plain_list(text: str, type: AnyDenseElement, shape: Sequence[int]) 
 @registered_cache
 @lru_cache(maxsize=1024)
 def _listed_count(spelled: str, shape: tuple[int, ...]) -> int:
-    """How many numbers a text lists that has 0 for each: none if it is not of that shape."""
+    """
+    The number of elements in `spelled`, a list with 0 for each number; 0 if its shape is wrong.
+    """
     compact = spelled.translate(_NO_SPACES)
     if compact == "0":
         return 1
@@ -98,7 +100,7 @@ def _pack_floats(numbers: list[float], type: Float32Type | Float64Type) -> bytes
 def _range(type: IntegerType | IndexType) -> tuple[int, int]:
     """The half-open range of integers that are stored unchanged."""
     if isinstance(type, IndexType):
-        # It has the range of a signed integer.
+        # As for a signed integer of 64 bits.
         return IntegerType(64, Signedness.SIGNED).value_range()
     if type.signedness.data is Signedness.UNSIGNED:
         return type.value_range()
@@ -116,7 +118,7 @@ def _pack_integers(numbers: list[int], type: IntegerType | IndexType) -> bytes |
 
 
 def text_of_plain_list(dense: DenseIntOrFPElementsAttr[Any]) -> str | None:
-    """What is between `dense<` and `>`, None if that is for `qdialect.text.dense`."""
+    """The text between `dense<` and `>`, None if `qdialect.text.dense` must write it."""
     type, shape, data = dense.get_element_type(), dense.get_shape(), dense.data.data
     count = math.prod(shape)
     if not _is_plain(type, shape) or len(data) != count * type.compile_time_size:

@@ -30,16 +30,16 @@ from qdialect.text.plain_lists import text_of_plain_list
 
 MAX_LINE_LENGTH = 1 << 30
 """
-No line is that long but for the digits of constants, or where aliases stand for aliases, which
-may take 2**n characters.
+The maximum length of a line without the digits of constants. Only aliases of aliases, which may
+expand to 2**n characters, exceed it.
 """
 
 
 class _Texts:
     """
-    The text of attributes, each known by its identity.
+    A cache of the text of attributes, keyed by identity.
 
-    To compare those that are not the same one takes as long as to print them.
+    Comparing two equal attributes takes as long as printing them.
     """
 
     MAX_LENGTH = 1 << 24
@@ -57,7 +57,7 @@ class _Texts:
         if self._length > self.MAX_LENGTH:
             self._texts.clear()
             self._length = 0
-        # An attribute that is kept does not leave its identity to another.
+        # Holding the attribute prevents reuse of its id.
         self._texts[id(attribute)] = attribute, text
         self._length += len(text) + self.LENGTH_OF_NONE
 
@@ -65,29 +65,29 @@ class _Texts:
 @dataclass(eq=False, repr=False)
 class MLIRPrinter(OpenPrinter):
     """
-    xDSL's printer, but for the elements of dense attributes.
+    xDSL's printer, with MLIR's text for the elements of dense attributes.
 
-    Their text is MLIR's, byte for byte: `mlir-opt` reads it as the same elements, down to
-    the payload of a NaN and the sign of a zero. An operation is in generic form where the
-    custom form of xDSL has no room for all of it. The attributes of an op
-    are in the order of their names, as in MLIR: some ops have properties among them.
+    The elements are MLIR's byte for byte: `mlir-opt` reads them as the same elements, down to
+    the payload of a NaN and the sign of a zero. An operation is printed in generic form if
+    xDSL's custom form would lose a part of it. As in MLIR, the attributes of an op are sorted
+    by name, including properties that its form prints among them.
 
-    An operation is written to the stream when all of it is printed, or in large pieces.
+    Text is written to the stream after each operation, or in large pieces.
     """
 
     _texts: _Texts = field(default_factory=_Texts, init=False)
 
     _digits: int = field(default=0, init=False)
-    """How many digits of constants are on a line."""
+    """The number of digits of constants on the current line."""
     _line_of_digits: int = field(default=-1, init=False)
 
     # Text
 
     def print_ascii(self, text: memoryview) -> None:
         """
-        Print a piece of a line, ASCII; a long one goes through to the file if there is one.
+        Print an ASCII piece of a line; a long one is written directly to the file, if there is one.
 
-        Raises OSError if that cannot be written.
+        Raises OSError if it cannot be written.
         """
         if len(text) <= LONG_TEXT:
             self.print_string(str(text, "ascii"))
@@ -106,7 +106,7 @@ class MLIRPrinter(OpenPrinter):
             file.write(text)
 
     def flush(self) -> None:
-        """Have the stream hold all that is printed. Raises OSError if the stream does."""
+        """Write buffered text to the stream. Raises OSError if the stream does."""
         if self.buffer is not None:
             self.buffer.flush()
 
@@ -114,7 +114,7 @@ class MLIRPrinter(OpenPrinter):
 
     def print_module(self, context: Context, module: ModuleOp) -> None:
         """
-        Print a module, the resources that it names in `context`, and a line break.
+        Print a module, the resources of `context` that it refers to, and a line break.
 
         Raises OSError if the stream does.
         """
@@ -149,7 +149,7 @@ class MLIRPrinter(OpenPrinter):
         self.print_generic_format = is_generic
 
     def _print_op_with_attributes(self, op: Operation, buffer: TextBuffer) -> None:
-        """Print an op that may have no place for them in custom form; then, in generic form."""
+        """Print an op with attributes: in generic form if its custom form omits some of them."""
         start, flushes = len(buffer.pieces), buffer.flushes
         place = self.line, self.column
         super().print_op(op)
@@ -187,7 +187,7 @@ class MLIRPrinter(OpenPrinter):
 
     @override
     def print_metadata(self, dialects: Iterable[Dialect]) -> None:
-        """Print the blobs of the resources that attributes have named, streamed."""
+        """Print the blobs of the resources that printed attributes refer to, piece by piece."""
         storages = {
             dialect.name: storage
             for dialect in dialects
@@ -224,10 +224,10 @@ class MLIRPrinter(OpenPrinter):
 
     @override
     def print_attribute(self, attribute: Attribute) -> None:
-        """Print an attribute. Raises MemoryLimitError if that would take too long a text."""
+        """Print an attribute. Raises MemoryLimitError if its text would be too long."""
         if self.column > MAX_LINE_LENGTH:
             self._refuse_long_line()
-        # In a location, those in it have another text.
+        # Locations nested in a location are printed in another form.
         text = None if self.printing_location else self._texts.get(attribute)
         if text is not None:
             self.print_string(text)
@@ -251,7 +251,7 @@ class MLIRPrinter(OpenPrinter):
         if buffer.flushes != flushes or self.printing_location:
             return
         text = "".join(buffer.pieces[start:])
-        # An indented line is not the same text elsewhere.
+        # A line break is followed by an indentation, which differs elsewhere.
         if "\n" not in text:
             buffer.pieces[start:] = [text]
             self._texts.add(attribute, text)
@@ -274,7 +274,7 @@ def _is_often_repeated(attribute: Attribute) -> bool:
 
 
 def _find_resources(storage: OpAsmDialectInterface, keys: Collection[str]) -> dict[str, Blob | str]:
-    """What those keys stand for that stand for something, sorted as in xDSL."""
+    """The resources of `keys` that exist, sorted by key as in xDSL."""
     if isinstance(storage, BlobStorage):
         return storage.resources(sorted(keys))
     return dict(storage.build_resources(sorted(keys)))
@@ -292,17 +292,17 @@ def _does_not_fit_custom_form(op: Operation) -> bool:
 
 
 def _names_all(text: str, attributes: Iterable[str]) -> bool:
-    """Whether the names are in a text, each as that of an attribute."""
+    """Whether a text contains each name in the position of an attribute's name."""
     return all(
         re.search(rf'[{{, ]"?{re.escape(name)}"?(?: =|[,}}])', text) is not None
         for name in attributes
-        # It is that of an op that is not registered, which is in generic form.
+        # xDSL's attribute for the name of an unregistered op, which is not printed.
         if name != "op_name__"
     )
 
 
 def _has_maps_of_its_own(op: Operation) -> bool:
-    """Whether a named op has maps, for which the custom form of xDSL has no room."""
+    """Whether a named op has other than its default maps, which xDSL's custom form omits."""
     if "indexing_maps" not in op.properties or not isinstance(op, IRDLOperation):
         return False
     maps = op.get_irdl_definition().properties["indexing_maps"].default_value

@@ -1,9 +1,9 @@
 """
-Texts without their long hexadecimal literals, which the lexer need not see.
+Source texts with the digits of long hexadecimal literals taken out.
 
-A constant of 256 MiB is 512 MiB of digits. They are left out of the text that is lexed: a
-source is read in pieces, and what digits stand for is all that is kept of them. What happens to
-a file once it is read does not matter.
+A constant of 256 MiB has 512 MiB of digits. The lexer never sees them: a source is read in
+pieces, and digits are decoded immediately and dropped. The file may change after it has been
+read.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ from typing_extensions import override
 from xdsl.utils.lexer import Input, Location, Position, Span
 
 MIN_OMITTED_DIGITS = 1024
-"""Fewer digits than this are not worth leaving out."""
+"""The minimum number of digits of a literal that is worth taking out."""
 
 _PREFIXES: Final = (b"dense<", b": ")
-"""What is before the literal of a constant, and before a blob, where MLIR writes it."""
+"""The text before the literal of a constant and before a blob, as MLIR writes it."""
 
 _OPENING: Final = b'"0x'
 _LONGEST_PREFIX: Final = max(map(len, _PREFIXES))
 
 _PIECE: Final = 1 << 20
-"""How many bytes are read at once: what caches hold."""
+"""The number of bytes read at once, to stay in cache."""
 
 
 class NotUTF8Error(UnicodeDecodeError):
     """A source is not UTF-8."""
 
     readable: AbridgedInput
-    """The text, with another character for each that cannot be read."""
+    """The text, with a replacement character for each invalid sequence."""
 
     position: Position
-    """Where the first of them is in it."""
+    """The position of the first invalid sequence in `readable`."""
 
 
 class HexDigits:
-    """The digits of a literal, of which only what they stand for is kept if that is possible."""
+    """The digits of a literal, stored as the bytes that they encode if possible."""
 
     def __init__(self) -> None:
         self.count = 0
-        """How many there are."""
+        """The number of digits."""
 
         self._bytes = BytesIO()
         self._odd = b""
@@ -59,7 +59,7 @@ class HexDigits:
         self._data: bytes | None = None
 
     def add(self, digits: bytes) -> None:
-        """Add what follows, up to the quote."""
+        """Append digits."""
         self.count += len(digits)
         if self._raw is not None:
             self._raw.append(digits)
@@ -85,7 +85,7 @@ class HexDigits:
 
     @property
     def data(self) -> bytes | None:
-        """What they stand for; None if they are not pairs of hexadecimal digits."""
+        """The bytes that they encode; None if they are not pairs of hexadecimal digits."""
         if self._raw is not None:
             try:
                 return binascii.unhexlify(b"".join(self._raw))
@@ -108,31 +108,31 @@ class HexDigits:
         return digits if self._is_lower else digits.upper()
 
     def forget(self) -> None:
-        """Keep nothing but their number, once `data` is somewhere else."""
+        """Release `data`, which is held elsewhere; keep only the number of digits."""
         self._data, self._raw, self._bytes = b"", None, BytesIO()
 
 
 class Omission(NamedTuple):
-    """The digits of a literal that a text does not have."""
+    """The digits of a literal that were taken out of a text."""
 
     position: Position
-    """Where they were: after `"0x`, in the text without them."""
+    """Their position in the abridged text: after `"0x`."""
 
     digits: HexDigits
-    """What is left out: whatever is between `0x` and the quote."""
+    """The text between `0x` and the quote."""
 
 
 @dataclass(frozen=True)
 class AbridgedInput(Input):
     """
-    A text without the digits of its long literals, of which `"0x"` is left.
+    A text without the digits of its long literals, which are abridged to `"0x"`.
 
-    A parser that decodes them, each where it comes to it, reads what the whole text means.
-    `is_decoded` tells whether it has come to all.
+    A parser that calls `decode` at each of them reads the meaning of the whole text.
+    `is_decoded` tells whether it did so for all.
     """
 
     omissions: tuple[Omission, ...] = field(default=(), repr=False, compare=False)
-    """In the order of the text."""
+    """The omissions, in the order of the text."""
 
     _decoded: set[Position] = field(
         default_factory=set[Position], init=False, repr=False, compare=False
@@ -144,9 +144,9 @@ class AbridgedInput(Input):
 
     def decode(self, position: Position) -> bytes | None:
         """
-        What the digits stand for that were left out at `position`, after `0x`.
+        The bytes encoded by the digits taken out at `position`, after `0x`.
 
-        None if there were none, or what was there are not pairs of hexadecimal digits.
+        None if there were none, or if they are not pairs of hexadecimal digits.
         """
         index = bisect_left(self._positions, position)
         if index == len(self._positions) or self._positions[index] != position:
@@ -158,22 +158,22 @@ class AbridgedInput(Input):
 
     @property
     def is_decoded(self) -> bool:
-        """Whether all that was left out has been decoded."""
+        """Whether all omissions have been decoded."""
         return len(self._decoded) == len(self.omissions)
 
     def forget(self) -> None:
-        """Let go of all that was left out, once it is somewhere else."""
+        """Release the decoded bytes of all omissions, which are held elsewhere."""
         for omission in self.omissions:
             omission.digits.forget()
 
     def omitted_on_line(self, position: Position) -> int:
-        """How many digits were left out before `position`, on the same line."""
+        """The number of digits taken out before `position` on the same line."""
         first = bisect_left(self._positions, self.get_start_of_line(position))
         last = bisect_left(self._positions, position)
         return sum(omission.digits.count for omission in self.omissions[first:last])
 
     def part(self, start: Position, end: Position) -> AbridgedInput:
-        """What is between two positions that no literal is around."""
+        """The input between two positions, neither of which is inside a literal."""
         first, last = (bisect_left(self._positions, position) for position in (start, end))
         return AbridgedInput(
             self.content[start:end],
@@ -195,7 +195,7 @@ class AbridgedInput(Input):
         end: Position,
         stand_in: Callable[[Omission], str] = lambda omission: "...",
     ) -> str:
-        """What is between two positions, with something where digits were left out."""
+        """The text between two positions, with `stand_in` in place of each omission."""
         first, last = (bisect_left(self._positions, position) for position in (start, end))
         pieces: list[str] = []
         for omission in self.omissions[first:last]:
@@ -205,7 +205,7 @@ class AbridgedInput(Input):
 
 
 class AbridgedSpan(Span):
-    """A span that knows where it is in the whole text."""
+    """A span of an abridged text that reports its location in the whole text."""
 
     @override
     def get_location(self) -> Location:
@@ -215,21 +215,21 @@ class AbridgedSpan(Span):
 
     @override
     def print_with_context(self, msg: str | None = None) -> str:
-        """The place, and the line without what was left out, with a mark below the span."""
+        """The location and the abridged line, with a mark below the span."""
         abridged = Span(self.start, self.end, self.input, self.line_offset)
         context = abridged.print_with_context(msg).partition("\n")[2]
         return f"{self.get_location()}\n{context}"
 
 
 def omitted_before(span: Span) -> int:
-    """How many characters of its line are before a span that its input does not have."""
+    """The number of characters taken out of the line of a span, before the span."""
     if isinstance(span.input, AbridgedInput):
         return span.input.omitted_on_line(span.start)
     return 0
 
 
 def excerpt(text: Input, start: Position, end: Position) -> str:
-    """What is between two positions, with `...` where digits were left out."""
+    """The text between two positions, with `...` in place of digits taken out."""
     if isinstance(text, AbridgedInput):
         return text.excerpt(start, end)
     return text.content[start:end]
@@ -239,14 +239,14 @@ def read_text(path: str | os.PathLike[str]) -> AbridgedInput:
     """
     The text of a file without the digits of its long literals.
 
-    Raises OSError, also if the file changes meanwhile, ValueError for a malformed path, and
-    NotUTF8Error.
+    Raises OSError, also if the file changes while it is read, ValueError for a malformed path,
+    and NotUTF8Error.
     """
     with open(path, "rb", buffering=0) as file:
         before = os.fstat(file.fileno())
         text = abridge(file, os.fspath(path))
         after = os.fstat(file.fileno())
-        # A file of the system may have no size.
+        # Special files may report size 0.
         if stat.S_ISREG(before.st_mode) and before.st_size:
             states = [(state.st_size, state.st_mtime_ns) for state in (before, after)]
             if states[0] != states[1] or file.tell() != before.st_size:
@@ -272,7 +272,7 @@ def abridge(source: bytes | BinaryIO, name: str) -> AbridgedInput:
 
 
 class _Scanner:
-    """Takes the digits of what looks like a long literal out of a stream."""
+    """Reads a stream, and takes the digits of long literals out of its text."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -280,12 +280,12 @@ class _Scanner:
         self._pieces: list[bytes] = []
         self._omitted: list[HexDigits] = []
         self._window = b""
-        """What has been read; it is looked at from `_next`, and kept from `_start`."""
+        """The bytes read but not yet processed: scanned up to `_next`, stored up to `_start`."""
         self._start: int = 0
         self._next: int = 0
         self._is_at_end = False
         self.decoded = 0
-        """How many characters are before the part of the text that is decoded last."""
+        """The number of characters in the pieces that `text` has decoded."""
 
     def scan(self) -> None:
         """Read all of the stream."""
@@ -295,7 +295,7 @@ class _Scanner:
         self._pieces.append(b"".join(self._kept))
 
     def text(self, name: str, errors: str) -> AbridgedInput:
-        """What was read. Raises UnicodeDecodeError."""
+        """The text read by `scan`. Raises UnicodeDecodeError."""
         parts: list[str] = []
         omissions: list[Omission] = []
         self.decoded = 0
@@ -307,12 +307,12 @@ class _Scanner:
         return AbridgedInput("".join(parts), name, tuple(omissions))
 
     def _read(self) -> bool:
-        """Have more in the window, of which what was looked at is let go; whether there is any."""
+        """Read the next piece into the window, and drop the scanned part; false at the end."""
         piece = b"" if self._is_at_end else self._stream.read(_PIECE)
         if not piece:
             self._is_at_end = True
             return False
-        # What may be before a literal is looked at together with it.
+        # Keep enough of the window to match the prefix of a literal.
         first = max(self._next - _LONGEST_PREFIX, self._start)
         self._kept.append(self._window[self._start : first])
         self._window = self._window[first:] + piece
@@ -320,8 +320,8 @@ class _Scanner:
         return True
 
     def _scan_to_literal(self) -> bool:
-        """Go to the digits of the next literal; false if there is none."""
-        # A single character is what is found fastest.
+        """Advance to the digits of the next literal; false if there is none."""
+        # Searching for a single character is fastest.
         while True:
             quote = self._window.find(b'"', self._next)
             if quote < 0:
@@ -346,7 +346,7 @@ class _Scanner:
         return before.endswith(_PREFIXES) and self._window.startswith(_OPENING, quote)
 
     def _scan_literal(self) -> None:
-        """Take the digits out, up to the quote; if there is none, they are kept."""
+        """Take the digits out, up to the closing quote; without a closing quote, keep them."""
         digits = HexDigits()
         while (end := self._window.find(b'"', self._next)) < 0:
             digits.add(self._window[self._next :])
@@ -358,5 +358,5 @@ class _Scanner:
         self._pieces.append(b"".join(self._kept))
         self._omitted.append(digits)
         self._kept.clear()
-        # The quote that ends it begins nothing.
+        # Skip the closing quote, which does not open a literal.
         self._start, self._next = end, end + 1

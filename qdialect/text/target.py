@@ -1,4 +1,4 @@
-"""The target that writes MLIR text fast, for `xdsl-opt`."""
+"""The target of `xdsl-opt` that writes MLIR text with the printer of this package."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class MLIRTextTarget(Target):
     name: ClassVar[str] = "qdialect-mlir"
 
     print_generic_format: bool = False
-    """Whether all ops are in generic form."""
+    """Whether to print all ops in generic form."""
 
     print_debuginfo: bool = False
-    """Whether ops have their locations."""
+    """Whether to print the locations of ops."""
 
     @override
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
-        """Write `module`, and a line break. Raises OSError if `output` does."""
+        """Write `module` and a line break. Raises OSError if `output` does."""
         write_module(
             ctx,
             module,

@@ -1,4 +1,4 @@
-"""Texts that `qdialect-check` compares, and what it says."""
+"""Comparing modules given as text with `qdialect-check`."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def folded(text: str) -> Side:
 
 
 def findings(before: str, after: Side) -> list[str]:
-    """What is different, or not shown to be the same."""
+    """The messages of differences, and of parts that are not shown to be the same."""
     return [finding.message for finding in compare_modules(read(before), after).findings]
 
 
 def grounds(before: str, after: Side) -> set[str]:
-    """What it rests on that the functions of both are the same, which they are."""
+    """The grounds for the verdicts on the functions, all of which must be found equal."""
     comparison = compare_modules(read(before), after)
     assert [finding.message for finding in comparison.findings] == []
     return set(map(str, comparison.verdicts))

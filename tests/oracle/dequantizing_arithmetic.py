@@ -1,7 +1,7 @@
 """
-Dequantization by arithmetic, in the forms that exporters write, with what numpy says that it is.
+Dequantization by arithmetic in the forms that exporters write, with numpy's results.
 
-Each form writes ops in their generic syntax, apart from `linalg.generic`.
+Each form writes ops in generic syntax, except `linalg.generic`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DTYPES = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "f32": np.float32, "f
 
 
 def tensor(array: Array) -> str:
-    """The type of a tensor of the elements of an array."""
+    """The tensor type of an array."""
     element = next(name for name, dtype in DTYPES.items() if array.dtype == np.dtype(dtype))
     return f"tensor<{''.join(f'{n}x' for n in array.shape)}{element}>"
 
@@ -47,7 +47,7 @@ def dense(array: Array) -> str:
 
 
 def nested(texts: Sequence[str], shape: Shape) -> str:
-    """Texts in brackets, as a literal of a tensor has them."""
+    """Nested lists of texts in brackets, as in a tensor literal."""
     if not shape:
         return texts[0]
     step = len(texts) // shape[0]
@@ -57,12 +57,12 @@ def nested(texts: Sequence[str], shape: Shape) -> str:
 
 @dataclass
 class Text:
-    """A function that is being written; values are arrays, known by the names of their texts."""
+    """The text of a function under construction; a value is a name in the text and an array."""
 
     lines: list[str] = field(default_factory=list[str])
 
     def emit(self, result: Array, op: str, *operands: tuple[str, Array], extra: str = "") -> str:
-        """An op in its generic form; returns the name of its result."""
+        """Append an op in generic form; returns the name of its result."""
         name = f"%v{len(self.lines)}"
         names = ", ".join(operand for operand, _ in operands)
         types = ", ".join(tensor(array) for _, array in operands)
@@ -74,7 +74,7 @@ class Text:
         return self.emit(array, op, extra=f"<{{{key} = {dense(array)}}}>"), array
 
     def shape(self, numbers: Sequence[int]) -> tuple[str, str]:
-        """A shape of tosa, and its type."""
+        """Append a `tosa.const_shape`; returns its name and type."""
         name, count = f"%v{len(self.lines)}", len(numbers)
         held = f"dense<{list(numbers)}> : tensor<{count}xindex>"
         type = f"!tosa.shape<{count}>"
@@ -84,7 +84,7 @@ class Text:
     def generic(
         self, result: Array, inputs: Sequence[tuple[str, Array, Sequence[int]]], body: str
     ) -> str:
-        """A `linalg.generic` that reads each input along some axes of the result."""
+        """Append a `linalg.generic` whose inputs are read along some axes of the result."""
         rank = result.ndim
         loops = ", ".join(f"d{axis}" for axis in range(rank))
         maps = [f"({loops}) -> ({', '.join(f'd{a}' for a in axes)})" for *_, axes in inputs]
@@ -115,7 +115,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Numbers:
-    """What is dequantized: zero points and scales broadcast to the codes."""
+    """Stored codes, with zero points and scales that broadcast to them."""
 
     codes: Array
     zero_points: Array | None
@@ -136,7 +136,7 @@ def numbers_to_dequantize(
     """
     Integers, with scales and zero points along some of the axes.
 
-    Without a range, a zero point is any integer that can be stored.
+    By default, zero points are any storable integers.
     """
     shape = tuple(draw(st.lists(st.integers(1, 6), min_size=1, max_size=3)))
     random = np.random.default_rng(draw(st.integers(0, 2**16)))
@@ -193,7 +193,7 @@ def in_tosa(text: Text, of: Numbers) -> str:
 
 
 def in_one_generic(text: Text, of: Numbers) -> str:
-    """Integers are subtracted, in more bits."""
+    """One `linalg.generic`, which subtracts integers at a larger width."""
     kind, rank = "arith.constant", of.codes.ndim
     inputs: list[tuple[str, Array, Sequence[int]]] = []
     inputs.append((*text.constant(of.codes, kind), range(rank)))
@@ -242,7 +242,7 @@ def in_several_generics(text: Text, of: Numbers) -> str:
 
 
 def in_arith(text: Text, of: Numbers) -> str:
-    """Nothing is broadcast: all constants are whole."""
+    """`arith` on tensors: without broadcasts, as all constants are full tensors."""
     kind, floats = "arith.constant", of.codes.astype(np.float32)
     value = text.emit(floats, "arith.sitofp", text.constant(of.codes, kind))
     if of.zero_points is not None:
@@ -262,7 +262,7 @@ FORMS: dict[str, Callable[[Text, Numbers], str]] = {
 
 
 class Module:
-    """A module that was read, and what it computes."""
+    """A parsed module, and the values that it computes."""
 
     def __init__(self, text: str) -> None:
         self.context = ToolContext(allow_unregistered=True)

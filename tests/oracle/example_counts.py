@@ -1,4 +1,4 @@
-"""How many random examples a property is tested with."""
+"""The number of random examples that properties are tested with."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, Final
 from hypothesis import settings
 
 SHARE: Final = int(os.environ.get("EXAMPLES_SHARE", "1"))
-"""One of so many examples is drawn: where the same examples are tested elsewhere, too."""
+"""The divisor of the number of examples, for environments that repeat tests run elsewhere."""
 
 
 def examples(count: int, **others: Any) -> settings:
-    """The settings of a property with `count` examples, or the share of them that is tested."""
+    """The settings of a property with `count / SHARE` examples."""
     return settings(max_examples=max(2, count // SHARE), **others)

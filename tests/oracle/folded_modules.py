@@ -1,7 +1,7 @@
 """
-What is left of a module after the fold, and what its constants read.
+Reading folded modules: their ops, and the values of their constants.
 
-Elements are read by xDSL, and slots as the types list them: nothing that folds is used.
+Elements are read by xDSL, and slots from the lists of the types, without code of the fold.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def returned(module: ModuleOp) -> Sequence[SSAValue]:
 
 
 def op_of(module: ModuleOp, name: str) -> Operation:
-    """The one op of that name."""
+    """The only op with that name."""
     (op,) = (op for op in module.walk() if name_of(op) == name)
     return op
 
@@ -85,7 +85,7 @@ def slots_of(type: UniformQuantizedType, shape: tuple[int, ...]) -> Slots:
 
 
 def dequantized(value: SSAValue) -> tuple[Array, UniformQuantizedType]:
-    """What casts of a constant read, and the type that they read it with."""
+    """The dequantized elements of casts of a constant, and the quantized type."""
     op = owner(value)
     assert name_of(op) in CASTS, f"'{name_of(op)}' is left"
     tensor = uniform_tensor(op.operands[0].type)

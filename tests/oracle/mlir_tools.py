@@ -1,4 +1,4 @@
-"""MLIR's own tools: where they are, and how a module is run by them."""
+"""Finding MLIR's own tools, and running modules with them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ TO_LLVM = [
 
 
 def run(command: Sequence[str], text: str) -> str:
-    """What a tool prints of `text`."""
+    """The output of a tool for `text`."""
     done = subprocess.run(command, input=text, capture_output=True, text=True)
     assert done.returncode == 0, f"{done.stderr}\n{text}"
     return done.stdout
@@ -51,7 +51,7 @@ def run_main(
     text: str, calls: Sequence[str], before: Sequence[str] = ()
 ) -> list[tuple[tuple[int, ...], list[str]]]:
     """
-    Shape and numbers of what `calls`, the body of a main function, print.
+    The shapes and numbers that `calls`, the body of a main function, prints.
 
     `before` are passes to run on the module before it is lowered to LLVM.
     """
@@ -70,6 +70,6 @@ def run_main(
         sizes = re.search(r"sizes = \[(.*?)\]", header)
         assert sizes is not None, part
         shape = tuple(map(int, re.findall(r"\d+", sizes[1])))
-        # Of an axis without positions, one is printed all the same.
+        # mlir-runner prints one element even for an axis of length 0.
         results.append((shape, [] if 0 in shape else re.findall(r"[-+.\de]+", data)))
     return results

@@ -14,5 +14,5 @@ OWN_OPS: dict[type[Movement], type[ShapeOp]] = {
 
 
 def own_movements(shape: Shape) -> st.SearchStrategy[Movement]:
-    """The movements of one operand of `shape` that the dialect has an op for."""
+    """Movements of one operand of `shape` for which the dialect has an op."""
     return unary_movements(shape).filter(lambda movement: type(movement) in OWN_OPS)

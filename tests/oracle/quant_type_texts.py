@@ -1,4 +1,4 @@
-"""Texts of quant types, each with a mistake in it, and what mlir-opt says of them."""
+"""Malformed texts of quant types, and mlir-opt's errors for them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _WORDS = """
     true false x xf32 s "s" "s "\\q" i8:f32 //>
 """
 _INSERTED = (*_WORDS.split(), " ", "\n")
-"""What a mistake puts in."""
+"""The tokens that a mutation inserts."""
 
 _TOKEN = re.compile(
     r"\s+|->|\.\.\.|[A-Za-z_][A-Za-z0-9_$]*|[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?|0x[0-9A-Fa-f]+"
@@ -48,7 +48,7 @@ _ERROR = re.compile(r"^<stdin>:(\d+):(\d+): error: (.*)$", re.MULTILINE)
 
 
 class PlacedError(NamedTuple):
-    """An error in a text, and its line and column, counted from 1."""
+    """An error message with its line and column, counted from 1."""
 
     line: int
     column: int
@@ -56,7 +56,7 @@ class PlacedError(NamedTuple):
 
 
 def types_with_mistakes(seed: int, count: int) -> list[str]:
-    """Types of which one token, after `!quant`, is another, missing, added or elsewhere."""
+    """Types with one token after `!quant` replaced, removed, added or moved."""
     of = random.Random(seed)
     return [_with_mistake(of.choice(TYPES), of) for _ in range(count)]
 
@@ -79,12 +79,14 @@ def _with_mistake(type: str, of: random.Random) -> str:
 
 
 def function_of(type: str) -> str:
-    """A module that has a type in it."""
+    """A module that contains a type."""
     return f"func.func private @f({type})\n"
 
 
 def first_errors(types: Sequence[str]) -> list[PlacedError | None]:
-    """The first error that mlir-opt-22 has for each `function_of` a type; None if it has none."""
+    """
+    The first error of mlir-opt-22 for the `function_of` each type; None if it accepts the type.
+    """
     texts = [function_of(type) for type in types]
     starts = [1]
     for text in texts:

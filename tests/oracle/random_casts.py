@@ -1,8 +1,8 @@
 """
-Random quantized types and functions of casts as text, as `mlir-opt` takes them.
+Random quantized types and functions of casts, as text that `mlir-opt` accepts.
 
-Only what upstream defines is made: a zero point of a sub-channel type is in the range of the
-storage, and a scale in that of the expressed type.
+Only types that upstream defines are drawn: a zero point of a sub-channel type is in the range
+of the storage, and a scale in that of the expressed type.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SCALES = ("1.0", "0.5", "0.1", "3.0", "2.5e-2", "7.0", "1.1754943508222875")
 
 @dataclass(frozen=True)
 class RandomType:
-    """A quantized type, and tensors of it and of its expressed type."""
+    """A quantized type with a shape, and the texts of related types."""
 
     text: str
     expressed: str
@@ -27,15 +27,15 @@ class RandomType:
     """The shape of a tensor; empty for a scalar too."""
 
     shape: str | None
-    """The text before the element type, None for a scalar."""
+    """The text of the shape before the element type; None for a scalar."""
 
     def of(self, element: str) -> str:
-        """A value of this shape."""
+        """The type of this shape with the element type `element`."""
         return element if self.shape is None else f"tensor<{self.shape}{element}>"
 
     @property
     def stored(self) -> str:
-        """The storage integers."""
+        """The type of the storage integers."""
         storage = self.text.removeprefix("!quant.uniform<")[1:]
         return f"i{storage[: len(storage) - len(storage.lstrip('0123456789'))]}"
 
@@ -50,7 +50,7 @@ class RandomType:
 
 @st.composite
 def storages(draw: st.DrawFn) -> tuple[str, int, int]:
-    """The text of a storage type, and its range."""
+    """The text of a storage type, its minimum and maximum."""
     signed, width = draw(st.booleans()), draw(st.sampled_from([1, 2, 3, 4, 7, 8, 8, 16, 24, 32]))
     least, greatest = (
         (-(1 << (width - 1)), (1 << (width - 1)) - 1) if signed else (0, (1 << width) - 1)
@@ -73,7 +73,7 @@ def slot_texts(draw: st.DrawFn, zero_points: st.SearchStrategy[int]) -> str:
 
 
 def nested(items: list[str], shape: Sequence[int], brackets: str = "{}") -> str:
-    """Nested lists of `shape`."""
+    """The text of `items` as nested lists of `shape`."""
     for length in reversed(shape):
         items = [
             f"{brackets[0]}{', '.join(items[start : start + length])}{brackets[1]}"
@@ -89,7 +89,7 @@ def random_types(
     floats: Sequence[str] = FLOATS,
     least_length: int = 0,
 ) -> RandomType:
-    """Types of which a tensor can be, whose axes have `least_length` or more."""
+    """Types that fit their tensors, whose axes have at least `least_length` positions."""
     storage, least, greatest = draw(storages())
     expressed = draw(st.sampled_from(floats))
     granularity = draw(st.sampled_from(granularities))
@@ -118,7 +118,7 @@ def random_types(
         for axis, (count, block) in enumerate(zip(counts, blocks, strict=True))
     )
     order = draw(st.permutations(axes))
-    # Of other widths, MLIR does not read every zero point of a sub-channel type as it prints it.
+    # For other widths, MLIR does not parse every zero point of a sub-channel type that it prints.
     width = int(storage[1:].partition("<")[0])
     most = max(0, min(greatest, (1 << (width - 1)) - 1))
     in_storage = st.sampled_from([0, *range(min(most, 3)), most]) | (
@@ -160,7 +160,7 @@ def cast_functions(draw: st.DrawFn, name: str) -> str:
 
 @st.composite
 def flow_functions(draw: st.DrawFn, name: str, types: Sequence[RandomType]) -> str:
-    """A function whose values of `types` are arguments, results, operands, and of branches."""
+    """A function with values of `types` as arguments, results, operands and in branches."""
     arguments = [(f"%a{n}", type) for n, type in enumerate(draw(some(types)))]
     values = list(arguments)
     lines: list[str] = []
@@ -220,7 +220,7 @@ def flow_functions(draw: st.DrawFn, name: str, types: Sequence[RandomType]) -> s
     spelled = ", ".join(type.quantized for type in results)
     taken = ", ".join(f"{value}: {type.quantized}" for value, type in arguments)
     if returned and draw(st.booleans()):
-        # The last value comes out of a region.
+        # The last value is a result of a region.
         value, type = returned[-1], results[-1].quantized
         lines += [
             '%c = "test.condition"() : () -> i1',
@@ -242,5 +242,5 @@ def some(types: Sequence[RandomType]) -> st.SearchStrategy[list[RandomType]]:
 
 @st.composite
 def shape_texts(draw: st.DrawFn, dims: Sequence[int]) -> str:
-    """A shape of which some lengths are not told."""
+    """The text of a shape in which some lengths are dynamic."""
     return "".join(f"{DYNAMIC if draw(st.integers(0, 3)) == 0 else dim}x" for dim in dims)

@@ -1,4 +1,4 @@
-"""Random functions of arguments: casts and shape ops of all dialects between them, as text."""
+"""Random functions of arguments with casts and shape ops of all dialects, as text."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ JOINS = (
     random_modules.tosa_concat,
     random_modules.stablehlo_concatenate,
 )
-"""They join with constants; `Graph.join` with what is cast."""
+"""Ops that join a value with constants; `Graph.join` joins two casts."""
 
 PADS = (random_modules.tensor_pad, random_modules.tosa_pad, random_modules.stablehlo_pad)
-"""Of quantized elements, they cannot be run with what no integer is read as."""
+"""Ops that pad: on quantized elements, they cannot be run if no integer represents the padding."""
 
 STORAGES = [
     Storage.of(8, signed=True),
@@ -36,7 +36,7 @@ class Graph(Function):
     """A function of arguments, with casts between shape ops of all dialects."""
 
     def argument(self, shape: tuple[int, ...], layer: Layer) -> Node:
-        """One more argument."""
+        """Add an argument."""
         bits = np.zeros(shape, dtype=np.uint64)
         numbers = np.zeros(shape, dtype=np.int64)
         node = Node(
@@ -48,7 +48,7 @@ class Graph(Function):
 
     @property
     def arguments(self) -> list[Node]:
-        """What the function takes."""
+        """The arguments of the function."""
         return self.__dict__.setdefault("taken", [])
 
     @property
@@ -71,7 +71,7 @@ class Graph(Function):
         return Layer(spelling.text, storage, *read, spelling)
 
     def any_cast(self, node: Node, storage: Storage) -> Node:
-        """A cast of a value, to what it can be cast to."""
+        """A random valid cast of a value."""
         layer = node.layer
         plain = Node(
             node.name, node.op, node.shape, node.bits, (layer,), (), node.origins, node.places
@@ -85,7 +85,7 @@ class Graph(Function):
             cast = "quant.qcast" if layer.element == "f32" else "quant.scast"
             made = self.quantized(node.shape, storage)
         if self.chance(3):
-            # An equal cast of the same value, with a chain of its own.
+            # An equal cast of the same value, with its own chain of users.
             twin = self.cast(cast, plain, made)
             twin.layers, twin.casts = (made,), ()
             self.results.append(self.any_cast(twin, storage) if self.chance(2) else twin)
@@ -94,7 +94,7 @@ class Graph(Function):
         return result
 
     def shape_op(self, node: Node, ops: Sequence[Op]) -> Node:
-        """A shape op that takes the value, if one is found."""
+        """A random shape op of a value; the value itself if the drawn op does not apply."""
         if node.is_quantized and node.layer.scales is None:
             return node
         kinds = {"f32": "float"} if not node.is_quantized else {}
@@ -107,7 +107,7 @@ class Graph(Function):
         return made
 
     def pad(self, node: Node) -> Node:
-        """Zero around floats."""
+        """A pad of floats with zero."""
         widths = [[self.draw(st.integers(0, 2)) for _ in node.shape] for _ in "lh"]
         pairs = list(zip(*widths, strict=True))
         bits = np.pad(node.bits, pairs)
@@ -125,7 +125,7 @@ class Graph(Function):
         return made
 
     def join(self, one: Node, other: Node) -> Node:
-        """Two values of the same element type and rank, one after another."""
+        """A concatenation of two values with the same element type and rank."""
         layers = [node.layer for node in (one, other)]
         shape = (one.shape[0] + other.shape[0], *one.shape[1:])
         name, layer = self.fresh("j"), layers[0]
@@ -159,7 +159,7 @@ class Graph(Function):
 
 @st.composite
 def graphs(draw: st.DrawFn, number: int = 0, mixes: Sequence[tuple[str, ...]] = MIXES) -> Graph:
-    """Casts and shape ops, most of them one after another, some with other users."""
+    """Casts and shape ops, mostly in chains, some with several users."""
     data = draw(st.data())
     dialects = draw(st.sampled_from(mixes))
     graph = Graph(number, data, dialects, "plain")

@@ -1,4 +1,4 @@
-"""Strategies for shapes, quantization parameters and movements, and what numpy says."""
+"""Strategies for shapes, quantization parameters and movements, with numpy's results."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def shapes(draw: Draw, min_rank: int = 0, max_rank: int = 5) -> Shape:
 
 @st.composite
 def slot_counts(draw: Draw, shape: Shape) -> tuple[int, ...]:
-    """The numbers of blocks per axis: none, one axis, or any axes."""
+    """The number of blocks on each axis, with several blocks on no, one, or any axes."""
     granularity = draw(st.sampled_from(["per-tensor", "per-axis", "sub-channel"]))
     counts = [1] * len(shape)
     if granularity == "per-axis" and shape:
@@ -85,7 +85,7 @@ def parameters(
 
 @st.composite
 def reshaped(draw: Draw, shape: Shape) -> Shape:
-    """Another shape of as many elements."""
+    """Another shape with the same number of elements."""
     left, lengths = math.prod(shape), list[int]()
     if left == 0:
         return (*draw(shapes(max_rank=2)), 0)
@@ -123,7 +123,7 @@ def broadcasts(draw: Draw, shape: Shape) -> BroadcastInDim:
 
 
 def unary_movements(shape: Shape) -> st.SearchStrategy[Movement]:
-    """Every movement of one operand of `shape`."""
+    """Movements of one operand of `shape`, of every class."""
     axes = range(len(shape))
     widths = st.tuples(*(st.integers(0, 2) for _ in axes))
     options: list[st.SearchStrategy[Movement]] = [
@@ -150,7 +150,7 @@ def unary_movements(shape: Shape) -> st.SearchStrategy[Movement]:
 
 
 def numpy_moves(movement: Movement, *operands: NDArray[Any]) -> NDArray[Any]:
-    """What numpy's own functions make of `operands`, padding with the nearest edge."""
+    """The result of numpy's own functions on `operands`, padded with the nearest edge."""
     (operand, *_) = operands
     match movement:
         case Transpose():
@@ -183,7 +183,7 @@ def numpy_moves(movement: Movement, *operands: NDArray[Any]) -> NDArray[Any]:
             none = (0,) * operand.ndim
             interior = movement.interior if isinstance(movement, PadWith) else none
             for axis, (low, high) in enumerate(zip(movement.low, movement.high, strict=True)):
-                # Between two positions, it is the one before that is nearest.
+                # Between two positions, the one before counts as the nearest.
                 step = interior[axis] + 1
                 last = (operand.shape[axis] - 1) * step
                 positions = [min(max(at, 0), last) // step for at in range(-low, last + 1 + high)]
@@ -233,13 +233,13 @@ def expanded(of: QuantizationParameters) -> tuple[NDArray[np.float32], NDArray[n
 
 
 def cut(values: NDArray[np.int64], storage: StorageFormat) -> NDArray[np.int64]:
-    """`values` modulo the storage width, in the range that its sign says."""
+    """`values` truncated to the storage width."""
     modulus = 1 << storage.width
     values = values % modulus
     return np.where((values >= modulus // 2) & storage.signed, values - modulus, values)
 
 
 def first_index(differs: Sequence[bool] | NDArray[np.bool_]) -> tuple[int, ...] | None:
-    """The first index, in row-major order, of what is true."""
+    """The first index, in row-major order, of a true element."""
     indices = np.argwhere(differs)
     return tuple(map(int, indices[0])) if len(indices) else None

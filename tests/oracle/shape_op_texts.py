@@ -1,8 +1,8 @@
 """
-Modules as people have them: quantized constants, and shape ops of one dialect on them.
+Typical modules: quantized constants, and shape ops of one dialect on them.
 
-Scales and zero points are held here as one per element, in plain arrays that numpy moves.
-Nothing of qdialect is used, so that what it makes of a module can be compared with this.
+Scales and zero points are stored per element, in plain arrays that numpy moves. No code of
+qdialect is used, so that its results can be compared with these.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ RANGES = {"i8": (-128, 127), "u8": (0, 255), "i4": (-8, 7), "u4": (0, 15), "i16"
 
 @dataclass(frozen=True)
 class Slots:
-    """What each element is read with."""
+    """The scale and zero point of each element."""
 
     scales: Array
     zero_points: Array
 
     @property
     def shape(self) -> Shape:
-        """That of the tensor."""
+        """The shape of the tensor."""
         return self.scales.shape
 
     def dequantize(self, codes: Array) -> Array:
-        """What stored integers are read as: f32."""
+        """The dequantized codes: f32."""
         difference = (codes.astype(np.int64) - self.zero_points).astype(np.float32)
         return difference * self.scales.astype(np.float32)
 
     @cached_property
     def blocks(self) -> Shape:
-        """For each axis the longest block that divides it and that no slot ends in."""
+        """For each axis, the largest block size such that slots are constant in blocks."""
         return tuple(
             max(
                 block
@@ -101,7 +101,7 @@ class Weight:
 
     @property
     def floats(self) -> Array:
-        """What it is read as."""
+        """The dequantized elements."""
         return self.slots.dequantize(self.codes)
 
 
@@ -109,9 +109,9 @@ def weight(
     shape: Shape, blocks: Mapping[int, int] | None = None, storage: str = "i8", number: int = 0
 ) -> Weight:
     """
-    A weight of slots that all differ, of blocks of these lengths on these axes.
+    A weight with distinct slots, one per block; `blocks` maps axes to block sizes.
 
-    Weights of other numbers have other slots, and other codes.
+    Weights with different `number`s have different slots and codes.
     """
     least, most = RANGES[storage]
     count = most - least + 1
@@ -133,7 +133,7 @@ def per_axis(shape: Shape, axis: int, storage: str = "i8", number: int = 0) -> W
 
 @dataclass(frozen=True)
 class Place:
-    """Where an op is written: its operands, and its result."""
+    """The operands and the result of an op to be written."""
 
     number: int
     names: Sequence[str]
@@ -144,12 +144,12 @@ class Place:
 
     @property
     def operands(self) -> str:
-        """All of them, between commas."""
+        """The operands, separated by commas."""
         return ", ".join(self.names)
 
     @property
     def signature(self) -> str:
-        """A function type."""
+        """The function type of the op."""
         return f"({', '.join(self.types)}) -> {self.type}"
 
     @property
@@ -158,7 +158,7 @@ class Place:
         return self.type.removeprefix("tensor<" + "".join(f"{n}x" for n in self.shape))[:-1]
 
     def name(self, prefix: str) -> str:
-        """A name for something that goes with the op."""
+        """A name for an auxiliary op."""
         return f"%{prefix}{self.number}"
 
 
@@ -169,29 +169,33 @@ Move = Callable[[Sequence[Array]], Array]
 
 @dataclass(frozen=True)
 class Op:
-    """A shape op: in numpy, and in the words of each dialect that has it."""
+    """A shape op: its numpy function, and its text in each dialect that has it."""
 
     numpy: Move
     texts: Mapping[str, Text]
-    """The last line is the op, whose result is named by who writes it."""
+    """
+    The text by dialect. Its last line is the op, to which the caller prepends the result name.
+    """
 
     numpy_of_slots: Move | None = None
-    """If other slots are read than values are padded with."""
+    """The function on slots, if it differs from the function on values."""
 
     only_on_floats: frozenset[str] = frozenset()
-    """The dialects that have no form of it on quantized types."""
+    """The dialects in which the op does not support quantized types."""
 
     keeps_type_in: frozenset[str] = frozenset()
-    """The dialects whose verifiers demand one element type, so that no other can be declared."""
+    """
+    The dialects whose verifiers require equal element types, so that no other can be declared.
+    """
 
     def of_slots(self, *slots: Slots) -> Slots:
-        """What elements of the result are read with."""
+        """The slots of the result."""
         move = self.numpy_of_slots or self.numpy
         return Slots(move([s.scales for s in slots]), move([s.zero_points for s in slots]))
 
 
 Chain = Sequence[Op]
-"""Ops in a row: the first takes all weights, and nothing is the first weight itself."""
+"""A sequence of ops: the first takes all weights. An empty chain is the first weight itself."""
 
 
 def _list(numbers: Sequence[int]) -> str:
@@ -216,7 +220,7 @@ def _empty(at: Place) -> str:
 
 
 def _linalg(at: Place, op: str, attributes: str) -> str:
-    """Generic: xDSL's custom form is for numbers alone."""
+    """A named linalg op in generic form: xDSL's custom form only supports numbers."""
     a, b, element = at.name("a"), at.name("b"), at.element
     return (
         f"{_empty(at)}"
@@ -280,7 +284,7 @@ def reshape(*shape: int) -> Op:
 
 
 def regroup(op: str, groups: Sequence[Sequence[int]], shape: Shape) -> Op:
-    """A reshape that is written as groups of axes, which are split or merged."""
+    """A reshape written as groups of axes that are split or merged."""
     written = ", ".join(f"[{_list(group)}]" for group in groups)
     sizes = f" output_shape [{_list(shape)}]" if op == "expand_shape" else ""
     return Op(
@@ -327,7 +331,7 @@ def slice_(offsets: Shape, sizes: Shape, strides: Shape | None = None) -> Op:
 
 
 def select(axis: int, at_index: int, shape: Shape) -> Op:
-    """One position of an axis of a tensor of `shape`, without the axis."""
+    """One position of an axis of a tensor of `shape`; the axis is dropped."""
     offsets = tuple(at_index if a == axis else 0 for a in range(len(shape)))
     sizes = tuple(1 if a == axis else length for a, length in enumerate(shape))
     in_steps = f"[{_list(offsets)}] [{_list(sizes)}] [{_list((1,) * len(shape))}]"
@@ -354,7 +358,7 @@ def select(axis: int, at_index: int, shape: Shape) -> Op:
 
 
 def concat(axis: int) -> Op:
-    """All operands after each other."""
+    """All operands, concatenated along an axis."""
     return Op(
         lambda operands: np.concatenate(operands, axis),
         {
@@ -420,7 +424,7 @@ def broadcast(dims: Shape, shape: Shape) -> Op:
 
 
 def tile(*counts: int) -> Op:
-    """Each axis so many times after itself."""
+    """Each axis repeated as a whole."""
 
     def tosa_text(at: Place) -> str:
         name = at.name("s")
@@ -450,7 +454,7 @@ def reverse(*axes: int) -> Op:
 
 
 def pad(low: Shape, high: Shape, value: float = 0.0) -> Op:
-    """So many positions before and after each axis, which read as `value`."""
+    """`low` positions before and `high` after each axis, whose value is `value`."""
     widths = tuple(zip(low, high, strict=True))
 
     def tensor_text(at: Place) -> str:
@@ -494,13 +498,16 @@ def pad(low: Shape, high: Shape, value: float = 0.0) -> Op:
         lambda operands: np.pad(operands[0], widths, constant_values=value),
         texts,
         lambda operands: np.pad(operands[0], widths, mode="edge"),
-        # The type of what is padded with would have to be that of one slot.
+        # The padding element's type would need a single slot.
         frozenset({"tensor", "tosa", "stablehlo"}),
     )
 
 
 def gather(axis: int, indices: Sequence[int], shape: Shape) -> Op:
-    """Positions of an axis of a tensor of `shape`; tosa has the middle one of three."""
+    """
+    Positions of an axis of a tensor of `shape`; tosa supports only the middle one of three
+    axes.
+    """
     count = len(indices)
     sizes = tuple(1 if a == axis else length for a, length in enumerate(shape))
     offset_dims = [a for a in range(len(shape)) if a != axis]
@@ -537,11 +544,11 @@ def gather(axis: int, indices: Sequence[int], shape: Shape) -> Op:
 
 @dataclass
 class ModuleText:
-    """A function that returns what chains of shape ops make of weights, as floats."""
+    """A function that returns the results of chains of shape ops on weights, as floats."""
 
     dialect: str
     on_floats: bool
-    """Whether the shape ops come after the dequantizing cast, or before it."""
+    """Whether the shape ops come after the dequantizing cast, instead of before."""
 
     lines: list[str] = field(default_factory=list[str])
 
@@ -633,7 +640,7 @@ def tensor_of(shape: Shape, element: str) -> str:
 
 
 def numpy_results(weights: Sequence[Weight], results: Sequence[Chain]) -> list[tuple[Array, Slots]]:
-    """The floats that chains make of weights, and what each is read with."""
+    """For each chain, the resulting floats and slots."""
     made: list[tuple[Array, Slots]] = []
     for chain in results:
         floats, slots = [w.floats for w in weights], [w.slots for w in weights]

@@ -1,12 +1,12 @@
 """
-The tools as processes that are forked from one which has imported them.
+Running the tools in processes forked from a server that has imported them.
 
-To start a tool anew takes ten times as long as most runs of it in tests. A server imports the
-modules once; `call` has it fork a process for each command, which gets the caller's arguments,
-folder, environment and files, and runs as the script of the tool does. The start of the
-scripts themselves is what tests/unit/tools/test_process.py is about.
+Starting a tool takes ten times as long as most of its runs in tests. The server imports the
+modules once; for each `call` it forks a process, which gets the caller's arguments, directory,
+environment and files, and runs like the tool's script. tests/unit/tools/test_process.py tests
+the start of the scripts themselves.
 
-As a script, this file is the server, until its standard input ends.
+Run as a script, this file is the server; it ends with its standard input.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ IMPORTED = (
 )
 
 MAX_REQUEST = 1 << 20
-"""Bytes of a request."""
+"""The maximum size of a request in bytes."""
 
 
 def call(
@@ -58,7 +58,7 @@ def call(
     max_addresses: int | None = None,
 ) -> dict[str, int]:
     """
-    Run a tool with three open files.
+    Run a tool with `files` as its standard streams.
 
     Returns the `status` of its process, and its `resident` memory in bytes.
     """
@@ -86,7 +86,7 @@ def serve(path: str) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen(64)
-        # As the tools have it.
+        # As in the tools.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         for name in IMPORTED:
             import_module(name)
@@ -104,7 +104,7 @@ def serve(path: str) -> None:
 
 
 def _answer(connection: socket.socket) -> None:
-    """Returns in the process of the tool; that of the answer ends here."""
+    """Answer one call. Returns only in the forked process of the tool."""
     data, files, _, _ = socket.recv_fds(connection, MAX_REQUEST, 3)
     while more := connection.recv(MAX_REQUEST):
         data += more
@@ -120,7 +120,7 @@ def _answer(connection: socket.socket) -> None:
     for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)
-    # The streams that Python has made of other files have their properties, such as positions.
+    # Python's stream objects were created for other files, and hold their state.
     sys.stdin = os.fdopen(0, encoding=sys.stdin.encoding, closefd=False)
     sys.stdout = os.fdopen(1, "w", encoding=sys.stdout.encoding, closefd=False)
     sys.stderr = os.fdopen(2, "w", encoding=sys.stderr.encoding, closefd=False)
@@ -144,9 +144,9 @@ def _run(request: dict[str, Any]) -> NoReturn:
 
 class ToolServer:
     """
-    A server, in a folder with a script for each tool that has it run there.
+    A server, and a directory with a script per tool that forwards to the server.
 
-    It ends with the process that has made this, or in `close`.
+    It ends with the process that created it, or with `close`.
     """
 
     def __init__(self) -> None:
@@ -180,9 +180,9 @@ class ToolServer:
 
 
 def be_tool(path: str) -> NoReturn:
-    """Run the tool that this process is called by."""
+    """Run the tool that this process was started as."""
     status = call(path, sys.argv)["status"]
-    # As a shell has it for a process that a signal has ended.
+    # As in a shell, for a process ended by a signal.
     os._exit(status if status >= 0 else 128 - status)
 
 

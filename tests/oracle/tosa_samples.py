@@ -20,18 +20,18 @@ SCALED: Final = "tensor<4x32xf8E4M3FN>, tensor<4x1xf8E8M0FNU>"
 
 
 class Sample(NamedTuple):
-    """A function with one op of a row of the table, which has an attribute beside properties."""
+    """A function with one op of the table, which has an attribute besides its properties."""
 
     name: str
     operands: str
     results: str
     properties: str = ""
     is_later: bool = False
-    """Whether LLVM 24 has the op, or a property of it, and MLIR 22 has not."""
+    """Whether only LLVM 24 has the op or one of its properties, and LLVM 22 does not."""
 
     @property
     def text(self) -> str:
-        """The function."""
+        """The text of the function."""
         types = self.operands.split(", ") if self.operands else []
         if "!quant" in self.operands:
             types = [self.operands]
@@ -244,14 +244,14 @@ func.func @f(%x: tensor<2x3xf32>, %g: tensor<1x4x5xf32>, %i: tensor<1x2xi32>) {
   return
 }
 """
-"""The ops that move elements or hold them, and casts."""
+"""Ops that move or hold elements, and casts."""
 
 SHAPES: Final = ["add", "div_ceil", "div_floor", "max", "min", "mod", "mul", "sub"]
 """The shape ops of two operands."""
 
 
 def shape_text() -> str:
-    """A function with the ops that compute shapes, and with one that takes them."""
+    """A function with the ops that compute shapes, and with a user of shapes."""
     lines = [
         '%s = "tosa.const_shape"() <{values = dense<2> : tensor<2xindex>}> : () -> !tosa.shape<2>'
     ]
@@ -282,7 +282,7 @@ def shape_text() -> str:
 
 
 def texts(*, with_later: bool) -> Iterator[str]:
-    """The modules that a version reads."""
+    """The modules that a version of LLVM parses; `with_later` selects LLVM 24."""
     yield from (sample.text for sample in SAMPLES if with_later or not sample.is_later)
     yield STRUCTURED
     yield MOVEMENTS

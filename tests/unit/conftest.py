@@ -1,8 +1,8 @@
 """
-How the properties are run, and what is left out for some tests.
+The settings of property tests, and fixtures that disable features for some tests.
 
-Properties: without a limit of time, whatever the machine is; with new examples on every run,
-but in CI with the same ones.
+Property tests have no time limit, and draw new examples on every run; in CI they draw the same
+ones.
 """
 
 import os

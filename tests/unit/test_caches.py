@@ -1,4 +1,4 @@
-"""What a process keeps of the modules that it has read is bounded, and can be forgotten."""
+"""The caches of a process are bounded, and can be emptied."""
 
 import gc
 import importlib

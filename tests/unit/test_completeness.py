@@ -1,4 +1,4 @@
-"""Nothing is forgotten: what each movement, and each op of the dialect, needs to have."""
+"""Each movement, and each op of the dialect, has every part that it needs."""
 
 from __future__ import annotations
 

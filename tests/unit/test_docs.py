@@ -1,7 +1,7 @@
 """
-The documentation is run: README.md and every page in docs/.
+Running the documentation: README.md and every page in docs/.
 
-The info string of a fenced block says what is done with it, as docs/testing.md explains.
+The info string of a fenced block selects how it is tested, as docs/testing.md explains.
 """
 
 from __future__ import annotations

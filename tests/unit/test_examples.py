@@ -1,8 +1,8 @@
 """
-The examples are what the script writes, and fold to exact values.
+The examples equal the output of their script, and fold to exact values.
 
-Both the example and what it folds to are read here, as text, and the shape ops are
-plain numpy on dequantized values: nothing of what folds is used to check it.
+The example and the folded module are parsed here as text, and the shape ops are plain numpy on
+dequantized values: the check shares no code with the fold.
 """
 
 from __future__ import annotations

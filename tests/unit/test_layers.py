@@ -1,4 +1,4 @@
-"""Imports point downward: from a floor of the house to those below it, or along it."""
+"""Imports point downward: from a layer to the layers below it, or within it."""
 
 from __future__ import annotations
 

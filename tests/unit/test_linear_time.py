@@ -1,7 +1,7 @@
 """
-No text takes more than linear time in a regular expression.
+Every regular expression takes linear time.
 
-Without a limit of time: in quadratic time, 400,000 characters take minutes.
+There is no time limit: with quadratic time, 400,000 characters take minutes.
 """
 
 from __future__ import annotations

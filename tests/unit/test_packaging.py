@@ -1,4 +1,4 @@
-"""What is installed is what is in the tree."""
+"""The installed package has the files of the source tree."""
 
 import importlib
 import subprocess

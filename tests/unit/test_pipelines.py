@@ -1,9 +1,9 @@
 """
-Random modules through pipelines of passes, with every oracle asked about each draw.
+Random modules through random pipelines of passes, checked by every oracle.
 
-The modules are of all dialects, of constants and of arguments. What they compute is said by an
-evaluator that shares no code with the package; certificates, `qdialect-run` and `qdialect-check`
-must agree with it.
+The modules use all dialects, constants and arguments. An evaluator that shares no code with the
+package computes their values; certificates, `qdialect-run` and `qdialect-check` must agree with
+it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
-Short texts that stand for much: no tool takes much memory for them.
+Short texts that describe large values: no tool takes much memory for them.
 
-Each tool is a process whose address space is bounded. It ends with status 0, or with an error that
-says why and where, and never with a traceback.
+Each tool is a process with a bounded address space. It ends with status 0, or with an error
+message and its location, and never with a traceback.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """
-MLIR's quant dialect, with shape ops.
+MLIR's quant dialect, extended by shape ops and a constant.
 
-Types and casts are upstream's: https://mlir.llvm.org/docs/Dialects/QuantDialect/. The constant
-and the shape ops are extensions.
+Types and casts are those of https://mlir.llvm.org/docs/Dialects/QuantDialect/.
 """
 
 from __future__ import annotations
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
         infer_result_type,
     )
     from qdialect.dialects.quant.slot_arrays import Granularity
+    from qdialect.dialects.quant.statistics import StatisticsOp
     from qdialect.dialects.quant.types import (
         AnyQuantizedType,
         CalibratedQuantizedType,
@@ -63,6 +63,7 @@ __all__ = [
     "ReverseOp",
     "ShapeOp",
     "SliceOp",
+    "StatisticsOp",
     "Storage",
     "StorageCastOp",
     "StoredType",
@@ -93,6 +94,7 @@ __getattr__ = lazy_exports(
         "ReverseOp": "shape_ops",
         "ShapeOp": "shape_ops",
         "SliceOp": "shape_ops",
+        "StatisticsOp": "statistics",
         "Storage": "types",
         "StorageCastOp": "casts",
         "StoredType": "types",

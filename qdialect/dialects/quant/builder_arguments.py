@@ -1,4 +1,4 @@
-"""Arguments of the builders of ops: values and types."""
+"""Checks of the arguments of op builders: values and types."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from qdialect.algebra.arguments import check_instance, shown
 
 
 def operand(given: object) -> SSAValue:
-    """The value that `given` is, or that it has as its only result. Raises TypeError."""
+    """`given` as a value: itself, or the only result of an op. Raises TypeError."""
     if isinstance(given, Operation):
         if len(given.results) != 1:
             raise TypeError(f"an operand is one value, but '{given.name}' has {len(given.results)}")
@@ -21,13 +21,13 @@ def operand(given: object) -> SSAValue:
 
 
 def operands(given: object) -> list[SSAValue]:
-    """As `operand`, of each of a sequence. Raises TypeError."""
+    """A sequence of values or ops as values: see `operand`. Raises TypeError."""
     if isinstance(given, Sequence) and not isinstance(given, str):
         return [operand(each) for each in cast("Sequence[object]", given)]
     raise TypeError(f"operands must be a sequence of values, not {shown(cast(object, given))}")
 
 
 def result_type(given: object) -> Attribute:
-    """The type that `given` is. Raises TypeError."""
+    """`given` if it is a type. Raises TypeError."""
     check_instance("result_type", given, Attribute, "TensorType(element_type, [2, 3])")
     return cast(Attribute, given)

@@ -1,5 +1,5 @@
 """
-The casts of the quant dialect: upstream's constraints, messages and folds.
+The casts of the quant dialect, with upstream's constraints, messages and folds.
 
 https://mlir.llvm.org/docs/Dialects/QuantDialect/#operations.
 """
@@ -80,13 +80,13 @@ def _verify_fits(quantized: QuantizedType, container: Attribute) -> None:
 
 
 class CastOp(VerifiedByAttributes, HasFolderInterface, ABC):
-    """Base of the casts: scalar to scalar, or tensor to tensor of the same shape."""
+    """Base class of the casts: scalar to scalar, or tensor to tensor of the same shape."""
 
     INPUT_KIND: ClassVar[str]
     RESULT_KIND: ClassVar[str]
 
     INVERSE: ClassVar[str]
-    """The name of the cast that this cast undoes."""
+    """The name of the inverse cast."""
 
     input = operand_def()
     result = result_def()
@@ -96,7 +96,7 @@ class CastOp(VerifiedByAttributes, HasFolderInterface, ABC):
     assembly_format = "$input attr-dict `:` type($input) `to` type($result)"
 
     def __init__(self, input: SSAValue | Operation, result_type: Attribute):
-        """A cast of one value. Raises TypeError for arguments of another kind."""
+        """A cast of `input` to `result_type`. Raises TypeError for arguments of another kind."""
         super().__init__(
             operands=[builder_arguments.operand(input)],
             result_types=[builder_arguments.result_type(result_type)],
@@ -140,7 +140,7 @@ class CastOp(VerifiedByAttributes, HasFolderInterface, ABC):
 
     @override
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
-        """`cast(inverse(x)) = x`, if that has the type of the result."""
+        """`cast(inverse(x)) = x`, if `x` has the type of the result."""
         first = self.input.owner
         if (
             isinstance(first, CastOp)
@@ -154,7 +154,7 @@ class CastOp(VerifiedByAttributes, HasFolderInterface, ABC):
 @irdl_op_definition
 class QuantizeCastOp(CastOp):
     """
-    Quantize floats: `stored = round(x / scale + zero_point)`, within the storage range.
+    Quantize floats: `stored = round(x / scale + zero_point)`, clamped to the storage range.
 
     https://mlir.llvm.org/docs/Dialects/QuantDialect/#quantqcast-quantquantizecastop.
     """
@@ -168,7 +168,7 @@ class QuantizeCastOp(CastOp):
 @irdl_op_definition
 class DequantizeCastOp(CastOp):
     """
-    Read quantized values: `x = (stored - zero_point) * scale`.
+    Dequantize: `x = (stored - zero_point) * scale`.
 
     https://mlir.llvm.org/docs/Dialects/QuantDialect/#quantdcast-quantdequantizecastop.
     """
@@ -182,7 +182,7 @@ class DequantizeCastOp(CastOp):
 @irdl_op_definition
 class StorageCastOp(CastOp):
     """
-    The same bits, as storage integers or as quantized values.
+    Reinterpret storage integers as quantized values, or the reverse; the bits stay the same.
 
     https://mlir.llvm.org/docs/Dialects/QuantDialect/#quantscast-quantstoragecastop.
     """

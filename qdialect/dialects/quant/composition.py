@@ -1,4 +1,4 @@
-"""How two shape ops of quant become one: for the canonicalization and for the fold."""
+"""Composing two quant shape ops into one, for the canonicalization and the fold."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from qdialect.shape_ops.interface import keeping_attribute_of
 
 
 class Composition(NamedTuple):
-    """One movement that does what an op and the ops that make its operands do."""
+    """One movement that equals an op after the ops that define its operands."""
 
     movement: Movement
     operands: Sequence[SSAValue]
 
     def op_for(self, op: ShapeOp, operands: Sequence[SSAValue]) -> ShapeOp:
-        """The op that takes the place of `op`, on `operands` in place of its own."""
+        """The op that replaces `op`: this movement, applied to `operands`."""
         new_op = type(op).of_movement(self.movement, operands, op.result.type)
         new_op.attributes |= op.attributes
         new_op.location = op.location
@@ -36,19 +36,18 @@ def composed(
     may_pass: Callable[[Operation], bool] = lambda op: True,
 ) -> Composition | None:
     """
-    One op that does what `op` and the ops that make its operands do, if there is one.
+    The composition of `op` with the ops that define its operands; None if there is none.
 
-    `g(f(x)) = (g . f)(x)`; and the operands of a concat that is an operand of a concat on
-    the same axis, and has no other use, become operands of that. `known` are the
-    compositions of ops before this one. An op before this one that `may_pass` rejects stays
-    an operand.
+    `g(f(x)) = (g . f)(x)`. A concat without other uses, used by a concat on the same axis, is
+    inlined into that one. `known` are the compositions found for earlier ops. An op that
+    `may_pass` rejects is not composed.
     """
     if keeping_attribute_of(op) is not None:
         return None
     if not isinstance(op, ConcatOp):
         found = _compose(op, operands, known, may_pass)
     elif _is_inlined(op):
-        # The concat that uses it takes all operands at once; step by step is quadratic.
+        # The concat that uses it inlines all operands at once; doing so step by step is quadratic.
         return None
     else:
         found = Composition(op.movement, _inline_concats(op, operands, may_pass))
@@ -58,7 +57,7 @@ def composed(
 
 
 def simplified(op: ShapeOp, operands: Sequence[SSAValue]) -> ShapeOp | None:
-    """The op that `composed` says, made."""
+    """The op that replaces `op` by its composition; None if there is none."""
     found = composed(op, operands, {})
     return None if found is None else found.op_for(op, found.operands)
 
@@ -78,7 +77,9 @@ def _compose(
 
 
 def _is_valid(op: ShapeOp, found: Composition) -> bool:
-    """Whether the op would verify: unknown lengths between two ops may have hidden a lie."""
+    """
+    Whether the composed op verifies: dynamic lengths between two ops may hide that it does not.
+    """
     *types, result = [uniform_tensor(value.type) for value in (*found.operands, op.result)]
     between = [uniform_tensor(operand.type) for operand in op.operands]
     if all(type.has_static_shape() for type in (*types, *between, result)):
@@ -91,7 +92,7 @@ def _is_valid(op: ShapeOp, found: Composition) -> bool:
 
 
 def _is_inlined(op: ConcatOp) -> bool:
-    """Whether the only user is a concat on the same axis, which takes all operands."""
+    """Whether the only user is a concat on the same axis, into which this one is inlined."""
     user = op.result.get_user_of_unique_use()
     return isinstance(user, ConcatOp) and user.dim == op.dim and user is not op
 

@@ -71,7 +71,7 @@ _KNOWN_HELD_TYPES = BoundedCache[QuantizedTensor, TensorType[IntegerType]]()
 
 
 def _held_type(type: QuantizedTensor) -> TensorType[IntegerType]:
-    """The type of the elements that a constant of `type` holds."""
+    """The type of the attribute that a constant of `type` holds."""
     if (known := _KNOWN_HELD_TYPES.get(type)) is not None:
         return known
     held = TensorType(element_type_of(type.element_type), type.get_shape())
@@ -84,7 +84,7 @@ def verify_in_range(elements: Elements, type: StoredType) -> None:
         return
     values = np.asarray(elements.value) if isinstance(elements, Splat) else elements
     if type.is_signed != np.issubdtype(values.dtype, np.signedinteger):
-        # Signless integers of another dialect, which say nothing of the sign.
+        # Other dialects store signless integers for either sign.
         values = type.storage_format.wrap(values.astype(np.int64))
     _check_in_range(values, type, is_splat=isinstance(elements, Splat))
 
@@ -100,10 +100,10 @@ def _check_in_range(values: NDArray[Any], type: StoredType, *, is_splat: bool) -
 
 def _storage_integers(given: object, type: QuantizedTensor) -> Values:
     """
-    The elements of a constant of `type`, from the argument of a caller.
+    The elements of a constant of `type`, from a builder's argument.
 
-    Raises TypeError if they are no integers, ValueError if they are of another shape, and
-    VerifyException for one that `type` cannot store.
+    Raises TypeError if they are not integers, ValueError if their shape differs from that of
+    `type`, and VerifyException for an integer outside the storage range.
     """
     quantized, shape = type.element_type, type.get_shape()
     values: Splat | NDArray[Any]
@@ -122,19 +122,19 @@ def _storage_integers(given: object, type: QuantizedTensor) -> Values:
         raise ValueError(
             f"values of shape {list(values.shape)} are no constant of shape {list(shape)}"
         )
-    # Where every integer of the dtype can be stored, 256 MiB of elements are not read for this.
+    # Skip reading 256 MiB of elements if every integer of the dtype is in range.
     if array.dtype != element_dtype(element_type_of(quantized)) or not _fills_dtype(quantized):
         _check_in_range(array, quantized, is_splat=isinstance(given, Splat))
     return values
 
 
 def _fills_dtype(type: StoredType) -> bool:
-    """Whether every integer of the numpy dtype of the storage type can be stored."""
+    """Whether the storage range is that of the whole numpy dtype."""
     return _allows_all(type) and type.storage_type.bitwidth in (8, 16, 32)
 
 
 def _allows_all(type: StoredType) -> bool:
-    """Whether the storage range is that of the whole storage type."""
+    """Whether the storage range is that of the storage type."""
     allowed = type.storage_type_min, type.storage_type_max
     return allowed == integer_range(type.storage_type.bitwidth, type.is_signed)
 
@@ -162,13 +162,13 @@ class ConstantOp(VerifiedByAttributes, HasFolderInterface, ListsElements):
         result_type: QuantizedTensor,
     ):
         """
-        A constant of `value`: its storage integers, or an attribute that holds them.
+        A constant of `value`: storage integers, or an attribute that holds them.
 
         The integers are an array of any integer dtype, nested sequences, or a `Splat`, of the
-        shape of `result_type`. Raises TypeError if they are something else, ValueError if
-        they are of another shape, and VerifyException for an integer that cannot be stored
-        and for a `result_type` that is no static tensor of a quantized type that fits it. An
-        attribute is only looked at by `verify`.
+        shape of `result_type`. Raises TypeError for values of another kind, ValueError for
+        another shape, and VerifyException for an integer outside the storage range and for a
+        `result_type` that is not a valid quantized tensor of static shape. Only `verify` checks
+        an attribute.
         """
         if not isinstance(value, DenseIntOrFPElementsAttr | DenseResourceAttr):
             if isinstance(value, Attribute):
@@ -181,7 +181,10 @@ class ConstantOp(VerifiedByAttributes, HasFolderInterface, ListsElements):
 
     @override
     def __repr__(self) -> str:
-        """The size of the elements in place of the elements, for notebooks and debuggers."""
+        """
+        The text for notebooks and debuggers, with the size of the elements in place of the
+        elements.
+        """
         value = self.properties.get("value")
         held = repr(value)
         if isinstance(value, DenseIntOrFPElementsAttr):
@@ -201,7 +204,7 @@ class ConstantOp(VerifiedByAttributes, HasFolderInterface, ListsElements):
         """
         The storage integers: a read-only view, or a splat.
 
-        Raises ValueError if they are in a resource: `ResourceBlobs` reads these.
+        Raises ValueError if they are in a resource, which `ResourceBlobs` reads.
         """
         if isinstance(self.value, DenseResourceAttr):
             raise ValueError("the elements are in a resource")
@@ -242,7 +245,7 @@ class ConstantOp(VerifiedByAttributes, HasFolderInterface, ListsElements):
         element_type = element_type_or_self(types[0])
         if not isinstance(element_type, StoredType) or not _allows_all(element_type):
             return None
-        # The type of the elements alone: any can be stored.
+        # The storage range is that of the type, so no element needs a check.
         others = (held for name, held in self.properties.items() if name != "value")
         return types[0], cast(DenseElementsAttr, value).type, *others
 
@@ -286,7 +289,7 @@ class ConstantOp(VerifiedByAttributes, HasFolderInterface, ListsElements):
 
 
 def _static_type(type: Attribute) -> QuantizedTensor:
-    """`type`, if a constant can have it. Raises TypeError and VerifyException."""
+    """`type` if it is valid for a constant. Raises TypeError and VerifyException."""
     builder_arguments.result_type(type)
     if isinstance(type, UniformQuantizedType):
         raise VerifyException(
@@ -301,7 +304,10 @@ def _static_type(type: Attribute) -> QuantizedTensor:
 
 
 def _listed_type(type: QuantizedTensor) -> IntegerType:
-    """The type of listed integers: with a sign, so that -1 is not also the largest one."""
+    """
+    The type that listed integers are read as: not signless, or -1 would also mean the largest
+    one.
+    """
     storage = type.element_type.storage_type
     return _integers_of_sign(storage.bitwidth, type.element_type.is_signed)
 
@@ -316,7 +322,7 @@ def _value_of(
     held: re.Match[str] | str | DenseLiteral, type: QuantizedTensor, parser: Parser, start: Position
 ) -> DenseElementsAttr | DenseResourceAttr:
     """
-    The attribute of a constant of `type`, from the literal that was read at `start`.
+    The attribute of a constant of `type`, from the literal `held` that was parsed at `start`.
 
     Raises ParseError if they do not fit.
     """
@@ -336,7 +342,7 @@ def _value_of(
 
 
 def _parse_optional_resource(parser: Parser) -> str | None:
-    """The key of `dense_resource<key>`, if the parser is at one."""
+    """The key of `dense_resource<key>`, if that comes next. Raises ParseError."""
     position = parser.pos
     if parser.parse_optional_keyword("dense_resource") is None:
         return None

@@ -20,6 +20,7 @@ from qdialect.dialects.quant.shape_ops import (
     SliceOp,
     TransposeOp,
 )
+from qdialect.dialects.quant.statistics import StatisticsOp
 from qdialect.dialects.quant.types import (
     AnyQuantizedType,
     CalibratedQuantizedType,
@@ -41,6 +42,7 @@ Quant = Dialect(
         ReverseOp,
         GatherOp,
         PadOp,
+        StatisticsOp,
     ],
     [
         AnyQuantizedType,

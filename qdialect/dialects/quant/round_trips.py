@@ -1,4 +1,4 @@
-"""Whether dequantizing and quantizing again gives the same integers."""
+"""Whether dequantizing and requantizing preserves all integers of a type."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_WIDTH: Final = 16
-"""The widest storage whose integers are all tried, in bits."""
+"""The maximum storage width, in bits, for which all integers are tried."""
 
 MAX_TRIED: Final = 1 << 24
-"""The most pairs of an integer and a slot that are tried for a type."""
+"""The maximum number of pairs of an integer and a slot that are tried for a type."""
 
 _AT_ONCE: Final = 1 << 20
 
 
 class UnprovableError(ValueError):
-    """Whether the integers of a type survive a round trip cannot be decided by trying them."""
+    """Trying all integers is too expensive or not exact, so the question stays undecided."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """An integer that a round trip changes."""
+    """An integer that a round trip changes, with its slot."""
 
     code: int
     stored: int
@@ -48,9 +48,9 @@ def first_change(type: UniformQuantizedType, *, is_in_range: bool) -> Change | N
     """
     An integer `q` with `qcast(dcast(q)) != q` under some slot of `type`; None if there is none.
 
-    Tries all integers of the storage range, or of the storage type if values may be outside
-    the range. The casts are `QuantizationParameters.read` and `store`. Raises UnprovableError
-    if that takes too long or is not exact.
+    Tries all integers of the storage range, or of the storage type if values may be outside the
+    range (`is_in_range` is false). The casts are `QuantizationParameters.read` and `store`.
+    Raises UnprovableError if this takes too long or is not exact.
     """
     key = type, is_in_range
     if (known := _KNOWN_CHANGES.get(key)) is None:
@@ -91,13 +91,16 @@ def _first_change(type: UniformQuantizedType, *, is_in_range: bool) -> Change | 
 
 
 def _parts(count: int, size: int) -> Iterator[slice]:
-    """Slices of `count` slots, such that a slice times `size` integers fits in memory."""
+    """Slices of `count` slots, such that trying `size` integers with a slice fits in memory."""
     step = max(_AT_ONCE // size, 1)
     return (slice(start, start + step) for start in range(0, count, step))
 
 
 def _distinct_slots(type: UniformQuantizedType) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The scales and zero points of a type, no two slots the same."""
+    """
+    The distinct slots of a type: scales (float64) and zero points (int64), both
+    one-dimensional.
+    """
     scales = type.expressed_format.round(type.scales).reshape(-1)
     zero_points = type.storage_format.wrap(type.zero_points).reshape(-1)
     pairs = np.stack([np.ascontiguousarray(scales).view(np.int64), zero_points], axis=1)

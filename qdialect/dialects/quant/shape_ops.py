@@ -1,9 +1,9 @@
 """
-The shape ops of the quant dialect: they move elements together with their slots.
+The shape ops of the quant dialect, which move elements together with their slots.
 
-Each op is a `Movement` and its syntax; everything else is shared. The result type must mean
-`p . f`: every element reads the scale and zero point that it had, however the types are
-spelled. A builder without a result type takes the coarsest type with that meaning.
+Each op defines a `Movement` and its syntax; everything else is shared. The result type must
+mean `p . f`: every element keeps its scale and zero point, however the types are spelled. A
+builder without a result type infers the coarsest type with that meaning.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ def infer_result_type(
     movement: Movement, operands: Sequence[SSAValue | Operation]
 ) -> QuantizedTensor:
     """
-    The coarsest result type of `movement` on operands of static shape.
+    The coarsest result type of `movement`, applied to operands of static shape.
 
-    Raises TypeError for arguments of another kind, VerifyException if an operand has no
-    static shape or no uniform quantized type that fits it, and if operands store different
-    integers, MovementError if their shapes do not allow the movement, TooManySlotsError if
-    the type has too many slots to be written.
+    Raises TypeError for arguments of another kind; VerifyException if the shape of an operand
+    is not static, its type is not a uniform quantized type that fits the shape, or the operands
+    differ in storage; MovementError if the movement is invalid for the shapes;
+    TooManySlotsError if the type has too many slots to be spelled.
     """
     check_instance("movement", movement, Movement, "Transpose((1, 0))")
     values = builder_arguments.operands(operands)
@@ -132,7 +132,8 @@ def _properties_of(movement: type[Movement]) -> tuple[str, ...]:
     return tuple(name for name in _fields_of(movement) if name != "shape")
 
 
-# Equal attributes are mostly one object. The cache holds on to it, so that no other has its id.
+# Keyed by id, since equal attributes are mostly one object. The entry holds the attributes, so
+# that no other object can reuse their ids.
 _KNOWN_MOVEMENTS = BoundedCache[tuple[object, ...], tuple[Movement, Sequence[Attribute]]]()
 
 
@@ -144,10 +145,11 @@ class ShapeOp(
     ABC,
 ):
     """
-    Base of the shape ops.
+    Base class of the shape ops.
 
-    The fields of the movement are the properties of the op, by name: `i64` for an integer, and
-    `array<i64>` for a sequence. A field `shape` is the shape of the result, not a property.
+    Each field of the movement is the property of the op with the same name: `i64` for an
+    integer, `array<i64>` for a sequence. The field `shape` is the shape of the result, and not
+    a property.
     """
 
     MOVEMENT: ClassVar[type[Movement]]
@@ -177,7 +179,7 @@ class ShapeOp(
     def of_movement(
         cls, movement: Movement, operands: Sequence[SSAValue], result_type: Attribute
     ) -> Self:
-        """The op of this class for `movement`, an instance of `MOVEMENT`."""
+        """An op of this class that does `movement`, an instance of `MOVEMENT`."""
         return cls.create(
             operands=operands,
             result_types=[result_type],
@@ -190,7 +192,7 @@ class ShapeOp(
         return {name: _to_property(getattr(movement, name)) for name in names}
 
     def movement_to(self, shape: Shape) -> Movement:
-        """The movement of this op, with a result of `shape`. Raises MovementError."""
+        """The movement of this op with the result shape `shape`. Raises MovementError."""
         names = _properties_of(self.MOVEMENT)
         held = [self.properties[name] for name in names]
         key = (self.MOVEMENT, shape, *map(id, held))
@@ -236,7 +238,7 @@ class ShapeOp(
     @classmethod
     @override
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
-        # Upward, and so in a cycle: the fold knows the ops of all dialects.
+        # Deferred to break a cycle: an import upward, as the fold knows the ops of all dialects.
         from qdialect.folding.canonicalization import (
             ComposeShapeOps,
             FoldShapeOpOfConstants,
@@ -246,7 +248,7 @@ class ShapeOp(
 
 
 class UnaryShapeOp(ShapeOp, ABC):
-    """Base of the shape ops that have one operand."""
+    """Base class of the shape ops with one operand."""
 
     input = operand_def()
 
@@ -262,7 +264,7 @@ class TransposeOp(UnaryShapeOp):
     name = "quant.transpose"
     MOVEMENT: ClassVar = Transpose
 
-    # Named as the field of `Transpose` that holds it: that name is all that connects the two.
+    # The name must be that of the field of `Transpose`: the name alone connects the two.
     permutation = prop_def(DenseArrayBase.constr(i64))
 
     assembly_format = (
@@ -365,10 +367,10 @@ class ConcatOp(ShapeOp):
 @irdl_op_definition
 class BroadcastInDimOp(UnaryShapeOp):
     """
-    Repeat: axis `k` of the operand is axis `dims[k]` of the result.
+    Repeat elements along axes: axis `k` of the operand is axis `dims[k]` of the result.
 
-    The length of the axis is kept or it is one, and the other axes of the result are new:
-    https://openxla.org/stablehlo/spec#broadcast_in_dim.
+    An axis of length one may be repeated, other axes keep their lengths, and axes of the result
+    that are not in `dims` are new: https://openxla.org/stablehlo/spec#broadcast_in_dim.
     `quant.broadcast_in_dim %w dims = [0, 2] : tensor<4x1x!a> to tensor<4x3x8x!b>`.
     """
 
@@ -419,7 +421,7 @@ class ReverseOp(UnaryShapeOp):
 @irdl_op_definition
 class GatherOp(UnaryShapeOp):
     """
-    The positions `indices` of axis `dim`, in this order and as often as they are listed.
+    The positions `indices` of axis `dim`, in this order and with repetitions.
 
     `quant.gather %w [2, 0, 0] dim(0) : tensor<3x4x!a> to tensor<3x4x!b>`.
     """
@@ -448,9 +450,9 @@ class GatherOp(UnaryShapeOp):
 @irdl_op_definition
 class PadOp(UnaryShapeOp):
     """
-    Real zero around the operand: `low[k]` positions before axis `k`, `high[k]` after it.
+    Pad with real zero: `low[k]` positions before and `high[k]` after axis `k`.
 
-    A new position reads the slot of the nearest edge, and holds its zero point.
+    A new position reads the slot of the nearest edge, and stores its zero point.
     `quant.pad %w low = [0, 1] high = [0, 1] : tensor<2x2x!a> to tensor<2x4x!b>`.
     """
 

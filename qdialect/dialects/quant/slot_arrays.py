@@ -1,4 +1,4 @@
-"""The slots of a uniform quantized type: its scales and zero points, held as bytes."""
+"""The slots of a uniform quantized type: scales and zero points, stored as bytes."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ _MAX_SHOWN_SLOTS: Final = 20
 @dataclass(frozen=True, eq=False, repr=False)
 class Slots:
     """
-    The scales and zero points of a type, and the axes and blocks that they belong to.
+    The scales and zero points of a type, and the axes and block sizes that they belong to.
 
-    Types share an instance, and an instance caches what it computes, above all its text.
+    Types share instances. An instance caches derived values such as its text and its hash.
     """
 
     granularity: Granularity
 
     dimensions: tuple[int, ...]
-    """The axes that are cut into blocks: one if per-axis, none if per-tensor."""
+    """The axes with several slots: one if per-axis, none if per-tensor."""
 
     block_sizes: tuple[int, ...]
-    """The block on each of `dimensions`, if sub-channel."""
+    """The block size on each of `dimensions` if sub-channel, otherwise empty."""
 
     shape: tuple[int, ...]
     """The shape of the scales and of the zero points."""
 
     scale_data: bytes
-    """float64, little-endian, row-major."""
+    """The scales: float64, little-endian, row-major."""
 
     zero_point_data: bytes
-    """int64, little-endian, row-major."""
+    """The zero points: int64, little-endian, row-major."""
 
     scale_format: FloatFormat
-    """The format that scales are written in."""
+    """The float format in which scales are printed."""
 
     @classmethod
     def per_tensor(cls, scale: float, zero_point: int) -> Slots:
@@ -61,7 +61,10 @@ class Slots:
 
     @classmethod
     def per_axis(cls, axis: int, scales: FloatArray, zero_points: IntArray) -> Slots:
-        """One slot per position of `axis`: float64 and int64, of one dimension."""
+        """
+        One slot per position of `axis`. `scales` (float64) and `zero_points` (int64) are
+        one-dimensional.
+        """
         return cls._hold(
             Granularity.PER_AXIS,
             (axis,),
@@ -83,9 +86,9 @@ class Slots:
         """
         One slot per block: `blocks` are pairs of an axis and a block size.
 
-        `scales` (float64) and `zero_points` (int64) have one dimension per axis of the
-        tensor. As upstream, scales are rounded to `expressed`, and zero points are held
-        as signed integers of the storage width, whatever its sign.
+        `scales` (float64) and `zero_points` (int64) have one dimension per axis of the tensor.
+        As upstream, scales are rounded to `expressed`, and zero points are stored as signed
+        integers of the storage width, even if the storage is unsigned.
         """
         return cls._hold(
             Granularity.SUB_CHANNEL,
@@ -140,7 +143,7 @@ class Slots:
 
     @property
     def axes_text(self) -> str:
-        """The axes and blocks as a type writes them: ``, `:0` or `:{0:1, 1:32}`."""
+        """The axes and block sizes in the syntax of types: ``, `:0` or `:{0:1, 1:32}`."""
         match self.granularity:
             case Granularity.PER_TENSOR:
                 return ""
@@ -152,7 +155,7 @@ class Slots:
 
     @cached_property
     def text(self) -> str:
-        """The scales and zero points as a type writes them: `0.5:3` or `{...}`."""
+        """The scales and zero points in the syntax of types: `0.5:3` or `{...}`."""
         written: dict[bytes, str] = {}
         items: list[str] = []
         for at, zero_point in enumerate(self.zero_points.reshape(-1).tolist()):
@@ -172,22 +175,21 @@ class Slots:
 
     @cached_property
     def scale_bounds(self) -> tuple[float, float]:
-        """The least and the greatest scale that is not NaN."""
+        """The minimum and maximum of the scales that are not NaN."""
         return float(np.fmin.reduce(self.scales, axis=None)), float(
             np.fmax.reduce(self.scales, axis=None)
         )
 
     @cached_property
     def has_nan(self) -> bool:
-        """Whether a scale is not a number."""
+        """Whether a scale is NaN."""
         return bool(np.isnan(self.scales).any())
 
     def __eq__(self, other: object) -> bool:
         """
-        Whether everything is the same, doubles by their bits.
+        Whether all fields but `scale_format` are equal; scales are compared by their bits.
 
-        As upstream, a scale of a per-tensor or per-axis type that is not a number is
-        different from every other.
+        As upstream, a NaN scale of a per-tensor or per-axis type differs from every scale.
         """
         if self is other:
             return True
@@ -217,19 +219,19 @@ class Slots:
 
 
 def illegal_scales(scales: FloatArray, expressed: FloatFormat) -> FloatArray:
-    """The scales that are out of range. As upstream, one that is not a number is not."""
+    """The scales that are out of range. As upstream, NaN is not out of range."""
     return scales[(scales < expressed.smallest) | (scales > expressed.largest)]
 
 
 def scale_message(scale: float, expressed: FloatFormat) -> str:
-    """Upstream's message about a scale that is out of range."""
+    """Upstream's message for a scale that is out of range."""
     return (
         f"scale {scale:.6e} out of expressed type range "
         f"[{expressed.smallest:.6e}, {expressed.largest:.6e}]"
     ).replace("inf", "INF")
 
 
-# Nothing is given back, and no search starts inside a run: the time is linear in the text.
+# Linear time: possessive quantifiers, and no match can start inside a run of digits.
 _SLOT = r"(?<![0-9])(-?[0-9]++\.[0-9]*+(?:[eE][+-]?[0-9]++)?+)(?:\s*+:\s*+(-?[0-9]++))?"
 _SLOT_LIST = re.compile(rf"\s*+{_SLOT}\s*+(?:,\s*+{_SLOT}\s*+)*+")
 _ZERO_POINT = re.compile(r"(?<!\s)\s*+:\s*+-?[0-9]++")
@@ -241,12 +243,12 @@ def read_slot_list(text: str) -> tuple[FloatArray, IntArray] | None:
     """
     The scales (float64) and zero points (int64) of a nested list in braces.
 
-    This reads lists of many slots quickly, and only the plain ones that a tool writes:
-    decimal scales, all lists of a level of one length. Otherwise returns None.
+    A fast path for long lists in the plain form that tools write: decimal scales, and lists of
+    equal length on each level. Returns None for any other text.
     """
     if _SLOT_LIST.fullmatch(text.translate(_NO_NESTING)) is None:
         return None
-    # Only lists of many slots are read with it (30 ms).
+    # Deferred (30 ms): only long lists need it.
     import json
 
     zero_text, has_zero_points = "0", ":" in text

@@ -1,7 +1,7 @@
 """
-The text of the quant types, read as upstream reads it.
+Parsing the types of the quant dialect as upstream does.
 
-What is wrong is reported in upstream's words and at its place; the functions follow
+Errors have upstream's messages and locations; the functions mirror
 https://github.com/llvm/llvm-project/blob/main/mlir/lib/Dialect/Quant/IR/TypeParser.cpp.
 """
 
@@ -36,27 +36,27 @@ _MAX_INT32 = 2**31 - 1
 _MIN_INT64, _MAX_INT64 = -(2**63), 2**63 - 1
 
 _MAX_WIDTH: Final = 2**24 - 1
-"""Of an integer type of MLIR."""
+"""The maximum width of MLIR's integer types."""
 
 _SIGNEDNESS: Final = {
     "i": Signedness.SIGNLESS,
     "si": Signedness.SIGNED,
     "ui": Signedness.UNSIGNED,
 }
-# Nothing is given back: the time is linear in the text.
+# Possessive quantifiers: the time is linear in the text.
 _INTEGER_TYPE: Final = re.compile(r"(i|si|ui)(?:0(?=[0-9]))*+([0-9]++)")
 _UNSIGNED_WIDTH: Final = re.compile(r"u(?:0(?=[0-9]))*+([0-9]++)")
 _MAX_DIGITS: Final = 10
-"""More digits make a width that no type has."""
+"""A width with more digits exceeds every limit."""
 _INTEGER: Final = re.compile(r"0x[0-9A-Fa-f]++|[0-9]++(?!\.)")
 _PLAIN_LIST: Final = re.compile(r"\{[\s0-9.eE+:,{}-]*\}(?=\s*+>)")
 
 _MAX_BRACKET_DEPTH: Final = 2
-"""Of a uniform type, whose storage range is in brackets of its own."""
+"""The bracket depth of a uniform type, whose storage range has angle brackets of its own."""
 
 
 class StorageText(NamedTuple):
-    """The storage of a type as it is written: `u8<0:10>`."""
+    """The storage of a type as written: `u8<0:10>`."""
 
     type: IntegerType
     is_signed: bool
@@ -65,7 +65,7 @@ class StorageText(NamedTuple):
 
 
 def body_text(content: str, start: Position) -> str:
-    """The text in the angle brackets that open at `start`; none if they nest deeper."""
+    """The text from the angle bracket at `start` to its match; empty if brackets nest too deep."""
     end = start
     for _ in range(_MAX_BRACKET_DEPTH):
         end = content.find(">", end) + 1
@@ -75,12 +75,15 @@ def body_text(content: str, start: Position) -> str:
 
 
 def keyword_position(keyword: str, parser: AttrParser) -> Position:
-    """Where `uniform` of `!quant.uniform<` or `!quant<uniform<` is, before what is next."""
+    """
+    The position of the keyword in `!quant.uniform<` or `!quant<uniform<`, before the next
+    token.
+    """
     return parser.lexer.input.content.rfind(keyword, 0, parser.pos)
 
 
 def raise_missing(parser: AttrParser, message: str) -> NoReturn:
-    """Raise ParseError where a token is missing: behind the one before."""
+    """Raise ParseError for a missing token, at the end of the token before."""
     parser.raise_error(message, place_of_missing(parser))
 
 
@@ -92,7 +95,7 @@ def expect(parser: AttrParser, punctuation: str) -> None:
 
 @contextmanager
 def errors_at(parser: AttrParser, position: Position) -> Generator[None]:
-    """Raise ParseError at `position` for a VerifyException."""
+    """Convert a VerifyException to a ParseError at `position`."""
     try:
         yield
     except VerifyException as error:
@@ -125,7 +128,7 @@ def parse_storage(parser: AttrParser) -> StorageText:
 
 
 def _parse_storage_type(parser: AttrParser) -> tuple[IntegerType, bool]:
-    """The integer type, and whether it is read as signed: `u8` is an unsigned `i8`."""
+    """Parse the integer type, and whether it is signed: `u8` is an unsigned `i8`."""
     position = parser.pos
     keyword = parser.parse_optional_identifier()
     if keyword is not None and (spelled := _INTEGER_TYPE.fullmatch(keyword)) is not None:
@@ -134,7 +137,7 @@ def _parse_storage_type(parser: AttrParser) -> tuple[IntegerType, bool]:
             parser.raise_error("invalid integer width", position)
         return IntegerType(int(width), _SIGNEDNESS[prefix]), prefix != "ui"
     if keyword is None and (type := parser.parse_optional_type()) is not None:
-        # Upstream goes on with a type that it has not got.
+        # Upstream continues with a null type.
         if not isinstance(type, IntegerType):
             parser.raise_error("storage type must be integral", position)
         integer = cast(IntegerType, type)
@@ -164,7 +167,7 @@ def parse_expressed(parser: AttrParser) -> AnyFloat:
 
 
 def parse_slots(parser: AttrParser, storage: StorageFormat, expressed: FloatFormat) -> Slots:
-    """Parse the axes, if there are some, a comma, and the slots. Raises ParseError."""
+    """Parse the optional axes, a comma, and the slots. Raises ParseError."""
     if parser.parse_optional_punctuation(":") is None:
         expect(parser, ",")
         return Slots.per_tensor(*_parse_slot(parser, expressed))
@@ -190,7 +193,7 @@ def _parse_block(parser: AttrParser) -> tuple[int, int]:
 
 
 def _parse_slot_list(parser: AttrParser, expressed: FloatFormat) -> tuple[FloatArray, IntArray]:
-    """A nested list in braces: float64 scales and int64 zero points of its shape."""
+    """Parse a nested list in braces: scales (float64) and zero points (int64) of its shape."""
     content = parser.lexer.input.content
     if (plain := _PLAIN_LIST.match(content, parser.pos)) is not None:
         slots = read_slot_list(plain[0])
@@ -208,7 +211,10 @@ def _parse_slot_list(parser: AttrParser, expressed: FloatFormat) -> tuple[FloatA
 def _parse_nested_slots(
     parser: AttrParser, expressed: FloatFormat, flat: list[tuple[float, int]]
 ) -> tuple[int, ...]:
-    """Add the slots of a list, whose brace has been read, to `flat`: its shape."""
+    """
+    Append the slots of a list, whose opening brace has been parsed, to `flat`; return its
+    shape.
+    """
     length, inner = 0, ()
     while True:
         shape: tuple[int, ...] = ()
@@ -239,7 +245,7 @@ def _parse_slot(parser: AttrParser, expressed: FloatFormat) -> tuple[float, int]
 
 
 def _parse_integer(parser: AttrParser, least: int, greatest: int) -> int:
-    # Booleans are one signed bit.
+    # `true` and `false` are integers of one signed bit.
     if (boolean := parser.parse_optional_boolean()) is not None:
         return -int(boolean)
     position = parser.pos
@@ -260,7 +266,7 @@ def parse_float(parser: AttrParser) -> float:
     """Parse a decimal, or the bits of a double in hexadecimal. Raises ParseError."""
     is_negative = parser.parse_optional_punctuation("-") is not None
     position = parser.pos
-    # Upstream looks at the number before it reads the token behind it.
+    # Upstream checks the number before it lexes the next token.
     integer = _INTEGER.match(parser.lexer.input.content, position)
     if integer is None:
         value = parser.parse_optional_float(allow_negative=False)

@@ -1,7 +1,7 @@
 """
 The types of the quant dialect.
 
-Their text is upstream's, byte for byte, and so are the messages of their verifiers:
+Their text and the messages of their verifiers are upstream's, byte for byte:
 https://mlir.llvm.org/docs/Dialects/QuantDialect/.
 """
 
@@ -71,7 +71,7 @@ from qdialect.ir.xdsl_private import resume_from
 
 
 class Storage(NamedTuple):
-    """The storage of a quantized type, which is the first parameters of the type."""
+    """The storage of a quantized type: the first four parameters of the type."""
 
     type: IntegerType
     signed: IntAttr
@@ -88,11 +88,11 @@ class Storage(NamedTuple):
         maximum: int | None = None,
     ) -> Storage:
         """
-        Integers of `type`, from `minimum` to `maximum`, which are those of its width.
+        Integers of `type`, from `minimum` to `maximum`; by default, all integers of its width.
 
-        Signless integers are signed unless `signed` is false. Raises TypeError for arguments
-        of another kind, VerifyException for integers of no bits, and ValueError if `signed`
-        is not what `type` says.
+        Signless integers are signed unless `signed` is false. Raises TypeError for arguments of
+        another kind, VerifyException for a width of 0, and ValueError if `signed` contradicts
+        `type`.
         """
         check_instance("the storage type", type, IntegerType, "i8 of xdsl.dialects.builtin")
         if not type.bitwidth:
@@ -113,14 +113,14 @@ class Storage(NamedTuple):
 
 
 class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
-    """Base of the types of the dialect."""
+    """Base class of the types of the dialect."""
 
 
 class StoredType(QuantizedType, ABC):
-    """Base of the types with a storage: integers that hold the values."""
+    """Base class of the types with a storage: integers that represent the values."""
 
     storage_type: IntegerType
-    """The integer type as written. A signless one leaves the sign to `signed`."""
+    """The integer type as written. For a signless one, `signed` determines the sign."""
 
     signed: IntAttr
     minimum: IntAttr
@@ -133,27 +133,30 @@ class StoredType(QuantizedType, ABC):
 
     @property
     def storage_type_min(self) -> int:
-        """The least storage integer."""
+        """The minimum of the storage range."""
         return self.minimum.data
 
     @property
     def storage_type_max(self) -> int:
-        """The greatest storage integer."""
+        """The maximum of the storage range."""
         return self.maximum.data
 
     @property
     def storage(self) -> Storage:
-        """The storage of this type, an argument for making another type."""
+        """The storage of this type, to make another type with it."""
         return Storage(self.storage_type, self.signed, self.minimum, self.maximum)
 
     @property
     def storage_format(self) -> StorageFormat:
-        """The width and sign that zero points are cut to."""
+        """The width and sign to which zero points are truncated."""
         return StorageFormat(self.storage_type.bitwidth, self.is_signed)
 
     @property
     def storage_text(self) -> str:
-        """`i8`, or `u8<0:10>` if the range is narrower than the type; a declared sign is kept."""
+        """
+        `i8`, or `u8<0:10>` if the range is narrower than the type; `si8` and `ui8` keep their
+        prefix.
+        """
         width = self.storage_type.bitwidth
         if self.storage_type.signedness.data is Signedness.SIGNLESS:
             text = f"{'i' if self.is_signed else 'u'}{width}"
@@ -183,9 +186,9 @@ def element_type_of(type: StoredType) -> IntegerType:
 @irdl_attr_definition
 class AnyQuantizedType(StoredType):
     """
-    Values with a storage and no slots: `!quant.any<i8<-16:15>:f32>`.
+    A quantized type with a storage and without slots: `!quant.any<i8<-16:15>:f32>`.
 
-    The expressed type may be left out.
+    The expressed type is optional.
     """
 
     name = "quant.any"
@@ -224,7 +227,7 @@ class AnyQuantizedType(StoredType):
 
 @irdl_attr_definition
 class SlotsAttr(Data[Slots]):
-    """The slots of a uniform quantized type, which writes them as part of its text."""
+    """The slots of a uniform quantized type, printed as part of the type."""
 
     name = "quant.slots"
 
@@ -241,7 +244,7 @@ class SlotsAttr(Data[Slots]):
 @irdl_attr_definition
 class UniformQuantizedType(StoredType):
     """
-    Values that are read as `(stored - zero_point) * scale`.
+    A quantized type whose values are `(stored - zero_point) * scale`.
 
     Per-tensor `!quant.uniform<i8:f32, 0.5:3>`, per-axis
     `!quant.uniform<i8:f32:1, {0.5,0.25:3}>`, or sub-channel
@@ -259,7 +262,7 @@ class UniformQuantizedType(StoredType):
 
     @override
     def __hash__(self) -> int:
-        # Types are cache keys everywhere, and types differ mostly in their slots.
+        # Types are the keys of many caches, and differ mostly in their slots.
         return hash(self.slots.data)
 
     @classmethod
@@ -271,12 +274,12 @@ class UniformQuantizedType(StoredType):
         zero_point: int = 0,
     ) -> UniformQuantizedType:
         """
-        All elements share one slot.
+        A per-tensor type: all elements share one slot.
 
-        `scale` is any number, `zero_point` any integer of 64 bits, as in MLIR. Raises
-        TypeError for arguments of another kind, ValueError for a zero point that is a
-        fraction or too large, and VerifyException for a scale that the expressed type
-        cannot have, and for a storage range that is none.
+        `scale` is a number, `zero_point` any integer of 64 bits, as in MLIR. Raises TypeError
+        for arguments of another kind, ValueError for a zero point that is a fraction or does
+        not fit 64 bits, and VerifyException for a scale out of the range of the expressed type
+        and for an invalid storage range.
         """
         _check_storage(storage, expressed_type)
         zero_point = integer_array("zero_point", zero_point).item()
@@ -293,7 +296,7 @@ class UniformQuantizedType(StoredType):
         zero_points: IntArray | Sequence[int],
     ) -> UniformQuantizedType:
         """
-        One slot per position of `axis`.
+        A per-axis type: one slot per position of `axis`.
 
         `scales` (numbers) and `zero_points` (integers of 64 bits) are arrays or sequences of
         one dimension and equal length. Raises as `per_tensor`, and ValueError for other
@@ -319,17 +322,17 @@ class UniformQuantizedType(StoredType):
         zero_points: IntArray | Sequence[Any],
     ) -> UniformQuantizedType:
         """
-        One slot per block: `blocks` are pairs of an axis and its block size.
+        A sub-channel type: one slot per block. `blocks` are pairs of an axis and its block size.
 
         `scales` (numbers) and `zero_points` (integers of 64 bits) are arrays or nested
-        sequences of one shape, with one dimension per axis of the tensor. Scales are rounded
-        to the expressed type, zero points cut to the storage width. Raises as `per_axis`,
-        and VerifyException for an axis or a block that is none.
+        sequences of one shape, with one dimension per axis of the tensor. Scales are rounded to
+        the expressed type, zero points truncated to the storage width. Raises as `per_axis`,
+        and VerifyException for an invalid axis or block size.
         """
         _check_storage(storage, expressed_type)
         scales, zero_points = _slot_arrays(scales, zero_points)
         pairs = _block_pairs(blocks)
-        # After rounding, a NaN of the expressed type may be something else.
+        # Checked before rounding, after which NaN may be a number.
         _check_are_numbers(scales)
         slots = cls._sub_channel_slots(storage, expressed_type, pairs, scales, zero_points)
         return cls._of_numbers(storage, expressed_type, slots)
@@ -338,7 +341,7 @@ class UniformQuantizedType(StoredType):
     def of_slots(
         cls, storage: Storage, expressed_type: AnyFloat, slots: Slots
     ) -> UniformQuantizedType:
-        """The type that has `slots`; as in MLIR, scales may be NaN. Raises VerifyException."""
+        """The type with these slots; as in MLIR, scales may be NaN. Raises VerifyException."""
         return cls.new((*storage, expressed_type, SlotsAttr(slots)))
 
     @classmethod
@@ -357,9 +360,9 @@ class UniformQuantizedType(StoredType):
         scales: FloatArray,
         zero_points: IntArray,
     ) -> Slots:
-        """Raises VerifyException for a scale that the expressed type cannot have."""
+        """The slots of a sub-channel type. Raises VerifyException for a scale out of range."""
         expressed = FLOAT_FORMATS[expressed_type.name]
-        # Rounding may bring a scale back into the range.
+        # Checked before rounding, which may bring a scale back into the range.
         for scale in illegal_scales(scales, expressed):
             raise VerifyException(scale_message(float(scale), expressed))
         return Slots.sub_channel(
@@ -374,9 +377,9 @@ class UniformQuantizedType(StoredType):
         """
         The coarsest type of this storage and expressed type that spells `parameters`.
 
-        Raises TooManySlotsError if it has too many slots to be written, TypeError if
-        `parameters` are something else, and ValueError if they are of another storage or
-        expressed format.
+        Raises TooManySlotsError if it has too many slots to be spelled, TypeError if
+        `parameters` are not QuantizationParameters, and ValueError if their storage or
+        expressed format is not that of this type.
         """
         example = "type.parameters_on(shape)"
         check_instance("parameters", parameters, QuantizationParameters, example)
@@ -404,9 +407,9 @@ class UniformQuantizedType(StoredType):
         self, parameters: QuantizationParameters, axis: int
     ) -> UniformQuantizedType:
         """
-        The per-axis type of this storage that spells `parameters`, which only `axis` cuts.
+        The per-axis type of this storage that spells `parameters`, which vary along `axis` only.
 
-        It has one slot per position: each slot of `parameters` once per position of its run.
+        It has one slot per position of the axis, so that the slot of a run is repeated.
         """
         parameters = parameters.simplify()
         runs = parameters.axis_slots(axis)
@@ -420,14 +423,14 @@ class UniformQuantizedType(StoredType):
         """
         The scale and zero point of each element of a tensor of static `shape`.
 
-        Raises TypeError for lengths that are no integers, ValueError for negative and dynamic
-        ones, and VerifyException if no such tensor can have this type.
+        Raises TypeError for lengths that are not integers, ValueError for negative and dynamic
+        lengths, and VerifyException if the type does not fit the shape.
         """
         return _parameters_on(self, integers("shape", shape))
 
     @property
     def single_slot(self) -> Slot:
-        """The slot of all elements. For types that have one slot."""
+        """The only slot of a type with one slot: the rounded scale and the truncated zero point."""
         slots = self.slots.data.shape
         return QuantizationParameters.from_blocks(
             slots,
@@ -464,11 +467,11 @@ class UniformQuantizedType(StoredType):
 
     @property
     def expressed_format(self) -> FloatFormat:
-        """How scales are rounded."""
+        """The float format to which scales are rounded."""
         return FLOAT_FORMATS[self.expressed_type.name]
 
     def has_same_values_as(self, other: UniformQuantizedType) -> bool:
-        """Whether storage integers, their range and the expressed type are the same."""
+        """Whether storage type, storage range and expressed type are the same."""
         return (
             self.storage_format == other.storage_format
             and self.storage[2:] == other.storage[2:]
@@ -479,7 +482,7 @@ class UniformQuantizedType(StoredType):
         """
         Raise VerifyException if no tensor of `shape` can have this type.
 
-        Lengths may be DYNAMIC_INDEX, which fits any number of slots.
+        A length may be DYNAMIC_INDEX, which fits any number of slots.
         """
         match self.granularity:
             case Granularity.PER_TENSOR:
@@ -517,7 +520,7 @@ class UniformQuantizedType(StoredType):
             raise VerifyException(
                 f"Rank of scales {len(slots)} must match the rank of the tensor {rank}"
             )
-        # An axis may be repeated, and then its last block counts.
+        # If an axis is repeated, its last block size counts.
         block_of = dict(blocks)
         for axis, length in enumerate(shape):
             if length == DYNAMIC_INDEX and axis in block_of:
@@ -533,7 +536,7 @@ class UniformQuantizedType(StoredType):
     @classmethod
     @override
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        # The same text recurs all over a module, and many slots take long to read.
+        # The same text recurs throughout a module, and long lists of slots are slow to parse.
         start, keyword = parser.pos, keyword_position("uniform", parser)
         text = body_text(parser.lexer.input.content, start)
         if (known := _KNOWN_TEXTS.get(text)) is not None:
@@ -550,7 +553,7 @@ class UniformQuantizedType(StoredType):
             parameters = cls.new((*storage, expressed, SlotsAttr(slots))).parameters
         is_all = text == parser.lexer.input.content[start : parser.pos].rstrip()
         if is_all and not slots.has_nan and _NOT_PLAIN.search(text) is None:
-            # Some 24 letters of the text are a scale and a zero point.
+            # A scale and a zero point take about 24 characters of text.
             _KNOWN_TEXTS.add(text, parameters, len(text) // 4)
         return parameters
 
@@ -581,7 +584,7 @@ class UniformQuantizedType(StoredType):
 
 @irdl_attr_definition
 class CalibratedQuantizedType(QuantizedType):
-    """Values seen within bounds: `!quant.calibrated<f32<-1.0:1.0>>`."""
+    """A type whose values were observed to be within bounds: `!quant.calibrated<f32<-1.0:1.0>>`."""
 
     name = "quant.calibrated"
 
@@ -594,10 +597,10 @@ class CalibratedQuantizedType(QuantizedType):
         cls, expressed_type: AnyFloat, minimum: float, maximum: float
     ) -> CalibratedQuantizedType:
         """
-        Values from `minimum` to `maximum`.
+        The type of values from `minimum` to `maximum`.
 
-        Raises TypeError for arguments of another kind, VerifyException unless the minimum is
-        less; as in MLIR, NaN is no more and no less than anything.
+        Raises TypeError for arguments of another kind, and VerifyException unless the minimum
+        is less than the maximum; as in MLIR, bounds that are NaN are accepted.
         """
         _check_expressed(expressed_type)
         minimum, maximum = number("minimum", minimum), number("maximum", maximum)
@@ -605,12 +608,12 @@ class CalibratedQuantizedType(QuantizedType):
 
     @property
     def min(self) -> float:
-        """The least value."""
+        """The lower bound."""
         return self.minimum.value.data
 
     @property
     def max(self) -> float:
-        """The greatest value."""
+        """The upper bound."""
         return self.maximum.value.data
 
     @classmethod
@@ -692,7 +695,10 @@ def _check_expressed(type: object) -> None:
 
 
 def _slot_arrays(scales: object, zero_points: object) -> tuple[FloatArray, IntArray]:
-    """float64 and int64 arrays of one shape. Raises TypeError and ValueError."""
+    """
+    Scales and zero points as arrays of one shape: float64 and int64. Raises TypeError and
+    ValueError.
+    """
     arrays = number_array("scales", scales), integer_array("zero_points", zero_points)
     shapes = arrays[0].shape, arrays[1].shape
     if shapes[0] != shapes[1]:
@@ -711,7 +717,7 @@ def _axis_number(axis: object) -> int:
 
 
 def _block_pairs(blocks: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Raises TypeError and VerifyException."""
+    """Pairs of an axis and a block size, as integers. Raises TypeError and VerifyException."""
     pairs: list[tuple[int, int]] = []
     for at, block in enumerate(_sequence("blocks", blocks, "[(0, 1), (1, 32)]")):
         pair = integers(f"blocks[{at}]", block)
@@ -731,7 +737,10 @@ def _sequence(name: str, values: object, example: str) -> Sequence[object]:
 
 
 def _check_are_numbers(scales: FloatArray) -> None:
-    """Raise VerifyException for NaN, which MLIR accepts in text; here it is a mistake."""
+    """
+    Raise VerifyException for NaN: MLIR accepts it in text, but a builder's argument is a
+    mistake.
+    """
     if np.isnan(scales).any():
         raise VerifyException("scale nan is not a number: it must be positive and finite")
 
@@ -739,9 +748,9 @@ def _check_are_numbers(scales: FloatArray) -> None:
 _MAX_INT32, _MAX_INT64 = 2**31 - 1, 2**63 - 1
 
 _KNOWN_TEXTS = BoundedCache[str, Sequence[Attribute]](max_bytes=16 << 20)
-"""The parameters of types that were read, by the text between angle brackets."""
+"""The parameters of parsed types, keyed by the text between angle brackets."""
 
-# An alias means what its module says, and in a comment brackets mean nothing.
+# Aliases depend on the module, and brackets in comments do not count.
 _NOT_PLAIN = re.compile("[!/]")
 
 

@@ -1,5 +1,5 @@
 """
-Whether the result type of a shape op means `p . f`, which follows from its operands' types.
+Verifying that the result type of a shape op means `p . f`, given the operands' types.
 
 Types are compared by meaning, not by spelling: two types are the same if every element reads
 the same scale and zero point.
@@ -23,13 +23,13 @@ from qdialect.dialects.quant.slot_arrays import Granularity
 from qdialect.dialects.quant.types import QuantizedTensor, UniformQuantizedType
 
 _MAX_TYPE_TEXT: Final = 200
-"""A longer type is not spelled in a message."""
+"""The maximum length of a type's text in a message."""
 
 MAX_SPELLED_SLOTS: Final = _MAX_TYPE_TEXT // 10
-"""A type of more slots has a longer text."""
+"""The text of a type with more slots exceeds `_MAX_TYPE_TEXT`."""
 
 _UNBOUNDED = 1 << 40
-"""The length assumed for an axis of any length, when the verdict does not depend on it."""
+"""The length assumed for a dynamic axis when the verdict does not depend on it."""
 
 
 def verify_movement(
@@ -40,7 +40,7 @@ def verify_movement(
     """
     Raise VerifyException if `result` does not mean `p . f` of `operands`.
 
-    A result that dynamic dimensions leave undecided is accepted.
+    Accepts the result if dynamic dimensions leave the question undecided.
     """
     tensors = (*operands, result)
     if _KNOWN_TO_MEAN_IT.get((movement, tensors)) is None:
@@ -53,9 +53,9 @@ def verify_result(
     movement: Movement, operands: Sequence[QuantizedTensor], result: QuantizedTensor
 ) -> None:
     """
-    As `verify_movement`, but the message also says which type would be right.
+    As `verify_movement`, but the message also suggests the right result type.
 
-    It does if there is one, its text is short, and the operands are of static shape.
+    It does so if there is one, its text is short, and the operands have static shapes.
     """
     try:
         verify_movement(movement, operands, result)
@@ -80,7 +80,10 @@ def _hint(movement: Movement, operands: Sequence[QuantizedTensor], result: Quant
 
 
 def verify_fits(tensor: QuantizedTensor, end: str) -> None:
-    """Raise VerifyException, with the numbers, if the slots do not fit the shape of an `end`."""
+    """
+    Raise VerifyException, with axis and numbers, if the slots of `tensor` do not fit its shape.
+    `end` names the tensor in the message.
+    """
     type, shape = tensor.element_type, tensor.get_shape()
     try:
         type.verify_fits(shape)
@@ -94,7 +97,7 @@ def verify_fits(tensor: QuantizedTensor, end: str) -> None:
 
 
 _KNOWN_TO_MEAN_IT = BoundedCache[tuple[Movement, tuple[QuantizedTensor, ...]], bool]()
-"""Types of operands and a result that have been verified."""
+"""Movements and types of operands and results that have passed verification."""
 
 
 def _verify_movement(
@@ -124,9 +127,11 @@ def _verify_movement(
 def verify_same_values(
     operand: UniformQuantizedType, result: UniformQuantizedType, ends: str = "operand and result"
 ) -> None:
-    """Raise VerifyException if two types are of other storage integers, range or reals."""
+    """
+    Raise VerifyException if two types differ in storage type, storage range or expressed type.
+    """
     if not operand.has_same_values_as(result):
-        # The slots are left out: there may be thousands, and they do not differ here.
+        # Without the slots, which may be thousands, and are not compared here.
         stored, declared = (
             f"{type.storage_text}:{type.expressed_type.name}" for type in (operand, result)
         )
@@ -168,9 +173,10 @@ def _verify_slots(
 
 def verify_same_slots(derived: QuantizationParameters, declared: QuantizationParameters) -> None:
     """
-    Raise VerifyException for the first element that reads another slot than it should.
+    Raise VerifyException for the first element that reads the wrong slot.
 
-    `declared` are the parameters of the result type, `derived` follow from the operands' types.
+    `declared` are the parameters of the result type, `derived` those that follow from the
+    operands' types.
     """
     index = derived.first_difference(declared)
     if index is not None:
@@ -214,17 +220,17 @@ def _shape_text(shape: Shape) -> str:
 
 def _assume_lengths(movement: Movement, tensors: Sequence[QuantizedTensor]) -> list[Shape] | None:
     """
-    Static shapes that represent all shapes that tensors with dynamic dimensions may have.
+    Static shapes that represent all possible shapes of tensors with dynamic dimensions.
 
-    The slots of a type determine the length of each axis that they cut, and one length may
-    follow from others. An axis that is not cut may have any length: all its elements read the
-    same slot. None if the verdict depends on a length. Raises VerifyException if no lengths fit.
+    The slots of a type determine the length of each axis along which they vary, and one length
+    may follow from others. An axis without variation may have any length. Returns None if the
+    verdict depends on a length. Raises VerifyException if no lengths fit.
     """
     shapes = [with_lengths_of_slots(tensor) for tensor in tensors]
     if not _fit(movement, shapes):
         of_operands, of_result = map(_shape_text, shapes[:-1]), _shape_text(shapes[-1])
         raise VerifyException(
-            f"the slots of its types tell shapes that do not fit: {', '.join(of_operands)} of "
+            f"the slots of its types determine shapes that do not fit: {', '.join(of_operands)} of "
             f"the operands, and {of_result} of the result"
         )
     coupled = movement.to(shapes[-1]).coupled_axes
@@ -244,7 +250,7 @@ def _assume_lengths(movement: Movement, tensors: Sequence[QuantizedTensor]) -> l
 
 
 def with_lengths_of_slots(tensor: QuantizedTensor) -> Shape:
-    """The shape of `tensor`, with the dynamic lengths that its slots determine."""
+    """The shape of `tensor`, with dynamic lengths replaced where the slots determine them."""
     type, shape = tensor.element_type, list(tensor.get_shape())
     slots, blocks = type.scales.shape, type.block_sizes
     for at, axis in enumerate(type.quantized_dimensions):
@@ -254,12 +260,12 @@ def with_lengths_of_slots(tensor: QuantizedTensor) -> Shape:
 
 
 def _candidate_lengths(shapes: Sequence[Shape], number: int, axis: int) -> Iterator[int]:
-    """Lengths to try for a dynamic dimension of a shape, those of other shapes first."""
+    """Candidates for a dynamic length of shape `number`: lengths in the other shapes come first."""
     others = [shape for at, shape in enumerate(shapes) if at != number]
     yield from dict.fromkeys(
         length for shape in reversed(others) for length in shape if length != DYNAMIC
     )
-    # The rest of the elements, or of the concatenated axis.
+    # The quotient of the element counts, or the rest of the concatenated axis.
     known = math.prod(length for length in shapes[number] if length != DYNAMIC)
     for shape in others:
         if DYNAMIC not in shape and known:

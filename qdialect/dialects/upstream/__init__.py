@@ -1,1 +1,1 @@
-"""Ops that upstream dialects lack in xDSL: each goes when xDSL has it."""
+"""Ops of upstream dialects that xDSL lacks or restricts. Each is removed once xDSL has it."""

@@ -1,7 +1,7 @@
 """
 The conversions, comparisons and `select` of `arith` on tensors and vectors.
 
-xDSL has them for scalars only, and folds none of them; MLIR's are of each element too:
+xDSL has them for scalars only, and folds none of them. MLIR's also work elementwise:
 https://mlir.llvm.org/docs/Dialects/ArithOps/.
 """
 
@@ -48,12 +48,12 @@ from qdialect.ir.xdsl_private import set_type
 
 
 class ConversionOp(IRDLOperation, HasFolderInterface, ABC):
-    """Base of the conversions: of a scalar, or of each element of a tensor."""
+    """Base class of the conversions of a scalar, or of each element of a tensor or vector."""
 
     FROM: ClassVar[type[IntegerType] | UnionType]
     TO: ClassVar[type[IntegerType] | UnionType]
     IS_SIGNED: ClassVar[bool]
-    """Whether the integers are."""
+    """Whether the integers are signed."""
 
     input = operand_def()
     result = result_def()
@@ -73,17 +73,17 @@ class ConversionOp(IRDLOperation, HasFolderInterface, ABC):
 
     @override
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
-        """The constant that a scalar constant is converted to, if that is defined."""
+        """The converted constant, if the operand is a scalar constant with a defined result."""
         constant = ConstantLike.get_constant_value(self.input)
         return None if constant is None else self._converted(constant)
 
     @abstractmethod
     def _converted(self, constant: Attribute) -> Sequence[Attribute] | None:
-        """The constant that `constant` is converted to, if that is defined, and xDSL has it."""
+        """The result of converting `constant`; None if undefined, or if xDSL cannot hold it."""
 
 
 class _FloatToIntegerOp(ConversionOp, ABC):
-    """Truncates toward zero."""
+    """Base class of the conversions from floats, which truncate toward zero."""
 
     FROM: ClassVar = AnyFloat
     TO: ClassVar = IntegerType
@@ -93,7 +93,7 @@ class _FloatToIntegerOp(ConversionOp, ABC):
         type = self.result.type
         if not isinstance(constant, FloatAttr) or not isinstance(type, IntegerType):
             return None
-        # Only constants that are folded need it.
+        # Deferred: needed only when a constant is folded.
         from qdialect.ir.elements import integer_range
 
         value: float = constant.value.data
@@ -105,7 +105,7 @@ class _FloatToIntegerOp(ConversionOp, ABC):
 
 
 class _IntegerToFloatOp(ConversionOp, ABC):
-    """Rounds to the nearest float."""
+    """Base class of the conversions from integers, which round to the nearest float."""
 
     FROM: ClassVar = IntegerType
     TO: ClassVar = AnyFloat
@@ -117,7 +117,7 @@ class _IntegerToFloatOp(ConversionOp, ABC):
             return None
         if isinstance(type, Float80Type | Float128Type):
             return None
-        # Only constants that are folded need it.
+        # Deferred: needed only when a constant is folded.
         from qdialect.algebra.float_format import FLOAT_FORMATS
         from qdialect.ir.elements import integer_range
 
@@ -125,7 +125,7 @@ class _IntegerToFloatOp(ConversionOp, ABC):
         least, greatest = integer_range(constant.type.bitwidth, self.IS_SIGNED)
         integer = least + (constant.value.data - least) % (greatest + 1 - least)
         if (number := float(integer)) != integer:
-            # Rounded twice, it may not be the nearest.
+            # Rounding twice may not give the nearest float.
             return None
         rounded = FLOAT_FORMATS[type.name].round(np.array(number))
         return (FloatAttr(rounded.item(), type),)
@@ -139,24 +139,23 @@ def _is_element(type: Attribute, kind: type[IntegerType] | UnionType) -> bool:
 
 
 def _element_type(type: Attribute) -> Attribute:
-    """What a tensor or a vector is made of; a scalar is made of itself."""
+    """The element type of a tensor or a vector; a scalar type itself."""
     if isinstance(type, VectorType):
         return cast(VectorType[Attribute], type).element_type
     return element_type_or_self(type)
 
 
 def _container(type: Attribute) -> Attribute:
-    """What is the same on both sides of a conversion: the type, of bits."""
+    """The type with i1 elements: what operand and result of a conversion have in common."""
     return _like(type, i1)
 
 
-# Subclasses of xDSL's: passes know those by their class. Their syntax is inherited, so it is
-# not defined again.
+# Subclasses of xDSL's ops, since passes check for xDSL's classes. They inherit the syntax.
 
 
 @irdl_op_definition
 class FPToSIOp(_FloatToIntegerOp, arith.FPToSIOp):
-    """Floats as signed integers, truncated toward zero."""
+    """Convert floats to signed integers, truncating toward zero."""
 
     name = "arith.fptosi"
     assembly_format = None
@@ -165,7 +164,7 @@ class FPToSIOp(_FloatToIntegerOp, arith.FPToSIOp):
 
 @irdl_op_definition
 class FPToUIOp(_FloatToIntegerOp, arith.FPToUIOp):
-    """Floats as unsigned integers, truncated toward zero."""
+    """Convert floats to unsigned integers, truncating toward zero."""
 
     name = "arith.fptoui"
     assembly_format = None
@@ -174,7 +173,7 @@ class FPToUIOp(_FloatToIntegerOp, arith.FPToUIOp):
 
 @irdl_op_definition
 class SIToFPOp(_IntegerToFloatOp, arith.SIToFPOp):
-    """Signed integers as the nearest floats."""
+    """Convert signed integers to the nearest floats."""
 
     name = "arith.sitofp"
     assembly_format = None
@@ -183,7 +182,7 @@ class SIToFPOp(_IntegerToFloatOp, arith.SIToFPOp):
 
 @irdl_op_definition
 class UIToFPOp(_IntegerToFloatOp, arith.UIToFPOp):
-    """Unsigned integers as the nearest floats."""
+    """Convert unsigned integers to the nearest floats."""
 
     name = "arith.uitofp"
     assembly_format = None
@@ -191,7 +190,7 @@ class UIToFPOp(_IntegerToFloatOp, arith.UIToFPOp):
 
 
 class IntegerConversionOp(IRDLOperation, ABC):
-    """Base of the conversions from integers to integers."""
+    """Base class of the conversions from integers to integers."""
 
     input = operand_def()
     result = result_def()
@@ -212,7 +211,7 @@ class IntegerConversionOp(IRDLOperation, ABC):
 
     @abstractmethod
     def _converts(self, input: Attribute, result: Attribute) -> bool:
-        """Whether integers of the one type are converted to those of the other."""
+        """Whether the op converts elements of type `input` to elements of type `result`."""
 
 
 def _is_wider(type: Attribute, other: Attribute) -> bool:
@@ -225,7 +224,7 @@ def _is_wider(type: Attribute, other: Attribute) -> bool:
 
 @irdl_op_definition
 class ExtSIOp(IntegerConversionOp, arith.ExtSIOp):
-    """Signed integers as wider ones."""
+    """Sign-extend integers."""
 
     name = "arith.extsi"
     assembly_format = None
@@ -239,7 +238,7 @@ class ExtSIOp(IntegerConversionOp, arith.ExtSIOp):
 
 @irdl_op_definition
 class ExtUIOp(IntegerConversionOp, arith.ExtUIOp):
-    """Unsigned integers as wider ones."""
+    """Zero-extend integers."""
 
     name = "arith.extui"
     assembly_format = None
@@ -251,7 +250,7 @@ class ExtUIOp(IntegerConversionOp, arith.ExtUIOp):
 
 @irdl_op_definition
 class TruncIOp(IntegerConversionOp, arith.TruncIOp):
-    """The lower bits of integers."""
+    """Truncate integers to their lower bits."""
 
     name = "arith.trunci"
     assembly_format = None
@@ -263,7 +262,7 @@ class TruncIOp(IntegerConversionOp, arith.TruncIOp):
 
 @irdl_op_definition
 class IndexCastOp(IntegerConversionOp, arith.IndexCastOp):
-    """Integers as indices, and indices as integers."""
+    """Convert between integers and index."""
 
     name = "arith.index_cast"
     assembly_format = None
@@ -275,7 +274,7 @@ class IndexCastOp(IntegerConversionOp, arith.IndexCastOp):
 
 @irdl_op_definition
 class SelectOp(arith.SelectOp):
-    """One of two values, or of each two elements: `arith.select %c, %a, %b : tensor<2xi1>, ...`."""
+    """Select one of two values, or elementwise: `arith.select %c, %a, %b : tensor<2xi1>, ...`."""
 
     name = "arith.select"
     assembly_format = None
@@ -331,7 +330,7 @@ class SelectOp(arith.SelectOp):
 
 
 class ComparisonOp(IRDLOperation, ABC):
-    """Base of the comparisons, whose result has the shape of the operands."""
+    """Base class of the comparisons, whose result has the shape of the operands."""
 
     lhs = operand_def()
     rhs = operand_def()
@@ -357,7 +356,7 @@ class ComparisonOp(IRDLOperation, ABC):
 
     @abstractmethod
     def _compares(self, type: Attribute) -> bool:
-        """Whether elements of `type` are compared."""
+        """Whether the op compares elements of `type`."""
 
 
 def _like(type: Attribute, element_type: Attribute) -> Attribute:
@@ -368,12 +367,15 @@ def _like(type: Attribute, element_type: Attribute) -> Attribute:
 
 
 class _CanonicalizesScalars(HasCanonicalizationPatternsTrait):
-    """What xDSL makes of comparisons of a value with itself is a scalar."""
+    """
+    Restricts xDSL's patterns to scalars: they replace the comparison of a value with itself by
+    an i1.
+    """
 
     @classmethod
     @override
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
-        # It imports xDSL's rewriter and its patterns, which only `canonicalize` needs.
+        # Deferred: only `canonicalize` needs xDSL's rewriter and patterns.
         from xdsl.transforms.canonicalization_patterns.arith import (
             ApplyCmpiPredicateToEqualOperands,
         )
@@ -407,7 +409,7 @@ class CmpiOp(ComparisonOp, arith.CmpiOp):
         return _is_element(type, IntegerType | IndexType)
 
 
-# A definition takes those of the class that it is made of, too.
+# Set after the definition, which would add the traits of xDSL's class.
 CmpiOp.traits = traits_def(Pure(), _CanonicalizesScalars())
 
 _NO_FLAGS: Final = arith.FastMathFlagsAttr("none")
@@ -451,4 +453,4 @@ OPS = (
     TruncIOp,
     UIToFPOp,
 )
-"""In the place of xDSL's of the same names."""
+"""The ops that replace xDSL's of the same names."""

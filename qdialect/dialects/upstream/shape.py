@@ -1,8 +1,8 @@
 """
-The ops of MLIR's `shape` dialect that the lowering of tensors without a rank needs.
+The ops of MLIR's `shape` dialect that lowering unranked tensors needs.
 
-xDSL has no such dialect. Shapes are tensors of index; the types of the dialect are not
-known here: https://mlir.llvm.org/docs/Dialects/ShapeDialect/.
+xDSL lacks the dialect. Shapes are tensors of index; the dialect's own types are not supported:
+https://mlir.llvm.org/docs/Dialects/ShapeDialect/.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from qdialect.ir.value_types import (
 )
 
 EXTENTS: Final = TensorType(IndexType(), [DYNAMIC_INDEX])
-"""A shape of any rank."""
+"""The type of a shape of any rank."""
 
 
 def _is_shape(type: Attribute) -> bool:
@@ -46,10 +46,10 @@ _SIZE: Final = ValueKind(
 
 
 class ShapeOp(IRDLOperation, ABC):
-    """Base of the ops."""
+    """Base class of the ops of the `shape` dialect."""
 
     KINDS: ClassVar[tuple[ValueKind, ...]]
-    """Of the operands and the results."""
+    """The constraints on the operands, then the results."""
 
     traits = traits_def(Pure())
 
@@ -77,7 +77,7 @@ class ShapeOfOp(ShapeOp):
 
 @irdl_op_definition
 class NumElementsOp(ShapeOp):
-    """How many elements a shape has: `shape.num_elements %s : tensor<?xindex> -> index`."""
+    """The number of elements of a shape: `shape.num_elements %s : tensor<?xindex> -> index`."""
 
     name = "shape.num_elements"
     KINDS: ClassVar = (_SHAPE, _SIZE)
@@ -94,7 +94,7 @@ class NumElementsOp(ShapeOp):
 @irdl_op_definition
 class SplitAtOp(ShapeOp):
     """
-    A shape cut in two before an axis.
+    Split a shape in two before an axis.
 
     `"shape.split_at"(%s, %axis) : (tensor<?xindex>, index) -> (tensor<?xindex>, tensor<?xindex>)`.
     """

@@ -1,9 +1,9 @@
 """
-The ops of StableHLO that xdsl-jax lacks, or of which it refuses quantized types.
+The ops of StableHLO that xdsl-jax lacks, or for which it rejects quantized types.
 
-Text, generic form and messages are StableHLO's, and what it accepts of shapes and element
-types is accepted: https://openxla.org/stablehlo/spec. There is no dialect here, but what
-`with_additions` adds to one.
+Custom form, generic form, accepted types and messages are StableHLO's:
+https://openxla.org/stablehlo/spec. This module defines no dialect; `with_additions` adds its
+ops to one.
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ from qdialect.ir.value_types import (
 )
 from qdialect.ir.xdsl_private import rebuilt
 
-# What operands and results may be
+# Constraints on operands and results
 
 
 @dataclass(frozen=True)
 class _Elements:
-    """Element types, of which some depend on the shape."""
+    """A constraint on element types, some of which are only valid for some shapes."""
 
     description: str
     accepts: Callable[[Attribute, Shape], bool]
@@ -154,7 +154,7 @@ def _tensor_of(
 
 
 def _is_static_or_bounded(type: TensorType[Attribute]) -> bool:
-    # Bounds are an attribute of the type, which xdsl-jax does not know.
+    # Bounds are an encoding of the type, which xdsl-jax does not define.
     dynamic = sum(length == DYNAMIC for length in type.get_shape())
     return not dynamic or (dynamic == 1 and not isinstance(type.encoding, NoneAttr))
 
@@ -183,29 +183,29 @@ _QUANTIZED_TENSOR: Final = _tensor_of(_PER_TENSOR, _PER_AXIS)
 _QUANTIZABLE_TENSOR: Final = _tensor_of(_FLOATS, _PER_TENSOR, _PER_AXIS)
 
 
-# What the ops have in common
+# The base class of the ops
 
 
 @dataclass(frozen=True)
 class _Sample:
-    """An op that StableHLO reads, and prints as it is written here."""
+    """A text of an op, as StableHLO prints it."""
 
     arguments: str
     op: str
 
     @property
     def text(self) -> str:
-        """The op in a block that has its operands as arguments."""
+        """The op in a block whose arguments are its operands."""
         return f'"sample.block"() ({{\n^bb0({self.arguments}):\n  %r = {self.op}\n}}) : () -> ()'
 
     def is_handled(self, context: Context) -> bool:
-        """Whether a context has the op, verifies it, and prints it as StableHLO does."""
+        """Whether a context parses, verifies and prints the op as StableHLO does."""
         try:
             module = Parser(context, self.text).parse_module()
             module.verify()
             return f"%r = {self.op}\n" in str(module)
         except Exception:
-            # The op of another package, which may raise anything.
+            # An op of another package may raise anything.
             return False
 
 
@@ -215,13 +215,13 @@ _COLUMNS: Final = "!quant.uniform<i8:f32:1, {5.000000e-01,2.500000e-01:3}>"
 
 
 class StableHLOOp(IRDLOperation, ABC):
-    """Base of the ops: the checks that all have."""
+    """Base class of the ops, with the checks that they share."""
 
     KINDS: ClassVar[Sequence[ValueKind]]
-    """What the operands must be, and then the result."""
+    """The constraints on the operands, then the result."""
 
     SAMPLE: ClassVar[_Sample]
-    """What a dialect that has the op itself must handle."""
+    """The text that another dialect's op must handle to take precedence over this one."""
 
     traits = traits_def(NoMemoryEffect())
 
@@ -233,9 +233,9 @@ class StableHLOOp(IRDLOperation, ABC):
 
     @abstractmethod
     def _verify_meaning(self) -> None:
-        """Raise VerifyException for what is wrong besides the types one by one."""
+        """Raise VerifyException for errors other than the type of a single operand or result."""
 
-    # StableHLO names the op in some messages only.
+    # StableHLO's messages name the op only in some cases.
 
     def _refuse(self, reason: str) -> NoReturn:
         raise VerifyException(f"'{self.name}' op {reason}")
@@ -246,7 +246,7 @@ class StableHLOOp(IRDLOperation, ABC):
             self._refuse("requires the same element type for all operands and results")
 
     def _verify_compatible_element_types(self) -> None:
-        """They may differ in where scales and zero points are, and what they are."""
+        """Element types are compatible if they differ only in slots and quantized dimension."""
         first, second = self._element_types()
         if isinstance(first, UniformQuantizedType) and isinstance(second, UniformQuantizedType):
             is_compatible = (
@@ -262,7 +262,7 @@ class StableHLOOp(IRDLOperation, ABC):
         if not isinstance(first, UniformQuantizedType):
             return
         second = cast(UniformQuantizedType, second)
-        # Of lengths that are not known there may be more in one type than in the other.
+        # For dynamic lengths, the numbers of slots may differ.
         both = np.s_[: min(first.scales.size, second.scales.size)]
         slots = [(type.scales.ravel(), type.zero_points.ravel()) for type in (first, second)]
         if all(np.array_equal(one[both], other[both]) for one, other in zip(*slots, strict=True)):
@@ -275,7 +275,7 @@ class StableHLOOp(IRDLOperation, ABC):
         )
 
     def _verify_inferred_shape(self, shape: Shape) -> None:
-        """Verify the shape of the result, whose lengths are known or not."""
+        """Verify that the shape of the result is compatible with `shape`; both may be dynamic."""
         if not _fits(shape, _shape(self.results[0])):
             self._refuse_inferred(TensorType(self._element_types()[0], shape))
 
@@ -286,14 +286,14 @@ class StableHLOOp(IRDLOperation, ABC):
         )
 
     def _element_types(self) -> tuple[Attribute, Attribute]:
-        """Those of the first operand and of the result."""
+        """The element types of the first operand and the result."""
         return (
             tensor_element_type(self.operands[0].type),
             tensor_element_type(self.results[0].type),
         )
 
     def _quantized_dimensions(self) -> tuple[int, int] | None:
-        """Those of the first operand and of the result, if both are per-axis."""
+        """The quantized axes of the first operand and the result; None unless both are per-axis."""
         types = self._element_types()
         if not all(_granularity_of(type) is Granularity.PER_AXIS for type in types):
             return None
@@ -304,7 +304,7 @@ class StableHLOOp(IRDLOperation, ABC):
 
 
 def _shape(value: SSAValue) -> Shape:
-    """The shape of a tensor that has a rank."""
+    """The shape of a ranked tensor."""
     return shape_of(value.type) or ()
 
 
@@ -324,7 +324,7 @@ def _listed(integers: Sequence[int]) -> str:
 
 @irdl_custom_directive
 class TypeOrTypes(CustomDirective):
-    """The type of the operand and the result: `tensor<2xf32>`, or a function type."""
+    """The common type of operand and result, `tensor<2xf32>`, or a function type if they differ."""
 
     operand: TypeDirective
     result: TypeDirective
@@ -359,12 +359,11 @@ class TypeOrTypes(CustomDirective):
 @irdl_op_definition
 class ConstantOp(StableHLOOp, HasFolderInterface):
     """
-    A tensor of the given values; of the storage integers, if it is quantized.
+    A constant tensor; if it is quantized, `value` holds its storage integers.
 
-    `stablehlo.constant dense<1> : tensor<2xi8>`, but
-    `stablehlo.constant() <{value = dense<1> : tensor<2xi8>}> : () -> tensor<2x!q>` if it is
-    quantized, where integers are `iN` for unsigned storage too.
-    https://openxla.org/stablehlo/spec#constant.
+    `stablehlo.constant dense<1> : tensor<2xi8>`, but `stablehlo.constant() <{value = dense<1> :
+    tensor<2xi8>}> : () -> tensor<2x!q>` if it is quantized; the integers are `iN` even for
+    unsigned storage. https://openxla.org/stablehlo/spec#constant.
     """
 
     name = "stablehlo.constant"
@@ -386,7 +385,7 @@ class ConstantOp(StableHLOOp, HasFolderInterface):
 
     @override
     def _verify_meaning(self) -> None:
-        # No constraint of a property says this: it prints what it refuses.
+        # Checked by hand: the message of a property constraint would print the value.
         held = _type_of_elements(self.value)
         if held is None:
             self._refuse(
@@ -418,7 +417,7 @@ class ConstantOp(StableHLOOp, HasFolderInterface):
 
     @classmethod
     def _parse_apart(cls, parser: Parser) -> ConstantOp:
-        """Read the form with two types, from behind its first parenthesis."""
+        """Parse the form with two types, after its first parenthesis."""
         parser.parse_punctuation(")")
         properties = parser.parse_optional_properties_dict()
         attributes = parser.parse_optional_attr_dict()
@@ -450,7 +449,7 @@ class ConstantOp(StableHLOOp, HasFolderInterface):
 
 
 def _type_of_elements(value: Attribute) -> Attribute | None:
-    """The type of the tensor that an attribute holds, None if it holds none."""
+    """The tensor type of an elements attribute; None for any other attribute."""
     if isinstance(value, DenseIntOrFPElementsAttr | DenseResourceAttr):
         return cast("DenseIntOrFPElementsAttr[Any] | DenseResourceAttr", value).type
     return None
@@ -562,7 +561,8 @@ class ReshapeOp(StableHLOOp):
 @irdl_op_definition
 class BroadcastInDimOp(StableHLOOp):
     """
-    Repeat: axis `k` of the operand is axis `broadcast_dimensions[k]` of the result.
+    Repeat elements along axes: axis `k` of the operand is axis `broadcast_dimensions[k]` of the
+    result.
 
     `stablehlo.broadcast_in_dim %x, dims = [1] : (tensor<2x!rows>) -> tensor<3x2x!columns>`.
     https://openxla.org/stablehlo/spec#broadcast_in_dim.
@@ -742,7 +742,7 @@ class PadOp(StableHLOOp):
 
 
 class UniformCastOp(StableHLOOp, ABC):
-    """Base of the casts between quantized and real values."""
+    """Base class of the casts between quantized and real values."""
 
     operand = operand_def()
     result = result_def()
@@ -758,7 +758,7 @@ class UniformCastOp(StableHLOOp, ABC):
 
     @abstractmethod
     def _verify_expressed_type(self, operand: Attribute, result: Attribute) -> None:
-        """Raise VerifyException if the real values are of different types."""
+        """Raise VerifyException unless the expressed types of operand and result agree."""
 
 
 def _expressed_type(type: Attribute) -> Attribute:
@@ -768,7 +768,7 @@ def _expressed_type(type: Attribute) -> Attribute:
 @irdl_op_definition
 class UniformQuantizeOp(UniformCastOp):
     """
-    The stored integers of real values, or of values that are quantized in another way.
+    Quantize real values, or requantize quantized values.
 
     `stablehlo.uniform_quantize %x : (tensor<2xf32>) -> tensor<2x!q>`.
     https://openxla.org/stablehlo/spec#uniform_quantize.
@@ -793,7 +793,7 @@ class UniformQuantizeOp(UniformCastOp):
 @irdl_op_definition
 class UniformDequantizeOp(UniformCastOp):
     """
-    The real values that stored integers stand for.
+    Dequantize: the real values that stored integers represent.
 
     `stablehlo.uniform_dequantize %x : (tensor<2x!q>) -> tensor<2xf32>`.
     https://openxla.org/stablehlo/spec#uniform_dequantize.
@@ -824,36 +824,36 @@ STABLEHLO_ADDITIONS: Final[Sequence[type[StableHLOOp]]] = (
 )
 
 
-# Ops of another package whose custom form it takes for something else
+# Ops of another package whose parser misreads their custom form
 
 
 class _Misread(NamedTuple):
-    """A text that may be read as another op than StableHLO reads, without an error."""
+    """A text that another package may parse without an error, but with a wrong meaning."""
 
     text: str
     generic: str
-    """What is found in the generic form of it, if it is read right: a regular expression."""
+    """A regular expression that matches the generic form if the text is read correctly."""
 
     repaired: Callable[[type[IRDLOperation]], type[IRDLOperation]]
-    """The op of the other package as one that reads it right."""
+    """Makes an op class that reads the text correctly, from the other package's."""
 
     def is_misread(self, context: Context) -> bool:
-        """Whether a context reads the text, and as something else."""
+        """Whether a context parses the text with a wrong meaning."""
         stream = StringIO()
         try:
             module = Parser(context, self.text).parse_module()
             Printer(stream, print_generic_format=True).print_op(module)
         except Exception:
-            # The op of another package, which may raise anything: then it is not read.
+            # An op of another package may raise anything; an error is not a misreading.
             return False
         return re.search(self.generic, stream.getvalue()) is None
 
 
 def _with_pairs_of_arguments(reduce: type[IRDLOperation]) -> type[IRDLOperation]:
     """
-    `stablehlo.reduce` whose reducer has its arguments in the order of the text: pairs.
+    A `stablehlo.reduce` whose parser accepts pairs of reducer arguments.
 
-    The first of each pair stand before all the second in its block.
+    The text lists pairs; the block has the first of all pairs, then the second of all pairs.
     """
 
     class ReduceOp(reduce):
@@ -875,7 +875,7 @@ def _with_pairs_of_arguments(reduce: type[IRDLOperation]) -> type[IRDLOperation]
 
 
 def _with_compare_type(compare: type[IRDLOperation]) -> type[IRDLOperation]:
-    """`stablehlo.compare` whose `compare_type` has that name in generic form, too."""
+    """A `stablehlo.compare` whose `compare_type` has StableHLO's name in generic form."""
     properties = compare.get_irdl_definition().properties
 
     @irdl_op_definition
@@ -930,10 +930,10 @@ _MISREAD: Final = {
 
 def with_additions(stablehlo: Dialect) -> Dialect:
     """
-    The dialect `stablehlo` of another package, and what is added to it.
+    The dialect `stablehlo` of another package, with the ops of this module added.
 
-    An op that it has itself is its own, as soon as it reads and prints what StableHLO does,
-    and one that it misreads is repaired.
+    The package's own op takes precedence if it parses and prints the sample as StableHLO does.
+    An op that misreads its text is repaired.
     """
     context = Context(allow_unregistered=True)
     for dialect in (fresh_builtin(), Quant, stablehlo):

@@ -1,8 +1,8 @@
 """
-Ops of `tensor` of which xDSL refuses some shapes.
+Ops of `tensor` for which xDSL rejects valid shapes.
 
-It has `reshape` for shapes of which it knows the number of elements, and ops that change the
-rank not from and to rank 0: https://mlir.llvm.org/docs/Dialects/TensorOps/.
+Its `reshape` requires a static number of elements, and its ops that change the rank reject rank
+0: https://mlir.llvm.org/docs/Dialects/TensorOps/.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from qdialect.ir.value_types import (
 @irdl_op_definition
 class ReshapeOp(tensor.ReshapeOp):
     """
-    The elements of a tensor in the shape that another tensor holds.
+    Reshape a tensor to the shape held by another tensor.
 
     `tensor.reshape %x(%shape) : (tensor<?xf32>, tensor<?xindex>) -> tensor<*xf32>`.
     """
 
     name = "tensor.reshape"
-    # The syntax is inherited.
+    # Subclasses of xDSL's op inherit its syntax.
     assembly_format = None
 
     source = operand_def()
@@ -75,11 +75,11 @@ class ReshapeOp(tensor.ReshapeOp):
         raise VerifyException("length of shape operand differs from the result's tensor rank")
 
 
-# These are xDSL's definitions, with another verifier.
+# Subclasses of xDSL's ops with another verifier, under the same definition.
 
 
 class PadOp(tensor.PadOp):
-    """A tensor with something around it; a length that is not known may be declared as any."""
+    """Pad a tensor; a length that is not static may be declared as any length."""
 
     @override
     def verify_(self) -> None:
@@ -100,7 +100,7 @@ class PadOp(tensor.PadOp):
 
 
 class ExpandShapeOp(tensor.ExpandShapeOp):
-    """A tensor of more axes, also of a tensor of rank 0."""
+    """Split axes of a tensor; the operand may have rank 0."""
 
     @override
     def verify_(self) -> None:
@@ -109,7 +109,7 @@ class ExpandShapeOp(tensor.ExpandShapeOp):
 
 
 class CollapseShapeOp(tensor.CollapseShapeOp):
-    """A tensor of fewer axes, also of rank 0."""
+    """Merge axes of a tensor; the result may have rank 0."""
 
     @override
     def verify_(self) -> None:
@@ -120,7 +120,7 @@ class CollapseShapeOp(tensor.CollapseShapeOp):
 def _verify_rank_0(
     op: ExpandShapeOp | CollapseShapeOp, collapsed: Attribute, expanded: Attribute
 ) -> bool:
-    """Verify `op` if one of its types has rank 0; whether it has."""
+    """Verify `op` if one of its types has rank 0, and return whether that is so."""
     lengths = shape_of(expanded)
     if shape_of(collapsed) != () or not lengths:
         return False
@@ -148,4 +148,4 @@ _TENSOR: Final = ValueKind("tensor of any type values", is_tensor)
 _SHAPE: Final = ValueKind("1D tensor of signless integer or index values", _is_shape)
 
 OPS: Final = (CollapseShapeOp, ExpandShapeOp, PadOp, ReshapeOp)
-"""In the place of xDSL's of the same names."""
+"""The ops that replace xDSL's of the same names."""

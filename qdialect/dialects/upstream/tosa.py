@@ -1,10 +1,9 @@
 """
-The ops of MLIR's tosa dialect that move elements, constants, and casts.
+The ops of MLIR's tosa dialect that move elements, hold constants, or cast.
 
-Generic form and messages are upstream's, as of LLVM 22, and what it accepts is
-accepted: https://mlir.llvm.org/docs/Dialects/TOSA/. In particular, types that are
-quantized per axis or in blocks may differ between operand and result of most ops.
-Of all other ops, `tosa_table` knows the syntax.
+Generic form, accepted types and messages are upstream's as of LLVM 22:
+https://mlir.llvm.org/docs/Dialects/TOSA/. In particular, per-axis and sub-channel types may
+differ between operand and result of most ops. `tosa_table` has the syntax of all other ops.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ _MAX_RANK = 2**31 - 1
 
 @irdl_attr_definition
 class ShapeType(ParametrizedAttribute, TypeAttribute):
-    """`!tosa.shape<N>`: N integers, known when the program is compiled."""
+    """`!tosa.shape<N>`: N integers, known at compile time."""
 
     name = "tosa.shape"
 
@@ -111,7 +110,7 @@ class ShapeType(ParametrizedAttribute, TypeAttribute):
             raise VerifyException(f"invalid rank (must be >= 0): {self.rank.data}")
 
 
-# What operands and results may be
+# Constraints on operands and results
 
 
 def _is_plain_number(type: Attribute) -> bool:
@@ -132,7 +131,7 @@ def _is_tensor_of_numbers(type: Attribute) -> bool:
 
 
 def _has_rank(type: Attribute, *ranks: int) -> bool:
-    """Whether a tensor has one of `ranks`, or any."""
+    """Whether a tensor is unranked or has one of `ranks`."""
     shape = shape_of(type)
     return shape is None or len(shape) in ranks
 
@@ -175,14 +174,14 @@ _PAD_CONST: Final = ValueKind(
 )
 
 
-# What the verifiers have in common
+# The base class of the ops, and shared checks
 
 
 class TosaOp(TosaSyntax, ABC):
-    """Base of the ops: what they are written like, and the checks that all have."""
+    """Base class of the ops, with their syntax and the checks that they share."""
 
     KINDS: ClassVar[Sequence[ValueKind]]
-    """What the operands must be, and then the result."""
+    """The constraints on the operands, then the result."""
 
     traits = traits_def(Pure())
 
@@ -202,20 +201,20 @@ class TosaOp(TosaSyntax, ABC):
                 raise VerifyException("shape operand is not compile time resolvable")
 
     def _verify_meaning(self) -> None:
-        """Raise VerifyException, without the name of the op, for what is wrong with it."""
+        """Raise VerifyException, without the name of the op, for errors specific to the op."""
 
 
 def _is_made_by_tosa(value: SSAValue) -> bool:
     owner = value.owner
     if not isinstance(owner, Operation):
         return False
-    # The ops that compute shapes are ones that xDSL does not know either.
+    # The op may be unregistered.
     name = owner.op_name.data if isinstance(owner, UnregisteredOp) else owner.name
     return name.startswith("tosa.")
 
 
 def _verify_same_element_type(operand: SSAValue, result: SSAValue) -> None:
-    """Raise VerifyException if they differ, and upstream compares them at all."""
+    """Raise VerifyException if the element types differ and upstream compares them."""
     types = tensor_element_type(operand.type), tensor_element_type(result.type)
     if types[0] != types[1] and all(map(_is_compared, types)):
         raise VerifyException(
@@ -234,7 +233,7 @@ def _rank_of(shape: SSAValue) -> int:
 
 
 def _values_of(shape: SSAValue) -> NDArray[np.int64] | None:
-    """The integers of a shape, None if they are not constants."""
+    """The integers of a shape; None if it is not a constant."""
     if not isinstance(constant := shape.owner, ConstShapeOp):
         return None
     return np.broadcast_to(constant.integers, _rank_of(shape))
@@ -246,10 +245,11 @@ def _values_of(shape: SSAValue) -> NDArray[np.int64] | None:
 @irdl_op_definition
 class ConstOp(TosaSyntax, HasFolderInterface):
     """
-    A tensor of the given values; of the storage integers, if it is quantized.
+    A constant tensor; if it is quantized, `values` holds its storage integers.
 
-    `"tosa.const"() <{values = dense<1> : tensor<2xui8>}> : () -> tensor<2x!u>`: elements of
-    unsigned storage are `uiN`. https://mlir.llvm.org/docs/Dialects/TOSA/#tosaconst-mlirtosaconstop.
+    `"tosa.const"() <{values = dense<1> : tensor<2xui8>}> : () -> tensor<2x!u>`: the integers
+    are `uiN` for unsigned storage.
+    https://mlir.llvm.org/docs/Dialects/TOSA/#tosaconst-mlirtosaconstop.
     """
 
     name = "tosa.const"
@@ -269,7 +269,7 @@ class ConstOp(TosaSyntax, HasFolderInterface):
             self._verify_values()
 
     def _verify_values(self) -> None:
-        # No constraint of a property says this: it prints what it refuses.
+        # Checked by hand: the message of a property constraint would print the value.
         values, output = self.values, self.output.type
         if not isinstance(values, DenseIntOrFPElementsAttr | DenseResourceAttr):
             raise VerifyException(
@@ -308,7 +308,7 @@ class ConstShapeOp(TosaOp, HasFolderInterface):
 
     @property
     def integers(self) -> NDArray[np.int64]:
-        """What it holds: a read-only view, of one element where all may be equal."""
+        """The integers: a read-only view; of one element if it is a splat."""
         values = cast(DenseIntOrFPElementsAttr[IndexType], self.values)
         return np.frombuffer(values.data.data, dtype="<i8")
 
@@ -340,11 +340,11 @@ class ConstShapeOp(TosaOp, HasFolderInterface):
 
 
 class MovementOp(TosaOp, HasFolderInterface, ABC):
-    """Base of the ops that may move nothing."""
+    """Base class of the ops that fold if they move nothing."""
 
     @override
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
-        """`f(x) = x` and `g(f(x)) = x`, where nothing moves and the type is the same."""
+        """`f(x) = x` and `g(f(x)) = x`, if no element moves and the type is the same."""
         operand = unmoved_operand(self)
         return None if operand is None else (operand,)
 
@@ -410,7 +410,7 @@ class TransposeOp(MovementOp):
 @irdl_op_definition
 class ReshapeOp(MovementOp):
     """
-    The same elements in row-major order, with another shape; -1 is what is left.
+    The same elements in row-major order, with another shape; -1 stands for the inferred length.
 
     `tosa.reshape %x, %shape : (tensor<2x3x!q>, !tosa.shape<1>) -> tensor<6x!q>`.
     https://mlir.llvm.org/docs/Dialects/TOSA/#tosareshape-mlirtosareshapeop.
@@ -470,7 +470,7 @@ class ReshapeOp(MovementOp):
 
 
 def _verify_element_count(count: int, lengths: Sequence[int], output: Shape) -> None:
-    """Raise VerifyException if `count` elements do not fit a new shape, or its result."""
+    """Raise VerifyException unless `count` elements fit both the new shape and the result's."""
     known = [length for length in lengths if length > 0]
     new_count = math.prod(known)
     is_wrong = new_count != count if len(known) == len(lengths) else new_count > count
@@ -516,7 +516,7 @@ class SliceOp(MovementOp):
 @irdl_op_definition
 class PadOp(MovementOp):
     """
-    `pad_const` around the operand: for each axis, how often before it and after it.
+    Pad with `pad_const`: `padding` holds the widths before and after each axis.
 
     `tosa.pad %x, %padding, %zero : (tensor<2x3x!q>, !tosa.shape<4>, tensor<1x!q>) ->
     tensor<2x5x!q>`. https://mlir.llvm.org/docs/Dialects/TOSA/#tosapad-mlirtosapadop.
@@ -606,7 +606,7 @@ class ReverseOp(MovementOp):
 @irdl_op_definition
 class TileOp(MovementOp):
     """
-    The operand again and again: `multiples[k]` times on axis `k`.
+    Repeat the operand `multiples[k]` times along axis `k`.
 
     `tosa.tile %x, %multiples : (tensor<2x3x!q>, !tosa.shape<2>) -> tensor<4x9x!q>`.
     https://mlir.llvm.org/docs/Dialects/TOSA/#tosatile-mlirtosatileop.
@@ -675,7 +675,7 @@ def _verify_length(end: str, axis: int, length: int, declared: int) -> None:
 @irdl_op_definition
 class CastOp(TosaOp, HasFolderInterface):
     """
-    The elements as values of another type.
+    Cast each element to another type.
 
     `tosa.cast %x : (tensor<2x3xf32>) -> tensor<2x3xi8>`.
     https://mlir.llvm.org/docs/Dialects/TOSA/#tosacast-mlirtosacastop.
@@ -690,7 +690,7 @@ class CastOp(TosaOp, HasFolderInterface):
 
     @override
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
-        """A cast to the same type."""
+        """`cast(x) = x`, if the type is the same."""
         return (self.input,) if self.input.type == self.output.type else None
 
     @override
@@ -708,7 +708,7 @@ class CastOp(TosaOp, HasFolderInterface):
 @irdl_op_definition
 class IdentityOp(TosaOp):
     """
-    The operand; upstream lets the type be any other.
+    The operand itself; as upstream, operand and result may differ in type.
 
     `tosa.identity %x : (tensor<2x3x!q>) -> tensor<2x3x!q>`.
     https://mlir.llvm.org/docs/Dialects/TOSA/#tosaidentity-mlirtosaidentityop.
@@ -742,10 +742,10 @@ TOSA_ADDITIONS = Dialect(
 
 def with_additions(tosa: Dialect) -> Dialect:
     """
-    xDSL's dialect `tosa`, and what is added to it.
+    xDSL's dialect `tosa`, with the ops of this package added.
 
-    Ops of the same name are replaced: xDSL's refuse types of other widths and unknown lengths,
-    and lose attributes.
+    They replace xDSL's ops of the same names, which reject some widths and dynamic lengths, and
+    lose attributes.
     """
     return rebuilt(
         tosa,

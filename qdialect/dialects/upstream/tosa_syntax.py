@@ -1,9 +1,9 @@
 """
-The custom syntax of tosa, as MLIR 22 and as LLVM 24 print it.
+The custom syntax of tosa, as LLVM 22 and LLVM 24 print it.
 
-MLIR 22 writes properties among the attributes, `{axis = 0 : i32}`; LLVM 24 writes each behind
-the operands, `axis(0)`. Neither reads the other's, so an op with properties is printed in
-generic form, which both read.
+LLVM 22 prints properties among the attributes, `{axis = 0 : i32}`; LLVM 24 prints each after
+the operands, `axis(0)`. Neither parses the other's form, so an op with properties is printed in
+generic form, which both parse.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from qdialect.text.op_forms import FormsDiffer, ReadsItsLine
 
 
 class KeywordAttr(Data[str], ABC):
-    """Base of `#tosa.name<KEYWORD>`; which keywords there are depends on the version of MLIR."""
+    """
+    Base class of `#tosa.name<KEYWORD>`. Any keyword is accepted: the set depends on the
+    version.
+    """
 
     @classmethod
     @override
@@ -38,28 +41,28 @@ class KeywordAttr(Data[str], ABC):
 
 @irdl_attr_definition
 class BlockSizeAttr(KeywordAttr):
-    """How many elements share a scale."""
+    """The number of elements that share a scale."""
 
     name = "tosa.block_size"
 
 
 @irdl_attr_definition
 class NanModeAttr(KeywordAttr):
-    """What becomes of a NaN."""
+    """Whether an op propagates or ignores NaN."""
 
     name = "tosa.nan_mode"
 
 
 @irdl_attr_definition
 class ResizeModeAttr(KeywordAttr):
-    """How the values between those of the operand are found."""
+    """The interpolation of `tosa.resize`."""
 
     name = "tosa.resize_mode"
 
 
 @irdl_attr_definition
 class RoundingModeAttr(KeywordAttr):
-    """How products are rounded."""
+    """The rounding of `tosa.rescale`."""
 
     name = "tosa.rounding_mode"
 
@@ -77,22 +80,22 @@ _KEYWORDS: Final[dict[str, type[KeywordAttr]]] = {
     "nan_mode": NanModeAttr,
     "rounding_mode": RoundingModeAttr,
 }
-"""The properties that are written as a keyword."""
+"""The properties that are printed as a keyword, with their attribute classes."""
 
 _INTEGER: Final = "axis"
-"""The property that is an integer, of which LLVM 24 does not write the type."""
+"""The integer property, whose type LLVM 24 does not print."""
 
 _WIDTHS: Final = {"perms": i32}
-"""The types of the integers of arrays, of which LLVM 24 does not write the type, but for i64."""
+"""The element types, other than i64, of array properties; LLVM 24 does not print them."""
 
 
 class TosaSyntax(FormsDiffer, ReadsItsLine, IRDLOperation, ABC):
-    """Base of the ops: `tosa.name operands properties {attributes} : (types) -> types`."""
+    """Base class of the ops: `tosa.name operands properties {attributes} : (types) -> types`."""
 
     @property
     @override
     def forms_differ(self) -> bool:
-        """Only properties are written in different ways."""
+        """Whether the op has properties: only these are printed differently."""
         return bool(self.properties)
 
     @classmethod
@@ -114,7 +117,7 @@ class TosaSyntax(FormsDiffer, ReadsItsLine, IRDLOperation, ABC):
 
     @override
     def print(self, printer: Printer) -> None:
-        # A printer that does not ask whether forms differ prints that of MLIR 22.
+        # Printers that do not call `forms_differ` get the form of LLVM 22.
         if self.operands:
             printer.print_string(" ")
             printer.print_list(self.operands, printer.print_ssa_value)
@@ -133,7 +136,7 @@ def parse_attributes(
     parser: Parser, op_type: type[IRDLOperation]
 ) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
     """
-    Read the properties and the attributes of an op, in either way of writing them.
+    Parse the properties and the attributes of an op, in either form.
 
     Raises ParseError.
     """
@@ -151,7 +154,7 @@ def parse_attributes(
 
 
 def _parse_clause(parser: Parser, name: str) -> Attribute:
-    """Read what is behind the name of a property that is not among the attributes."""
+    """Parse the value of a property in the form of LLVM 24, after its name."""
     if name in _KEYWORDS:
         keyword = _KEYWORDS[name]
         return keyword(keyword.parse_parameter(parser))
@@ -167,7 +170,7 @@ def _parse_clause(parser: Parser, name: str) -> Attribute:
 
 
 def _parse_entry(parser: Parser) -> tuple[str, Attribute]:
-    """Read one of the attributes."""
+    """Parse one entry of the attribute dictionary."""
     name = parser.parse_identifier_or_str_literal()
     if parser.parse_optional_punctuation("=") is None:
         return name, UnitAttr()

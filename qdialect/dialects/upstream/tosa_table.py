@@ -1,8 +1,8 @@
 """
-The ops of tosa that neither move elements nor hold them: what they are, and how they are read.
+A table of all tosa ops that neither move elements, hold constants nor cast, and their syntax.
 
-https://mlir.llvm.org/docs/Dialects/TOSA/. Types are not verified: what an op may do depends on
-the version of MLIR.
+https://mlir.llvm.org/docs/Dialects/TOSA/. Types are not verified: the rules depend on the
+version of MLIR.
 """
 
 from __future__ import annotations
@@ -107,18 +107,18 @@ _TABLE: Final[Sequence[tuple[str, ...]]] = (
     ("transpose_conv2d", _CONVOLUTION, "out_pad stride acc_type local_bound?"),
 )
 """
-Ops, their operands, properties and results: those marked `?` are optional, and of those marked
-`*` there are any number. There is one result if none is named.
+Rows of ops, operands, properties and results. `?` marks optional ones, `*` variadic ones. A row
+without results has the single result `output`.
 """
 
 _IMPURE: Final = frozenset({"assert_equal_shape", "custom", "row_gather_block_scaled"})
-"""The ops that may have an effect."""
+"""The ops that may have side effects."""
 
 
 def _define(
     name: str, operands: str, properties: str = "", results: str = "output"
 ) -> type[TosaSyntax]:
-    """The class of an op, of a row of the table."""
+    """The class of an op, from a row of the table."""
     fields: dict[str, object] = {
         "name": f"tosa.{name}",
         "__doc__": f"`tosa.{name}`: https://mlir.llvm.org/docs/Dialects/TOSA/#tosa{name}.",
@@ -137,7 +137,7 @@ def _define(
 
 @irdl_op_definition
 class YieldOp(FormsDiffer, IRDLOperation):
-    """What a region gives: `tosa.yield %x : tensor<2xf32>`."""
+    """The terminator of a region: `tosa.yield %x : tensor<2xf32>`."""
 
     name = "tosa.yield"
 
@@ -150,17 +150,17 @@ class YieldOp(FormsDiffer, IRDLOperation):
     @property
     @override
     def forms_differ(self) -> bool:
-        """MLIR does not read what it prints of one without operands."""
+        """Whether there are no operands: MLIR does not parse its own custom form then."""
         return not self.operands
 
 
-# The syntax of these is their own. They have no `print`, and so are printed in generic form.
+# These ops have a syntax of their own. Without a `print` method they are printed in generic form.
 
 
 @irdl_op_definition
 class CondIfOp(IRDLOperation):
     """
-    One of two regions.
+    Run one of two regions, by a condition.
 
     `tosa.cond_if %c (%a = %x) : tensor<i1> (tensor<2xf32>) -> tensor<2xf32> {...} else {...}`.
     """
@@ -205,7 +205,7 @@ class CondIfOp(IRDLOperation):
 @irdl_op_definition
 class WhileLoopOp(IRDLOperation):
     """
-    A region again and again, as long as another one says so.
+    Run the second region while the first one yields true.
 
     `tosa.while_loop (%a = %x) : (tensor<2xf32>) -> tensor<2xf32> {...} do {...}`.
     """
@@ -243,7 +243,7 @@ class WhileLoopOp(IRDLOperation):
 def _parse_assignments(
     parser: Parser,
 ) -> tuple[list[Parser.UnresolvedArgument], list[UnresolvedOperand]]:
-    """Read `(%argument = %operand, ...)`, if it is there. Raises ParseError."""
+    """Parse the optional `(%argument = %operand, ...)`. Raises ParseError."""
 
     def parse_assignment() -> tuple[Parser.UnresolvedArgument, UnresolvedOperand]:
         argument = parser.parse_argument(expect_type=False)
@@ -262,7 +262,7 @@ class VariableOp(IRDLOperation):
     """
     A variable: `tosa.variable @v : tensor<?xf32>`, or `tosa.variable @v = dense<1> : tensor<2xi8>`.
 
-    LLVM 24 writes a visibility before its name.
+    LLVM 24 prints a visibility before the name.
     """
 
     name = "tosa.variable"
@@ -302,7 +302,7 @@ class VariableOp(IRDLOperation):
 
 
 class _VariableAccess(IRDLOperation, ABC):
-    """Base of the ops that name a variable."""
+    """Base class of the ops that refer to a variable."""
 
     @classmethod
     @override
@@ -325,7 +325,7 @@ class _VariableAccess(IRDLOperation, ABC):
 
 @irdl_op_definition
 class VariableReadOp(_VariableAccess):
-    """What a variable holds: `tosa.variable_read @v : tensor<2xf32>`."""
+    """Read a variable: `tosa.variable_read @v : tensor<2xf32>`."""
 
     name = "tosa.variable_read"
 
@@ -335,7 +335,7 @@ class VariableReadOp(_VariableAccess):
 
 @irdl_op_definition
 class VariableWriteOp(_VariableAccess):
-    """Give a variable a value: `tosa.variable_write @v, %x : tensor<2xf32>`."""
+    """Write a variable: `tosa.variable_write @v, %x : tensor<2xf32>`."""
 
     name = "tosa.variable_write"
 
@@ -352,4 +352,4 @@ TABLED_OPS: Final[tuple[type[Operation], ...]] = (
     WhileLoopOp,
     YieldOp,
 )
-"""All ops of tosa but those that move elements, constants, and casts."""
+"""All ops of tosa except those in `tosa`."""

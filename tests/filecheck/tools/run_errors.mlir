@@ -15,7 +15,7 @@
 // RUN: not qdialect-run %s --args-file %s.nothing --allow-unregistered-dialect 2>&1 | filecheck %s --check-prefix=MISSING
 
 // SYMBOL: run_errors.mlir: error: there is no function 'nothing'
-// UNKNOWN: run_errors.mlir:33:3: error: 'other.op' op cannot be run: nothing says what it does
+// UNKNOWN: run_errors.mlir:33:3: error: 'other.op' op cannot be run: there is no implementation of it
 // UNKNOWN-NEXT: "other.op"() : () -> ()
 // UNREGISTERED: run_errors.mlir:33:13: error: operation being parsed with an unregistered dialect
 // COUNT: run_errors.mlir:31:1: error: 'func.func' op 'taken' takes 1 arguments, and 0 are given

@@ -1,9 +1,9 @@
 """
-What functions compute: an evaluator that shares no code with the package.
+An evaluator of functions that shares no code with the package.
 
-It reads ops by their names and attributes, types by their text, and computes with numpy alone: each
-element is its bits. An element that no module says anything about, such as padding which the
-quantized type of the result cannot store, is unknown, and so is all that is computed from it.
+It reads ops by name and attributes, and types by their text, and computes with numpy alone on
+the bits of elements. An element without a defined value, such as padding that the quantized
+type of the result cannot store, is unknown, and so is everything computed from it.
 """
 
 from evaluator.functions import evaluate

@@ -50,13 +50,13 @@ def _scalar(element: str, number: Any) -> Value:
     if element in FLOATS:
         return Value.of_numbers(element, number)
     if element == "bf16":
-        # Exact: the number is one of the format.
+        # Exact: the format represents the number.
         return Value.of(element, np.float32(number).view(np.uint32) >> np.uint32(16))
     return Value.of(element, np.int64(number))
 
 
 def cast(op: Operation, value: Value) -> Value:
-    """What a cast of any dialect makes of elements, by its two types. Raises EvaluationError."""
+    """The result of a cast of any dialect, from its two types. Raises EvaluationError."""
     shape, element = result_of(op)
     if shape != value.shape:
         raise EvaluationError(f"'{name_of(op)}' declares shape {shape}")
@@ -113,7 +113,7 @@ _OF_EITHER: dict[str, Compute] = {
     "tosa.sub": np.subtract,
     "tosa.mul": np.multiply,
 }
-"""Of floats, or else of signed integers; of two operands, whatever else they have."""
+"""Ops on the first two operands: floats, or signed integers."""
 _OF_SIGNED: dict[str, Compute] = {
     "arith.addi": np.add,
     "arith.subi": np.subtract,
@@ -134,7 +134,7 @@ _OF_UNSIGNED: dict[str, Compute] = {
 
 
 def computed(op: Operation, operands: Sequence[Value]) -> Value | None:
-    """What arithmetic makes of elements, None if the op is no arithmetic."""
+    """The result of arithmetic; None if the op is not arithmetic."""
     (result,) = op.results
     element = element_of(result.type)
     known: Any = True
@@ -160,6 +160,8 @@ CONSTANTS = {
     "stablehlo.constant": "value",
     "tosa.const": "values",
     "tosa.const_shape": "values",
+    "onnx.Constant": "value",
+    "torch.vtensor.literal": "value",
 }
 
 

@@ -1,4 +1,4 @@
-"""Functions and what is in them: ops with regions, and the walk over the rest."""
+"""Evaluating functions: ops with regions, and dispatching all other ops."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from evaluator.arithmetic import CASTS, CONSTANTS, attribute_of_constant, cast, computed, constant
+from evaluator.of_others import OF_OTHERS
 from evaluator.shape_ops import SHAPE_OPS, held, padded, result_of
 from evaluator.values import EvaluationError, Value, attributes_of, element_of, name_of, shape_of
 
@@ -22,9 +23,9 @@ def evaluate(
     module: ModuleOp, name: str, arguments: Sequence[Value], blob: Blob
 ) -> tuple[Value, ...]:
     """
-    What a function of a module returns; `blob` is the text of a resource by its key.
+    The results of a function of a module; `blob` returns the text of a resource by key.
 
-    The bits of the arguments count, which may be of another type. Raises EvaluationError.
+    The arguments are reinterpreted by their bits. Raises EvaluationError.
     """
     return _Run(module, blob).call(name, arguments)
 
@@ -34,7 +35,7 @@ class _Run:
     module: ModuleOp
     blob: Blob
     loops: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
-    """The positions of the loops of each `linalg.generic` that is run, the innermost last."""
+    """A stack of the loop positions of enclosing `linalg.generic` ops, innermost last."""
 
     def call(self, name: str, arguments: Sequence[Value]) -> tuple[Value, ...]:
         for op in self.module.ops:
@@ -43,7 +44,7 @@ class _Run:
         raise EvaluationError(f"there is no function '{name}'")
 
     def block(self, block: Block, arguments: Sequence[Value], outer: Values) -> tuple[Value, ...]:
-        """The operands of the terminator of a block."""
+        """Run a block, and return the operands of its terminator."""
         values = dict(outer)
         for argument, value in zip(block.args, arguments, strict=True):
             values[argument] = Value(element_of(argument.type), value.bits, value.known)
@@ -62,6 +63,8 @@ class _Run:
             return [cast(op, operands[0])]
         if (run := SHAPE_OPS.get(name)) is not None:
             return [run(op, operands)]
+        if (run_other := OF_OTHERS.get(name)) is not None:
+            return [run_other(op, operands)]
         if (run_own := getattr(self, name.replace(".", "_"), None)) is not None:
             return run_own(op, operands, values)
         if (result := computed(op, operands)) is not None:
@@ -107,7 +110,7 @@ class _Run:
         return self.tensor_splat(op, operands, values)
 
     def linalg_generic(self, op: Operation, operands: Sequence[Value], values: Values) -> Any:
-        """All iterations of parallel loops at once."""
+        """Run all iterations of parallel loops at once."""
         kinds = str(attributes_of(op)["iterator_types"])
         if "reduction" in kinds or "window" in kinds:
             raise EvaluationError("only parallel loops are known here")

@@ -1,4 +1,4 @@
-"""Shape ops by name, each as what numpy does to elements."""
+"""Shape ops by name, implemented by numpy's functions on elements."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SHAPE_OPS: dict[str, Run] = {}
 
 
 def runs(*names: str) -> Callable[[Run], Run]:
-    """Register what runs the ops of some names."""
+    """A decorator that registers a function as the implementation of ops."""
 
     def register(run: Run) -> Run:
         SHAPE_OPS.update(dict.fromkeys(names, run))
@@ -50,7 +50,7 @@ def result_of(op: Operation) -> tuple[Shape, str]:
 
 
 def moved(op: Operation, value: Value, move: Callable[[NDArray[Any]], Any]) -> Value:
-    """Elements moved, of the element type that the op declares."""
+    """The moved elements, with the declared element type."""
     shape, element = result_of(op)
     result = value.moved(move, element)
     if result.shape != shape:
@@ -86,7 +86,7 @@ def reverse(op: Operation, operands: Sequence[Value]) -> Value:
 
 
 def positions_of(offsets: Any, sizes: Any, strides: Any) -> tuple[NDArray[np.int64], ...]:
-    """The index of a part of an array, for each axis."""
+    """For each axis, the index array of a slice."""
     places: list[NDArray[np.int64]] = [
         offset + np.arange(size, dtype=np.int64) * stride
         for offset, size, stride in zip(offsets, sizes, strides, strict=True)
@@ -198,7 +198,7 @@ def quant_gather(op: Operation, operands: Sequence[Value]) -> Value:
 
 @runs("stablehlo.gather")
 def stablehlo_gather(op: Operation, operands: Sequence[Value]) -> Value:
-    """Element by element, as the specification says it."""
+    """A loop over all elements, as in the specification."""
     value, indices = operands
     text = str(attributes_of(op)["dimension_numbers"])
     offset_dims, collapsed, start_map = (
@@ -234,7 +234,7 @@ def stablehlo_gather(op: Operation, operands: Sequence[Value]) -> Value:
 def padded(
     op: Operation, value: Value, low: Any, high: Any, interior: Any, padding: Value | None
 ) -> Value:
-    """`padding` between and around the elements, or zero points where it is None."""
+    """The elements with `padding` between and around them; zero points if it is None."""
     shape, element = result_of(op)
     made = Value.of(element, np.zeros(shape, dtype=np.uint64))
     fill = _padding_of(made, padding)
@@ -255,7 +255,7 @@ def padded(
 
 
 def _padding_of(made: Value, padding: Value | None) -> Value:
-    """The padding of each element of a result; unknown where its type does not store it."""
+    """The padding at each position of a result; unknown where the type cannot store it."""
     read = quantization(made.element)
     if padding is not None and (
         read is None or (padding.element == made.element and read.scales.size == 1)
@@ -280,6 +280,11 @@ def _padding_of(made: Value, padding: Value | None) -> Value:
             here = (scales == scale) & (zero_points == zero_point)
             codes[here], known[here] = found[0], True
     return Value.of(made.element, codes, known & padding.known.all())
+
+
+@runs("quant.stats")
+def quant_stats(op: Operation, operands: Sequence[Value]) -> Value:
+    return operands[0]
 
 
 @runs("quant.pad")

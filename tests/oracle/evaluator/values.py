@@ -1,4 +1,4 @@
-"""Types, which are read from their text, and values, which are bits."""
+"""Types, parsed from their text, and values, stored as bits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FLOATS: dict[str, type[np.floating[Any]]] = {
 
 
 class EvaluationError(Exception):
-    """An op or a type that has no meaning, or none that is known here."""
+    """An op or a type is invalid, or not supported by the evaluator."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class Quantization:
     zero_points: NDArray[np.int64]
 
     def slots(self, shape: Shape) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Scale and zero point of each element. Raises EvaluationError."""
+        """The scale and zero point of each element. Raises EvaluationError."""
         if self.axis is not None:
             if self.axis >= len(shape) or shape[self.axis] != self.scales.size:
                 raise EvaluationError("there is not one scale for each position of the axis")
@@ -73,7 +73,7 @@ _SLOT = re.compile(r"(-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)(?::(-?\d+))?")
 
 @lru_cache(maxsize=4096)
 def quantization(element: str) -> Quantization | None:
-    """The quantized type of this text, None if it is of another kind."""
+    """The quantized type with this text; None for other types."""
     if not element.startswith("!quant"):
         return None
     found = _QUANTIZED.fullmatch(element)
@@ -110,10 +110,13 @@ def quantization(element: str) -> Quantization | None:
 
 
 _SHAPED = re.compile(r"tensor<((?:\d+x)*)(.*)>", re.DOTALL)
+_OF_TORCH = re.compile(r"!torch\.vtensor<\[((?:\d+,?)*)\],(.*)>", re.DOTALL)
 
 
 @lru_cache(maxsize=4096)
 def _parts(type: str) -> tuple[Shape, str]:
+    if (of_torch := _OF_TORCH.fullmatch(type)) is not None:
+        return tuple(int(n) for n in of_torch[1].split(",") if n), of_torch[2]
     found = _SHAPED.fullmatch(type)
     if found is None:
         return (), type
@@ -121,7 +124,7 @@ def _parts(type: str) -> tuple[Shape, str]:
 
 
 def shape_of(type: Attribute) -> Shape:
-    """The shape of a static tensor type; a scalar has none."""
+    """The shape of a static tensor type; () for a scalar."""
     return _parts(str(type))[0]
 
 
@@ -131,7 +134,7 @@ def element_of(type: Attribute) -> str:
 
 
 def width_of(element: str) -> int:
-    """The bits of an element."""
+    """The width of an element in bits."""
     if (read := quantization(element)) is not None:
         return read.width
     if element in ("index", "i64", "f64"):
@@ -146,19 +149,19 @@ class Value:
     element: str
     """The text of the element type."""
     bits: Bits
-    """Also the integers, where these have no sign."""
+    """The bits of each element: the value of an unsigned integer."""
     known: Mask
-    """Which elements are known."""
+    """A mask of the known elements."""
 
     @classmethod
     def of(cls, element: str, bits: Any, known: Any = True) -> Value:
-        """Elements whose bits are cut to their width."""
+        """A value from bits, which are truncated to the width."""
         array = np.asarray(bits).astype(np.uint64) & np.uint64((1 << width_of(element)) - 1)
         return cls(element, np.asarray(array), np.broadcast_to(np.asarray(known), array.shape))
 
     @classmethod
     def of_numbers(cls, element: str, numbers: Any, known: Any = True) -> Value:
-        """Integers, or floats that are rounded to the type; a NaN is the quiet one."""
+        """A value from integers, or from floats rounded to the type; NaN becomes the quiet NaN."""
         if (dtype := FLOATS.get(element)) is None:
             return cls.of(element, np.asarray(numbers).astype(np.int64), known)
         floats = np.asarray(numbers).astype(dtype)
@@ -168,16 +171,16 @@ class Value:
 
     @property
     def shape(self) -> Shape:
-        """Its shape."""
+        """The shape; () for a scalar."""
         return self.bits.shape
 
     def moved(self, move: Callable[[NDArray[Any]], NDArray[Any]], element: str) -> Value:
-        """The same elements elsewhere."""
+        """The same elements, moved by `move`."""
         return Value(element, np.asarray(move(self.bits)), np.asarray(move(self.known)))
 
     @property
     def codes(self) -> NDArray[np.int64]:
-        """Storage integers, or integers: signless ones are signed."""
+        """Integers or storage integers; signless ones are signed."""
         width = width_of(self.element)
         read = quantization(self.element)
         codes = self.bits.astype(np.int64)
@@ -188,7 +191,7 @@ class Value:
 
     @property
     def floats(self) -> NDArray[Any]:
-        """Floats, in their own format."""
+        """Floats of the element type."""
         dtype = FLOATS.get(self.element)
         if dtype is None:
             raise EvaluationError(f"'{self.element}' is no float that is known here")
@@ -197,7 +200,7 @@ class Value:
 
     @property
     def dequantized(self) -> NDArray[Any]:
-        """What the elements are read as: E(E(E(q) - E(z)) * s). Raises EvaluationError."""
+        """The dequantized elements: E(E(E(q) - E(z)) * s). Raises EvaluationError."""
         read = quantization(self.element)
         if read is None:
             raise EvaluationError("it is not quantized")
@@ -205,7 +208,7 @@ class Value:
 
 
 def read_codes(read: Quantization, codes: Any, scales: Any, zero_points: Any) -> NDArray[Any]:
-    """What integers stand for. Raises EvaluationError."""
+    """The real numbers that integers represent. Raises EvaluationError."""
     dtype = FLOATS.get(read.expressed)
     if dtype is None:
         raise EvaluationError(f"'{read.expressed}' is not known here")
@@ -215,18 +218,20 @@ def read_codes(read: Quantization, codes: Any, scales: Any, zero_points: Any) ->
 
 
 def attributes_of(op: Operation) -> dict[str, Attribute]:
-    """Attributes and properties."""
-    return {**op.attributes, **op.properties}
+    """The attributes and properties of an op, without the prefix of those in a `torch.operator`."""
+    held = {**op.attributes, **op.properties}
+    return {name.removeprefix("torch.onnx."): attribute for name, attribute in held.items()}
 
 
 def name_of(op: Operation) -> str:
-    """The name, also of an op that is not registered."""
-    name = op.attributes.get("op_name__")
-    return op.name if name is None else str(getattr(name, "data", name))
+    """The name of an op, registered or not, and of what a `torch.operator` names."""
+    held = op.attributes.get("op_name__")
+    name = op.name if held is None else str(getattr(held, "data", held))
+    return str(op.properties["name"]).strip('"') if name == "torch.operator" else name
 
 
 def integers(attribute: Attribute) -> Any:
-    """An integer attribute, or nested lists of them."""
+    """The integer of an attribute, or nested lists of integers."""
     held: Any = attribute
     if hasattr(held, "get_values"):
         return [int(value) for value in held.get_values()]

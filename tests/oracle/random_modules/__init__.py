@@ -1,9 +1,8 @@
 """
-Random modules of shape ops of all dialects, as text, and what numpy says of their values.
+Random modules of shape ops of all dialects as text, with numpy's values.
 
-Where each element of a result comes from is computed by numpy on an array of positions.
-Everything else follows from that: an element has its bits, a scale and a zero point, and
-the constant that it came from.
+numpy moves an array of positions to find the source of each element of a result. The source
+determines everything else: the element's bits, scale and zero point, and its source constant.
 """
 
 from random_modules.drawing import MAX_ELEMENTS, OPS, Op, functions

@@ -1,4 +1,4 @@
-"""What the ops of several dialects share."""
+"""Helpers that the ops of several dialects share."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def generic(
 
 
 def either(fn: Function, write: Write, otherwise: Write) -> Write:
-    """One of two forms."""
+    """One of two forms, at random."""
     return write if fn.chance(2) else otherwise
 
 
@@ -61,7 +61,7 @@ class Cut:
 
     @classmethod
     def drawn(cls, fn: Function, shape: Shape, *, strides: bool = True) -> Cut:
-        """A part of a tensor."""
+        """A random slice of a tensor of `shape`."""
         parts: list[tuple[int, int, int]] = []
         for length in shape:
             offset = fn.draw(st.integers(0, length - 1)) if fn.chance(2) else 0
@@ -73,7 +73,7 @@ class Cut:
         return cls(offsets, sizes, steps)
 
     def of(self, array: NDArray[Any]) -> NDArray[Any]:
-        """The part, as a view."""
+        """The slice of `array`, as a view."""
         return array[
             ...,
             *(
@@ -84,7 +84,7 @@ class Cut:
 
     @property
     def properties(self) -> str:
-        """As the tensor dialect has it."""
+        """The text of the properties of the tensor dialect."""
         return (
             f"static_offsets = {array('i64', self.offsets)}, "
             f"static_sizes = {array('i64', self.sizes)}, "
@@ -93,12 +93,12 @@ class Cut:
 
     @property
     def text(self) -> str:
-        """As the tensor dialect writes it."""
+        """The custom syntax of the tensor dialect."""
         return f"{list(self.offsets)} {list(self.sizes)} {list(self.strides)}"
 
 
 def without_units(fn: Function, shape: Shape) -> Shape:
-    """The same, where some of the axes of one position are left out."""
+    """`shape` without some of its unit axes, at random."""
     return tuple(n for n in shape if n != 1 or fn.chance(2))
 
 
@@ -117,7 +117,7 @@ def joined(fn: Function, node: Node, *, same_type: bool) -> tuple[list[Node], in
 
 
 def concatenated(nodes: Sequence[Node], axis: int) -> Ints:
-    """Where elements come from."""
+    """The source position of each element of a concatenation."""
     parts: list[Ints] = []
     start = 0
     for node in nodes:

@@ -104,10 +104,10 @@ def chain(fn: Function, node: Node, ops: Sequence[Op]) -> Node:
             node.layer.scales is None and (node.is_quantized)
         ):
             break
-        # An op that does not take the value may have made a constant before it saw that.
+        # An op may have emitted a constant before it finds that it does not apply to the value.
         lines, nodes, constants = list(fn.lines), list(fn.nodes), list(fn.constants)
         made = fn.draw(st.sampled_from(ops))(fn, node)
-        # Two lies may come to the truth.
+        # Two wrong declared types may cancel out.
         is_second_lie = made is not None and made.is_lie and has_lied
         if made is None or is_second_lie or math.prod(made.shape) > MAX_ELEMENTS:
             fn.lines, fn.nodes, fn.constants = lines, nodes, constants
@@ -137,7 +137,10 @@ def functions(
     *,
     quantizes_as_upstream: bool = False,
 ) -> Function:
-    """A function that returns what one or two chains make of a constant, and maybe that too."""
+    """
+    A function that returns the results of one or two chains of a constant, and maybe the
+    constant.
+    """
     data = draw(st.data())
     dialects = draw(st.sampled_from(mixes))
     domains = (
@@ -149,7 +152,7 @@ def functions(
         ops += OPS["quant"] if not quantizes_as_upstream and fn.chance(4) else []
     lengths = st.sampled_from([1, 2, 2, 3, 4, 6])
     if "tosa" in dialects and draw(st.booleans()):
-        # A gather takes no other rank.
+        # tosa.gather requires this rank.
         shape = draw(st.tuples(lengths, lengths, lengths))
         ops += [tosa_gather] * 2
     else:

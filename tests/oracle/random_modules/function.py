@@ -1,4 +1,4 @@
-"""A function that is drawn: its values, constants and casts, and its text."""
+"""A function being drawn: its values, constants, casts and text."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from random_modules.spelling import (
 )
 
 Write = Callable[[str, str], str]
-"""Makes the text of an op from the name of its result, and the type of that."""
+"""Makes the text of an op from the name and the type of its result."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """How elements are read, between casts."""
+    """The element type and the slots of a value, or of its operand below casts."""
 
     element: str
     storage: Storage | None = None
@@ -41,7 +41,7 @@ class Layer:
     spelling: Spelling | None = None
 
     def moved(self, index: Ints, scales: Any, zero_points: Any) -> Layer:
-        """What elements read that come from `index` of flat arrays."""
+        """The layer of elements that come from the positions `index` of flat arrays."""
         if self.storage is None:
             return self
         return replace(
@@ -60,28 +60,28 @@ class Node:
     op: str
     shape: Shape
     bits: Bits
-    """As stored, below all casts."""
+    """The stored bits, below all casts."""
     layers: tuple[Layer, ...]
     casts: tuple[str, ...]
     origins: Ints
     """The number of the constant of each element; padding has that of the nearest edge."""
     places: Ints
-    """What was where: different for all elements of all constants, -1 for padding."""
+    """A unique number for each element of each constant, -1 for padding."""
     operands: tuple[Node, ...] = ()
     is_constant: bool | None = True
-    """Whether it can be known, None if it may be left to the tool."""
+    """Whether a fold must find the value constant; None if it may or may not."""
     is_lie: bool = False
     is_padding_stored: bool | None = True
     is_source: bool = False
 
     @property
     def layer(self) -> Layer:
-        """How the value itself is read."""
+        """The top layer: that of the value itself."""
         return self.layers[-1]
 
     @property
     def type(self) -> str:
-        """Its type."""
+        """The text of its type."""
         return tensor(self.shape, self.layer.element)
 
     @property
@@ -91,12 +91,12 @@ class Node:
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing of it is quantized."""
+        """Whether no layer is quantized."""
         return all(layer.storage is None for layer in self.layers)
 
     @property
     def is_shape_op(self) -> bool:
-        """Whether a shape op makes it."""
+        """Whether a shape op defines it."""
         return not self.is_source and self.op not in CASTS
 
 
@@ -107,15 +107,15 @@ TOSA_WIDTHS = (4, 8, 16)
 
 @dataclass(repr=False)
 class Function:
-    """A function, and what it returns."""
+    """A function, and the values that it returns."""
 
     number: int
     data: st.DataObject
     dialects: Sequence[str]
-    """Those of shape ops, constants and casts."""
+    """The dialects of shape ops, constants and casts."""
     domain: str
     quantizes_as_upstream: bool = False
-    """Whether quantized types of ops are only those that upstream verifiers accept."""
+    """Whether ops only have quantized types that upstream verifiers accept."""
 
     lines: list[str] = field(default_factory=list[str])
     resources: list[str] = field(default_factory=list[str])
@@ -130,12 +130,12 @@ class Function:
 
     @property
     def name(self) -> str:
-        """Its symbol."""
+        """The symbol of the function."""
         return f"f{self.number}"
 
     @property
     def text(self) -> str:
-        """The function."""
+        """The text of the function."""
         types = [result.type for result in self.results]
         head, tail = self.lines, list[str]()
         names = [f"%{result.name}" for result in self.results]
@@ -164,24 +164,24 @@ class Function:
         )
 
     def draw(self, strategy: st.SearchStrategy[Any]) -> Any:
-        """Draw."""
+        """Draw from a strategy."""
         return self.data.draw(strategy)
 
     def chance(self, of: int) -> bool:
-        """True once in `of`."""
+        """True with a probability of `1 / of`."""
         return self.draw(st.integers(0, of - 1)) == of - 1
 
     def fresh(self, start: str) -> str:
-        """A name."""
+        """A new name that starts with `start`."""
         self.count += 1
         return f"{start}{self.count}q"
 
     def random(self) -> np.random.Generator:
-        """A generator that is drawn."""
+        """A random generator with a drawn seed."""
         return np.random.default_rng(self.draw(st.integers(0, 2**16 - 1)))
 
     def emit(self, line: str) -> None:
-        """Add an op."""
+        """Append a line of text."""
         self.lines.append(line)
 
     # Constants
@@ -213,7 +213,7 @@ class Function:
     def new_source(
         self, op: str, bits: Bits, layer: Layer, attribute_element: str, width: int
     ) -> Node:
-        """A constant op."""
+        """Append a constant op."""
         name = self.fresh("w")
         number = len(self.constants)
         node = Node(
@@ -248,7 +248,7 @@ class Function:
         return node
 
     def plain_constant(self, shape: Shape, element: str) -> Node:
-        """Floats, with NaNs and both zeros among them, or integers."""
+        """A constant of floats, including NaNs and both zeros, or of integers."""
         width = PLAIN[element]
         options = [
             op
@@ -284,7 +284,7 @@ class Function:
         )
 
     def random_spelling(self, storage: Storage, shape: Shape, finest: str) -> Spelling:
-        """A type of distinct slots."""
+        """A quantized type with random distinct slots."""
         kinds = ["per-tensor", "per-axis", "sub-channel"]
         kind = self.draw(st.sampled_from(kinds[: kinds.index(finest) + 1]))
         counts = [1] * len(shape)
@@ -303,14 +303,14 @@ class Function:
         return spelled(storage, scales, zero_points, blocks)
 
     def quantized_constant(self, shape: Shape, storage: Storage, spelling: Spelling) -> Node:
-        """Random elements of a type, from one op or behind a storage cast."""
+        """A constant with random elements of a type: one op, or a storage cast of a constant."""
         options = ["quant.constant", "arith.constant"]
         if "tosa" in self.dialects and storage.width in TOSA_WIDTHS:
             options.append("tosa.const")
         if "stablehlo" in self.dialects and not spelling.blocks:
             options.append("stablehlo.constant")
         if self.constants:
-            # What is joined has been cast alike.
+            # Values that are joined need equal casts.
             is_arith = self.constants[0].op == "arith.constant"
             options = [op for op in options if (op == "arith.constant") is is_arith]
         if self.quantizes_as_upstream:
@@ -330,7 +330,7 @@ class Function:
             return self.cast("quant.scast", source, layer)
         element = storage.stored
         if op == "stablehlo.constant" and (self.quantizes_as_upstream or self.chance(2)):
-            # Which is what its verifier wants.
+            # As its verifier requires.
             element = storage.signless
         return self.new_source(op, bits, layer, element, storage.width)
 
@@ -356,7 +356,7 @@ class Function:
     def start(self, shape: Shape) -> Node:
         """A constant, cast to the domain of the shape ops."""
         if self.domain == "plain":
-            # LLVM has changed how the text of many i1 is packed: IREE reads it otherwise.
+            # LLVM changed how the text of many i1 is packed, and IREE reads the other packing.
             elements = [e for e in sorted(PLAIN) if e != "i1" or not self.is_verified_by_stablehlo]
             return self.plain_constant(shape, self.draw(st.sampled_from(elements)))
         storages = STORAGES
@@ -370,11 +370,11 @@ class Function:
 
     @property
     def is_verified_by_stablehlo(self) -> bool:
-        """Whether shape ops must be of per-tensor types."""
+        """Whether shape ops must have per-tensor types."""
         return self.quantizes_as_upstream and "stablehlo" in self.dialects
 
     def like(self, shape: Shape, storage: Storage, spelling: Spelling | None = None) -> Node:
-        """A constant of the domain."""
+        """A constant with the casts of the domain."""
         if spelling is None:
             finest = "per-axis" if "stablehlo" in self.dialects else "sub-channel"
             if self.is_verified_by_stablehlo and self.domain == "quantized":
@@ -395,7 +395,7 @@ class Function:
         return node
 
     def sibling(self, node: Node, shape: Shape, *, same_type: bool) -> Node | None:
-        """Another constant of the domain, to be joined with `node`."""
+        """Another constant of the domain that can be joined with `node`."""
         if node.is_plain:
             return self.plain_constant(shape, node.layer.element)
         storage = next(layer.storage for layer in node.layers if layer.storage is not None)
@@ -419,7 +419,7 @@ class Function:
         return name, type
 
     def tosa_shape(self, values: Sequence[int]) -> tuple[str, str]:
-        """A shape of tosa: its name, and its type."""
+        """Append a `tosa.const_shape`; returns its name and type."""
         name, rank = self.fresh("k"), len(values)
         items = f"[{', '.join(map(str, values))}]" if values else ""
         self.emit(
@@ -431,7 +431,7 @@ class Function:
     # Shape ops
 
     def declared(self, op: str, operands: Sequence[Node], read: Layer) -> Layer:
-        """The type that an op says its result has, right or wrong."""
+        """The declared result type of an op, right or wrong."""
         assert read.scales is not None
         assert read.zero_points is not None
         assert read.storage is not None

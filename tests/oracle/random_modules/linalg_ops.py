@@ -46,7 +46,7 @@ def linalg(
 
 
 def has_custom_region(fn: Function, node: Node) -> bool:
-    # xDSL makes the region of a named op of plain types only.
+    # xDSL creates the region of a named op only for plain types.
     return not node.is_quantized and fn.chance(2)
 
 
@@ -70,7 +70,7 @@ def linalg_broadcast(fn: Function, node: Node) -> Node | None:
 
 
 def linalg_generic(fn: Function, node: Node) -> Node:
-    """Axes in another order, in loops in another order, with new axes and units read at zero."""
+    """A `linalg.generic` with permuted axes and loops, new axes, and unit axes read at zero."""
     kept = [axis for axis, n in enumerate(node.shape) if n != 1 or fn.chance(2)]
     index = positions(node).reshape([node.shape[axis] for axis in kept])
     for axis in range(len(kept), len(kept) + fn.draw(st.integers(0, 2))):

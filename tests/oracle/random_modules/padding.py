@@ -1,4 +1,4 @@
-"""Widths to pad by, and constants to pad with."""
+"""Widths and constants for padding."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from random_modules.spelling import PLAIN, Bits, Ints, Shape, Spelling, Storage,
 
 @dataclass(frozen=True)
 class Widths:
-    """Of each axis; those at the edges may be negative."""
+    """The padding widths of each axis; those at the edges may be negative."""
 
     low: tuple[int, ...]
     high: tuple[int, ...]
@@ -24,7 +24,7 @@ class Widths:
 
     @classmethod
     def drawn(cls, fn: Function, shape: Shape, least: int = 0, most_between: int = 0) -> Widths:
-        """Widths that leave something on every axis."""
+        """Random widths that leave at least one position on every axis."""
         parts: list[tuple[int, int, int]] = []
         for length in shape:
             between = fn.draw(st.integers(0, most_between))
@@ -36,7 +36,9 @@ class Widths:
         return cls(low, high, interior)
 
     def on(self, shape: Shape) -> tuple[list[Ints], list[NDArray[np.bool_]]]:
-        """For each axis the positions that are nearest, or just before, and which are there."""
+        """
+        For each axis of the result, the nearest source positions, and a mask of the exact ones.
+        """
         nearest: list[Ints] = []
         is_there: list[NDArray[np.bool_]] = []
         for length, low, high, between in zip(
@@ -49,7 +51,7 @@ class Widths:
         return nearest, is_there
 
     def padded(self, node: Node) -> tuple[Ints, NDArray[np.bool_]]:
-        """Where the elements come from, and whether they are there at all."""
+        """The source position of each element, and a mask of the elements that are not padding."""
         nearest, is_there = self.on(node.shape)
         if not nearest:
             return positions(node), np.ones((), dtype=bool)
@@ -60,14 +62,14 @@ class Widths:
 
     @property
     def without_cuts(self) -> Widths:
-        """The same, where nothing is taken away."""
+        """The same widths without negative ones."""
         return Widths(
             tuple(max(n, 0) for n in self.low), tuple(max(n, 0) for n in self.high), self.interior
         )
 
 
 def code_of(real: np.float32, scale: float, zero_point: int, storage: Storage) -> int | None:
-    """The integer that is read as `real`, bit for bit."""
+    """The integer that dequantizes to `real`, bit for bit; None if there is none."""
     codes = np.arange(storage.low, storage.high + 1)
     read = (codes - zero_point).astype(np.float32) * np.float32(scale)
     found = codes[read.view(np.uint32) == real.view(np.uint32)]
@@ -76,7 +78,9 @@ def code_of(real: np.float32, scale: float, zero_point: int, storage: Storage) -
 
 
 def codes_of(real: np.float32, layer: Layer, where: NDArray[np.bool_]) -> tuple[Bits, bool]:
-    """What is stored for `real` where it is, and whether that can be."""
+    """
+    The stored bits for `real` at the positions `where`, and whether all positions can store it.
+    """
     storage, scales, zero_points = layer.storage, layer.scales, layer.zero_points
     assert storage is not None
     assert scales is not None
@@ -93,7 +97,7 @@ def codes_of(real: np.float32, layer: Layer, where: NDArray[np.bool_]) -> tuple[
 
 @dataclass
 class Padding:
-    """What is padded with: a scalar or a tensor of one element."""
+    """A padding element: a scalar or a tensor of one element."""
 
     name: str
     type: str
@@ -102,7 +106,7 @@ class Padding:
 
 def padding(fn: Function, node: Node, widths: Widths, kind: str, like: Spelling | None) -> Padding:
     """
-    A constant to pad `node` with: a `scalar`, or of the dialect `tosa` or `stablehlo`.
+    A constant to pad `node` with. `kind` is `scalar`, or the dialect `tosa` or `stablehlo`.
 
     `like` is the type that it must have, if there is one.
     """
@@ -136,7 +140,7 @@ def padding(fn: Function, node: Node, widths: Widths, kind: str, like: Spelling 
             text = str(bits == 1).lower() if element == "i1" else str(code)
         else:
             if shape is None:
-                # A scalar of xDSL does not hold the bits of a NaN.
+                # A scalar attribute of xDSL does not preserve the bits of a NaN.
                 bits &= ~(1 << (width - 2))
             text = f"0x{bits:0{width // 4}X}"
         name, type = constant(text, element)

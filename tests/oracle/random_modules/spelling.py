@@ -1,4 +1,4 @@
-"""Storage integers and quantized types, and how they are spelled."""
+"""Storage integers, quantized types and their text."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PLAIN = {
 
 @dataclass(frozen=True)
 class Storage:
-    """The integers of a quantized type."""
+    """The storage of a quantized type."""
 
     width: int
     signed: bool
@@ -42,37 +42,37 @@ class Storage:
 
     @classmethod
     def of(cls, width: int, *, signed: bool, narrow: bool = False) -> Storage:
-        """All integers of a width, or all but the least."""
+        """The storage of all integers of a width, or of all but the minimum."""
         low = -(1 << (width - 1)) if signed else 0
         return cls(width, signed, low + narrow, low + (1 << width) - 1)
 
     @property
     def is_narrow(self) -> bool:
-        """Whether not all integers of the width are meant."""
+        """Whether the storage range is narrower than the width."""
         return self.high - self.low + 1 < 1 << self.width
 
     @property
     def text(self) -> str:
-        """As a quantized type has it."""
+        """The text in a quantized type."""
         name = f"{'i' if self.signed else 'u'}{self.width}"
         return f"{name}<{self.low}:{self.high}>" if self.is_narrow else name
 
     @property
     def signless(self) -> str:
-        """The type of the integers for a storage cast."""
+        """The integer type for a storage cast."""
         return f"i{self.width}"
 
     @property
     def stored(self) -> str:
-        """The type of the elements of a constant."""
+        """The element type of a constant's attribute."""
         return f"{'' if self.signed else 'u'}i{self.width}"
 
     def bits(self, codes: Ints) -> Bits:
-        """What memory holds."""
+        """The bits of codes."""
         return (codes & ((1 << self.width) - 1)).astype(np.uint64)
 
     def codes(self, bits: Bits) -> Ints:
-        """The integers of bits."""
+        """The codes of bits."""
         codes = bits.astype(np.int64)
         if self.width == 64:
             return codes
@@ -94,26 +94,26 @@ STORAGES = [
 
 @dataclass(frozen=True)
 class Spelling:
-    """A quantized type: blocks, and a scale and a zero point for each of them."""
+    """A quantized type: blocks, each with a scale and a zero point."""
 
     storage: Storage
     blocks: tuple[tuple[int, int], ...]
-    """Axes, and how long their blocks are."""
+    """Pairs of an axis and its block size."""
 
     axis: int | None
-    """The axis, where it is spelled per axis."""
+    """The axis, if spelled per-axis."""
 
     scales: NDArray[np.float64]
     zero_points: Ints
 
     @property
     def is_per_tensor(self) -> bool:
-        """Whether there is one slot, spelled as such."""
+        """Whether it is spelled per-tensor."""
         return self.axis is None and not self.blocks
 
     @property
     def text(self) -> str:
-        """The type."""
+        """The text of the type."""
         slots = [
             f"{scale:.17e}:{zero}"
             for scale, zero in zip(
@@ -153,7 +153,7 @@ class Spelling:
 
 
 def coarsest_blocks(*arrays: NDArray[Any]) -> list[int]:
-    """For each axis how long the blocks are in which all of `arrays` are constant."""
+    """For each axis, the largest block size such that all of `arrays` are constant in blocks."""
     blocks: list[int] = []
     for axis in range(arrays[0].ndim):
         length = int(arrays[0].shape[axis])
@@ -173,7 +173,7 @@ def spelled(
     *,
     per_axis: bool = False,
 ) -> Spelling:
-    """The type of these blocks; of blocks along one axis, per axis if that is asked for."""
+    """The type with these blocks; with `per_axis`, blocks along one axis are spelled per-axis."""
     cut = [axis for axis, n in enumerate(scales.shape) if blocks[axis] < n]
     if len(cut) == 1 and (per_axis or blocks[cut[0]] == 1):
         first = tuple(slice(None) if axis == cut[0] else slice(0, 1) for axis in range(scales.ndim))
@@ -189,7 +189,7 @@ def spelled(
 
 
 def nested(items: Sequence[str], shape: Shape, brackets: str = "[]") -> str:
-    """Items in row-major order, in a bracket for each axis."""
+    """The text of items in row-major order as nested lists."""
     for length in reversed(shape):
         items = [
             f"{brackets[0]}{', '.join(items[at : at + length])}{brackets[1]}"

@@ -69,7 +69,7 @@ def stablehlo_broadcast_in_dim(fn: Function, node: Node) -> Node:
 
 
 def stablehlo_gather(fn: Function, node: Node) -> Node | None:
-    """Positions of one axis, some of them outside of it."""
+    """A gather of positions of one axis, some of them out of bounds."""
     rank = len(node.shape)
     if rank == 0:
         return None
@@ -83,7 +83,7 @@ def stablehlo_gather(fn: Function, node: Node) -> Node | None:
     written = indices if is_implicit else np.expand_dims(indices, vector_axis)
     is_collapsed = fn.chance(2)
     taken = np.take(positions(node), np.clip(indices, 0, length - 1), axis)
-    # The axes of the indices come first, those of what is taken are in the rest.
+    # The axes of the indices come first, then the axes of the gathered slices.
     taken = np.moveaxis(taken, range(axis, axis + len(batch)), range(len(batch)))
     kept = [a for a in range(rank) if a != axis]
     if not is_collapsed:

@@ -30,7 +30,7 @@ def tensor_reshape(fn: Function, node: Node) -> Node:
 
 
 def groups_of(fn: Function, rank: int) -> list[list[int]]:
-    """Neighbouring axes, in one or more groups."""
+    """A random partition of the axes into groups of neighbours."""
     groups: list[list[int]] = []
     for axis in range(rank):
         if groups and fn.chance(2):

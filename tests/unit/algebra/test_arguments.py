@@ -1,4 +1,4 @@
-"""The constructors of the algebra take any integers and sequences, and refuse the rest."""
+"""The constructors of the algebra accept any integers and sequences, and reject everything else."""
 
 # Arguments of wrong types are the subject.
 # pyright: reportArgumentType=false

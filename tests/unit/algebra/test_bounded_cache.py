@@ -1,4 +1,4 @@
-"""Caches that are emptied when they become too large, and all of them at once."""
+"""Caches are emptied when they exceed their bound, and by `clear_caches`."""
 
 from functools import cache
 

@@ -1,4 +1,4 @@
-"""Movements as functions of shapes, and two of them as one."""
+"""Movements as functions of shapes, and their composition."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""Functions of scalars run with all arguments at once: as if they were run one after the other."""
+"""Batched runs of functions give the same results as running the arguments one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates: all that folds has one, and no fold that goes wrong in any way has."""
+"""Every correct fold has a certificate, and no wrong fold has one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """
-`qdialect-check`: wrong folds of others are found, and right ones are not.
+`qdialect-check` finds wrong folds of other tools, and accepts right ones.
 
-The mistakes are those that were seen in other tools. Each is planted in a module whose
-function takes nothing, and in one that computes with an argument.
+The mistakes were seen in other tools. Each is planted in a module whose function has no
+arguments, and in one that computes with an argument.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
-Differences of all kinds, planted one by one: `qdialect-check` finds each of them.
+`qdialect-check` finds differences of all kinds, planted one by one.
 
-A model is text with arguments, constants, shape ops, ops that nothing can run, effects and
+A model is text with arguments, constants, shape ops, ops that cannot be run, effects and
 regions. Each difference replaces one part of it.
 """
 

@@ -1,4 +1,7 @@
-"""What `qdialect-check` proves, what it only runs, and what it leaves open."""
+"""
+The functions that `qdialect-check` proves equal, those that it only runs, and those it leaves
+open.
+"""
 
 from __future__ import annotations
 

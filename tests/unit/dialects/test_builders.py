@@ -1,4 +1,4 @@
-"""What Python code may make types and ops of: no more than the reader accepts."""
+"""The builders of types and ops accept no more than the parser does."""
 
 # Arguments of wrong types are the subject.
 # pyright: reportArgumentType=false

@@ -1,4 +1,4 @@
-"""Shape ops accept the types that mean the right thing, and no others."""
+"""Shape ops accept the types with the right meaning, and no others."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""StableHLO: without a dialect, and what is added to the dialect of another package."""
+"""StableHLO: without a dialect, and with ops added to the dialect of another package."""
 
 import shutil
 import subprocess

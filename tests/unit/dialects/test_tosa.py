@@ -1,4 +1,4 @@
-"""The tosa dialect of the tools: xDSL's, and what is added to it."""
+"""The tosa dialect of the tools: xDSL's, with ops added."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The ops of tosa, as MLIR 22 and LLVM 24 write them, and as both of them read them."""
+"""The syntax of tosa ops that LLVM 22 and LLVM 24 print, and the one that both parse."""
 
 from __future__ import annotations
 

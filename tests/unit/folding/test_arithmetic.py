@@ -1,14 +1,14 @@
 """
-Shape ops behind arithmetic that dequantizes, as exporters write it.
+Shape ops after dequantizing arithmetic, as exporters write it.
 
-What a module computes is said by numpy where it is drawn, and by an evaluator that shares no code
-with the package. Both must agree with what the fold makes of it.
+The folded module must compute the values that numpy computes when the module is drawn, and that
+an evaluator without code of the package computes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -26,6 +26,7 @@ from dequantizing_arithmetic import (
 )
 from hypothesis import given, note
 from hypothesis import strategies as st
+from moved_texts import KEEP_SEPARABLE, MOVES, Mover
 
 from qdialect.certificates.module_comparison import Side, compare_modules
 from qdialect.folding.apply import apply
@@ -37,60 +38,6 @@ from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
 from qdialect.shape_ops.interface import Code
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
-
-Move = tuple[str, Array]
-Mover = Callable[[Text, str, Array, st.DataObject], Move]
-
-
-def transposed(text: Text, name: str, array: Array, draw: st.DataObject) -> Move:
-    order = draw.draw(st.permutations(range(array.ndim)))
-    listed = f"array<i64: {', '.join(map(str, order))}>"
-    moved = array.transpose(order)
-    op, extra = "stablehlo.transpose", f"{{permutation = {listed}}}"
-    return text.emit(moved, op, (name, array), extra=extra), moved
-
-
-def reversed_(text: Text, name: str, array: Array, draw: st.DataObject) -> Move:
-    axis = draw.draw(st.integers(0, array.ndim - 1))
-    extra, moved = f"<{{axis = {axis} : i32}}>", np.flip(array, axis)
-    return text.emit(moved, "tosa.reverse", (name, array), extra=extra), moved
-
-
-def sliced(text: Text, name: str, array: Array, draw: st.DataObject) -> Move:
-    starts = [draw.draw(st.integers(0, n - 1)) for n in array.shape]
-    strides = [draw.draw(st.integers(1, 2)) for _ in array.shape]
-    lists = {"start_indices": starts, "limit_indices": array.shape, "strides": strides}
-    extra = ", ".join(
-        f"{key} = array<i64: {', '.join(map(str, numbers))}>" for key, numbers in lists.items()
-    )
-    moved = array[tuple(slice(at, None, step) for at, step in zip(starts, strides, strict=True))]
-    return text.emit(moved, "stablehlo.slice", (name, array), extra=f"{{{extra}}}"), moved
-
-
-def reshaped(text: Text, name: str, array: Array, draw: st.DataObject) -> Move:
-    axis = draw.draw(st.integers(0, array.ndim - 1))
-    before, length, after = array.shape[:axis], array.shape[axis], array.shape[axis + 1 :]
-    if draw.draw(st.booleans()) or not after:
-        first = draw.draw(st.sampled_from([n for n in range(1, length + 1) if length % n == 0]))
-        moved = array.reshape(*before, first, length // first, *after)
-    else:
-        moved = array.reshape(*before, length * after[0], *after[1:])
-    return text.emit(moved, "stablehlo.reshape", (name, array)), moved
-
-
-def joined(text: Text, name: str, array: Array, draw: st.DataObject) -> Move:
-    axis = draw.draw(st.integers(0, array.ndim - 1))
-    moved = np.concatenate([array, array], axis)
-    extra = f"{{dimension = {axis} : i64}}"
-    return text.emit(
-        moved, "stablehlo.concatenate", (name, array), (name, array), extra=extra
-    ), moved
-
-
-KEEP_SEPARABLE = (transposed, reversed_, sliced)
-"""What moves scales of whole axes to scales of whole axes, and never to more of them."""
-
-MOVES = (*KEEP_SEPARABLE, reshaped, joined)
 
 
 def any_scales(random: np.random.Generator, shape: Shape) -> Array:

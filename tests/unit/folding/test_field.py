@@ -1,9 +1,8 @@
 """
-What other tools do with shape ops on quantized constants, one row for each behaviour.
+The behaviours of other tools on shape ops of quantized constants, one row for each.
 
-Every row is written in each dialect that has its ops, on quantized types and on what is
-dequantized from them, and compared with numpy bit for bit. The names of the rows are those
-of docs/field.md.
+Every row is written in each dialect that has its ops, on quantized types and on dequantized
+values, and compared with numpy bit for bit. docs/field.md has the names of the rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""docs/field.md names tests: each of them exists."""
+"""Every test that docs/field.md names exists."""
 
 import re
 from pathlib import Path

@@ -1,7 +1,7 @@
 """
 `dequantize(fold(c)) == op(dequantize(c))`, bit for bit.
 
-What is right is computed here by numpy, on one scale and zero point per element.
+numpy computes the expected values, with one scale and zero point per element.
 """
 
 from __future__ import annotations

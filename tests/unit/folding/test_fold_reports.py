@@ -1,4 +1,4 @@
-"""What a report says is so in the module that is left."""
+"""Reports agree with the folded module."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """
-Shape ops of all dialects, folded as they are read from text: bit for bit what numpy says.
+Shape ops of all dialects, parsed from text and folded, equal numpy's results bit for bit.
 
-The modules, and what is right, are made by `random_modules`.
+`random_modules` makes the modules and the expected values.
 """
 
 from __future__ import annotations

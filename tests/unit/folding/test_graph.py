@@ -1,4 +1,4 @@
-"""What becomes of a graph once its run has ended."""
+"""A fold graph is freed at the end of its run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is padded with is read in its own type, and every layer below must be able to hold it."""
+"""A padding element is read in its own type, and every layer below must be able to store it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """
-Traps that tools which move quantized constants have fallen into, each with its own test.
+Known bugs of tools that move quantized constants, each with its own test.
 
-What is right is written down here by hand: the values that the result reads, and its type.
+Expected values and types are written by hand.
 """
 
 from __future__ import annotations
@@ -674,7 +674,7 @@ def test_12_what_the_verifier_of_stablehlo_accepts_is_found() -> None:
         "'stablehlo.broadcast_in_dim' op result element [0] reads slot [0] (scale 4.000000e+00, "
         "zero point 0) in its type, but slot [0] (scale 1.000000e+00, zero point 0) in the type "
         "that the operands give it",
-        "'stablehlo.transpose' op the slots of its types tell shapes that do not fit: [2] of the "
-        "operands, and [3] of the result",
+        "'stablehlo.transpose' op the slots of its types determine shapes that do not fit: [2] of "
+        "the operands, and [3] of the result",
         "'stablehlo.constant' op element [1] is 100, outside the storage range [-7, 7]",
     ]

@@ -1,4 +1,4 @@
-"""An op without a model that has a fold stop is told, and ops that compute are not."""
+"""An op without a model that blocks a fold gets a remark; ops that compute get none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What modules mean when they are run: against numpy and exact fractions."""
+"""The results of running modules, compared with numpy and exact fractions."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import random_modules
 from example_counts import examples
 from hypothesis import given
 from hypothesis import strategies as st
+from moved_functions import LARGE_EXAMPLES, Function, Value, chains, lower
 from numpy.typing import NDArray
 from random_tensors import cut, expanded, parameters, shapes
-from test_lower_quant_shapes import LARGE_EXAMPLES, Function, Value, chains, lower
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -362,7 +362,7 @@ WRONG = {
         "dense<1> : tensor<2x3x!quant.uniform<i8:f32:0, {0.5,0.25}>>",
         r"'quant.reshape' op cannot be run: result element \[0, 1\] reads slot",
     ),
-    "lengths that nothing tells": (
+    "lengths that cannot be determined": (
         """
         !q = !quant.uniform<i8:f32, 0.5>
         func.func @f(%x: tensor<?x!q>) -> tensor<?x?x!q> {
@@ -371,7 +371,7 @@ WRONG = {
         }
         """,
         "dense<1> : tensor<4x!quant.uniform<i8:f32, 0.5>>",
-        "'quant.reshape' op cannot be run: nothing tells the lengths of its result",
+        "'quant.reshape' op cannot be run: the lengths of its result cannot be determined",
     ),
     "an op that nobody knows": (
         """
@@ -381,7 +381,7 @@ WRONG = {
         }
         """,
         "",
-        "'other.op' op cannot be run: nothing says what it does",
+        "'other.op' op cannot be run: there is no implementation of it",
     ),
     "a division by zero": (
         """
@@ -512,7 +512,7 @@ def test_the_case_of_a_switch():
     for index, result in ((-1, 10), (2, 20), (0, 30)):
         arguments = f"{index} : index, dense<2> : tensor<2xindex>"
         assert run(SWITCH, arguments) == [f"{result} : i32", "dense<21> : tensor<2xi32>"]
-    with pytest.raises(OpInterpretationError, match="not all positions go the same way"):
+    with pytest.raises(OpInterpretationError, match="control flow differs between positions"):
         run(SWITCH, "0 : index, dense<[1, 2]> : tensor<2xindex>")
 
 

@@ -1,4 +1,4 @@
-"""What a run holds: counted, released, and computed once where it is repeated."""
+"""The memory of a run is counted and released, and repeated elements are computed once."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """
-What the interpreter computes is what MLIR's own lowering computes once it is compiled.
+The interpreter computes the same results as MLIR's own lowering, compiled.
 
-Each function is run by the interpreter as it is, and by `mlir-runner` after
-`mlir-opt --lower-quant-ops`. Arguments and results are compared as their bits.
+The interpreter runs each function as it is, and `mlir-runner` after `mlir-opt
+--lower-quant-ops`. Arguments and results are compared bit for bit.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import numpy as np
 from example_counts import examples
 from hypothesis import Phase, assume, given
 from hypothesis import strategies as st
+from mlir_tools import needs_mlir_opt, needs_mlir_runner, run, run_main
+from moved_functions import LARGE_EXAMPLES
 from numpy.typing import NDArray
 from random_modules import nested, tensor
 from random_tensors import cut, expanded, parameters, shapes
-from test_lower_quant_shapes import LARGE_EXAMPLES, needs_mlir_opt, needs_mlir_runner, run, run_main
 from xdsl.dialects.builtin import (
     AnyFloat,
     BFloat16Type,

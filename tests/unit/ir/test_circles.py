@@ -1,4 +1,4 @@
-"""Ops that use what they make themselves are found."""
+"""Finding the ops that use their own results."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""The text of an exception, wherever xDSL has put it."""
+"""The text of an exception, wherever xDSL stores it."""
 
 import pytest
 from xdsl.dialects import test

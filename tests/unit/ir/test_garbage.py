@@ -1,4 +1,4 @@
-"""Pauses of the garbage collector, and what a fork makes of them."""
+"""Pauses of the garbage collector, also across a fork."""
 
 import gc
 import os

@@ -1,4 +1,4 @@
-"""The private names of xDSL that are used: they are there, and they stand in one file."""
+"""The private names of xDSL that are used exist, and occur in one file only."""
 
 from __future__ import annotations
 

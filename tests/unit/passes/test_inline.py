@@ -1,4 +1,4 @@
-"""Calls are inlined whatever calls what, and nothing else changes."""
+"""Calls are inlined for any call graph, and nothing else changes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """
-The passes of MLIR's quant dialect give here what they give there.
+The passes of MLIR's quant dialect give the same results as in MLIR.
 
-Random modules are compared with what `mlir-opt` makes of them, and what is lowered is run by
-MLIR's own tools and compared with numpy.
+Random modules are compared with the output of `mlir-opt`. MLIR's own tools run the lowered
+modules, and the results are compared with numpy.
 """
 
 from __future__ import annotations
@@ -346,13 +346,13 @@ REFUSED = {
         "strip-func-quant-types",
         f"func.func @f(%a: {Q}) -> {Q} {{\n  return %a : {Q}\n^bb1:\n  return %a : {Q}\n}}",
         4,
-        "nothing leads to its block",
+        "its block is unreachable",
     ),
     "call that nothing leads to": (
         "strip-func-quant-types",
         f"func.func @f(%a: {Q}) {{\n  return\n^bb1:\n  call @f(%a) : ({Q}) -> ()\n  return\n}}",
         4,
-        "nothing leads to its block",
+        "its block is unreachable",
     ),
     "stripped function as a value": (
         "strip-func-quant-types",
@@ -371,19 +371,19 @@ REFUSED = {
         "normalize-quant-types",
         f"func.func @f(%a: {S}) {{\n  cf.br ^bb1(%a : {S})\n^bb1(%b: {S}):\n  return\n}}",
         2,
-        "'cf.br' op cannot be normalized: it branches with values of types that are to change",
+        "'cf.br' op cannot be normalized: it branches with values whose types change",
     ),
     "normalized return that nothing leads to": (
         "normalize-quant-types",
         f"func.func @f(%a: {S}) -> {S} {{\n  return %a : {S}\n^bb1:\n  return %a : {S}\n}}",
         4,
-        "nothing leads to its block",
+        "its block is unreachable",
     ),
     "use that nothing leads to": (
         "normalize-quant-types",
         f'func.func @f(%a: {S}) {{\n  return\n^bb1:\n  "test.use"(%a) : ({S}) -> ()\n  return\n}}',
         4,
-        "nothing leads to its block",
+        "its block is unreachable",
     ),
     "scalars of a region": (
         "normalize-quant-types",

@@ -1,5 +1,5 @@
 """
-Dequantization by arithmetic: what is accepted means what `quant.dcast` means, bit for bit.
+Accepted dequantization by arithmetic has the meaning of `quant.dcast`, bit for bit.
 
 Terms are evaluated with numpy, op by op, each in its own type.
 """

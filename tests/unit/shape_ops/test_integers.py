@@ -1,4 +1,4 @@
-"""Integers that say what an op does are read in their own type, or the op is refused."""
+"""Integers that parametrize an op are read in their own type, or the op is refused."""
 
 from __future__ import annotations
 

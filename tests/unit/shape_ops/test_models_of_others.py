@@ -1,5 +1,5 @@
 """
-What the models of dialects read that are never registered, against numpy.
+The models of ops whose dialects are never registered, compared with numpy.
 
 Each op is run on elements that all differ, with its integers as attributes and operands.
 """

@@ -1,4 +1,4 @@
-"""What is moved below casts computes the same values, with no more casts."""
+"""Sinking shape ops below casts preserves values, and never adds casts."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pytest
 from example_counts import examples
 from hypothesis import HealthCheck, assume, given, note
 from hypothesis import strategies as st
+from moved_functions import quantized_tensor
 from own_ops import OWN_OPS, own_movements
 from random_graphs import FOR_MLIR, STORAGES, Graph, graphs
 from random_modules import Storage
 from random_tensors import F32, I8, parameters, shapes, unary_movements
-from test_lower_quant_shapes import quantized_tensor
 from xdsl.dialects.builtin import FloatAttr, ModuleOp, TensorType, UnknownLoc, f32
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region

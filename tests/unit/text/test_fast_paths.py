@@ -1,7 +1,7 @@
 """
-The fast paths of the reader are taken.
+The parser takes its fast paths.
 
-Without them the same modules are read, only slower, so that no other test sees them die.
+Without them the results are the same, only slower, so no other test would notice.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
-What is fast about reading and writing changes nothing of what is read and written.
+The fast paths of parser and printer do not change results.
 
-Texts are those of the lit tests and the examples, random modules, and all of them with
-mistakes. Each is read once as the tools do, and once token by token as xDSL does.
+The texts are those of the lit tests and the examples, random modules, and mutations of all of
+them. Each is parsed as in the tools, and token by token as in xDSL.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What other tools print is read, and what is printed of it they read as the same module."""
+"""The output of other tools is parsed, and printed such that they parse it as the same module."""
 
 from __future__ import annotations
 

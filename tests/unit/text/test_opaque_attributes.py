@@ -1,4 +1,4 @@
-"""Attributes and types of which only the text is known come back byte for byte."""
+"""Attributes and types that are kept as text round-trip byte for byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parser of the tools: places, errors, and splats."""
+"""The parser of the tools: locations, errors and splats."""
 
 from __future__ import annotations
 
@@ -251,8 +251,8 @@ def test_a_string_that_is_not_closed_is_found_in_linear_time() -> None:
                 ins(%x, %x : tensor<3x3xf32>, tensor<3x3xf32>) outs(%x : tensor<3x3xf32>)
                 -> tensor<3x3xf32>
             """,
-            "this form of linalg.matmul cannot be read; what mlir-opt --mlir-print-op-generic "
-            "prints of it is read (see --read-with=COMMAND)",
+            "this form of linalg.matmul cannot be read; use the generic form that "
+            "mlir-opt --mlir-print-op-generic prints (see --read-with=COMMAND)",
         ),
     ],
 )

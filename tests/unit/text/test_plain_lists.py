@@ -1,4 +1,4 @@
-"""Short lists of numbers are what the general reader and printer make of them."""
+"""The fast path for short lists of numbers agrees with the general parser and printer."""
 
 import math
 from io import StringIO

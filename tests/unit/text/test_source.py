@@ -1,4 +1,4 @@
-"""Texts without their long literals: read as the same modules, with the same errors."""
+"""Texts without their long literals are parsed as the same modules, with the same errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors in quant types have the words and the place that they have in MLIR."""
+"""Errors in quant types have MLIR's messages and locations."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-What folds cost, counted: calls of functions for many ops, and what is held for large ones.
+The cost of folds: the number of function calls for many ops, and the memory for large ones.
 
 The modules are those of `benchmarks/many_ops.py`.
 """

@@ -1,4 +1,4 @@
-"""`qdialect-opt`, where what it does shows badly in its text."""
+"""`qdialect-opt`: behaviour that its output text does not show well."""
 
 from __future__ import annotations
 

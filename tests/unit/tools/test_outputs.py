@@ -1,4 +1,4 @@
-"""Which file an output goes to, and what becomes of the one that was there."""
+"""The file that an output is written to, and the fate of an existing file."""
 
 import errno
 import os

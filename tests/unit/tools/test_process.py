@@ -1,4 +1,4 @@
-"""The tools as processes, and what a call of `main` leaves alone in its caller's."""
+"""The tools as processes, and `main` called from another program, whose state it preserves."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""What a small run does not import, and how the process of the tool ends."""
+"""The modules that a small run must not import, and the end of a tool's process."""
 
 import gc
 import pkgutil

@@ -1,4 +1,4 @@
-"""Ops that are alike are verified once, and those that are not are told apart."""
+"""Equal ops are verified once, and different ops separately."""
 
 from __future__ import annotations
 

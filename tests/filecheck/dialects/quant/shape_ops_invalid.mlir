@@ -150,7 +150,7 @@ func.func @dynamic_but_decided_by_the_slots(%x: tensor<?x?x!a1>) {
 // -----
 
 func.func @slots_tell_lengths(%x: tensor<?x?x!quant.uniform<i8:f32:1, {0.5,0.25,0.125}>>) {
-  // expected-error @+1 {{'quant.transpose' op the slots of its types tell shapes that do not fit: [?, 3] of the operands, and [2, ?] of the result}}
+  // expected-error @+1 {{'quant.transpose' op the slots of its types determine shapes that do not fit: [?, 3] of the operands, and [2, ?] of the result}}
   %0 = quant.transpose %x permutation = [1, 0] : tensor<?x?x!quant.uniform<i8:f32:1, {0.5,0.25,0.125}>> to tensor<?x?x!quant.uniform<i8:f32:0, {0.5,0.25}>>
   return
 }

@@ -2,7 +2,7 @@
 
 !p = !quant.uniform<i8:f32, 0.5>
 func.func @two_lengths(%x: tensor<?x?x!p>) {
-  // expected-error @+1 {{'quant.reshape' op cannot be lowered: the number of elements does not tell 2 lengths of the result}}
+  // expected-error @+1 {{'quant.reshape' op cannot be lowered: the number of elements does not determine 2 lengths of the result}}
   %0 = quant.reshape %x : tensor<?x?x!p> to tensor<?x?x3x!p>
   return
 }
@@ -11,7 +11,7 @@ func.func @two_lengths(%x: tensor<?x?x!p>) {
 
 !p = !quant.uniform<i8:f32, 0.5>
 func.func @no_elements(%x: tensor<?x!p>) {
-  // expected-error @+1 {{'quant.reshape' op cannot be lowered: the number of elements does not tell a length of a result that has none}}
+  // expected-error @+1 {{'quant.reshape' op cannot be lowered: the number of elements does not determine a length of an empty result}}
   %0 = quant.reshape %x : tensor<?x!p> to tensor<0x?x!p>
   return
 }
@@ -29,7 +29,7 @@ func.func @no_multiple(%x: tensor<7x!p>) {
 
 !p = !quant.uniform<i8:f32, 0.5>
 func.func @new_axis(%x: tensor<2x!p>) {
-  // expected-error @+1 {{'quant.broadcast_in_dim' op cannot be lowered: nothing tells the length of axis 1 of the result}}
+  // expected-error @+1 {{'quant.broadcast_in_dim' op cannot be lowered: the length of axis 1 of the result cannot be determined}}
   %0 = quant.broadcast_in_dim %x dims = [0] : tensor<2x!p> to tensor<2x?x!p>
   return
 }
@@ -38,7 +38,7 @@ func.func @new_axis(%x: tensor<2x!p>) {
 
 !p = !quant.uniform<i8:f32, 0.5>
 func.func @repeated_axis(%x: tensor<1x!p>) {
-  // expected-error @+1 {{'quant.broadcast_in_dim' op cannot be lowered: nothing tells the length of axis 0 of the result}}
+  // expected-error @+1 {{'quant.broadcast_in_dim' op cannot be lowered: the length of axis 0 of the result cannot be determined}}
   %0 = quant.broadcast_in_dim %x dims = [0] : tensor<1x!p> to tensor<?x!p>
   return
 }

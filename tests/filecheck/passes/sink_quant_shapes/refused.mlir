@@ -51,7 +51,7 @@ func.func @casts(%x: tensor<2xf32>, %y: tensor<2xf32>) -> tensor<4x!p> {
 !a = !quant.uniform<i8:f32:0, {0.5,0.25:3}>
 // CHECK-LABEL: @not_invertible
 func.func @not_invertible(%x: tensor<3xf32>) -> tensor<2x!a> {
-  // expected-remark @below {{not sunk: no type of what it moves gives its result the scales that the cast needs [not-invertible]}}
+  // expected-remark @below {{not sunk: no type of its operand gives its result the scales that the cast needs [not-invertible]}}
   %0 = tensor.extract_slice %x[0] [2] [1] : tensor<3xf32> to tensor<2xf32>
   // CHECK: quant.qcast %0
   %1 = quant.qcast %0 : tensor<2xf32> to tensor<2x!a>
@@ -64,7 +64,7 @@ func.func @not_invertible(%x: tensor<3xf32>) -> tensor<2x!a> {
 // CHECK-LABEL: @padding
 func.func @padding(%x: tensor<6xf32>) -> tensor<7x!p> {
   %one = arith.constant 1.0 : f32
-  // expected-remark @below {{not sunk: it pads with what 'quant.qcast' does not make zero points of [padding]}}
+  // expected-remark @below {{not sunk: 'quant.qcast' does not map its padding to zero points [padding]}}
   %0 = tensor.pad %x low[1] high[0] {
   ^bb0(%i: index):
     tensor.yield %one : f32

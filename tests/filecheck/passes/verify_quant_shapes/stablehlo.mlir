@@ -20,7 +20,7 @@ func.func @broadcast_of_one_scale(%w: tensor<4x1x!quant.uniform<i8:f32:1, {0.5}>
 
 // Lengths are not known, but there are as many as scales.
 func.func @fewer_scales_on_a_dynamic_axis(%w: tensor<?x?x!columns>) {
-  // expected-error @+1 {{'stablehlo.transpose' op the slots of its types tell shapes that do not fit: [?, 4] of the operands, and [2, ?] of the result}}
+  // expected-error @+1 {{'stablehlo.transpose' op the slots of its types determine shapes that do not fit: [?, 4] of the operands, and [2, ?] of the result}}
   %0 = "stablehlo.transpose"(%w) <{permutation = array<i64: 1, 0>}> : (tensor<?x?x!columns>) -> tensor<?x?x!quant.uniform<i8:f32:0, {0.5,0.25:3}>>
   return
 }

@@ -1,0 +1,96 @@
+"""
+The ranges of an axis that an op between a constant and a shape op carries.
+
+The shape op moves, with the elements, which of the ranges each of them has: `ranges . f`. The range
+of all elements stays: a movement adds no value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.ir import Operation
+
+from qdialect.algebra.element_slots import ElementSlots
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.movement import Movement, Shape, as_view
+from qdialect.algebra.run_map import TooManySlotsError
+from qdialect.folding.policy import FoldPolicy
+from qdialect.ir.elements import DenseElementsAttr, dense_elements, elements_of
+from qdialect.shape_ops.interface import Code, NotFoldable, attribute_of
+from qdialect.shape_ops.statistics import AXIS, AXIS_STATS, statistics_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class CarriedRanges:
+    """Which of the ranges of an op each element of a tensor has."""
+
+    op: Operation
+    """The op of the module."""
+
+    slots: ElementSlots
+    """The rows of `axisStats` that the positions of the tensor read: int64."""
+
+    @classmethod
+    def of(cls, op: Operation, shape: Shape) -> CarriedRanges | None:
+        """What an op carries for a tensor of `shape`; None without an axis. Raises NotFoldable."""
+        axis = statistics_of(op, shape).axis
+        if axis is None or 0 in shape:
+            return None
+        ends = [np.asarray([length], np.int64) for length in shape]
+        ends[axis] = np.arange(1, shape[axis] + 1, dtype=np.int64)
+        rows = np.arange(shape[axis], dtype=np.int64)
+        return cls(op, ElementSlots(tuple(ends), rows.reshape([len(each) for each in ends])))
+
+    def moved(self, movement: Movement) -> CarriedRanges:
+        """`ranges . f`."""
+        return replace(self, slots=movement(self.slots).simplify())
+
+    def check(self, policy: FoldPolicy) -> None:
+        """Raise NotFoldable if there would be more ranges than `policy` allows."""
+        before, after = len(self._ranges), len(self._rows()[1])
+        allowed = before + (policy.max_parameter_growth or 0)
+        if after > allowed:
+            raise NotFoldable(
+                Code.PARAMETER_GROWTH,
+                f"it would have {after} ranges, its source has {before}, and {allowed} are allowed",
+            )
+
+    def write(self, op: Operation) -> None:
+        """Have `op`, which is like the op of the module, carry these ranges. Raises NotFoldable."""
+        axis, rows = self._rows()
+        type = self._attribute.type.element_type
+        new = {
+            AXIS_STATS: dense_elements(self._ranges[rows], type),
+            AXIS: IntegerAttr(axis, i64),
+        }
+        for held in (op.properties, op.attributes):
+            held |= {name: attribute for name, attribute in new.items() if name in held}
+
+    @property
+    def _attribute(self) -> DenseElementsAttr:
+        return cast(DenseElementsAttr, attribute_of(self.op, AXIS_STATS))
+
+    @property
+    def _ranges(self) -> NDArray[Any]:
+        return as_view(elements_of(self._attribute)).array()
+
+    def _rows(self) -> tuple[int, NDArray[np.int64]]:
+        """The axis of the ranges, and which of them its positions have. Raises NotFoldable."""
+        slots = self.slots
+        axes = [axis for axis, ends in enumerate(slots.ends) if len(ends) > 1]
+        if len(axes) > 1:
+            raise NotFoldable(Code.GRANULARITY, f"its ranges would follow the axes {axes}")
+        if not slots.ndim:
+            raise NotFoldable(Code.GRANULARITY, "its ranges are of an axis, and none would be left")
+        # If all positions have one range, each axis has it.
+        axis = axes[0] if axes else min(range(slots.ndim), key=slots.shape.__getitem__)
+        try:
+            return axis, slots.in_single_positions(axis).elements.reshape(-1)
+        except TooManySlotsError as error:
+            raise NotFoldable(Code.PARAMETER_GROWTH, str(error)) from None

@@ -1,0 +1,31 @@
+"""The pass that drops recorded ranges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from typing_extensions import override
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from qdialect.ir.replacements import Replacements, erase_with_unused
+from qdialect.shape_ops.statistics import is_statistics
+
+
+@dataclass(frozen=True)
+class DropRangesPass(ModulePass):
+    """Use the operand of each `quant.stats` in its place, and of TensorFlow's ops like it."""
+
+    name = "drop-ranges"
+
+    @override
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        gone = [each for each in op.walk() if is_statistics(each)]
+        replaced = Replacements()
+        for each in gone:
+            # In a graph region, an op may be its own operand.
+            if each.operands[0] is not each.results[0]:
+                replaced.add(each.results[0], each.operands[0])
+        replaced.apply()
+        erase_with_unused(gone)
