@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 _DROPPED: Final = 20
 """Of the bits of a float32: the sign, the exponent and three digits are left."""
 
-_NUMBERS: Final = 1 << 22
+_POSITIVE: Final = 1 << (31 - _DROPPED)
+"""Of what is left of the bits, so many have no sign."""
+
+_NUMBERS: Final = 1 << 20
 """So many are counted at once, to need little memory."""
 
 
@@ -35,18 +38,18 @@ class FloatHistogram:
     @classmethod
     def of(cls, array: NDArray[Any]) -> FloatHistogram:
         """The histogram of floats of any shape, rounded to float32; NaN does not count."""
-        found: dict[int, int] = {}
+        counts = np.zeros(2 * _POSITIVE, np.int64)
         flat = array.reshape(-1)
         for start in range(0, flat.size, _NUMBERS):
             with np.errstate(over="ignore"):
                 numbers = flat[start : start + _NUMBERS].astype("f4")
             # What is added makes a negative zero positive.
             numbers = numbers[~np.isnan(numbers)] + np.float32(0)
-            bits = numbers.view(np.int32)
-            bins = np.where(bits < 0, ~((bits & 0x7FFFFFFF) >> _DROPPED), bits >> _DROPPED)
-            for at, count in zip(*np.unique(bins, return_counts=True), strict=True):
-                found[int(at)] = found.get(int(at), 0) + int(count)
-        return cls.of_counts(found)
+            leading = numbers.view(np.uint32) >> _DROPPED
+            counts += np.bincount(leading, minlength=len(counts))
+        leading = np.flatnonzero(counts)
+        bins = np.where(leading < _POSITIVE, leading, ~(leading - _POSITIVE))
+        return cls.of_counts(dict(zip(bins.tolist(), counts[leading].tolist(), strict=True)))
 
     @classmethod
     def of_counts(cls, counts: dict[int, int]) -> FloatHistogram:

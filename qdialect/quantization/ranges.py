@@ -38,6 +38,23 @@ class Range(NamedTuple):
     minimum: NDArray[np.float32]
     maximum: NDArray[np.float32]
 
+    def along(self, axes: Sequence[int], rank: int) -> Range:
+        """
+        The same for a tensor of `rank` axes: with one dimension for each, as `Blocks.slots` has.
+
+        The ranges are those of the indices of `axes`, ascending, as in `Statistics`. Raises
+        ValueError if there are not as many axes, and if one is out of rank.
+        """
+        lengths = np.shape(self.minimum)
+        if len(lengths) != len(axes) or not all(0 <= axis < rank for axis in axes):
+            raise ValueError(
+                f"ranges of shape {list(lengths)} are not along axes {list(axes)} of {rank}"
+            )
+        shape = [1] * rank
+        for axis, length in zip(axes, lengths, strict=True):
+            shape[axis] = length
+        return Range(np.reshape(self.minimum, shape), np.reshape(self.maximum, shape))
+
 
 @dataclass(frozen=True, eq=False)
 class Statistics:

@@ -11,7 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from qdialect.quantization.arrays import quantize_array, quantize_values
+from qdialect.quantization.blocks import Blocks
 from qdialect.quantization.histograms import FloatHistogram, GlowHistogram
+from qdialect.quantization.presets import U8, luci
 from qdialect.quantization.ranges import Range, Statistics, merged
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
@@ -259,3 +262,17 @@ def test_glow_histogram_grows():
     assert histogram.counts.tolist() == [2, 3, 0, 1]
     with pytest.raises(ValueError, match="no element is a number"):
         histogram.update(np.array([math.nan], "f4"))
+
+
+def test_ranges_along_axes_choose_the_parameters_of_a_tensor():
+    values = np.arange(24, dtype="f4").reshape(2, 3, 4) - 12
+    statistics = Statistics.observe(0, values, (1,))
+    found = statistics.whole().along(statistics.axes, values.ndim)
+    choice = luci(U8).choose(*found)
+    wanted = quantize_array(values, luci(U8), Blocks.per_axis(1))
+    assert np.array_equal(quantize_values(values, choice), wanted.codes)
+    assert choice.parameters(values.shape).first_difference(wanted.parameters) is None
+    assert statistics.whole().along((0,), 1).minimum.shape == (3,)
+    for axes, rank in (((), 2), ((2,), 2), ((0, 1), 3)):
+        with pytest.raises(ValueError, match="are not along axes"):
+            statistics.whole().along(axes, rank)
