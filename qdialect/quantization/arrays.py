@@ -47,8 +47,11 @@ _MOST_THREADS: Final = 8
 _FEW: Final = 16
 """Along an inner axis of fewer positions, numpy takes its time for each row of parameters."""
 
-_SHORT: Final = 64
-"""A row of no more positions is slower to reduce than a column of as many rows."""
+_SHORT: Final = 128
+"""Rows of no more positions are quicker reduced all at once than one by one."""
+
+_HALVED: Final = 32
+"""Longer rows are halved before."""
 
 _LONG: Final = 512
 """Along an inner axis of as many positions, the time for each row is nothing."""
@@ -293,15 +296,27 @@ def _reduced(function: Any, values: NDArray[Any], slots: Sequence[int]) -> NDArr
         inner = math.prod(values.shape[axis + 1 :])
         rows = values.reshape(-1, values.shape[axis], inner)
         if inner == 1 and len(rows) > rows.shape[1] <= _SHORT:
-            reduced = rows[:, 0].copy()
-            for column in range(1, rows.shape[1]):
-                function(reduced, rows[:, column], out=reduced)
+            reduced = _of_short_rows(function, rows[:, :, 0])
         else:
             if 1 < inner < _LONG:
                 rows = _with_longer_rows(function, rows)
             reduced = function.reduce(rows, axis=1)
         values = reduced.reshape(*values.shape[:axis], 1, *values.shape[axis + 1 :])
     return values
+
+
+def _of_short_rows(function: Any, rows: NDArray[Any]) -> NDArray[Any]:
+    """`rows` reduced along axis 1: by half, as long as a half is a long row; then by columns."""
+    while (width := rows.shape[1]) > _HALVED:
+        half = width // 2
+        halved = function(rows[:, :half], rows[:, half : 2 * half])
+        if width % 2:
+            function(halved[:, 0], rows[:, -1], out=halved[:, 0])
+        rows = halved
+    reduced = rows[:, 0].copy()
+    for column in range(1, rows.shape[1]):
+        function(reduced, rows[:, column], out=reduced)
+    return reduced
 
 
 def _with_longer_rows(function: Any, rows: NDArray[Any]) -> NDArray[Any]:
