@@ -33,6 +33,8 @@ class Outcome(StrEnum):
     """The cast of quant became ops of another dialect."""
     QUANTIZED = "quantized"
     """The weights of the layer became a quantized constant behind a cast."""
+    ATTACHED = "attached"
+    """A recorded range was attached to a value of the op."""
     CONVERTED = "converted"
     """The range that it carried is now in another op or a type."""
     REFUSED = "refused"
