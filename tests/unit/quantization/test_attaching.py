@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from dequantizing_arithmetic import Module
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
 
+from qdialect.dialects.quant import StatisticsOp
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.passes.attach_keys import AttachKeysPass
 from qdialect.passes.attach_ranges import AttachRangesPass
@@ -60,11 +62,12 @@ def profile(tmp_path: Path) -> Path:
 
 def attached(module: ModuleOp) -> dict[str, list[float]]:
     """The range that each key has."""
-    found = {}
+    found: dict[str, list[float]] = {}
     for op in module.walk():
-        if op.name == "quant.stats":
-            layer = op.properties["layerStats"]
-            found[op.properties["key"].data] = list(layer.iter_values())
+        if isinstance(op, StatisticsOp):
+            assert op.key is not None
+            layer = cast("DenseIntOrFPElementsAttr[Any]", op.layer_stats)
+            found[op.key.data] = list(layer.iter_values())
     return found
 
 
