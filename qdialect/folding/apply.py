@@ -38,7 +38,8 @@ def apply(plan: FoldPlan, module: ModuleOp, context: Context) -> FoldReport:
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
         graph = FoldGraph(module, context, budget)
-        return FoldRun(graph, bind(plan, graph, budget)).run()
+        with graph.parts_taken_back():
+            return FoldRun(graph, bind(plan, graph, budget)).run()
 
 
 class Written(NamedTuple):

@@ -59,6 +59,7 @@ class _Binder:
         for refusal in plan.refused:
             op = self._check_op(refusal.name, refusal.op, None)
             decision.refusals[op] = NotFoldable(refusal.code, refusal.reason)
+        graph.take_parts_back(decision.is_left)
         self._check_steps()
         for op, constant in written.items():
             self._check_constant(op, constant.sources, constant.casts, constant.types)

@@ -71,10 +71,10 @@ from qdialect.shape_ops.interface import (
     Code,
     NotFoldable,
     cast_reads,
+    check_not_kept,
     elements_attribute_of,
     find_attribute,
     is_cast,
-    keeping_attribute_of,
     models_of,
     name_of,
     role_of,
@@ -137,7 +137,7 @@ class _Raiser:
             if new_class is None:
                 continue
             try:
-                _require_nothing_keeps(op)
+                check_not_kept(op)
                 operand = self._quantized_operand(op.operands[0], constants)
                 new = new_class(operand.result if operand else op.operands[0], op.results[0].type)
                 _verify(new)
@@ -168,7 +168,9 @@ class _Raiser:
 
     def raise_arithmetic(self) -> None:
         """Raise arithmetic on constants."""
-        graph = FoldGraph(self.module, self.context, self.budget, reads_all_arithmetic=True)
+        graph = FoldGraph(
+            self.module, self.context, self.budget, reads_all_arithmetic=True, has_parts=False
+        )
         raised, replaced = dict[Operation, list[Operation]](), Replacements()
         for op in graph.order:
             if not is_arithmetic(op) or op.results[0].first_use is None:
@@ -499,11 +501,6 @@ def _verify(op: Operation) -> None:
         op.verify_()
     except VerifyException as error:
         raise NotFoldable(Code.ILLEGAL_TYPE, str(error)) from None
-
-
-def _require_nothing_keeps(op: Operation) -> None:
-    if (attribute := keeping_attribute_of(op)) is not None:
-        raise NotFoldable(Code.KEPT, f"its attribute '{attribute}' says that it stays")
 
 
 def _erase_unused(gone: Sequence[Operation]) -> None:

@@ -74,6 +74,13 @@ class FoldRecord(NamedTuple):
     values: ValueSet | None = None
     """How a value range recorded for the sources relates to the result of the op."""
 
+    operands: tuple[int, int] | None = None
+    """
+    The first and the last of the operands that this is about, where the op itself stays.
+
+    They were constants, and are one now.
+    """
+
     @property
     def sources(self) -> tuple[SSAValue, ...]:
         """

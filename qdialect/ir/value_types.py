@@ -6,7 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, UnrankedTensorType, UnregisteredAttr
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    NoneAttr,
+    TensorType,
+    UnrankedTensorType,
+    UnregisteredAttr,
+)
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
@@ -100,6 +106,13 @@ def tensor_like(type: Attribute, shape: Shape, element: Attribute) -> Attribute:
         return model.make(type, shape, element)
     encoding = cast("TensorType[Attribute]", type).encoding
     return TensorType(element, shape, encoding)
+
+
+def has_encoding(type: Attribute) -> bool:
+    """Whether this is a builtin tensor with an encoding."""
+    return isinstance(type, TensorType) and not isinstance(
+        cast("TensorType[Attribute]", type).encoding, NoneAttr
+    )
 
 
 def shape_of(type: Attribute) -> Shape | None:

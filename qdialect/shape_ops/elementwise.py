@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -32,10 +32,10 @@ from qdialect.shape_ops.interface import (
     Code,
     NotFoldable,
     Operands,
-    keeping_attribute_of,
-    load_models,
+    check_not_kept,
+    models_for,
+    models_for_all,
     name_of,
-    register_arithmetic,
     role_of,
     shape_of,
 )
@@ -168,10 +168,6 @@ class ElementwiseModel(NamedTuple):
 BroadcastWriter: TypeAlias = Callable[[Any, SmallOperand, Attribute], list[Operation]]
 """Writes an op like a given broadcast, of an operand and to a result type; returns the ops."""
 
-_MODELS: Final[dict[str, ElementwiseModel]] = {}
-
-_BROADCASTS: Final[dict[str, BroadcastWriter]] = {}
-
 ReaderT = TypeVar("ReaderT", bound=ElementwiseReader)
 
 
@@ -186,8 +182,8 @@ def elementwise_op(
 
     def register(read: ReaderT) -> ReaderT:
         for name in names:
-            _MODELS[name] = ElementwiseModel(read, write, keeps_rank, aligns, has_axis)
-            register_arithmetic(name)
+            model = ElementwiseModel(read, write, keeps_rank, aligns, has_axis)
+            models_for_all().register_arithmetic(name, model)
         return read
 
     return register
@@ -196,8 +192,7 @@ def elementwise_op(
 def elementwise_model_of(op: Operation) -> ElementwiseModel | None:
     """How to read `op`, if ops of its name may be element-wise."""
     name = name_of(op)
-    load_models(name)
-    return _MODELS.get(name)
+    return models_for(name).arithmetic.get(name)
 
 
 def arithmetic_model_of(op: Operation) -> ElementwiseModel:
@@ -222,8 +217,7 @@ def read_elementwise(op: Operation, operands: Operands) -> Elementwise:
     that is not registered.
     """
     model = arithmetic_model_of(op)
-    if (attribute := keeping_attribute_of(op)) is not None:
-        raise NotFoldable(Code.KEPT, f"its attribute '{attribute}' says that it stays")
+    check_not_kept(op)
     try:
         return model.read(op, operands)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -237,7 +231,7 @@ def broadcast_writer(*names: str) -> Callable[[BroadcastWriterT], BroadcastWrite
     """Register a function that writes broadcasts of these names again."""
 
     def register(write: BroadcastWriterT) -> BroadcastWriterT:
-        _BROADCASTS.update(dict.fromkeys(names, write))
+        models_for_all().broadcast_writers |= dict.fromkeys(names, write)
         return write
 
     return register
@@ -246,8 +240,6 @@ def broadcast_writer(*names: str) -> Callable[[BroadcastWriterT], BroadcastWrite
 ReshapeWriter: TypeAlias = Callable[[Any, SSAValue, Attribute], list[Operation]]
 """Writes an op like a given reshape, of an operand and to a result type; returns the ops."""
 
-_RESHAPES: Final[dict[str, ReshapeWriter]] = {}
-
 ReshapeWriterT = TypeVar("ReshapeWriterT", bound=ReshapeWriter)
 
 
@@ -255,7 +247,7 @@ def reshape_writer(*names: str) -> Callable[[ReshapeWriterT], ReshapeWriterT]:
     """Register a function that writes reshapes of these names again."""
 
     def register(write: ReshapeWriterT) -> ReshapeWriterT:
-        _RESHAPES.update(dict.fromkeys(names, write))
+        models_for_all().reshape_writers |= dict.fromkeys(names, write)
         return write
 
     return register
@@ -263,19 +255,20 @@ def reshape_writer(*names: str) -> Callable[[ReshapeWriterT], ReshapeWriterT]:
 
 def is_reshape(op: Operation) -> bool:
     """Whether `op` is a reshape that can be written again, of another operand."""
-    load_models(name_of(op))
-    return name_of(op) in _RESHAPES
+    name = name_of(op)
+    return name in models_for(name).reshape_writers
 
 
 def reshape_like(op: Operation, operand: SSAValue, result: Attribute) -> list[Operation]:
     """Write a reshape like `op`; returns the ops in order."""
-    return _RESHAPES[name_of(op)](op, operand, result)
+    name = name_of(op)
+    return models_for(name).reshape_writers[name](op, operand, result)
 
 
 def is_broadcast(op: Operation) -> bool:
     """Whether `op` is a broadcast that can be written again, of another operand."""
-    load_models(name_of(op))
-    return name_of(op) in _BROADCASTS
+    name = name_of(op)
+    return name in models_for(name).broadcast_writers
 
 
 def write_like(
@@ -296,7 +289,8 @@ def write_like(
             if operand.like is None:
                 raise NotFoldable(Code.ARITHMETIC, f"'{name_of(op)}' does not broadcast")
             type = with_shape(value.type, shape)
-            ops += _BROADCASTS[name_of(operand.like)](operand.like, operand, type)
+            name = name_of(operand.like)
+            ops += models_for(name).broadcast_writers[name](operand.like, operand, type)
             value = ops[-1].results[0]
         values.append(value)
     return [*ops, recreated(op, values, result)]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -63,6 +63,8 @@ from qdialect.ir.value_types import tensor_parts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from qdialect.shape_ops.elementwise import BroadcastWriter, ElementwiseModel, ReshapeWriter
 
 
 class Code(StrEnum):
@@ -219,6 +221,10 @@ class ShapeOps(DialectInterface):
         self.entries: dict[str, ShapeOpEntry] = {}
         self.casts: dict[str, CastReads] = {}
         self.constants: dict[str, str] = {}
+        self.lists: set[str] = set()
+        self.arithmetic: dict[str, ElementwiseModel] = {}
+        self.broadcast_writers: dict[str, BroadcastWriter] = {}
+        self.reshape_writers: dict[str, ReshapeWriter] = {}
 
     def shape_op(
         self,
@@ -246,14 +252,28 @@ class ShapeOps(DialectInterface):
         self.casts[name] = reads
         _role.cache_clear()
 
+    def register_list(self, name: str) -> None:
+        """As the function `register_list`, for the contexts that load the dialect."""
+        self.lists.add(name)
+        _role.cache_clear()
+
+    def register_arithmetic(self, name: str, model: ElementwiseModel) -> None:
+        """As the function `elementwise_op`, for the contexts that load the dialect."""
+        self.arithmetic[name] = model
+        _role.cache_clear()
+
     def knows(self, name: str) -> bool:
         """Whether there is a model for the ops of that name."""
-        return name in self.entries or name in self.casts or name in self.constants
+        return any(name in models for models in self._models)
 
     def knows_dialect(self, name: str) -> bool:
         """Whether there is a model for an op of that dialect."""
-        names = chain(self.entries, self.casts, self.constants)
-        return any(op.startswith(f"{name}.") for op in names)
+        return any(op.startswith(f"{name}.") for op in chain(*self._models))
+
+    @property
+    def _models(self) -> tuple[Collection[str], ...]:
+        """The names of ops that have models, by the kind of model."""
+        return self.entries, self.casts, self.constants, self.lists, self.arithmetic
 
 
 class Carrier(NamedTuple):
@@ -268,12 +288,6 @@ class Carrier(NamedTuple):
 
 _FOR_ALL: Final = ShapeOps()
 """The models that are registered for all contexts."""
-
-_ARITHMETIC: Final[set[str]] = set()
-"""The names of element-wise ops."""
-
-_LISTS: Final[set[str]] = set()
-"""The names of ops whose result is the list of their operands."""
 
 _CARRIERS: Final[dict[str, Carrier]] = {}
 
@@ -342,8 +356,7 @@ def register_cast(name: str, reads: CastReads = CastReads.UNKNOWN) -> None:
 
 def register_list(name: str) -> None:
     """Register an op whose result is the list of its operands, which are integers."""
-    _LISTS.add(name)
-    _role.cache_clear()
+    _FOR_ALL.register_list(name)
 
 
 def register_carrier(name: str, attribute: str, prefixes: Mapping[str, str]) -> None:
@@ -369,10 +382,16 @@ def register_alias(name: str, of: str) -> None:
     _role.cache_clear()
 
 
-def register_arithmetic(name: str) -> None:
-    """Have ops of this name be known as element-wise; `elementwise_op` says how to read them."""
-    _ARITHMETIC.add(name)
-    _role.cache_clear()
+def models_for(name: str) -> ShapeOps:
+    """The models of ops of that name: those of the context in use, else those for all contexts."""
+    load_models(name)
+    own = _IN_CONTEXT.get(_NO_DIALECTS).get(name.partition(".")[0])
+    return own if own is not None and own.knows(name) else _FOR_ALL
+
+
+def models_for_all() -> ShapeOps:
+    """The models that are registered for all contexts."""
+    return _FOR_ALL
 
 
 def register_keeping_attribute(name: str) -> None:
@@ -386,6 +405,12 @@ def keeping_attribute_of(op: Operation) -> str | None:
         if not _KEEPING_ATTRIBUTES.isdisjoint(held):
             return min(_KEEPING_ATTRIBUTES.intersection(held))
     return None
+
+
+def check_not_kept(op: Operation) -> None:
+    """Raise NotFoldable if an attribute forbids to fold `op`."""
+    if (attribute := keeping_attribute_of(op)) is not None:
+        raise NotFoldable(Code.KEPT, f"its attribute '{attribute}' says that it stays")
 
 
 def dialect_traits_of(op: Operation) -> DialectTraits:
@@ -530,7 +555,7 @@ def _role_in(ops: ShapeOps, cls: type[Operation], name: str, prefix: str) -> Rol
     elements = ops.constants.get(name)
     if elements is not None:
         elements = prefix + elements
-    return Role(entry, ops.casts.get(name), elements, name in _ARITHMETIC, name in _LISTS)
+    return Role(entry, ops.casts.get(name), elements, name in ops.arithmetic, name in ops.lists)
 
 
 @registered_cache

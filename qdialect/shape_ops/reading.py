@@ -28,13 +28,13 @@ from qdialect.shape_ops.interface import (
     NotFoldable,
     ShapeOpModel,
     as_integers,
+    check_not_kept,
     elements_attribute_of,
     find_attribute,
     integers_in,
     integers_in_list,
     is_cast,
     is_list,
-    keeping_attribute_of,
     name_of,
     read_movements,
 )
@@ -170,8 +170,7 @@ class ConstantOperands:
 
     def read(self, op: Operation, model: ShapeOpModel) -> Movements:
         """The effect of a shape op that may be folded. Raises NotFoldable."""
-        if (attribute := keeping_attribute_of(op)) is not None:
-            raise NotFoldable(Code.KEPT, f"its attribute '{attribute}' says that it stays")
+        check_not_kept(op)
         types = op.result_types
         if len(types) != 1 or tensor_parts(types[0]) is None:
             raise NotFoldable(Code.UNKNOWN_OP, "its result is not a ranked tensor")

@@ -292,5 +292,6 @@ def _option_value(option: str, field: Field[object], value: ParameterListType) -
     ):
         return value
     kind = field.metadata.get("is", kind)
-    given = f"is '{','.join(map(str, value))}'" if value else "has no value"
-    raise ToolError(f"{option} must be {kind}, but {given}")
+    if not value:
+        raise ToolError(f"{option} has no value: write {option}=VALUE")
+    raise ToolError(f"{option} must be {kind}, but is '{','.join(map(str, value))}'")

@@ -48,6 +48,7 @@ FLOORS = (
     "quantization",
     "passes",
     "tools",
+    "frontends",
     "universe",
     "__main__",
 )

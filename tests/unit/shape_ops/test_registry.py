@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from folded_modules import fold, op_of, owner, parse, returned, stored
 from xdsl.context import Context
+from xdsl.dialects.arith import Arith
 from xdsl.dialects.builtin import (
     Builtin,
     DenseIntOrFPElementsAttr,
@@ -30,6 +31,7 @@ from qdialect.dialects.quant import Quant
 from qdialect.folding import FoldPolicy, fold_shapes
 from qdialect.interpreters import TypedArray, run_function
 from qdialect.ir.value_types import TensorParts
+from qdialect.shape_ops.elementwise import Elementwise, ElementwiseModel, converted, write_like
 from qdialect.shape_ops.interface import (
     CastReads,
     Code,
@@ -38,6 +40,7 @@ from qdialect.shape_ops.interface import (
     Operands,
     ShapeOps,
     integers_of,
+    name_of,
     register_cast,
     register_constant,
     register_dialect_traits,
@@ -224,6 +227,37 @@ def test_models_may_belong_to_a_context() -> None:
     assert count == 1
     assert stored_of(module) == [[1, 4], [2, 5], [3, 6]]
     assert folded(without)[1] == 0
+
+
+OWN_ARITHMETIC = """
+func.func @f() -> tensor<3x2xf32> {
+  %w = arith.constant dense<[[1, 2, 3], [4, 5, 6]]> : tensor<2x3xi8>
+  %c = "own.convert"(%w) : (tensor<2x3xi8>) -> tensor<2x3xf32>
+  %t = "tosa.transpose"(%c) {perms = array<i32: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  return %t : tensor<3x2xf32>
+}
+"""
+
+
+def test_models_of_arithmetic_may_belong_to_a_context() -> None:
+    ops = ShapeOps()
+
+    def read(op: Operation, operands: Operands) -> Elementwise:
+        return converted(op)
+
+    ops.register_arithmetic("own.convert", ElementwiseModel(read, write_like, keeps_rank=False))
+
+    def names(*dialects: Dialect) -> list[str]:
+        context = context_with(*dialects)
+        context.load_dialect(Arith)
+        module = Parser(context, OWN_ARITHMETIC).parse_module()
+        fold_shapes(module, context, FoldPolicy())
+        return [name_of(op) for op in module.walk() if op.results]
+
+    kept = ["arith.constant", "own.convert", "tosa.transpose"]
+    assert names() == kept
+    assert names(Dialect("own", [], [], [ops])) == kept[:2]
+    assert names() == kept
 
 
 def stored_of(module: ModuleOp) -> object:
