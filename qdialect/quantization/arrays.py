@@ -35,8 +35,12 @@ from qdialect.quantization.schemes import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_BLOCK: Final = 1 << 17
-"""How many elements are computed with at once: 512 KiB of float32, in the second-level cache."""
+_BLOCK: Final = 1 << 18
+"""
+How many elements are computed with at once: 1 MiB of float32, which caches hold.
+
+With fewer, threads wait for each other's turn with the interpreter.
+"""
 
 _PIECE: Final = 1 << 21
 """How many elements of an array in another order are copied at once: 8 MiB of float32."""

@@ -190,6 +190,10 @@ class _JsonReader:
         except json.JSONDecodeError as error:
             reason = f"this is no JSON: {error.msg}"
             raise FileError(self._file, self._text, error.pos, reason, _RECORD_AGAIN) from None
+        except ValueError as error:
+            # Of an integer of thousands of digits, which has no place.
+            reason = f"this is no JSON: {error}"
+            raise FileError(self._file, self._text, 0, reason, _RECORD_AGAIN) from None
         except RecursionError:
             raise self._error((), "this is nested too deeply") from None
         profile = self._typed((), content, _Object, "an object")

@@ -79,6 +79,10 @@ class Statistics:
     histogram: FloatHistogram | None = None
 
     def __post_init__(self) -> None:
+        if [*self.axes] != sorted({*self.axes}) or any(axis < 0 for axis in self.axes):
+            raise ValueError(f"axes must be ascending and not negative, not {[*self.axes]}")
+        if self.count < 0 or self.nans < 0:
+            raise ValueError("counts of elements cannot be negative")
         shape = self.minima.shape
         if shape != self.maxima.shape or len(shape) != 1 + len(self.axes):
             raise ValueError(

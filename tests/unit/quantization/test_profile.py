@@ -143,6 +143,7 @@ def test_a_file(tmp_path: Path):
         (GOOD, "[" * 100_000, "1:1", "this is nested too deeply"),
         ("qdialect-profile", "other", "1:1", 'there is no "format": "qdialect-profile"'),
         ('"version": 1', '"version": 2', "3:13", "version 2 is not known"),
+        ('"version": 1', '"version": ' + "1" * 5000, "1:1", "this is no JSON: Exceeds the limit"),
         ('"version": 1', '"version": true', "3:13", "this must be an integer"),
         ('"12"', "12", "4:22", "this must be a text"),
         ('"b": "a"', '"b": "c"', "5:13", "'b' is an alias of 'c', which has no statistics"),
@@ -156,6 +157,8 @@ def test_a_file(tmp_path: Path):
         ("-0.5", "NaN", "7:51", "NaN is no float32"),
         ("-0.5", "1e300", "7:51", "1e+300 is no float32"),
         ("-0.5", "[1]", "7:50", "do not have the same lengths"),
+        ('"axes": []', '"axes": [-1]', "7:8", "axes must be ascending and not negative"),
+        ('"count": 4', '"count": -4', "7:8", "counts of elements cannot be negative"),
         ("-0.5", "9", "7:8", "a minimum exceeds its maximum"),
         (
             '"nans": 0',
@@ -326,3 +329,24 @@ def test_all_decimals_of_the_smallest():
     smallest = 2.0**-149
     profile = GlowProfile("", 1, {"a": GlowValue(smallest, smallest, ())})
     assert GlowProfile.from_yaml(profile.to_yaml()) == profile
+
+
+@given(st.data())
+def test_whatever_a_file_has_is_read_or_explained(data: st.DataObject):
+    """A part of a good file is left out, doubled, or replaced by a part of any."""
+    text, read = data.draw(
+        st.sampled_from([(GOOD, Profile.from_json), (GLOW, GlowProfile.from_yaml)])
+    )
+    for _ in range(data.draw(st.integers(1, 3))):
+        start, stop, first, last = (data.draw(st.integers(0, len(text))) for _ in range(4))
+        other = data.draw(st.sampled_from(["", text[first:last], *"[]{}\":,-. \n'\\#", "1e999"]))
+        text = text[:start] + other + text[max(start, min(stop, start + 20)) :]
+    explained: FileError | None = None
+    try:
+        read(text, "profile")
+    except FileError as error:
+        explained = error
+    if explained is not None:
+        lines = text.split("\n")
+        assert 1 <= explained.line <= len(lines)
+        assert 1 <= explained.column <= len(lines[explained.line - 1]) + 1
