@@ -67,7 +67,7 @@ def attached(module: ModuleOp) -> dict[str, list[float]]:
         if isinstance(op, StatisticsOp):
             assert op.key is not None
             layer = cast("DenseIntOrFPElementsAttr[Any]", op.layer_stats)
-            found[op.key.data] = list(layer.iter_values())
+            found[op.key.data] = cast("list[float]", list(layer.iter_values()))
     return found
 
 
