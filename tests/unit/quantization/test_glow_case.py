@@ -90,7 +90,8 @@ def ranges_of(module: Module) -> dict[str, float]:
             assert op.key is not None
             key = op.key.data
             layer = cast("DenseIntOrFPElementsAttr[Any]", op.layer_stats)
-            found[key if key in RANGES else names[key]] = list(layer.iter_values())[1]
+            ends = cast("list[float]", list(layer.iter_values()))
+            found[key if key in RANGES else names[key]] = ends[1]
     return found
 
 
