@@ -57,7 +57,8 @@ def register_statistics(name: str) -> None:
 
 def is_statistics(op: Operation) -> bool:
     """Whether `op` returns its operand, and carries ranges."""
-    return name_of(op) in _NAMES and is_cast(op)
+    # In this order: the first imports the models, which have the names.
+    return is_cast(op) and name_of(op) in _NAMES
 
 
 def statistics_of(op: Operation, shape: Shape | None) -> Statistics:
