@@ -14,6 +14,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,7 +55,8 @@ class Argument(NamedTuple):
     type: Attribute
 
 
-class _Part(NamedTuple):
+@dataclass(frozen=True)
+class _Part:
     """A file of records."""
 
     path: Path
@@ -137,7 +139,7 @@ class RecordFiles:
                 f"'{name}' has {'one, unbatched' if count is None else count}"
                 for name, count in counts.items()
             )
-            raise RecordError(f"'{path}': the arrays do not hold the same number of records: {told}")
+            raise RecordError(f"'{path}': arrays do not hold the same number of records: {told}")
         count = next(iter(counts.values()), None)
         return _Part(path, first, 1 if count is None else count, tuple(names), count is not None)
 
@@ -216,36 +218,30 @@ def _fits(shape: Sequence[int], declared: Sequence[int]) -> bool:
 
 def _dtype_name(type: Attribute) -> str:
     """The dtype that elements of a type must have, in words. Raises InterpretationError."""
-    match held_type(element_type_or_self(type)):
-        case Float16Type() | Float32Type() | Float64Type() as held:
-            return f"float{held.bitwidth}"
-        case AnyFloat() as held:
-            return f"its bits, as uint{held.bitwidth}"
-        case IndexType():
-            return "int64"
-        case IntegerType(bitwidth=bitwidth) if bitwidth == 1:
-            return "bool"
-        case IntegerType() as held:
-            signedness = held.signedness.data
-            kinds = {Signedness.SIGNED: "int", Signedness.UNSIGNED: "uint"}
-            size = 8 * dtype_of(held).itemsize
-            return f"{kinds[signedness]}{size}" if signedness in kinds else f"int{size}"
-        case held:
-            raise InterpretationError(f"records cannot have elements of type '{held}'")
+    held = held_type(element_type_or_self(type))
+    if isinstance(held, Float16Type | Float32Type | Float64Type):
+        return f"float{held.bitwidth}"
+    if isinstance(held, IntegerType | IndexType):
+        is_bit = isinstance(held, IntegerType) and held.bitwidth == 1
+        return "bool" if is_bit else dtype_of(held).name
+    if isinstance(held, AnyFloat):
+        return f"its bits, as uint{8 * dtype_of(held).itemsize}"
+    raise InterpretationError(f"records cannot have elements of type '{held}'")
 
 
 def _is_dtype(dtype: np.dtype[Any], type: Attribute) -> bool:
     """Whether elements may have a dtype. Raises InterpretationError."""
-    name = _dtype_name(type)
+    name, held = _dtype_name(type), held_type(element_type_or_self(type))
     if name.startswith("its bits"):
         # Those of `ml_dtypes` are void in a file.
-        return dtype.kind in "uV" and dtype.itemsize == dtype_of(element_type_or_self(type)).itemsize
-    held = held_type(element_type_or_self(type))
-    if isinstance(held, IntegerType) and held.signedness.data is Signedness.SIGNLESS:
-        if held.bitwidth == 1:
-            return dtype == np.bool_
+        return dtype.kind in "uV" and dtype.itemsize == dtype_of(held).itemsize
+    if name != "bool" and isinstance(held, IntegerType) and _is_signless(held):
         return dtype.kind in "iu" and dtype.itemsize == dtype_of(held).itemsize
     return dtype.newbyteorder("=") == np.dtype(name)
+
+
+def _is_signless(type: IntegerType) -> bool:
+    return type.signedness.data is Signedness.SIGNLESS
 
 
 def _value_of(elements: NDArray[Any], type: Attribute) -> TypedArray:

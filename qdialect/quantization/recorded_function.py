@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from xdsl.builder import ImplicitBuilder
-from xdsl.dialects import arith, linalg
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     AnyFloat,
@@ -35,7 +35,8 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
-from xdsl.dialects.linalg import IteratorType, IteratorTypeAttr
+from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
+from xdsl.dialects.linalg.ops import GenericOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.traits import SymbolTable
@@ -83,6 +84,8 @@ class RecordedValues:
     """The keys of the values, in the order of the results; those of parts are there again."""
     are_whole: bool
     """Whether the results are the values, and not their ranges."""
+    have_histograms: bool = False
+    """Whether elements are counted, too; whole values only."""
 
     def statistics(
         self, index: int, results: Sequence[TypedArray], *, threads: int | None = None
@@ -90,8 +93,7 @@ class RecordedValues:
         """
         The statistics of one record, by the keys of values.
 
-        There are histograms if the results are whole values. Raises ValueError for a value
-        without a number.
+        Raises ValueError for a value without a number.
         """
         found = dict[str, Statistics]()
         step = 1 if self.are_whole else _RESULTS_OF_RANGE
@@ -99,7 +101,10 @@ class RecordedValues:
             try:
                 if self.are_whole:
                     seen = Statistics.observe(
-                        index, _floats(results[at]), histogram=True, threads=threads
+                        index,
+                        _floats(results[at]),
+                        histogram=self.have_histograms,
+                        threads=threads,
                     )
                 else:
                     seen = _of_range(index, results[at * step : (at + 1) * step])
@@ -118,7 +123,9 @@ class RecordedFunction(NamedTuple):
     left_out: tuple[LeftOut, ...]
 
 
-def record_function(module: ModuleOp, name: str, *, whole_values: bool) -> RecordedFunction:
+def record_function(
+    module: ModuleOp, name: str, *, whole_values: bool, histograms: bool = False
+) -> RecordedFunction:
     """
     A copy of a module, with one public function, which takes what the function `name` takes.
 
@@ -161,7 +168,7 @@ def record_function(module: ModuleOp, name: str, *, whole_values: bool) -> Recor
     return RecordedFunction(
         copy,
         recorder.sym_name.data,
-        RecordedValues(tuple(keys), whole_values),
+        RecordedValues(tuple(keys), whole_values, histograms),
         tuple(left_out),
     )
 
@@ -230,9 +237,12 @@ def _range_of(value: SSAValue) -> Sequence[SSAValue]:
     """
     type = cast("TensorType[AnyFloat]", value.type)
     rank, wide = len(type.get_shape()), f64 if type.element_type == f64 else f32
+    floats, counts = TensorType(wide, []), TensorType(i64, [])
     initial = [
-        arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(TensorType(of, []), [number]))
-        for of, number in ((wide, float("inf")), (wide, float("-inf")), (i64, 0), (i64, 0))
+        arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(floats, [float("inf")])),
+        arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(floats, [float("-inf")])),
+        arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(counts, [0])),
+        arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(counts, [0])),
     ]
     body = Block(arg_types=[type.element_type, wide, wide, i64, i64])
     with ImplicitBuilder(body) as (element, low, high, numbers, nans):
@@ -251,8 +261,8 @@ def _range_of(value: SSAValue) -> Sequence[SSAValue]:
             arith.AddiOp(count, more).result
             for count, more in zip((numbers, nans), counted, strict=True)
         ]
-        linalg.YieldOp(*ends, *sums)
-    reduced = linalg.GenericOp(
+        YieldOp(*ends, *sums)
+    reduced = GenericOp(
         [value],
         [each.result for each in initial],
         Region(body),
