@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hashlib import blake2b
 from itertools import count
-from typing import cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -114,5 +113,5 @@ def _says_nothing(attribute: Attribute) -> bool:
     """Whether these are the attributes of arguments of a function, and there are only keys."""
     return isinstance(attribute, ArrayAttr) and all(
         isinstance(each, DictionaryAttr) and each.data.keys() <= {KEY_ATTRIBUTE}
-        for each in cast("ArrayAttr[Attribute]", attribute)
+        for each in attribute
     )
