@@ -39,10 +39,15 @@ def attach_ranges(module: ModuleOp, profile: Profile, reduction: Reduction) -> F
     """
     report = FoldReport(verb="attached")
     keys = keys_of(module)
+    names = {key: [key] for key in keys.roots}
+    for name, key in keys.aliases.items():
+        names[key].append(name)
     found = set[str]()
     for key, values in keys.roots.items():
-        statistics = profile.statistics(key)
-        found.add(profile.aliases.get(key, key))
+        known = (name for name in names[key] if profile.statistics(name) is not None)
+        name = next(known, key)
+        statistics = profile.statistics(name)
+        found.add(profile.aliases.get(name, name))
         for value in values:
             if statistics is None:
                 reason = f"there is no record of '{key}'"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hashlib import blake2b
 from itertools import count
+from typing import cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -111,7 +112,10 @@ class _Hash:
 
 def _says_nothing(attribute: Attribute) -> bool:
     """Whether these are the attributes of arguments of a function, and there are only keys."""
-    return isinstance(attribute, ArrayAttr) and all(
-        isinstance(each, DictionaryAttr) and each.data.keys() <= {KEY_ATTRIBUTE}
-        for each in attribute
-    )
+    if not isinstance(attribute, ArrayAttr):
+        return False
+    items = cast("ArrayAttr[Attribute]", attribute).data
+    return all(isinstance(each, DictionaryAttr) and each.data.keys() <= _KEYS for each in items)
+
+
+_KEYS = {KEY_ATTRIBUTE}
