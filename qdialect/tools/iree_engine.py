@@ -43,6 +43,7 @@ from qdialect.interpreters.values import dtype_of, held_type
 from qdialect.ir.errors import OpErrors, describe
 from qdialect.ir.extras import library
 from qdialect.ir.value_types import element_type_or_self
+from qdialect.passes.drop_ranges import DropRangesPass
 from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
 from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
 from qdialect.passes.strip_func_quant_types import StripFuncQuantTypesPass
@@ -79,6 +80,7 @@ def compile_module(side: Side, *, is_before: bool = True) -> tuple[ModuleOp, byt
 
     try:
         for each in (
+            DropRangesPass(),
             LowerQuantShapesPass(),
             LowerQuantOpsPass(),
             StripFuncQuantTypesPass(),
