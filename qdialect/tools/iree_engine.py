@@ -134,7 +134,9 @@ class LoadedModule:
         if value.shape or not _is_scalar(value.type):
             elements = value.elements
             return elements.astype(dtype) if dtype == np.bool_ else elements.view(dtype)
-        return value.elements.reshape(1).view(dtype)[0].item()
+        number = value.elements.reshape(1).view(dtype)[0].item()
+        # The runtime takes no bool.
+        return int(number) if isinstance(number, bool) else number
 
     def _returned(self, value: Any, type: Attribute, function: FuncOp) -> TypedArray:
         held = dtype_of(element_type_or_self(type))
