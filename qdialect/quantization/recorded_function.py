@@ -68,11 +68,11 @@ _RESULTS_OF_RANGE: Final = 4
 
 
 class LeftOut(NamedTuple):
-    """A value that is not recorded."""
+    """Values that are not recorded."""
 
-    key: str
+    keys: tuple[str, ...]
     op: Operation
-    """What makes it, or has it as an argument."""
+    """Where they are: an op of the function, or a function."""
     reason: str
 
 
@@ -140,20 +140,21 @@ def record_function(
     copies = dict[SSAValue, SSAValue]()
     recorder = function.clone(copies)
     first = function.body.blocks[0]
-    keys, values, left_out = list[str](), list[SSAValue](), list[LeftOut]()
+    keys, values = list[str](), list[SSAValue]()
+    left_out = dict[tuple[Operation, str], list[str]]()
     reached = _reached_from(module, function)
     for key, roots in keys_of(module).roots.items():
         for root in roots:
             owner = root.owner
             block = owner if isinstance(owner, Block) else owner.parent_block()
-            op = owner if isinstance(owner, Operation) else owner.parent_op()
-            assert op is not None
+            assert block is not None
             if block is not first:
-                if _function_around(op) in reached:
-                    reason = _reason_of_place(op, function)
-                    left_out.append(LeftOut(key, op, reason))
+                place = _place_of(block, function)
+                if place[0] is function or place[0].parent_op() is function or place[0] in reached:
+                    left_out.setdefault(place, []).append(key)
             elif (reason := _unrecordable(root.type)) is not None:
-                left_out.append(LeftOut(key, op, reason))
+                op = function if isinstance(owner, Block) else owner
+                left_out.setdefault((op, reason), []).append(key)
             else:
                 keys.append(key)
                 values.append(copies[root])
@@ -169,7 +170,7 @@ def record_function(
         copy,
         recorder.sym_name.data,
         RecordedValues(tuple(keys), whole_values, histograms),
-        tuple(left_out),
+        tuple(LeftOut((*keys,), *place) for place, keys in left_out.items()),
     )
 
 
@@ -186,20 +187,21 @@ def _reached_from(module: ModuleOp, function: FuncOp) -> set[FuncOp]:
     return reached
 
 
-def _function_around(op: Operation) -> FuncOp | None:
-    around: Operation | None = op
-    while around is not None and not isinstance(around, FuncOp):
-        around = around.parent_op()
-    return around
+def _place_of(block: Block, function: FuncOp) -> tuple[Operation, str]:
+    """
+    Where a block is that is not the first one of a function, and why that is no good.
 
-
-def _reason_of_place(op: Operation, function: FuncOp) -> str:
-    around = _function_around(op)
-    if around is not function and around is not None:
-        return f"it is in the function '{around.sym_name.data}', which is called"
-    if op is function or op.parent_op() is function:
-        return "it is not in the first block of the function, and may not be there in each run"
-    return "it is in a region of another op, and may be there more or less than once"
+    The place is an op of that function, or the function itself, or another op of the module.
+    """
+    around = block.parent_op()
+    if around is function:
+        return function, "this block of the function may not be run, or more than once"
+    assert around is not None
+    while (above := around.parent_op()) is not function:
+        if above is None or isinstance(around, FuncOp):
+            return around, "another function is called"
+        around = above
+    return around, "a region of the op may not be run, or more than once"
 
 
 def _unrecordable(type: Attribute) -> str | None:

@@ -179,7 +179,8 @@ def _calibrate(options: Namespace, interruption: _Interruption) -> bool:
         module, name, whole_values=whole_values, histograms=options.histogram
     )
     for each in recorded.left_out:
-        message = f"'{each.key}' is not recorded: {each.reason}"
+        keys = ", ".join(f"'{key}'" for key in each.keys)
+        message = f"not recorded: {keys}, since {each.reason}"
         printer.remark(message, compilation.locate(each.op))
     if not recorded.values.keys:
         printer.error(f"'{name}' has no float tensor to record", compilation.locate(function))
