@@ -29,6 +29,7 @@ from qdialect.algebra.movement import MovementError
 from qdialect.interpreters.arith import ArithFunctions
 from qdialect.interpreters.control_flow import ControlFlowFunctions
 from qdialect.interpreters.movements import run_known_op
+from qdialect.interpreters.reference.registry import RETURNS, find_run, run_named_op
 from qdialect.interpreters.tensor import TensorFunctions
 from qdialect.interpreters.values import TypedArray, value_of
 from qdialect.ir.errors import describe
@@ -157,6 +158,10 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
         if (found := self._functions.get(name_of(op))) is not None:
             functions, run = found
             return cast(OpImplResult, run(functions, self, op, inputs))
+        if name_of(op) in RETURNS:
+            return OpImplResult((), ReturnedValues(inputs))
+        if (named := find_run(name_of(op))) is not None:
+            return OpImplResult(run_named_op(self, op, inputs, named), None)
         known = run_known_op(self, op, inputs, self._resources)
         if known is None:
             raise InterpretationError("there is no implementation of it")

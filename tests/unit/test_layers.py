@@ -21,6 +21,7 @@ FLOORS = (
     "ir",
     "text",
     "shape_ops",
+    "contractions",
     "dialects.quant",
     "dialects.upstream",
     "lowering",
