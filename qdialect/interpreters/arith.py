@@ -2,9 +2,9 @@
 The elementwise ops of arith and math.
 
 https://mlir.llvm.org/docs/Dialects/ArithOps/. Most have an exactly defined result; the others
-are in a table of their own. Float ops compute in double and round once, which is correctly rounded for formats of at most half the precision of double, and for double itself.
-A result that MLIR leaves undefined is an error. A computed NaN has neither a sign nor a
-payload.
+are in a table of their own. Float ops compute in double and round once, which is correctly
+rounded for formats of at most half the precision of double, and for double itself. A result that
+MLIR leaves undefined is an error. A computed NaN has neither a sign nor a payload.
 """
 
 from __future__ import annotations

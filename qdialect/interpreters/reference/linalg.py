@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, TensorType
 from xdsl.interpreter import Interpreter
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.contractions.interface import positive
+from qdialect.interpreters.loops import Access
 from qdialect.interpreters.reference.layers import run_layer
 from qdialect.interpreters.reference.reductions import (
     Arrays,
@@ -33,6 +34,7 @@ from qdialect.interpreters.reference.values import (
     Function,
     Numbers,
     all_numbers,
+    applied,
     on_elements,
     rounded,
 )
@@ -46,7 +48,7 @@ from qdialect.interpreters.scalar_functions import (
     smaller,
 )
 from qdialect.interpreters.values import TypedArray, at_all_positions, value_of
-from qdialect.shape_ops.interface import integers_of, name_of
+from qdialect.shape_ops.interface import attribute_of, find_attribute, integers_of, name_of
 
 _ROUNDED: Final[dict[str, Function]] = {
     "erf": erf,
@@ -94,15 +96,53 @@ for _name, (_count, _floats, _integers) in _EXACT.items():
     named_run(f"linalg.{_name}", is_rounded=False)(on_elements(_floats, _integers, count=_count))
 
 
+_KINDS: Final[dict[str, tuple[Function | None, Function | None]]] = {
+    **{name: (function, None) for name, function in _ROUNDED.items()},
+    **{name: of[1:] for name, of in _EXACT.items() if name not in ("max", "min")},
+    "max_signed": (larger, larger),
+    "min_signed": (smaller, smaller),
+    "powf": (np.power, None),
+}
+"""The functions of `linalg.elementwise`."""
+
+
+@named_run("linalg.elementwise", is_rounded=True)
+def _elementwise(
+    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    kind = re.search(r"<(\w+)>", str(attribute_of(op, "kind")))
+    functions = _KINDS.get("" if kind is None else kind[1])
+    if functions is None:
+        raise InterpretationError("its kind is not known")
+    *inputs, target = operands
+    maps = find_attribute(op, "indexing_maps")
+    if isinstance(maps, ArrayAttr):
+        loops = target.shape
+        grid = tuple(np.indices(loops, sparse=True))
+        *read, written = [
+            Access(cast("AffineMapAttr", of).data, grid, loops)
+            for of in cast("ArrayAttr[Attribute]", maps)
+        ]
+        if [*written.dims] != [*range(len(loops))]:
+            raise InterpretationError("its result is not written in the order of its axes")
+        inputs = [
+            TypedArray(of.read(value.elements), TensorType(value.element_type, loops))
+            for of, value in zip(read, inputs, strict=True)
+        ]
+    if any(of.shape != target.shape for of in inputs):
+        raise InterpretationError("its operands differ in shape")
+    return [applied((*functions, None), inputs, op.results[0].type)]
+
+
 _PRODUCTS: Final = (
-    "batch_matmul batch_matmul_transpose_a batch_matmul_transpose_b batch_matvec "
+    "batch_matmul batch_matvec "
     "batch_reduce_matmul batch_vecmat contract conv_1d_ncw_fcw conv_1d_nwc_wcf "
     "conv_2d_nchw_fchw conv_2d_ngchw_fgchw conv_2d_ngchw_gfchw conv_2d_nhwc_fhwc "
     "conv_2d_nhwc_hwcf conv_2d_nhwgc_gfhwc conv_3d_ncdhw_fcdhw conv_3d_ndhwc_dhwcf "
     "depthwise_conv_1d_ncw_cw depthwise_conv_1d_nwc_wc depthwise_conv_1d_nwc_wcm "
     "depthwise_conv_2d_nchw_chw depthwise_conv_2d_nhwc_hwc depthwise_conv_2d_nhwc_hwcm "
     "depthwise_conv_3d_ncdhw_cdhw depthwise_conv_3d_ndhwc_dhwc depthwise_conv_3d_ndhwc_dhwcm "
-    "dot matmul matmul_transpose_a matmul_transpose_b matvec vecmat"
+    "dot matmul matvec vecmat"
 )
 
 

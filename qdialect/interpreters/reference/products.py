@@ -52,7 +52,7 @@ def sum_of_products(
         positions.append(right[of])
     left += positions
     if contraction.groups > 1:
-        lhs, rhs = _grouped(lhs, rhs, (left, right, result), contraction.groups)
+        lhs, rhs = _grouped(lhs, rhs, (left, right, result), positions, contraction.groups)
     axes = [_axes_in(label) for label in result]
     flat = contracted(lhs, left, rhs, right, [axis for of in axes for axis in of])
     lengths = iter(flat.shape)
@@ -65,12 +65,17 @@ def _axes_in(label: str) -> list[str]:
 
 
 def _grouped(
-    lhs: Numbers, rhs: Numbers, labels: Sequence[list[str]], groups: int
+    lhs: Numbers,
+    rhs: Numbers,
+    labels: Sequence[list[str]],
+    positions: Sequence[str],
+    groups: int,
 ) -> tuple[Numbers, Numbers]:
     """The operands, and their labels, with an axis for the groups of channels."""
     left, right, result = labels
-    (read,) = (label for label in left if label in right and label not in result and label)
-    (made,) = (label for label in right if label in result and label not in left)
+    # The positions in a window are in both operands, too.
+    (read,) = (at for at in left if at in right and at not in (*result, *positions))
+    (made,) = (at for at in right if at in result and at not in left)
     lhs = _split(lhs, left, read, groups)
     rhs = _split(rhs, right, made, groups)
     result[result.index(made)] = f"({_GROUP}{made})"
@@ -86,9 +91,7 @@ def _split(numbers: Numbers, labels: list[str], label: str, groups: int) -> Numb
         raise InterpretationError(f"{numbers.shape[axis]} channels are not {groups} groups")
     labels.insert(axis, _GROUP)
     shape = numbers.shape
-    return numbers.reshape(
-        *shape[:axis], groups, shape[axis] // groups if groups else 0, *shape[axis + 1 :]
-    )
+    return numbers.reshape(*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :])
 
 
 def _spread(numbers: Numbers, windows: Iterable[Window]) -> Numbers:
@@ -187,8 +190,10 @@ def contracted(
                 batch, math.prod(part.shape[len(both) : len(both) + len(rows)]), count(summed)
             )
             other = of_rhs.astype(dtype).reshape(batch, count(summed), count(columns))
-            target = made[at]
-            target[...] = np.matmul(one, other).reshape(target.shape)
+            product = np.matmul(one, other)
+            made[at] = product.reshape(
+                (*part.shape[: len(both) + len(rows)], *shape[len(both) + len(rows) :])
+            )
     names = [*both, *rows, *columns]
     return made.transpose([names.index(name) for name in result])
 

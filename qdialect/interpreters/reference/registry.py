@@ -68,7 +68,7 @@ def run_named_op(
     return results
 
 
-def is_rounded(name: str) -> bool:
+def is_rounded_by_name(name: str) -> bool:
     """Whether results of ops of that name agree with a compiler's up to rounding only."""
     _load(name.partition(".")[0])
     return name in _ROUNDED
