@@ -167,7 +167,7 @@ def resize(
 
 POOL = "kernel = array<i64: 3, 2>, stride = array<i64: 2, 1>, pad = array<i64: 1, 1, 0, 1>"
 
-TOSA = [
+TOSA: list[Case] = [
     *elementwise("tosa", "abs ceil floor", EXACT, EDGES),
     *elementwise("tosa", "exp", ROUNDED, FINITE),
     *elementwise("tosa", "cos sin", ROUNDED, FINITE),
@@ -341,7 +341,8 @@ def region(op: str, element: str = "f32", dialect: str = "stablehlo") -> str:
 
 def initial(number: str, element: str = "f32", name: str = "i") -> str:
     type = f"tensor<{element}>"
-    return f'  %{name} = "stablehlo.constant"() <{{value = dense<{number}> : {type}}}> : () -> {type}\n'
+    value = f"dense<{number}> : {type}"
+    return f'  %{name} = "stablehlo.constant"() <{{value = {value}}}> : () -> {type}\n'
 
 
 FIRST_GREATEST = """
@@ -379,7 +380,7 @@ def padding(*pairs: Sequence[int]) -> str:
 
 NHWC = "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]"
 
-STABLEHLO = [
+STABLEHLO: list[Case] = [
     *elementwise("stablehlo", "abs ceil floor negate", EXACT, EDGES),
     *elementwise("stablehlo", "round_nearest_afz", EXACT, EDGES),
     *elementwise("stablehlo", "cosine sine exponential", ROUNDED, FINITE),
@@ -538,8 +539,12 @@ def linalg(
     return Case(name or f"linalg_{op}", [*inputs, out], out, text, tolerance, values)
 
 
+def f32(shape: str) -> str:
+    return f"tensor<{shape}xf32>"
+
+
 def sized(*shapes: str) -> list[str]:
-    return [f"tensor<{shape}xf32>" for shape in shapes]
+    return list(map(f32, shapes))
 
 
 def named(
@@ -597,7 +602,8 @@ def math_case(op: str, count: int, values: Sequence[float], tolerance: float = R
         f"{{indexing_maps = [{maps(*['(i, j) -> (i, j)'] * (count + 1))}], "
         'iterator_types = ["parallel", "parallel"]}',
         name=op.replace(".", "_"),
-        body=f"{{\n  ^bb0({arguments}):\n    %c = {op} {names} : f32\n    linalg.yield %c : f32\n  }}",
+        body=f"{{\n  ^bb0({arguments}):\n    %c = {op} {names} : f32\n"
+        "    linalg.yield %c : f32\n  }",
         tolerance=tolerance,
         values=values,
     )
@@ -666,7 +672,7 @@ ARGMAX = Case(
 
 WINDOWS_2D = "{strides = dense<[2, 1]> : tensor<2xi64>, dilations = dense<[1, 2]> : tensor<2xi64>}"
 
-OLDER = [
+OLDER: list[Case] = [
     *named("abs ceil floor negf round square copy"),
     *named("add sub mul", 2),
     *named("max min", 2, ROUNDED),
@@ -674,7 +680,7 @@ OLDER = [
     *named("powf", 2, ROUNDED, POSITIVE),
     *named("exp tanh erf", 1, ROUNDED, FINITE),
     *named("log reciprocal rsqrt sqrt", 1, ROUNDED, POSITIVE),
-    linalg("select", ["tensor<4x5xi1>", *sized("4x5", "4x5")], *sized("4x5"), tolerance=EXACT),
+    linalg("select", ["tensor<4x5xi1>", *sized("4x5", "4x5")], f32("4x5"), tolerance=EXACT),
     *(
         linalg(
             "elementwise",
@@ -690,7 +696,7 @@ OLDER = [
     linalg(
         "elementwise",
         sized("5x4", "4"),
-        *sized("4x5"),
+        f32("4x5"),
         "kind=#linalg.elementwise_kind<sub> indexing_maps = "
         f"[{maps('(i, j) -> (j, i)', '(i, j) -> (i)', '(i, j) -> (i, j)')}]",
         name="elementwise_with_maps",
@@ -699,7 +705,7 @@ OLDER = [
 ]
 """Ops that IREE does not read under these names; MLIR 22 writes them as `linalg.generic` for it."""
 
-LINALG = [
+LINALG: list[Case] = [
     Case(
         "linalg_dot",
         [*sized("6", "6"), "tensor<f32>"],
@@ -716,7 +722,8 @@ LINALG = [
     layer("batch_vecmat", "2x4", "2x4x5", "2x5"),
     layer(
         "contract", "3x4x2", "5x4x2", "5x3",
-        f"indexing_maps = [{maps('(m, n, k, l) -> (m, k, l)', '(m, n, k, l) -> (n, k, l)', '(m, n, k, l) -> (n, m)')}]",
+        "indexing_maps = [affine_map<(m, n, k, l) -> (m, k, l)>, "
+        "affine_map<(m, n, k, l) -> (n, k, l)>, affine_map<(m, n, k, l) -> (n, m)>]",
     ),
     layer("conv_1d_nwc_wcf", "2x7x3", "2x3x4", "2x3x4", "{strides = dense<2> : tensor<1xi64>}"),
     layer("conv_1d_ncw_fcw", "2x3x7", "4x3x2", "2x4x6"),
@@ -757,42 +764,46 @@ LINALG = [
         " outs(%2 : tensor<4x5xf32>)",
     ),
     generic(
-        "sum", sized("3x4x5"), *sized("5x3"), maps("(i, j, k) -> (i, j, k)", "(i, j, k) -> (k, i)"),
+        "sum", sized("3x4x5"), f32("5x3"), maps("(i, j, k) -> (i, j, k)", "(i, j, k) -> (k, i)"),
         "prp", ADD_BODY,
     ),
     generic(
         "all", sized("3x4"), "tensor<f32>", maps("(i, j) -> (i, j)", "(i, j) -> ()"), "rr", ADD_BODY
     ),
     generic(
-        "product", sized("3x4", "5x4"), *sized("5x3"),
+        "product", sized("3x4", "5x4"), f32("5x3"),
         maps("(i, j, k) -> (i, k)", "(i, j, k) -> (j, k)", "(i, j, k) -> (j, i)"),
         "ppr", PRODUCT_BODY,
     ),
     generic(
-        "convolution", sized("2x7x3", "2x3x4"), *sized("2x3x4"),
+        "convolution", sized("2x7x3", "2x3x4"), f32("2x3x4"),
         maps("(n, w, f, k, c) -> (n, w * 2 + k, c)", "(n, w, f, k, c) -> (k, c, f)",
              "(n, w, f, k, c) -> (n, w, f)"),
         "ppprr", PRODUCT_BODY,
     ),
     generic(
-        "pool", sized("2x7x3", "3"), *sized("2x3x3"),
-        maps("(n, w, c, k) -> (n, w * 2 + k, c)", "(n, w, c, k) -> (k)", "(n, w, c, k) -> (n, w, c)"),
+        "pool", sized("2x7x3", "3"), f32("2x3x3"),
+        maps("(n, w, c, k) -> (n, w * 2 + k, c)", "(n, w, c, k) -> (k)",
+             "(n, w, c, k) -> (n, w, c)"),
         "pppr", MAX_BODY, EXACT,
     ),
     generic(
-        "softmax", sized("3x4", "3"), *sized("3"),
+        "softmax", sized("3x4", "3"), f32("3"),
         maps("(i, j) -> (i, j)", "(i, j) -> (i)", "(i, j) -> (i)"), "pr", EXP_BODY,
     ),
     generic(
-        "numbered", sized("3x4"), *sized("3"), maps("(i, j) -> (i, j)", "(i, j) -> (i)"),
+        "numbered", sized("3x4"), f32("3"), maps("(i, j) -> (i, j)", "(i, j) -> (i)"),
         "pr", INDEX_BODY,
     ),
     generic(
-        "horner", sized("3x4", "3"), *sized("3"),
+        "horner", sized("3x4", "3"), f32("3"),
         maps("(i, j) -> (i, j)", "(i, j) -> (i)", "(i, j) -> (i)"), "pr", HORNER_BODY,
     ),
     ARGMAX,
-    *(math_case(f"math.{name}", 1, FINITE) for name in ["cos", "erf", "exp", "exp2", "expm1", "sin", "tanh"]),
+    *(
+        math_case(f"math.{name}", 1, FINITE)
+        for name in ("cos", "erf", "exp", "exp2", "expm1", "sin", "tanh")
+    ),
     *(
         math_case(f"math.{name}", 1, POSITIVE)
         for name in ("log", "log10", "log1p", "log2", "rsqrt", "sqrt")
@@ -803,7 +814,7 @@ LINALG = [
     math_case("math.fma", 3, FINITE),
 ]  # fmt: skip
 
-NATIVE = [
+NATIVE: list[Case] = [
     *(math_case(f"math.{name}", 1, SMALL) for name in ("acos", "asin", "atanh")),
     math_case("math.acosh", 1, (1.0, 1.5, 3.0, 100.0)),
     *(math_case(f"math.{name}", 1, FINITE) for name in ["asinh", "cbrt", "cosh", "sinh", "tan"]),
@@ -820,10 +831,10 @@ NATIVE = [
         "    %c = math.fpowi %a, %k : f32, i32\n    linalg.yield %c : f32\n"
         "  } -> tensor<4x5xf32>",
     ),
-    linalg("matmul", ["tensor<3x40xf16>", "tensor<40x5xf16>"], *sized("3x5"), name="halves"),
+    linalg("matmul", ["tensor<3x40xf16>", "tensor<40x5xf16>"], f32("3x5"), name="halves"),
     linalg("matmul", ["tensor<3x40xf64>", "tensor<40x5xf64>"], "tensor<3x5xf64>", name="doubles"),
 ]
-STABLEHLO_NATIVE = [
+STABLEHLO_NATIVE: list[Case] = [
     *elementwise("stablehlo", "sign round_nearest_even", EXACT, EDGES),
     *elementwise("stablehlo", "remainder", EXACT, FINITE, 2),
     *elementwise("stablehlo", "is_finite", EXACT, EDGES, result="i1"),
@@ -987,7 +998,7 @@ def test_a_reversed_window_is_a_reversed_kernel():
         TypedArray.of_numbers(
             random.uniform(-2, 2, cast("TensorType[Any]", type).get_shape()), type
         )
-        for type in function.function_type.inputs.data
+        for type in cast("list[TensorType[Any]]", function.function_type.inputs)
     ]
     one, other = (run_function(module, name, given, context)[0] for name in "ab")
     assert one.numbers.any()
