@@ -77,7 +77,8 @@ def run_generic(op: Operation, run: GenericRun) -> tuple[TypedArray, ...]:
         for access in run.accesses[first:]:
             if not access.is_plain or {*access.dims} != {*range(len(run.loops))} - {*run.reducing}:
                 raise InterpretationError("its results do not have the parallel loops for axes")
-        made = _reduced(op, run, first)
+        with np.errstate(all="ignore"):
+            made = _reduced(op, run, first)
     results: list[TypedArray] = []
     for elements, access, value, result in zip(
         made, run.accesses[first:], run.values[first:], op.results, strict=True

@@ -998,7 +998,7 @@ def test_a_reversed_window_is_a_reversed_kernel():
         TypedArray.of_numbers(
             random.uniform(-2, 2, cast("TensorType[Any]", type).get_shape()), type
         )
-        for type in cast("list[TensorType[Any]]", function.function_type.inputs)
+        for type in function.function_type.inputs
     ]
     one, other = (run_function(module, name, given, context)[0] for name in "ab")
     assert one.numbers.any()

@@ -26,7 +26,7 @@
 // NAME: name:[[#]]:1: error: there was no function 'gone' before
 // PRIVATE: private:[[#]]:1: error: function 'weight' is private, but was public before
 // TAG: tag:[[#]]:1: error: function 'weight' attribute 'my.tag' is 2 : i32, but was 1 : i32 before
-// MODEL: effects.mlir:[[#]]:8: error: function 'model' is not shown to be the same: result #0 is a result of 'stablehlo.triangular_solve', which has other attributes; and it cannot be run: 'stablehlo.dot' op
+// MODEL: effects.mlir:[[#]]:8: error: function 'model' is not shown to be the same: result #0 is a result of 'stablehlo.triangular_solve', which has other attributes; and it cannot be run: 'stablehlo.triangular_solve' op
 // ELEMENT: effects.mlir:[[#]]:8: error: function 'model' is not shown to be the same: operand #1 of 'stablehlo.triangular_solve' op element [0, 0] is 4.0, but was 1.0 before
 
 func.func private @log(tensor<2xf32>)
