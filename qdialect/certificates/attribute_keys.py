@@ -172,6 +172,11 @@ class TypeClasses:
         if isinstance(type, TensorType):
             tensor = cast("TensorType[Attribute]", type)
             rest = tensor.get_shape(), keys.of(tensor.encoding)
+        elif (ranked := shape_of(type)) is not None:
+            # A type that is taught: what else it says is in its text.
+            if not isinstance(element_type, UniformQuantizedType):
+                return self.number(keys.of(type))
+            rest = type.name, ranked
         if not isinstance(element_type, UniformQuantizedType):
             return self.number((rest, keys.of(element_type)))
         try:

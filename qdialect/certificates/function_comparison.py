@@ -27,7 +27,7 @@ from qdialect.certificates.function_terms import (
     Terms,
 )
 from qdialect.certificates.index_maps import NotCertifiableError, index_at
-from qdialect.certificates.sampled_runs import RunFailure, compare_runs
+from qdialect.certificates.sampled_runs import Engine, RunFailure, compare_runs
 from qdialect.certificates.step_budget import StepBudget
 from qdialect.certificates.typed_values import (
     DifferenceError,
@@ -68,7 +68,14 @@ class Verdict:
     callees: frozenset[str] = frozenset()
     """The functions that a proof assumes to mean the same."""
 
+    note: str = ""
+    """What else is to be said of the runs."""
+
     def __str__(self) -> str:
+        return self._text + self.note
+
+    @property
+    def _text(self) -> str:
         match self.grounds:
             case Grounds.DECLARED:
                 return "declared"
@@ -116,6 +123,9 @@ class Pair:
 
     run_steps: StepBudget
 
+    engine: Engine | None = None
+    """What runs functions, in the place of proofs and of the interpreter."""
+
     def readers(self, calls: Calls) -> tuple[TermReader, TermReader]:
         """Readers of the terms of both modules."""
         before, after = (
@@ -140,6 +150,8 @@ def compare_functions(pair: Pair, old: FuncOp, new: FuncOp) -> Verdict:
         return Verdict(name, Grounds.DECLARED)
     if old.is_declaration or new.is_declaration:
         raise DifferenceError(" has no body in one of the modules")
+    if pair.engine is not None:
+        return _run_by(pair.engine, pair, (old, new))
     proof = _Proof(pair, old, new)
     only_one = pair.reachable[0] ^ pair.reachable[1]
     called = frozenset[str](_called_from(pair, old) | _called_from(pair, new))
@@ -158,6 +170,17 @@ def compare_functions(pair: Pair, old: FuncOp, new: FuncOp) -> Verdict:
         ) from None
     grounds = Grounds.ALL_INPUTS if runs.is_exhaustive else Grounds.SAMPLES
     return Verdict(name, grounds, runs.count)
+
+
+def _run_by(engine: Engine, pair: Pair, functions: tuple[FuncOp, FuncOp]) -> Verdict:
+    try:
+        runs = engine.compare(functions, pair.runs)
+    except RunFailure as failure:
+        raise NotShownError(
+            f"is not checked: {failure.reason}", failure.op, is_before=failure.is_before
+        ) from None
+    grounds = Grounds.ALL_INPUTS if runs.is_exhaustive else Grounds.SAMPLES
+    return Verdict(functions[1].sym_name.data, grounds, runs.count, note=runs.note)
 
 
 def _taken_for_granted(pair: Pair, kept: AbstractSet[str]) -> frozenset[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import Final
 
 from typing_extensions import override
 from xdsl.context import Context
@@ -19,7 +19,6 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerType,
     ModuleOp,
-    TensorType,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -182,7 +181,7 @@ class TermReader(GraphReader):
         number = self._terms.values.number(("symbol", key, self._type_number(type)))
         element_type, shape = element_type_or_self(type), shape_of(type) or ()
         slots = None
-        is_known = not isinstance(type, TensorType) or is_static(shape)
+        is_known = shape_of(type) is None or is_static(shape)
         if is_known and isinstance(element_type, UniformQuantizedType):
             try:
                 slots = SlotTable.of(element_type, shape)
@@ -196,7 +195,7 @@ class TermReader(GraphReader):
             text=text,
         )
         if is_known and (element_type is not type or isinstance(element_type, _SCALARS)):
-            self._terms.values.add_symbol(node, self._type_number(cast(Attribute, type)))
+            self._terms.values.add_symbol(node, self._type_number(type))
         return node
 
     @override

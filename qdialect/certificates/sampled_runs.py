@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from typing_extensions import override
 from xdsl.dialects.func import FuncOp
@@ -37,7 +37,7 @@ from qdialect.ir.value_types import shape_of
 DEFAULT_RUNS: Final = 512
 """The default maximum number of sets of arguments, unless more sets are all combinations."""
 
-_MAX_COMBINATIONS: Final = 1 << 12
+MAX_COMBINATIONS: Final = 1 << 12
 """The maximum number of combinations of argument values that are tried one by one."""
 
 _MAX_BATCHED_COMBINATIONS: Final = 1 << 16
@@ -48,7 +48,7 @@ _MAX_TEXT: Final = 60
 _STEPS_PER_ARGUMENT_ELEMENT: Final = 4
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class RunFailure(Exception):
     """A function could not be run."""
 
@@ -64,6 +64,22 @@ class Runs:
     count: int
     is_exhaustive: bool
     """Whether these were all possible arguments, and their results are defined to the bit."""
+
+    note: str = ""
+    """What else is to be said of them: by what, and how closely."""
+
+
+class Engine(Protocol):
+    """A compiler that runs both modules."""
+
+    def compare(self, functions: tuple[FuncOp, FuncOp], max_sets: int) -> Runs:
+        """
+        Run both functions, of types that mean the same, with the same arguments.
+
+        Raises DifferenceError for results that are different, and RunFailure if they cannot be
+        run, or if a difference need not be a mistake.
+        """
+        ...
 
 
 def compare_runs(
@@ -94,7 +110,7 @@ def compare_runs(
     sets = sets_of(_MAX_BATCHED_COMBINATIONS)
     batches = _batches(sides, functions, sets, steps)
     if batches is None:
-        sets = sets_of(max(max_sets, _MAX_COMBINATIONS))
+        sets = sets_of(max(max_sets, MAX_COMBINATIONS))
         numbers, count = range(len(sets)), 0
     else:
         numbers, count = batches.unknown, batches.count
@@ -121,7 +137,7 @@ def compare_runs(
             break
         except (InterpretationError, MemoryLimitError) as error:
             raise _failure(error, new, is_before=False) from None
-        with place(after=_arguments_text(number, arguments)):
+        with place(after=arguments_text(number, arguments)):
             require_same_results(olds, news)
         count += 1
     if not count:
@@ -160,7 +176,8 @@ def _failure(error: Exception, function: FuncOp, *, is_before: bool) -> RunFailu
     return RunFailure(str(error), op, is_before)
 
 
-def _arguments_text(number: int, arguments: Sequence[TypedArray]) -> str:
+def arguments_text(number: int, arguments: Sequence[TypedArray]) -> str:
+    """The end of a message: with which of the sets of arguments there is a difference."""
     if not arguments:
         return ""
     if sum(argument.elements.size for argument in arguments) <= len(arguments):

@@ -14,7 +14,6 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IntegerAttr,
     IntegerType,
-    TensorType,
     f64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -50,7 +49,7 @@ from qdialect.ir.elements import (
 from qdialect.ir.ordering import dependencies_first
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, shape_of
-from qdialect.shape_ops.elementwise import is_arithmetic, movements_along, read_elementwise
+from qdialect.shape_ops.elementwise import is_arithmetic, read_elementwise
 from qdialect.shape_ops.interface import (
     Code,
     Movements,
@@ -58,7 +57,9 @@ from qdialect.shape_ops.interface import (
     as_integers,
     elements_attribute_of,
     find_attribute,
+    integers_in_list,
     is_cast,
+    is_list,
     model_of,
     name_of,
     read_movements,
@@ -116,7 +117,8 @@ class GraphReader:
         owner = value.owner
         if value in self._nodes or not isinstance(owner, Operation):
             return ()
-        if model_of(owner) is None and not is_cast(owner) and not is_arithmetic(owner):
+        is_known = model_of(owner) is not None or is_cast(owner) or is_arithmetic(owner)
+        if not is_known and not is_list(owner):
             return ()
         return [self._final(operand) for operand in owner.operands]
 
@@ -231,8 +233,10 @@ class GraphReader:
         try:
             read = read_elementwise(op, self)
             operands = [
-                _moved(movements_along(axes, node.shape, shape), [node], None, node.element_type)
-                for axes, node in zip(read.axes, map(self._operand, read.operands), strict=True)
+                _moved(
+                    read.movements_of(number, node.shape, shape), [node], None, node.element_type
+                )
+                for number, node in enumerate(map(self._operand, read.operands))
             ]
         except NotFoldable as error:
             raise NotCertifiableError(str(error)) from None
@@ -288,13 +292,15 @@ class GraphReader:
 
     def integers(self, value: SSAValue) -> NDArray[np.integer[Any]]:
         """The elements of an integer constant, for models of ops. Raises NotFoldable."""
+        if isinstance(owner := value.owner, Operation) and is_list(owner):
+            return integers_in_list(owner, self)
         try:
             node = self.read(value)
             if node.size > MAX_REPEATED_ELEMENTS:
                 raise NotCertifiableError("a constant that says what it does is too long")
             elements = elements_at(node, np.arange(node.size, dtype=np.int64))
             # A `!tosa.shape` is not a tensor.
-            is_shape = isinstance(node, ConstantNode) and not isinstance(value.type, TensorType)
+            is_shape = isinstance(node, ConstantNode) and shape_of(value.type) is None
             type = cast(ConstantNode, node).held_type if is_shape else node.element_type
             return as_integers(elements.numbers_at(0), type).reshape(node.shape)
         except NotCertifiableError as error:

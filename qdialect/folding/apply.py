@@ -38,7 +38,8 @@ def apply(plan: FoldPlan, module: ModuleOp, context: Context) -> FoldReport:
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
         graph = FoldGraph(module, context, budget)
-        return FoldRun(graph, bind(plan, graph, budget)).run()
+        with graph.parts_taken_back():
+            return FoldRun(graph, bind(plan, graph, budget)).run()
 
 
 class Written(NamedTuple):
@@ -203,7 +204,7 @@ class FoldRun:
             if op.parent is None or any([result.first_use for result in op.results]):
                 continue
             role = role_of(op)
-            is_pure = role.elements is not None or role.model is not None
+            is_pure = role.elements is not None or role.model is not None or role.is_list
             if is_pure or is_trivially_dead(op):
                 pending += [o.owner for o in op.operands if isinstance(o.owner, Operation)]
                 self._erase_op(op)

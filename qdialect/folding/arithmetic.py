@@ -33,7 +33,6 @@ from qdialect.shape_ops.elementwise import (
     elementwise_model_of,
     is_broadcast,
     is_conversion,
-    movements_along,
     read_elementwise,
     substituted,
 )
@@ -81,13 +80,15 @@ class ArithmeticReader:
             main = self._main(read, constants)
         sides: list[SideConstant] = []
         for number, constant in enumerate(constants):
-            movements = movements_along(read.axes[number], constant.shape, shape)
+            movements = read.movements_of(number, constant.shape, shape)
             if number != main:
                 sides.append(self._side(number, constant, movements))
             elif any(not each.is_identity(constant.shape) for each in movements):
                 constants[main] = self._moved(op, constant, movements)
         layer = Layer(
-            tensor_element_type(op.results[0].type), None, sides=Sides(main, tuple(sides))
+            tensor_element_type(op.results[0].type),
+            None,
+            sides=Sides(main, tuple(sides), read.in_blocks),
         )
         return constants[main].behind(op, layer)
 

@@ -36,7 +36,9 @@ class FoldShapeOpOfConstants(RewritePattern):
         sources = [
             operand.owner for operand in op.operands if isinstance(operand.owner, ConstantOp)
         ]
-        if len(sources) < len(op.operands) or keeping_attribute_of(op) is not None:
+        if len(sources) < len(op.operands):
+            return
+        if any([keeping_attribute_of(each) is not None for each in (op, *sources)]):
             return
         folded = _folded(op, sources)
         if folded is not None:

@@ -70,7 +70,8 @@ def fold_run(
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
         graph = FoldGraph(module, context, budget, may_fold)
-        run = FoldRun(graph, decide(graph, policy, budget))
-        if isinstance(context, FoldReportListener) and context.wants_fold_plans:
-            context.take_fold_plan(run.plan)
-        yield run
+        with graph.parts_taken_back():
+            run = FoldRun(graph, decide(graph, policy, budget))
+            if isinstance(context, FoldReportListener) and context.wants_fold_plans:
+                context.take_fold_plan(run.plan)
+            yield run

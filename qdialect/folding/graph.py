@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -37,8 +38,10 @@ from qdialect.folding.moved_constant import (
     move,
     single_element,
 )
+from qdialect.folding.neighbours import Part, dissolve, split
 from qdialect.folding.op_names import OpNames
-from qdialect.folding.provenance import Part, Provenance
+from qdialect.folding.provenance import Part as ProvenancePart
+from qdialect.folding.provenance import Provenance
 from qdialect.folding.report import FoldRecord
 from qdialect.folding.unknown_ops import unknown_op_record
 from qdialect.ir.ordering import operands_first
@@ -52,9 +55,12 @@ from qdialect.shape_ops.interface import (
     NotFoldable,
     Operands,
     ShapeOpModel,
+    check_not_kept,
     elements_attribute_of,
     integers_in,
     is_cast,
+    is_list,
+    keeping_attribute_of,
     name_of,
     role_of,
     shape_of,
@@ -116,6 +122,7 @@ class FoldGraph:
         may_fold: Callable[[MovedConstant], bool] = lambda constant: True,
         *,
         reads_all_arithmetic: bool = False,
+        has_parts: bool = True,
     ) -> None:
         self.constants = Constants(ResourceBlobs.of(context))
         self.order: list[Operation] = []
@@ -136,12 +143,17 @@ class FoldGraph:
         """The records of ops without a model that may be shape ops."""
         self.places: Mapping[Operation, int] = {}
         """The position of each op of the module, if there are such records."""
+        self.parts: dict[Operation, Part] = {}
+        """Ops that the module has only during the fold: see `neighbours`."""
+        self._has_parts = has_parts
         self._budget = budget
         self._may_fold = may_fold
         self._reads_all_arithmetic = reads_all_arithmetic
         """Whether to read arithmetic that no shape op, cast or other arithmetic uses."""
         self._operands = _FoldedOperands(self.constants, self.steps, self.moved, self.equal)
         self._arithmetic = ArithmeticReader(self._operands, self.steps)
+        self._read_as_arithmetic = set[Operation]()
+        """The ops that were read as arithmetic, and not as shape ops of the same name."""
         self.has_sides = False
         """Whether a layer has side constants of arithmetic, or ranges."""
         self._composed: dict[Operation, tuple[Movement, SSAValue, bool]] = {}
@@ -158,7 +170,9 @@ class FoldGraph:
     def names(self) -> OpNames:
         """The names of the shape ops, casts and constants of the module before it is changed."""
         return OpNames(
-            self._module, lambda op: op in self.models or elements_attribute_of(op) is not None
+            self._module,
+            lambda op: op in self.models or elements_attribute_of(op) is not None,
+            {op: (part.of, f"[{part.start}:{part.stop}]") for op, part in self.parts.items()},
         )
 
     def final(self, value: SSAValue) -> SSAValue:
@@ -199,7 +213,10 @@ class FoldGraph:
             is_moving = role.reads is not None or role.entry is not None
             if may_be_constant and role.is_arithmetic and not is_moving:
                 # Most of these compute with arguments.
-                is_moving = op.operands[0].owner in may_be_constant and is_arithmetic(op)
+                is_moving = is_arithmetic(op) and op.operands[0].owner in may_be_constant
+            if role.is_list:
+                # It is used up with what takes tensors of it.
+                is_moving = any([tensor_parts(each) is not None for each in op.operand_types])
             if is_moving:
                 self.models[op] = None if role.is_cast else role.model
             if is_moving or role.elements is not None:
@@ -214,6 +231,8 @@ class FoldGraph:
                 self.refusals[op] = error
             except MemoryLimitError as error:
                 self.refusals[op] = NotFoldable(Code.MEMORY, str(error))
+        # The walk was over the models.
+        self.models |= {part: self.models[place.of] for part, place in self.parts.items()}
         records = (unknown_op_record(op, self._constant) for op in unknown)
         self.unknown = [record for record in records if record is not None]
         if self.unknown:
@@ -229,9 +248,12 @@ class FoldGraph:
     def _visit(self, op: Operation) -> None:
         model = self.models[op]
         if model is None:
+            if is_list(op):
+                return
             if not is_cast(op):
                 self.moved[op] = self._computed(op)
                 return
+            check_not_kept(op)
             moved = self.moved[op] = self._known(op.operands[0], op).through(op)
             self._input_bytes += SLOT_BYTES * moved.layers[-1].slots_in_type
             self.has_sides |= moved.layers[-1].ranges is not None
@@ -248,11 +270,74 @@ class FoldGraph:
                 raise unread if error.code in _UNTOLD else error from None
             self.models[op] = None
             return
-        if not self._is_unmoved(op, movements):
+        if self._is_unmoved(op, movements):
+            return
+        try:
             self.moved[op] = self._move(op, movements)
+        except NotFoldable:
+            if self._has_parts:
+                self._split(op, movements)
+            raise
+
+    def _split(self, op: Operation, movements: Movements) -> None:
+        """Make parts of neighbouring constants of a concatenation that has other operands."""
+
+        def foldable(value: SSAValue) -> MovedConstant:
+            constant = self._known(value, op)
+            if not self._may_fold(constant):
+                raise NotFoldable(Code.QUANTIZED, "an operand is quantized")
+            maker = cast(Operation, self.final(value).owner)
+            is_alone = maker in self.sources or self.uses_alone(maker)
+            if not value.has_one_use() or not is_alone:
+                raise NotFoldable(Code.GROWTH, "what it is made of has other uses")
+            return constant
+
+        for part, place in split(op, movements, foldable):
+            try:
+                moved = self._move(part, movements._replace(operands=part.operands))
+            except (NotFoldable, MemoryLimitError):
+                dissolve(part, op)
+                continue
+            self.moved[part], self.parts[part] = moved, place
+            self.order.insert(-1, part)
+
+    def take_parts_back(self, which: Callable[[Operation], bool] = lambda part: True) -> None:
+        """Give the operands of those parts back to the op that they are of."""
+        back = list(filter(which, self.parts))
+        for part in back:
+            dissolve(part, self.parts.pop(part).of)
+            del self.moved[part], self.models[part]
+        if back:
+            gone = set(back)
+            self.order = [op for op in self.order if op not in gone]
+
+    @contextmanager
+    def parts_taken_back(self) -> Generator[None]:
+        """The module has no parts in the end, whatever happens."""
+        try:
+            yield
+        finally:
+            self.take_parts_back(lambda part: part.parent is not None)
+
+    def uses_alone(self, op: Operation) -> bool:
+        """Whether nothing but `op` needs its sources and the ops on the way to it."""
+        pending, sources = [op], set(self.moved[op].provenance.sources)
+        while pending:
+            for operand in pending.pop().operands:
+                owner = operand.owner
+                if not isinstance(owner, Operation):
+                    continue
+                if owner in self.moved or operand in self.equal:
+                    pending.append(owner)
+                elif owner not in sources:
+                    continue
+                if not operand.has_one_use():
+                    return False
+        return True
 
     def _computed(self, op: Operation) -> MovedConstant:
         """The result of arithmetic on constants. Raises NotFoldable."""
+        self._read_as_arithmetic.add(op)
         owners = [self.final(operand).owner for operand in op.operands]
         for owner in owners:
             if isinstance(owner, Operation) and (refusal := self._why_not_computed(owner)):
@@ -271,7 +356,7 @@ class FoldGraph:
         refusal = self.refusals.get(op)
         if refusal is None or refusal.code in _UNTOLD:
             return None
-        return refusal if is_arithmetic(op) else None
+        return refusal if op in self._read_as_arithmetic else None
 
     def _is_unmoved(self, op: Operation, movements: Movements) -> bool:
         """Whether the composition of `op` with the ops before it is an identity."""
@@ -364,13 +449,12 @@ class FoldGraph:
         """
         owner = self.final(value).owner
         if not isinstance(owner, Operation):
-            number = user.operands.index(value)
-            raise NotFoldable(Code.NOT_CONSTANT, f"operand #{number} is an argument")
+            raise NotFoldable(Code.NOT_CONSTANT, f"{_place(value, user)} is an argument")
         if (moved := self.moved.get(owner)) is not None:
             return moved
         if (source := self._source(owner)) is not None:
             return source
-        made = f"operand #{user.operands.index(value)} is made by '{name_of(owner)}', which"
+        made = f"{_place(value, user)} is made by '{name_of(owner)}', which"
         if owner in self.refusals:
             if (reason := self._why_not_computed(owner)) is not None:
                 raise NotFoldable(reason.code, f"{made} is not folded: {reason}")
@@ -387,6 +471,10 @@ class FoldGraph:
         elements = self.constants.read(op)
         if elements is None:
             return None
+        if (attribute := keeping_attribute_of(op)) is not None:
+            raise NotFoldable(
+                Code.KEPT, f"the attribute '{attribute}' of its constant is not moved"
+            )
         source = MovedConstant.of_source(op, elements, len(self.steps))
         self._input_bytes += source.input_bytes
         self.steps.append(ElementStep(op))
@@ -409,6 +497,12 @@ class FoldGraph:
             ) from None
 
 
+def _place(value: SSAValue, user: Operation) -> str:
+    """Where an op has a value that it moves."""
+    operands = list(user.operands)
+    return f"operand #{operands.index(value)}" if value in operands else "what is in its list"
+
+
 def _named_after(
     constants: Sequence[MovedConstant], movements: Sequence[Movement]
 ) -> tuple[Provenance, tuple[Operation, ...]]:
@@ -416,7 +510,7 @@ def _named_after(
     first = constants[0]
     if len(constants) == 1:
         return first.provenance.moved(movements), first.casts
-    parts = [Part(constant.provenance, constant.shape) for constant in constants]
+    parts = [ProvenancePart(constant.provenance, constant.shape) for constant in constants]
     provenance = Provenance.join(movements, parts)
     # The written constant and its casts are like those of the first source.
     source = provenance.first_source

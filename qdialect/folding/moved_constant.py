@@ -190,6 +190,11 @@ class MovedConstant(NamedTuple):
     """The last of these shape ops that is a reshape and can be repeated."""
 
     @property
+    def spelled_bytes(self) -> int:
+        """The bytes that the elements take, of a splat one."""
+        return self.itemsize if self.splat is not None else self.nbytes
+
+    @property
     def repeated_bytes(self) -> int:
         """The bytes of elements that are repetitions by movements."""
         if self.splat is not None:
@@ -339,7 +344,7 @@ def move(
     """
     first, *others = operands
     for other in others:
-        _check_joinable(first, other)
+        check_joinable(first, other)
     try:
         shape = movement.result_shape(*[operand.shape for operand in operands])
         size = math.prod(shape)
@@ -418,7 +423,7 @@ def _moved_splat(
     return movement(*splats) if movement.keeps_splats(splats, parameters) else None
 
 
-def _check_joinable(first: MovedConstant, other: MovedConstant) -> None:
+def check_joinable(first: MovedConstant, other: MovedConstant) -> None:
     """Raise NotFoldable if one constant cannot hold elements of both."""
     same_casts = len(first.casts) == len(other.casts) and all(
         name_of(one) == name_of(another)

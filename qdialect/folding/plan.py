@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp, NoneAttr, TensorType
+from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.bounded_cache import BoundedCache
@@ -31,13 +31,14 @@ from qdialect.folding.moved_constant import SLOT_BYTES, ElementMove, Layer, Move
 from qdialect.folding.policy import FoldPolicy, coarser, spell
 from qdialect.folding.writing import check_writable
 from qdialect.ir.garbage import paused_collection
-from qdialect.ir.value_types import tensor_element_type, tensor_like
+from qdialect.ir.value_types import has_encoding, tensor_element_type, tensor_like
 from qdialect.shape_ops.interface import (
     Code,
     NotFoldable,
     dialect_traits_of,
     elements_attribute_of,
     find_attribute,
+    is_list,
     models_of,
     name_of,
 )
@@ -56,7 +57,8 @@ def plan(
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
         graph = FoldGraph(module, context, budget, may_fold)
-        return describe(graph, decide(graph, policy, budget))
+        with graph.parts_taken_back():
+            return describe(graph, decide(graph, policy, budget))
 
 
 class Fate(Enum):
@@ -139,6 +141,7 @@ class _GrowthBudget:
 def decide(graph: FoldGraph, policy: FoldPolicy, budget: MemoryBudget) -> Decision:
     """Decide the fates of the ops of a graph, within the limits of `policy`."""
     decision = _Decider(graph, policy, budget).decide()
+    graph.take_parts_back(decision.is_left)
     _join_left(graph, decision)
     find_ends(graph, decision)
     return decision
@@ -198,6 +201,8 @@ class _Decider:
             elif graph.models[op] is not None:
                 try:
                     types = self._allowed_types(op)
+                    if op in graph.parts:
+                        self._check_part(op, types)
                     if budget is not None and op not in affordable:
                         budget.spend(self._cost(op, types))
                     self._reserve(op)
@@ -231,7 +236,7 @@ class _Decider:
             if not traits.has_empty_tensors and 0 in moved.shape:
                 dialect = name_of(maker).partition(".")[0]
                 raise NotFoldable(Code.ILLEGAL_TYPE, f"{dialect} has no tensors without elements")
-            if moved.casts and _has_encoding(maker.results[0].type):
+            if moved.casts and has_encoding(maker.results[0].type):
                 raise NotFoldable(
                     Code.ILLEGAL_TYPE, f"what the encoding of '{name_of(maker)}' becomes is unknown"
                 )
@@ -310,27 +315,19 @@ class _Decider:
     def _cost(self, op: Operation, types: Sequence[Attribute]) -> int:
         """The bytes that a constant adds, given that sources with other uses stay."""
         moved, before = self._graph.moved[op], 0
-        if self._uses_alone(op):
+        if self._graph.uses_alone(op):
             sources = moved.provenance.sources
             before = sum(self._graph.sources[source].nbytes for source in sources)
         return moved.nbytes + self._new_scales(op, types) - before
 
-    def _uses_alone(self, op: Operation) -> bool:
-        """Whether only `op` uses its sources and the ops between."""
-        graph = self._graph
-        pending, sources = [op], set(graph.moved[op].provenance.sources)
-        while pending:
-            for operand in pending.pop().operands:
-                owner = operand.owner
-                if not isinstance(owner, Operation):
-                    continue
-                if owner in graph.moved or operand in graph.equal:
-                    pending.append(owner)
-                elif owner not in sources:
-                    continue
-                if not operand.has_one_use():
-                    return False
-        return True
+    def _check_part(self, op: Operation, types: Sequence[Attribute]) -> None:
+        """Raise NotFoldable if the constant of a part adds anything: no op goes for it."""
+        moved, sources = self._graph.moved[op], self._graph.sources
+        if not self._graph.uses_alone(op):
+            raise NotFoldable(Code.GROWTH, "what it is made of has other uses")
+        before = sum([sources[source].spelled_bytes for source in moved.provenance.sources])
+        if (added := moved.spelled_bytes + self._new_scales(op, types) - before) > 0:
+            raise NotFoldable(Code.GROWTH, f"it would add {added} bytes")
 
 
 def _join_left(graph: FoldGraph, decision: Decision) -> None:
@@ -372,7 +369,9 @@ def find_ends(graph: FoldGraph, decision: Decision) -> None:
     for op, fate in decision.fates.items():
         if fate is Fate.WRITTEN:
             ends[op] = op
-        elif fate is Fate.GONE and (op in graph.moved or op.results[0] in graph.equal):
+        elif fate is Fate.GONE and (
+            op in graph.moved or op.results[0] in graph.equal or is_list(op)
+        ):
             for use in op.results[0].uses:
                 user = use.operation
                 end = ends.get(user)
@@ -502,7 +501,3 @@ def _spelled(layer: Layer, shape: Shape, finest: Granularity) -> TensorType[Attr
     if layer.parameters is not None and not layer.is_spelled:
         type = spell(layer.quantized, layer.parameters, finest)
     return _KNOWN_SPELLED.add(key, TensorType(type, shape), layer.size)
-
-
-def _has_encoding(type: Attribute) -> bool:
-    return isinstance(type, TensorType) and not isinstance(type.encoding, NoneAttr)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import NoReturn, cast
+from typing import NoReturn
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation
 
 from qdialect.algebra.memory_budget import MemoryBudget, MemoryLimitError
@@ -15,6 +14,7 @@ from qdialect.folding.graph import FoldGraph, declared_layer
 from qdialect.folding.moved_constant import MovedConstant, form_for
 from qdialect.folding.plan import Decision, Fate, compositions_of, find_ends, planned_movement
 from qdialect.folding.writing import check_writable
+from qdialect.ir.value_types import tensor_parts
 from qdialect.shape_ops.interface import Code, NotFoldable, name_of
 
 
@@ -59,6 +59,7 @@ class _Binder:
         for refusal in plan.refused:
             op = self._check_op(refusal.name, refusal.op, None)
             decision.refusals[op] = NotFoldable(refusal.code, refusal.reason)
+        graph.take_parts_back(decision.is_left)
         self._check_steps()
         for op, constant in written.items():
             self._check_constant(op, constant.sources, constant.casts, constant.types)
@@ -127,9 +128,10 @@ class _Binder:
     def _check_spelling(self, moved: MovedConstant, types: Sequence[Attribute]) -> None:
         """Raise NotFoldable if `types` do not have the meaning of the layers."""
         for layer, type in zip(moved.layers, types, strict=False):
-            if not isinstance(type, TensorType) or type.get_shape() != moved.shape:
+            parts = tensor_parts(type)
+            if parts is None or parts.shape != moved.shape:
                 raise NotFoldable(Code.STALE_TYPE, f"its shape is not that of '{type}'")
-            declared_layer(layer, cast("TensorType[Attribute]", type).element_type, moved.shape)
+            declared_layer(layer, parts.element_type, moved.shape)
 
     def _join(self, decision: Decision, joined: Collection[Operation]) -> None:
         written = set(decision.written)

@@ -12,7 +12,7 @@ from qdialect.folding.plan import Decision, Fate
 from qdialect.folding.provenance import Provenance
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
 from qdialect.folding.writing import WrittenConstant
-from qdialect.shape_ops.interface import name_of
+from qdialect.shape_ops.interface import is_list, name_of
 
 
 def report_of(
@@ -55,11 +55,15 @@ class _Reporter:
         report.bytes_before = sum([graph.sources[source].nbytes for source in self._source_ends])
         report.bytes_after = sum([graph.moved[op].nbytes for op in self._written])
         for op in graph.order:
+            if is_list(op):
+                continue
             if graph.models[op] is None:
                 if _is_erased(op) and (stands := self._in_place_of(op)) is not None:
                     report.vanished[op.results[0]] = stands
             else:
-                report.ops_removed += _is_erased(op) and not (self._joined and op in self._joined)
+                if op not in graph.parts:
+                    is_joined = self._joined and op in self._joined
+                    report.ops_removed += _is_erased(op) and not is_joined
                 record = self._record(op)
                 if record is not None:
                     report.records.append(record)
@@ -86,8 +90,15 @@ class _Reporter:
 
     def _record(self, op: Operation) -> FoldRecord | None:
         end, moved = self._decision.ends.get(op), self._graph.moved.get(op)
+        part = self._graph.parts.get(op)
         if end is not None and moved is not None:
-            return self._folded(op, moved.provenance, end)
+            folded = self._folded(op, moved.provenance, end)
+            if part is None:
+                return folded
+            return folded._replace(op=part.of, operands=(part.start, part.stop - 1))
+        if part is not None:
+            # The op that it is of is gone.
+            return None
         if self._decision.fates[op] is Fate.GONE:
             stands = self._stands(op.results[0])
             reason = (

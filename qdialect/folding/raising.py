@@ -19,13 +19,12 @@ from xdsl.dialects.builtin import (
     DenseResourceAttr,
     IntegerType,
     ModuleOp,
-    NoneType,
     Signedness,
     TensorType,
+    UnregisteredOp,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.transforms.dead_code_elimination import is_trivially_dead
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.element_slots import ElementSlots
@@ -44,26 +43,39 @@ from qdialect.folding.graph import FoldGraph
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
+from qdialect.folding.unused_ops import erase_unused
 from qdialect.folding.writing import constant_like
 from qdialect.ir.elements import dense_elements, has_signedness, integer_range
 from qdialect.ir.garbage import paused_collection
 from qdialect.ir.replacements import Replacements
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.ir.value_types import element_type_or_self, tensor_element_type, with_element_type
+from qdialect.ir.value_types import (
+    element_type_or_self,
+    maker_from_builtin,
+    tensor_element_type,
+    tensor_parts,
+    with_element_type,
+)
 from qdialect.shape_ops.dequantization import Dequantization, recognize
-from qdialect.shape_ops.elementwise import Apply, Arithmetic, Term, is_arithmetic, read_elementwise
+from qdialect.shape_ops.elementwise import (
+    Apply,
+    Arithmetic,
+    Input,
+    Term,
+    is_arithmetic,
+    read_elementwise,
+)
 from qdialect.shape_ops.interface import (
     CastReads,
     Code,
     NotFoldable,
     cast_reads,
+    check_not_kept,
     elements_attribute_of,
     find_attribute,
     is_cast,
-    keeping_attribute_of,
     models_of,
     name_of,
-    role_of,
 )
 from qdialect.shape_ops.reading import Constants
 from qdialect.shape_ops.term_values import values_of
@@ -123,7 +135,7 @@ class _Raiser:
             if new_class is None:
                 continue
             try:
-                _require_nothing_keeps(op)
+                check_not_kept(op)
                 operand = self._quantized_operand(op.operands[0], constants)
                 new = new_class(operand.result if operand else op.operands[0], op.results[0].type)
                 _verify(new)
@@ -154,7 +166,9 @@ class _Raiser:
 
     def raise_arithmetic(self) -> None:
         """Raise arithmetic on constants."""
-        graph = FoldGraph(self.module, self.context, self.budget, reads_all_arithmetic=True)
+        graph = FoldGraph(
+            self.module, self.context, self.budget, reads_all_arithmetic=True, has_parts=False
+        )
         raised, replaced = dict[Operation, list[Operation]](), Replacements()
         for op in graph.order:
             if not is_arithmetic(op) or op.results[0].first_use is None:
@@ -216,7 +230,8 @@ class _Raiser:
         source = scaled.constant.provenance.first_source
         assert source is not None
         stored = tensor_element_type(source.results[0].type)
-        if _is_unmoved(graph, scaled.constant) and not _has_sign(stored):
+        is_builtin = isinstance(source.results[0].type, TensorType)
+        if is_builtin and _is_unmoved(graph, scaled.constant) and not _has_sign(stored):
             integers = source.results[0]
         else:
             self.budget.reserve(scaled.constant.nbytes)
@@ -225,7 +240,7 @@ class _Raiser:
             new.results[0].name_hint = source.results[0].name_hint
             made.append(new)
             integers = new.results[0]
-        result = op.results[0].type
+        result, bridge = _builtin(op.results[0].type)
         made.append(StorageCastOp(integers, with_element_type(result, scaled.type)))
         expressed = with_element_type(result, scaled.type.expressed_type)
         made.append(DequantizeCastOp(made[-1].results[0], expressed))
@@ -235,6 +250,9 @@ class _Raiser:
             converting = arith.ExtFOp if is_wider else arith.TruncFOp
             made.append(converting(made[-1].results[0], cast(Any, with_element_type(result, type))))
             before = cast(AnyFloat, type)
+        if bridge is not None:
+            found = self.context.get_optional_op(bridge) or UnregisteredOp.with_name(bridge)
+            made.append(found.create(operands=made[-1].results, result_types=[op.results[0].type]))
         for each in made:
             _verify(each)
         return made
@@ -243,7 +261,8 @@ class _Raiser:
         """A constant of signless integers; like `source` if that holds signless integers."""
         type = element_type_or_self(source.results[0].type)
         attribute = cast(Any, find_attribute(source, cast(str, elements_attribute_of(source))))
-        if not isinstance(type, StoredType) and not _has_sign(type):
+        is_builtin = isinstance(source.results[0].type, TensorType)
+        if is_builtin and not isinstance(type, StoredType) and not _has_sign(type):
             whole = TensorType(type, values.shape)
             return constant_like([source], values, whole, resources)
         width = cast(IntegerType, attribute.type.element_type).bitwidth
@@ -285,8 +304,18 @@ class _Raiser:
     def _finish(self, replaced: Replacements) -> None:
         """Replace the raised ops, and erase them and the ops that only they used."""
         replaced.apply()
-        _erase_unused(self.gone)
+        erase_unused(self.gone)
         self.gone.clear()
+
+
+def _builtin(type: Attribute) -> tuple[Attribute, str | None]:
+    """A builtin tensor like one of `type`, and the op that makes one of `type` of it."""
+    if isinstance(type, TensorType):
+        return cast(Attribute, type), None
+    bridge, parts = maker_from_builtin(type), tensor_parts(type)
+    if bridge is None or parts is None:
+        raise NotFoldable(Code.ILLEGAL_TYPE, f"no op makes '{type}' of a builtin tensor")
+    return TensorType(parts.element_type, parts.shape), bridge
 
 
 class _Quantized(NamedTuple):
@@ -313,7 +342,13 @@ def _multiplies(graph: FoldGraph, op: Operation) -> bool:
     """Whether arithmetic on constants ends with a multiplication. Raises NotFoldable."""
     if is_cast(op) and graph.moved[op].layers[-1].sides is None:
         return False
+    expressed = element_type_or_self(op.results[0].type)
+    if not isinstance(expressed, AnyFloat):
+        # It is quantized in a way of its own, and numbers only behind the next op.
+        return False
     own, _ = _without_conversions(read_elementwise(op, graph.operands).term)
+    if isinstance(own, Input) and not isinstance(own.type, AnyFloat | IntegerType):
+        own, _ = _without_conversions(graph.term_of(op).term)
     return isinstance(own, Apply) and own.arithmetic is Arithmetic.MULTIPLY
 
 
@@ -464,29 +499,6 @@ def _verify(op: Operation) -> None:
         op.verify_()
     except VerifyException as error:
         raise NotFoldable(Code.ILLEGAL_TYPE, str(error)) from None
-
-
-def _require_nothing_keeps(op: Operation) -> None:
-    if (attribute := keeping_attribute_of(op)) is not None:
-        raise NotFoldable(Code.KEPT, f"its attribute '{attribute}' says that it stays")
-
-
-def _erase_unused(gone: Sequence[Operation]) -> None:
-    """Erase unused ops, and then the ops that only they used."""
-    pending = list(gone)
-    while pending:
-        op = pending.pop()
-        if op.parent is None or any(result.first_use is not None for result in op.results):
-            continue
-        role = role_of(op)
-        is_known = role.elements is not None or role.model is not None or role.is_cast
-        # The default of an omitted operand.
-        is_known |= not op.operands and isinstance(op.results[0].type, NoneType)
-        if not (is_known or is_arithmetic(op) or is_trivially_dead(op)):
-            continue
-        owners = [operand.owner for inner in op.walk() for operand in inner.operands]
-        Rewriter.erase_op(op)
-        pending += [owner for owner in owners if isinstance(owner, Operation)]
 
 
 def _refusal(condition: str) -> NotFoldable:

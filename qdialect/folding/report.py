@@ -33,6 +33,8 @@ class Outcome(StrEnum):
     """The cast of quant became ops of another dialect."""
     QUANTIZED = "quantized"
     """The weights of the layer became a quantized constant behind a cast."""
+    ATTACHED = "attached"
+    """A recorded range was attached to a value of the op."""
     CONVERTED = "converted"
     """The range that it carried is now in another op or a type."""
     REFUSED = "refused"
@@ -75,6 +77,13 @@ class FoldRecord(NamedTuple):
 
     values: ValueSet | None = None
     """How a value range recorded for the sources relates to the result of the op."""
+
+    operands: tuple[int, int] | None = None
+    """
+    The first and the last of the operands that this is about, where the op itself stays.
+
+    They were constants, and are one now.
+    """
 
     @property
     def sources(self) -> tuple[SSAValue, ...]:

@@ -122,6 +122,9 @@ class Sides(NamedTuple):
     constants: tuple[SideConstant, ...]
     """The other operands."""
 
+    in_blocks: bool = False
+    """Whether they have one element for each block of an axis, and for each position of others."""
+
     def check(self, op: Operation, policy: FoldPolicy) -> None:
         """Raise NotFoldable if the side constants of `op` would be larger than `policy` allows."""
         model = arithmetic_model_of(op)
@@ -138,16 +141,40 @@ class Sides(NamedTuple):
 
     def form_of(self, constant: SideConstant, model: ElementwiseModel) -> SideForm:
         """The form of one of the constants. Raises NotFoldable if it is too large."""
+        if self.in_blocks:
+            return self._in_blocks(constant)
         along = set[int]()
         if model.aligns:
             for each in self.constants:
                 along |= {axis for axis, ends in enumerate(each.slots.ends) if len(ends) > 1}
+        if model.has_axis and not along:
+            along |= {min(range(constant.slots.ndim), key=constant.slots.shape.__getitem__)}
         return constant.form(model, along)
+
+    def _in_blocks(self, constant: SideConstant) -> SideForm:
+        """Blocks along the axis with the longest; the last of several such axes."""
+        slots = constant.slots
+        columns = zip(*(each.slots.block_sizes for each in self.constants), strict=True)
+        blocks = [math.gcd(*column) for column in columns]
+        longest = max(range(slots.ndim), key=lambda axis: (blocks[axis], axis))
+        step = blocks[longest]
+        steps = [step if axis == longest else 1 for axis in range(slots.ndim)]
+        slots = slots[tuple(slice(None, None, each) for each in steps)]
+        try:
+            for axis in range(slots.ndim):
+                slots = slots.in_single_positions(axis)
+        except TooManySlotsError as error:
+            raise NotFoldable(Code.PARAMETER_GROWTH, str(error)) from None
+        axes = tuple(range(slots.ndim))
+        if constant.is_one:
+            return SideForm(axes, Splat(slots.elements.reshape(-1)[0], slots.shape))
+        return SideForm(axes, slots.elements)
 
     def moved(self, movement: Movement, others: Sequence[Sides]) -> Sides:
         """`(z, s) . f`, for these constants and the corresponding ones of other operands."""
         columns = zip(self.constants, *(other.constants for other in others), strict=True)
-        return Sides(self.main, tuple(first.moved(movement, rest) for first, *rest in columns))
+        moved = tuple(first.moved(movement, rest) for first, *rest in columns)
+        return Sides(self.main, moved, self.in_blocks)
 
 
 def can_join(one: Sides | None, other: Sides | None) -> bool:
@@ -156,6 +183,7 @@ def can_join(one: Sides | None, other: Sides | None) -> bool:
         return one is other
     return (
         one.main == other.main
+        and one.in_blocks == other.in_blocks
         and len(one.constants) == len(other.constants)
         and all(map(SideConstant.can_join, one.constants, other.constants))
     )

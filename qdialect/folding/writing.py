@@ -286,11 +286,15 @@ def _error_of(like: MovedConstant, types: Sequence[Attribute], constants: Consta
     data = element_bytes(Splat(first, shape), element_type)
     trial = dense_of_bytes(TensorType(element_type, shape, encoding), data)
     constant = _constant_of([source], types[0], trial)
-    for op in _behind(constant, like, types, None).ops:
-        if isinstance(op, UnregisteredOp):
-            continue
-        try:
-            op.verify_()
-        except VerifyException as error:
-            return str(error)
+    trials = _behind(constant, like, types, None).ops
+    try:
+        for op in trials:
+            if not isinstance(op, UnregisteredOp):
+                op.verify_()
+    except VerifyException as error:
+        return str(error)
+    finally:
+        # Some use values of the module.
+        for op in trials:
+            op.drop_all_references()
     return None

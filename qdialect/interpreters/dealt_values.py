@@ -121,10 +121,15 @@ class DealtArguments(Sequence[tuple[TypedArray, ...]]):
         interesting: Sequence[float],
         max_sets: int,
         max_combinations: int,
+        *,
+        is_tame: bool = False,
     ) -> None:
         self._types = types.inputs.data
         self._declared = [declared_shape(type) for type in self._types]
-        values = _all_combinations(self._types, self._declared, max_combinations)
+        self._is_tame = is_tame
+        values = None
+        if not is_tame or not self._types:
+            values = _all_combinations(self._types, self._declared, max_combinations)
         self.is_exhaustive = values is not None
         if values is not None:
             sizes = [math.prod(shape) for shape in self._declared]
@@ -196,6 +201,8 @@ class DealtArguments(Sequence[tuple[TypedArray, ...]]):
         return tuple(arguments)
 
     def _planned(self, max_sets: int) -> list[_Set]:
+        if self._is_tame:
+            return [of._replace(is_tame=True) for of in self._series(4, max_sets)]
         unknown = sum(shape.count(DYNAMIC) for shape in self._declared)
         has_equals = len(set(self._types)) < len(self._types)
         has_numbers = any(_is_computed_with(element_type_or_self(type)) for type in self._types)
@@ -265,6 +272,7 @@ def dealt_arguments(
     interesting: Iterable[float] = (),
     max_sets: int = DEFAULT_MAX_SETS,
     max_combinations: int = DEFAULT_MAX_COMBINATIONS,
+    is_tame: bool = False,
 ) -> DealtArguments:
     """
     Deterministic sets of arguments for a function of these types.
@@ -280,12 +288,12 @@ def dealt_arguments(
       signs, the least and the greatest of normal and denormal numbers, and ties of rounding.
     - Axes of unknown length have all the same length, and different ones in every second set.
     - In some sets arguments of the same type are equal, and in some there are no zeros,
-      infinities and NaN, so that arithmetic is defined.
+      infinities and NaN, so that arithmetic is defined. With `is_tame`, there are none in all.
 
     Raises InterpretationError for a type without known values. Getting a set raises it if an
     argument takes more bytes than the memory budget has left.
     """
-    return DealtArguments(types, list(interesting), max_sets, max_combinations)
+    return DealtArguments(types, list(interesting), max_sets, max_combinations, is_tame=is_tame)
 
 
 def _with_lengths(shape: Shape, lengths: Sequence[int]) -> Shape:

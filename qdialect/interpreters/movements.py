@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     TensorType,
+    UnregisteredAttr,
     i64,
 )
 from xdsl.interpreter import Interpreter
@@ -82,7 +83,10 @@ from qdialect.shape_ops.interface import (
     elements_attribute_of,
     entry_of,
     find_attribute,
+    integers_in_list,
     is_cast,
+    is_list,
+    items_of,
     model_of,
     reads_unsigned,
 )
@@ -91,12 +95,16 @@ from qdialect.shape_ops.reading import Constants
 
 def run_known_op(
     interpreter: Interpreter, op: Operation, args: Sequence[Any], resources: ResourceBlobs
-) -> TypedArray | None:
+) -> TypedArray | tuple[TypedArray, ...] | None:
     """
     The result of an op that the shape-op interface has a model for; None for other ops.
 
+    A list is a tuple of what is in it.
+
     Raises InterpretationError, NotFoldable, MovementError and VerifyException.
     """
+    if is_list(op):
+        return tuple(operands_of(op, args))
     if (model := model_of(op)) is not None:
         return run_shape_op(interpreter, op, model, args)
     if is_cast(op):
@@ -117,7 +125,9 @@ def run_constant(op: Operation, name: str, resources: ResourceBlobs) -> TypedArr
         type = cast(Any, attribute.type)
         packed = type.pack([attribute.value.data])
         element = in_width(np.frombuffer(packed, dtype=element_dtype(type)), type)
-        return reinterpreted(TypedArray.of(element.reshape(()), type), declared)
+        scalar = TypedArray.of(element.reshape(()), type)
+        # An integer of torch has no width in its type.
+        return scalar if isinstance(declared, UnregisteredAttr) else reinterpreted(scalar, declared)
     if not isinstance(attribute, DenseIntOrFPElementsAttr | DenseResourceAttr):
         raise InterpretationError("its value is not made of numbers")
     elements = Constants(resources).elements(op, name)
@@ -177,14 +187,17 @@ def run_shape_op(
     Dynamic lengths are taken from the operands. Raises
     InterpretationError, NotFoldable, MovementError and VerifyException.
     """
-    operands = operands_of(op, args)
+    held = _held_by(op, args)
+    operands = [held[operand] for operand in op.operands if operand in held]
     declared = op.results[0].type
     with _at_run_time(op, operands) as known:
-        values = _OperandValues(dict(zip(known.operands, operands, strict=True)))
+        if known is not op:
+            held = dict(zip(known.operands, operands, strict=True))
+        values = _OperandValues(held)
         read = model(known, values)
         moved = [values.values[operand] for operand in read.operands]
         types = dict(zip(known.operands, op.operand_types, strict=True))
-        types_moved = [types[operand] for operand in read.operands]
+        types_moved = [types.get(operand, operand.type) for operand in read.operands]
         padding = _padding(interpreter, op, read, values)
     arrays = [operand.elements for operand in moved]
     movements: list[Movement] = []
@@ -208,6 +221,17 @@ def run_shape_op(
         types = [uniform_tensor(value.type) for value in (*operands, result)]
         verify_movement(op.movement_to(result.shape), types[:-1], types[-1])
     return result
+
+
+def _held_by(op: Operation, args: Sequence[Any]) -> dict[SSAValue, TypedArray]:
+    """The operands of `op`, with what is in those that are lists in their place."""
+    held: dict[SSAValue, TypedArray] = {}
+    for operand, arg in zip(op.operands, args, strict=True):
+        if isinstance(arg, tuple):
+            held |= zip(items_of(operand), cast("tuple[TypedArray, ...]", arg), strict=True)
+        else:
+            held[operand] = value_of(arg, operand.type)
+    return held
 
 
 def _moved(
@@ -251,6 +275,8 @@ class _OperandValues:
     def integers(self, value: SSAValue) -> NDArray[np.integer[Any]]:
         """The elements of an operand. Raises NotFoldable if `value` is not an operand."""
         if value not in self.values:
+            if isinstance(owner := value.owner, Operation) and is_list(owner):
+                return integers_in_list(owner, self)
             raise NotFoldable(Code.UNKNOWN_OP, "it is read with what is no operand")
         operand = self.values[value]
         with temporary_memory(operand.elements.size * _INTEGER_BYTES):
@@ -358,6 +384,8 @@ def _at_run_time(op: Operation, operands: Sequence[TypedArray]) -> Generator[Ope
     if not any(DYNAMIC in shape for shape in map(shape_of, ends) if shape is not None):
         yield op
         return
+    if len(operands) != len(op.operands):
+        raise InterpretationError("it has lists, and lengths that only its operands tell")
     entry, result = entry_of(op), op.result_types[0]
     lists = _filled_lists(op, operands, () if entry is None else entry.static_lists)
     if isinstance(op, ShapeOp):

@@ -6,7 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, UnrankedTensorType, UnregisteredAttr
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    NoneAttr,
+    TensorType,
+    UnrankedTensorType,
+    UnregisteredAttr,
+)
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
@@ -48,6 +54,8 @@ class TensorModel(NamedTuple):
 
     read: Callable[[Attribute], TensorParts | None]
     make: Callable[[Attribute, Shape, Attribute], Attribute]
+    from_builtin: str | None = None
+    """The name of the op that makes one of a builtin tensor of the same elements."""
 
 
 _TENSOR_MODELS: Final[dict[str, TensorModel]] = {}
@@ -57,15 +65,16 @@ def register_tensor_type(
     name: str,
     read: Callable[[Attribute], TensorParts | None],
     make: Callable[[Attribute, Shape, Attribute], Attribute],
+    from_builtin: str | None = None,
 ) -> None:
     """
     Register the types called `name`, such as `torch.vtensor`, as ranked tensors.
 
     `read` returns the shape and the element type, in terms of builtin types; None for an
     unranked type. `make` returns a type like its first argument, with the given shape and
-    element type.
+    element type. `from_builtin` names the op that converts a builtin tensor of the same elements.
     """
-    _TENSOR_MODELS[name] = TensorModel(read, make)
+    _TENSOR_MODELS[name] = TensorModel(read, make, from_builtin)
 
 
 def _model_of(type: Attribute) -> TensorModel | None:
@@ -73,6 +82,12 @@ def _model_of(type: Attribute) -> TensorModel | None:
         return None
     name = type.attr_name.data if isinstance(type, UnregisteredAttr) else type.name
     return _TENSOR_MODELS.get(name)
+
+
+def maker_from_builtin(type: Attribute) -> str | None:
+    """The name of the op that makes a tensor of `type` of a builtin one; None if none does."""
+    model = _model_of(type)
+    return None if model is None else model.from_builtin
 
 
 def tensor_parts(type: Attribute) -> TensorParts | None:
@@ -91,6 +106,13 @@ def tensor_like(type: Attribute, shape: Shape, element: Attribute) -> Attribute:
         return model.make(type, shape, element)
     encoding = cast("TensorType[Attribute]", type).encoding
     return TensorType(element, shape, encoding)
+
+
+def has_encoding(type: Attribute) -> bool:
+    """Whether this is a builtin tensor with an encoding."""
+    return isinstance(type, TensorType) and not isinstance(
+        cast("TensorType[Attribute]", type).encoding, NoneAttr
+    )
 
 
 def shape_of(type: Attribute) -> Shape | None:

@@ -22,7 +22,6 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     LocationAttr,
-    NoneAttr,
     TensorType,
     UnrankedTensorType,
     f64,
@@ -42,7 +41,7 @@ from qdialect.dialects.upstream.arith import FPToSIOp, FPToUIOp, SIToFPOp, UIToF
 from qdialect.dialects.upstream.shape import NumElementsOp, ShapeOfOp, SplitAtOp
 from qdialect.dialects.upstream.tensor import ReshapeOp
 from qdialect.ir.elements import DenseElementsAttr, dense_elements, element_dtype, integer_range
-from qdialect.ir.value_types import element_type_or_self, with_element_type
+from qdialect.ir.value_types import element_type_or_self, has_encoding, with_element_type
 from qdialect.lowering.storage_ops import (
     Length,
     StorageBuilder,
@@ -94,7 +93,7 @@ def unknown_arithmetic(op: ArithmeticCast) -> str | None:
     if type.granularity is Granularity.PER_TENSOR:
         computed.append(op.input)
     for value in computed:
-        if _has_encoding(value.type):
+        if has_encoding(value.type):
             return f"the arithmetic would drop the encoding of '{value.type}'"
     return None
 
@@ -103,12 +102,6 @@ def quantized_type(op: ArithmeticCast) -> UniformQuantizedType:
     """The uniform quantized type of `op`; `unknown_arithmetic` must have returned None."""
     quantized = op.result if isinstance(op, QuantizeCastOp) else op.input
     return cast(UniformQuantizedType, element_type_or_self(quantized.type))
-
-
-def _has_encoding(type: Attribute) -> bool:
-    return isinstance(type, TensorType) and not isinstance(
-        cast(TensorType[Attribute], type).encoding, NoneAttr
-    )
 
 
 def lower_cast(op: ArithmeticCast, rounding: Rounding, slots: SlotConstants) -> SSAValue:

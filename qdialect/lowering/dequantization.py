@@ -47,7 +47,7 @@ from qdialect.dialects.quant.casts import DequantizeCastOp, StorageCastOp
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.dialects.upstream.arith import SIToFPOp, UIToFPOp
 from qdialect.dialects.upstream.tosa import ShapeType
-from qdialect.ir.elements import dense_elements, element_dtype
+from qdialect.ir.elements import dense_elements, element_dtype, integer_range
 from qdialect.lowering.cast_arithmetic import as_bits
 from qdialect.lowering.storage_ops import StorageBuilder
 from qdialect.shape_ops.interface import (
@@ -56,6 +56,7 @@ from qdialect.shape_ops.interface import (
     elements_attribute_of,
     find_attribute,
 )
+from qdialect.shape_ops.iree_linalg_ext import DEQUANTIZE_AFFINE, indexing_maps
 from qdialect.shape_ops.reading import Constants
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class Form(StrEnum):
     STABLEHLO = "stablehlo"
     TOSA = "tosa"
     LINALG = "linalg"
+    LINALG_EXT = "linalg-ext"
     ARITH = "arith"
     ONNX = "onnx"
 
@@ -95,10 +97,11 @@ class DequantizationLowering:
         value = of.stored
         if not of.type.is_signed:
             value = self._unsigned(writer, of)
-        if of.grid != of.shape:
+        is_cut = of.grid != of.shape and not writer.READS_BLOCKS
+        if is_cut:
             value = writer.reshape(value, of.grid)
         real = writer.dequantized(value, of)
-        return real if of.grid == of.shape else writer.reshape(real, of.shape)
+        return writer.reshape(real, of.shape) if is_cut else real
 
     def _unsigned(self, writer: _Writer, of: _Dequantized) -> SSAValue:
         """The stored integers as a value that this form reads as unsigned."""
@@ -141,6 +144,9 @@ class _Dequantized(NamedTuple):
     grid: Shape
     """The shape with each axis that has several blocks of several positions split in two."""
 
+    counts: Shape
+    """How many slots there are along each axis of `shape`."""
+
     scales: NDArray[np.float64]
     zero_points: NDArray[np.int64]
     """Zero points, like scales, have the rank of `grid`; each axis has that length or 1."""
@@ -179,6 +185,7 @@ class _Dequantized(NamedTuple):
             type,
             shape,
             tuple(grid),
+            parameters.scales.shape,
             parameters.rounded_scales.reshape(slots),
             parameters.cut_zero_points.reshape(slots),
         )
@@ -219,6 +226,9 @@ class _Writer(StorageBuilder, ABC):
 
     READS_SIGNLESS_AS_UNSIGNED: ClassVar[bool] = False
     """Whether the form has an op that reads signless integers as unsigned."""
+
+    READS_BLOCKS: ClassVar[bool] = False
+    """Whether blocks of several positions need no axis of their own."""
 
     def __init__(self, point: InsertPoint, location: Any, context: Context) -> None:
         super().__init__(point, location)
@@ -387,6 +397,45 @@ class _Linalg(_OfMLIR):
         return self.generic(init, [stored, *smalls], maps, element)
 
 
+class _LinalgExt(_OfMLIR):
+    DIALECT = "iree_linalg_ext"
+    WIDTHS = tuple(range(2, 33))
+
+    @classmethod
+    @override
+    def check(cls, of: _Dequantized) -> None:
+        super().check(of)
+        # It subtracts integers, and `quant.dcast` floats.
+        if (
+            of.zero_points.any()
+            and of.type.storage_type.bitwidth > of.type.expressed_format.precision
+        ):
+            raise NotFoldable(
+                Code.ARITHMETIC,
+                f"not all integers of {of.type.storage_type.bitwidth} bits are exact in "
+                f"'{of.expressed}'",
+            )
+
+    @override
+    def dequantized(self, stored: SSAValue, of: _Dequantized) -> SSAValue:
+        lengths = [of.scales.shape[axis] for axis in of.axes]
+        smalls = [self.constant(of.floats(of.scales, lengths))]
+        if of.zero_points.any():
+            smalls.append(self.constant(dense_elements(of.zero_points.reshape(lengths), i64)))
+        storage = of.type.storage_format
+        low, high = integer_range(storage.width, storage.signed)
+        axes = [range(len(of.grid)), *([of.axes] * len(smalls))]
+        properties: dict[str, Attribute] = {
+            "indexing_maps": indexing_maps(len(of.grid), axes),
+            "quant_max": IntegerAttr(high, i64),
+            "quant_min": IntegerAttr(low, i64),
+        }
+        if not storage.signed:
+            properties["input_unsigned"] = UnitAttr()
+        init = self.empty(of.grid, of.expressed)
+        return self.make(DEQUANTIZE_AFFINE, [stored, *smalls, init], init.type, properties)
+
+
 class _Arith(_OfMLIR):
     DIALECT = "arith"
 
@@ -421,6 +470,7 @@ class _Arith(_OfMLIR):
 
 class _Onnx(_Writer):
     DIALECT = "onnx"
+    READS_BLOCKS = True
     FLOATS = ("f16", "bf16", "f32")
     WIDTHS = (4, 8, 16, 32)
 
@@ -429,14 +479,26 @@ class _Onnx(_Writer):
     def check(cls, of: _Dequantized) -> None:
         super().check(of)
         cls.check_is_constant(of)
-        if len(of.axes) > 1 or of.grid != of.shape:
+        if len(cls._cut_axes(of)) > 1 and not cls._has_one_axis(of):
             raise NotFoldable(
-                Code.GRANULARITY, "'onnx.DequantizeLinear' has scales of one axis, or one scale"
+                Code.GRANULARITY,
+                "'onnx.DequantizeLinear' has one scale, those of one axis, or of blocks of one",
             )
         if of.type.storage_type.bitwidth == 32 and of.zero_points.any():
             raise NotFoldable(
                 Code.ILLEGAL_TYPE, "'onnx.DequantizeLinear' has no zero points of 32 bits"
             )
+
+    @classmethod
+    def _has_one_axis(cls, of: _Dequantized) -> bool:
+        """Whether there is a slot for each position of one axis, or one for all."""
+        return len(of.axes) <= 1 and of.grid == of.shape
+
+    @classmethod
+    def _cut_axes(cls, of: _Dequantized) -> list[int]:
+        """The axes along which there are fewer slots than positions."""
+        pairs = enumerate(zip(of.counts, of.shape, strict=True))
+        return [axis for axis, (count, length) in pairs if count < length]
 
     @override
     def constant(self, elements: Attribute) -> SSAValue:
@@ -448,7 +510,11 @@ class _Onnx(_Writer):
 
     @override
     def dequantized(self, stored: SSAValue, of: _Dequantized) -> SSAValue:
-        shape = [of.scales.shape[axis] for axis in of.axes]
+        axis, size = of.axes[0] if of.axes else 1, 0
+        shape: Sequence[int] = [of.scales.shape[axis] for axis in of.axes]
+        if not self._has_one_axis(of):
+            (axis,) = self._cut_axes(of) or (0,)
+            shape, size = of.counts, of.shape[axis] // of.counts[axis]
         scales = self.constant(of.floats(of.scales, shape))
         if of.zero_points.any():
             integer = cast("TensorType[Any]", stored.type).element_type
@@ -457,15 +523,18 @@ class _Onnx(_Writer):
         else:
             small = self.make("onnx.NoValue", [], NoneType(), {"value": UnitAttr()})
         signed = IntegerType(64, Signedness.SIGNED)
-        axis = IntegerAttr(of.axes[0] if of.axes else 1, signed)
-        type = TensorType(of.expressed, of.grid)
-        return self.make("onnx.DequantizeLinear", [stored, scales, small], type, {"axis": axis})
+        attributes: dict[str, Attribute] = {"axis": IntegerAttr(axis, signed)}
+        if size:
+            attributes["block_size"] = IntegerAttr(size, signed)
+        type = TensorType(of.expressed, of.shape)
+        return self.make("onnx.DequantizeLinear", [stored, scales, small], type, attributes)
 
 
 _WRITERS: Mapping[Form, type[_Writer]] = {
     Form.STABLEHLO: _StableHLO,
     Form.TOSA: _Tosa,
     Form.LINALG: _Linalg,
+    Form.LINALG_EXT: _LinalgExt,
     Form.ARITH: _Arith,
     Form.ONNX: _Onnx,
 }

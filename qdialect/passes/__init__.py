@@ -11,6 +11,7 @@ if __name__ != "qdialect.passes":
 
 if TYPE_CHECKING:
     from qdialect.passes.attach_keys import AttachKeysPass
+    from qdialect.passes.attach_ranges import AttachRangesPass
     from qdialect.passes.canonicalize import CanonicalizePass
     from qdialect.passes.convert_ranges import ConvertRangesPass
     from qdialect.passes.drop_ranges import DropRangesPass
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PASSES",
     "AttachKeysPass",
+    "AttachRangesPass",
     "CanonicalizePass",
     "ConvertRangesPass",
     "DropRangesPass",
@@ -51,6 +53,7 @@ __all__ = [
 
 PASSES: Final = {
     "attach-keys": "AttachKeysPass",
+    "attach-ranges": "AttachRangesPass",
     "canonicalize": "CanonicalizePass",
     "convert-ranges": "ConvertRangesPass",
     "drop-ranges": "DropRangesPass",

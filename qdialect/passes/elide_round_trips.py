@@ -21,7 +21,7 @@ from qdialect.folding.report_listener import FoldReportListener
 from qdialect.ir.ordering import operands_first
 from qdialect.ir.replacements import Replacements, erase_with_unused
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.shape_ops.interface import Code
+from qdialect.shape_ops.interface import Code, keeping_attribute_of
 
 QuantOp: TypeAlias = CastOp | ConstantOp | ShapeOp
 
@@ -67,6 +67,12 @@ class RoundTripElider:
             return
         origin = self._replaced.final(first.input)
         if origin.type != op.result.type or origin is op.result:
+            return
+        kept = keeping_attribute_of(op) or keeping_attribute_of(first)
+        if kept is not None:
+            reason = f"the attribute '{kept}' says that it stays"
+            record = FoldRecord(Outcome.REFUSED, op, op.name, code=Code.KEPT, reason=reason)
+            self._report.records.append(record)
             return
         change = self._change(op, origin)
         if change is not None and not self._changing:

@@ -35,8 +35,12 @@ from qdialect.quantization.schemes import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_BLOCK: Final = 1 << 17
-"""How many elements are computed with at once: 512 KiB of float32, in the second-level cache."""
+_BLOCK: Final = 1 << 18
+"""
+How many elements are computed with at once: 1 MiB of float32, which caches hold.
+
+With fewer, threads wait for each other's turn with the interpreter.
+"""
 
 _PIECE: Final = 1 << 21
 """How many elements of an array in another order are copied at once: 8 MiB of float32."""
@@ -44,8 +48,17 @@ _PIECE: Final = 1 << 21
 _MOST_THREADS: Final = 8
 """More of them wait for memory."""
 
-_SHORT: Final = 512
-"""Along shorter inner axes, numpy takes its time for each row."""
+_FEW: Final = 16
+"""Along an inner axis of fewer positions, numpy takes its time for each row of parameters."""
+
+_SHORT: Final = 128
+"""Rows of no more positions are quicker reduced all at once than one by one."""
+
+_HALVED: Final = 32
+"""Longer rows are halved before."""
+
+_LONG: Final = 512
+"""Along an inner axis of as many positions, the time for each row is nothing."""
 
 _FLOATS = ("f2", "f4", "f8")
 
@@ -119,11 +132,7 @@ def quantize_values(
     ):
         raise ValueError(f"slots of shape {list(slots)} do not divide {list(array.shape)}")
     lengths = tuple(length // count for length, count in zip(array.shape, slots, strict=True))
-    codes = np.empty(array.shape, choice.scheme.code_dtype)
-    if codes.size:
-        with _Pool(threads) as pool:
-            _visit(array, lengths, slots, _Codes(choice, slots, codes), pool)
-    return codes
+    return _codes(array, lengths, slots, choice, None, threads)
 
 
 def quantize_array(
@@ -142,8 +151,25 @@ def quantize_array(
     if found.nans:
         raise ValueError(_nan_message(array))
     choice = scheme.choose(found.minimum, found.maximum)
-    codes = quantize_values(array, choice, threads=threads)
+    lengths, slots = blocks.lengths(array.shape), found.minimum.shape
+    codes = _codes(array, lengths, slots, choice, found, threads)
     return QuantizedArray(codes, choice.parameters(array.shape), choice)
+
+
+def _codes(
+    array: NDArray[Any],
+    lengths: Sequence[int],
+    slots: tuple[int, ...],
+    choice: Choice,
+    known: ArrayRange | None,
+    threads: int | None,
+) -> NDArray[Any]:
+    """Codes; `known` is the range of all elements, if it is known."""
+    codes = np.empty(array.shape, choice.scheme.code_dtype)
+    if codes.size:
+        with _Pool(threads) as pool:
+            _visit(array, lengths, slots, _Codes(choice, slots, codes, known), pool)
+    return codes
 
 
 def _check_floats(array: NDArray[Any]) -> None:
@@ -273,17 +299,34 @@ def _reduced(function: Any, values: NDArray[Any], slots: Sequence[int]) -> NDArr
             continue
         inner = math.prod(values.shape[axis + 1 :])
         rows = values.reshape(-1, values.shape[axis], inner)
-        if 1 < inner < _SHORT:
-            rows = _with_longer_rows(function, rows)
-        reduced = function.reduce(rows, axis=1)
+        if inner == 1 and len(rows) > rows.shape[1] <= _SHORT:
+            reduced = _of_short_rows(function, rows[:, :, 0])
+        else:
+            if 1 < inner < _LONG:
+                rows = _with_longer_rows(function, rows)
+            reduced = function.reduce(rows, axis=1)
         values = reduced.reshape(*values.shape[:axis], 1, *values.shape[axis + 1 :])
     return values
+
+
+def _of_short_rows(function: Any, rows: NDArray[Any]) -> NDArray[Any]:
+    """`rows` reduced along axis 1: by half, as long as a half is a long row; then by columns."""
+    while (width := rows.shape[1]) > _HALVED:
+        half = width // 2
+        halved = function(rows[:, :half], rows[:, half : 2 * half])
+        if width % 2:
+            function(halved[:, 0], rows[:, -1], out=halved[:, 0])
+        rows = halved
+    reduced = rows[:, 0].copy()
+    for column in range(1, rows.shape[1]):
+        function(reduced, rows[:, column], out=reduced)
+    return reduced
 
 
 def _with_longer_rows(function: Any, rows: NDArray[Any]) -> NDArray[Any]:
     """Rows to reduce along axis 1, of which several have been reduced as one longer row."""
     outer, count, inner = rows.shape
-    several = _SHORT // inner
+    several = _LONG // inner
     whole = count // several
     if whole < 2:
         return rows
@@ -295,7 +338,13 @@ def _with_longer_rows(function: Any, rows: NDArray[Any]) -> NDArray[Any]:
 class _Codes:
     """Writes codes."""
 
-    def __init__(self, choice: Choice, slots: tuple[int, ...], codes: NDArray[Any]) -> None:
+    def __init__(
+        self,
+        choice: Choice,
+        slots: tuple[int, ...],
+        codes: NDArray[Any],
+        known: ArrayRange | None,
+    ) -> None:
         self._choice = choice
         self._arithmetic = arithmetic = choice.arithmetic
         dtype = np.dtype("f8" if arithmetic.fused else arithmetic.precision)
@@ -315,6 +364,18 @@ class _Codes:
         self._is_wide = choice.scheme.storage.width > 24
         self._half = just_below_half(dtype)
         self._buffers = local()
+        self._is_checked = True
+        if known is not None:
+            # No step makes a larger number the smaller one.
+            self._is_checked = not all(map(self._fits, (known.minimum, known.maximum)))
+
+    def _fits(self, values: NDArray[Any]) -> bool:
+        """Whether one value for each slot has a code without being clamped."""
+        numbers = np.empty(values.shape, self._dtype)
+        with np.errstate(all="ignore"):
+            self._quantize(values, numbers, self._scales, self._origin)
+        scheme = self._choice.scheme
+        return bool(np.all((numbers >= scheme.minimum) & (numbers <= scheme.maximum)))
 
     def visit(self, layout: _Layout, piece: _Piece, elements: NDArray[Any], which: slice) -> None:
         codes = self._codes[(*piece.place, ...)].reshape(-1)
@@ -331,8 +392,9 @@ class _Codes:
                     block.shape, (scales[block.slots], origin[block.slots]), layout
                 )
                 self._quantize(values.reshape(shape), numbers.reshape(shape), scale, zero)
-                bounded = self._bounded(numbers)
-                np.copyto(codes[block.elements], bounded, casting="unsafe")
+                if self._is_checked:
+                    numbers = self._bounded(numbers)
+                np.copyto(codes[block.elements], numbers, casting="unsafe")
 
     def _quantize(
         self, values: NDArray[Any], numbers: NDArray[Any], scale: Any, origin: Any
@@ -414,10 +476,10 @@ def _broadcast_shape(
     """A shape of a block with long inner rows, and parameters that broadcast to it."""
     parameters = [of.reshape(of.shape[layout.split :]) for of in parameters]
     first = len(shape) - 1
-    while first and math.prod(shape[first:]) < _SHORT:
-        first -= 1
-    if first == len(shape) - 1:
+    if not first or shape[-1] >= _FEW:
         return shape, parameters
+    while first and math.prod(shape[first:]) < _LONG:
+        first -= 1
     tail = shape[first:]
     row = math.prod(tail)
     return (*shape[:first], row), [
@@ -474,7 +536,8 @@ def _visit(
             counts = [of.stop - of.start for of in piece.slots]
             counts += slots[len(counts) :]
             layout = _Layout([n // c for n, c in zip(part.shape, counts, strict=True)], counts)
-            elements = contiguous(part).astype(array.dtype.newbyteorder("="), copy=False)
-            pool.run(partial(visitor.visit, layout, piece, elements.reshape(-1)), layout.count)
+            if not is_plain:
+                part = contiguous(part).astype(array.dtype.newbyteorder("="), copy=False)
+            pool.run(partial(visitor.visit, layout, piece, part.reshape(-1)), layout.count)
     except _NanError:
         raise ValueError(_nan_message(array)) from None

@@ -48,6 +48,13 @@ class Keys(NamedTuple):
     roots: Mapping[str, tuple[SSAValue, ...]]
     """The values that have a key of their own, by the key; several if an attribute says so."""
 
+    aliases: Mapping[str, str]
+    """
+    Names of values that hold the numbers of another one, and the key of that.
+
+    A layer that was lowered to others may have given its name to a reshape behind them.
+    """
+
 
 def keys_of(module: ModuleOp) -> Keys:
     """
@@ -85,14 +92,24 @@ class _KeyFinder:
                 self._keys[value] = self._keys[same]
             else:
                 self._add_root(value, self._unique(value, function))
-        return Keys(self._keys, {key: tuple(roots) for key, roots in self._roots.items()})
+        roots = {key: tuple(values) for key, values in self._roots.items()}
+        return Keys(self._keys, roots, self._aliases())
+
+    def _aliases(self) -> dict[str, str]:
+        """The names that values without a key of their own have, and no other value has."""
+        found: dict[str, set[str]] = {}
+        for value, key in self._keys.items():
+            name = _name(value)
+            if name is not None and name not in self._roots:
+                found.setdefault(name, set()).add(key)
+        return {name: keys.pop() for name, keys in found.items() if len(keys) == 1}
 
     def _add_root(self, value: SSAValue, key: str) -> None:
         self._keys[value] = key
         self._roots.setdefault(key, []).append(value)
 
     def _unique(self, value: SSAValue, function: str) -> str:
-        name = _location_name(value) or value.name_hint
+        name = _name(value)
         if name is None:
             number = self._nameless.get(function, 0)
             self._nameless[function] = number + 1
@@ -173,6 +190,10 @@ def _own_key(value: SSAValue) -> str | None:
 
 def _text(attribute: Attribute | None) -> str | None:
     return (attribute.data or None) if isinstance(attribute, StringAttr) else None
+
+
+def _name(value: SSAValue) -> str | None:
+    return _location_name(value) or value.name_hint
 
 
 def _location_name(value: SSAValue) -> str | None:

@@ -8,7 +8,7 @@ is a choice of its own, and a `Scheme` is one of each; `presets.py` has those of
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 MAX_STORAGE_WIDTH: Final = 32
 """The most bits of a code, as in https://mlir.llvm.org/docs/Dialects/QuantDialect/."""
 
+
+_FEW_SLOTS: Final = 1 << 16
+"""How many slots are chosen at once: what is computed on the way takes a few MiB."""
 
 _LEAST_WITH_RECIPROCAL: Final = 2.0**-127
 """The reciprocal of a lesser scale is infinite in float32."""
@@ -196,8 +199,15 @@ class Scheme:
         """
         low, high = np.broadcast_arrays(_float32("minimum", minimum), _float32("maximum", maximum))
         self._check_ranges(low, high)
+        parts = [
+            slice(start, start + _FEW_SLOTS) for start in range(0, max(1, low.size), _FEW_SLOTS)
+        ]
         with np.errstate(all="ignore"):
-            return self._chosen(low, high)
+            flat = low.reshape(-1), high.reshape(-1)
+            choices = [self._chosen(*(of[part] for of in flat)) for part in parts]
+        choice = Choice.joined(choices, low.shape)
+        self._check_scales(choice.scales, self.values)
+        return choice
 
     def given(self, scales: object, zero_points: object) -> Choice:
         """
@@ -248,7 +258,6 @@ class Scheme:
         if self.power_of_two:
             scales = _raised_to_powers_of_two(scales)
         rounded = scales.astype("f4")
-        self._check_scales(rounded, self.values)
         is_rounded_early = is_symmetric & (self.span is Span.LARGER_SIDE)
         exact = np.where(is_rounded_early, rounded, scales)
         return self._choice(rounded, exact, zero_points, self.values)
@@ -353,6 +362,22 @@ class Choice:
     """What the lowest code stands for, computed with the scale before it was rounded."""
     maximum: NDArray[np.float32]
     """What the highest code stands for."""
+
+    @classmethod
+    def joined(cls, choices: Sequence[Choice], shape: Sequence[int]) -> Choice:
+        """The choices of one scheme for neighbouring slots, as one of `shape`."""
+
+        def joined(arrays: Iterable[NDArray[Any]]) -> NDArray[Any]:
+            return np.concatenate([array.reshape(-1) for array in arrays]).reshape(shape)
+
+        return cls(
+            choices[0].scheme,
+            choices[0].arithmetic,
+            joined(of.scales for of in choices),
+            joined(of.zero_points for of in choices),
+            joined(of.minimum for of in choices),
+            joined(of.maximum for of in choices),
+        )
 
     def parameters(self, shape: Sequence[int]) -> QuantizationParameters:
         """

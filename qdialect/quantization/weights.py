@@ -42,9 +42,9 @@ from qdialect.dialects.quant.types import element_type_of
 from qdialect.folding.graph import FoldGraph
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
+from qdialect.folding.unused_ops import erase_unused
 from qdialect.ir.elements import element_dtype
 from qdialect.ir.garbage import paused_collection
-from qdialect.ir.replacements import erase_with_unused
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.xdsl_private import NAME_OF_UNREGISTERED
 from qdialect.quantization.arrays import quantize_array
@@ -158,21 +158,8 @@ class _WeightQuantizer:
             for op, number in weight.uses:
                 replaced.append(op.operands[number])
                 op.operands[number] = new.results[0]
-        self._erase_unused(replaced)
+        erase_unused([cast(Operation, value.owner) for value in replaced])
         return self._report
-
-    def _erase_unused(self, replaced: Sequence[SSAValue]) -> None:
-        """Erase the constants, and the shape ops behind them, that nothing uses any more."""
-        pending = [cast(Operation, value.owner) for value in replaced]
-        gone = dict[Operation, None]()
-        while pending:
-            op = pending.pop()
-            is_ours = op in self._graph.models or elements_attribute_of(op) is not None
-            uses = (use.operation for result in op.results for use in result.uses)
-            if is_ours and op not in gone and all(user in gone for user in uses):
-                gone[op] = None
-                pending += [o.owner for o in op.operands if isinstance(o.owner, Operation)]
-        erase_with_unused(gone)
 
     def _refuse(self, op: Operation, error: NotFoldable) -> None:
         record = FoldRecord(Outcome.REFUSED, op, name_of(op), code=error.code, reason=str(error))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -20,22 +20,22 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     Signedness,
-    TensorType,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.movement import BroadcastInDim, Movement, Reshape, Shape, Transpose
 from qdialect.ir.elements import has_signedness
 from qdialect.ir.errors import message_of
-from qdialect.ir.value_types import element_type_or_self
+from qdialect.ir.value_types import element_type_or_self, tensor_element_type, tensor_like
+from qdialect.ir.value_types import shape_of as tensor_shape
 from qdialect.shape_ops.interface import (
     Code,
     NotFoldable,
     Operands,
-    keeping_attribute_of,
-    load_models,
+    check_not_kept,
+    models_for,
+    models_for_all,
     name_of,
-    register_arithmetic,
     role_of,
     shape_of,
 )
@@ -105,6 +105,21 @@ class Elementwise(NamedTuple):
 
     term: Term
 
+    in_blocks: bool = False
+    """
+    Whether an axis that is shorter than the one it follows has an element for each block of that.
+    """
+
+    def movements_of(self, number: int, shape: Shape, result_shape: Shape) -> list[Movement]:
+        """The movements of an operand of `shape` to that of the result. Raises NotFoldable."""
+        axes = self.axes[number]
+        movements: list[Movement] = []
+        if self.in_blocks:
+            movements = _repeated_in_blocks(axes, shape, result_shape)
+            for movement in movements:
+                shape = movement.result_shape(shape)
+        return [*movements, *movements_along(axes, shape, result_shape)]
+
 
 class SmallOperand(NamedTuple):
     """An operand of an op that is written again, before it is broadcast."""
@@ -141,6 +156,9 @@ class ElementwiseModel(NamedTuple):
     aligns: bool = False
     """Whether all operands but the one that is dequantized have one shape."""
 
+    has_axis: bool = False
+    """Whether these have an axis also where they hold one element for all positions."""
+
     @property
     def broadcasts(self) -> bool:
         """Whether an op reads operands along some of its axes only."""
@@ -150,22 +168,22 @@ class ElementwiseModel(NamedTuple):
 BroadcastWriter: TypeAlias = Callable[[Any, SmallOperand, Attribute], list[Operation]]
 """Writes an op like a given broadcast, of an operand and to a result type; returns the ops."""
 
-_MODELS: Final[dict[str, ElementwiseModel]] = {}
-
-_BROADCASTS: Final[dict[str, BroadcastWriter]] = {}
-
 ReaderT = TypeVar("ReaderT", bound=ElementwiseReader)
 
 
 def elementwise_op(
-    *names: str, write: ElementwiseWriter, keeps_rank: bool = False, aligns: bool = False
+    *names: str,
+    write: ElementwiseWriter,
+    keeps_rank: bool = False,
+    aligns: bool = False,
+    has_axis: bool = False,
 ) -> Callable[[ReaderT], ReaderT]:
     """Register a function as the reader of the element-wise ops of these names."""
 
     def register(read: ReaderT) -> ReaderT:
         for name in names:
-            _MODELS[name] = ElementwiseModel(read, write, keeps_rank, aligns)
-            register_arithmetic(name)
+            model = ElementwiseModel(read, write, keeps_rank, aligns, has_axis)
+            models_for_all().register_arithmetic(name, model)
         return read
 
     return register
@@ -174,8 +192,7 @@ def elementwise_op(
 def elementwise_model_of(op: Operation) -> ElementwiseModel | None:
     """How to read `op`, if ops of its name may be element-wise."""
     name = name_of(op)
-    load_models(name)
-    return _MODELS.get(name)
+    return models_for(name).arithmetic.get(name)
 
 
 def arithmetic_model_of(op: Operation) -> ElementwiseModel:
@@ -187,7 +204,9 @@ def arithmetic_model_of(op: Operation) -> ElementwiseModel:
 
 def is_arithmetic(op: Operation) -> bool:
     """Whether `op` may be element-wise arithmetic on tensors."""
-    return role_of(op).is_arithmetic and isinstance(op.results[0].type, TensorType)
+    if not role_of(op).is_arithmetic or len(op.results) != 1 or not op.operands:
+        return False
+    return tensor_shape(op.results[0].type) is not None
 
 
 def read_elementwise(op: Operation, operands: Operands) -> Elementwise:
@@ -198,8 +217,7 @@ def read_elementwise(op: Operation, operands: Operands) -> Elementwise:
     that is not registered.
     """
     model = arithmetic_model_of(op)
-    if (attribute := keeping_attribute_of(op)) is not None:
-        raise NotFoldable(Code.KEPT, f"its attribute '{attribute}' says that it stays")
+    check_not_kept(op)
     try:
         return model.read(op, operands)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -213,7 +231,7 @@ def broadcast_writer(*names: str) -> Callable[[BroadcastWriterT], BroadcastWrite
     """Register a function that writes broadcasts of these names again."""
 
     def register(write: BroadcastWriterT) -> BroadcastWriterT:
-        _BROADCASTS.update(dict.fromkeys(names, write))
+        models_for_all().broadcast_writers |= dict.fromkeys(names, write)
         return write
 
     return register
@@ -222,8 +240,6 @@ def broadcast_writer(*names: str) -> Callable[[BroadcastWriterT], BroadcastWrite
 ReshapeWriter: TypeAlias = Callable[[Any, SSAValue, Attribute], list[Operation]]
 """Writes an op like a given reshape, of an operand and to a result type; returns the ops."""
 
-_RESHAPES: Final[dict[str, ReshapeWriter]] = {}
-
 ReshapeWriterT = TypeVar("ReshapeWriterT", bound=ReshapeWriter)
 
 
@@ -231,7 +247,7 @@ def reshape_writer(*names: str) -> Callable[[ReshapeWriterT], ReshapeWriterT]:
     """Register a function that writes reshapes of these names again."""
 
     def register(write: ReshapeWriterT) -> ReshapeWriterT:
-        _RESHAPES.update(dict.fromkeys(names, write))
+        models_for_all().reshape_writers |= dict.fromkeys(names, write)
         return write
 
     return register
@@ -239,19 +255,20 @@ def reshape_writer(*names: str) -> Callable[[ReshapeWriterT], ReshapeWriterT]:
 
 def is_reshape(op: Operation) -> bool:
     """Whether `op` is a reshape that can be written again, of another operand."""
-    load_models(name_of(op))
-    return name_of(op) in _RESHAPES
+    name = name_of(op)
+    return name in models_for(name).reshape_writers
 
 
 def reshape_like(op: Operation, operand: SSAValue, result: Attribute) -> list[Operation]:
     """Write a reshape like `op`; returns the ops in order."""
-    return _RESHAPES[name_of(op)](op, operand, result)
+    name = name_of(op)
+    return models_for(name).reshape_writers[name](op, operand, result)
 
 
 def is_broadcast(op: Operation) -> bool:
     """Whether `op` is a broadcast that can be written again, of another operand."""
-    load_models(name_of(op))
-    return name_of(op) in _BROADCASTS
+    name = name_of(op)
+    return name in models_for(name).broadcast_writers
 
 
 def write_like(
@@ -272,7 +289,8 @@ def write_like(
             if operand.like is None:
                 raise NotFoldable(Code.ARITHMETIC, f"'{name_of(op)}' does not broadcast")
             type = with_shape(value.type, shape)
-            ops += _BROADCASTS[name_of(operand.like)](operand.like, operand, type)
+            name = name_of(operand.like)
+            ops += models_for(name).broadcast_writers[name](operand.like, operand, type)
             value = ops[-1].results[0]
         values.append(value)
     return [*ops, recreated(op, values, result)]
@@ -299,7 +317,7 @@ def with_type(
 ) -> dict[str, Attribute]:
     """Attributes of an op whose result was of type `old`: one that is this type becomes `new`."""
     return {
-        name: new if isinstance(held, TensorType) and held == old else held
+        name: new if type(held) is type(old) and held == old else held
         for name, held in attributes.items()
     }
 
@@ -346,6 +364,25 @@ def movements_along(
     return [*movements, Transpose(permutation)]
 
 
+def _repeated_in_blocks(
+    axes: Sequence[int | None], shape: Shape, result_shape: Shape
+) -> list[Movement]:
+    """Movements that repeat the positions of axes as often as an axis that each follows is long."""
+    lengths = [
+        length if axis is None else result_shape[axis]
+        for axis, length in zip(axes, shape, strict=True)
+    ]
+    if any(before < 1 or after % before for before, after in zip(shape, lengths, strict=True)):
+        raise NotFoldable(Code.ARITHMETIC, "its blocks are not of one length")
+    if tuple(lengths) == shape:
+        return []
+    cut = [
+        n for before, after in zip(shape, lengths, strict=True) for n in (before, after // before)
+    ]
+    dims = tuple(range(0, 2 * len(shape), 2))
+    return [BroadcastInDim(dims, tuple(cut)), Reshape(tuple(lengths))]
+
+
 def conversion(source: Attribute, target: Attribute) -> Arithmetic | None:
     """The scalar op that converts one type to another as `stablehlo.convert` does, if known."""
     if isinstance(source, IntegerType):
@@ -384,11 +421,12 @@ def converted(op: Operation) -> Elementwise:
 
 
 def shape_of_type(type: Attribute) -> tuple[int, ...]:
-    """The shape of a tensor type."""
-    return cast("TensorType[Attribute]", type).get_shape()
+    """The shape of a ranked tensor type."""
+    shape = tensor_shape(type)
+    assert shape is not None
+    return shape
 
 
-def with_shape(type: Attribute, shape: Sequence[int]) -> TensorType[Attribute]:
+def with_shape(type: Attribute, shape: Sequence[int]) -> Attribute:
     """A tensor type of another shape."""
-    tensor = cast("TensorType[Attribute]", type)
-    return TensorType(tensor.element_type, shape, tensor.encoding)
+    return tensor_like(type, tuple(shape), tensor_element_type(type))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -35,6 +35,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     Signedness,
+    StringAttr,
     UnregisteredOp,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -44,6 +45,8 @@ from qdialect.algebra.granularity import Granularity
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import (
     DYNAMIC,
+    Concat,
+    InsertSlice,
     Movement,
     MovementError,
     Shape,
@@ -60,6 +63,8 @@ from qdialect.ir.value_types import tensor_parts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from qdialect.shape_ops.elementwise import BroadcastWriter, ElementwiseModel, ReshapeWriter
 
 
 class Code(StrEnum):
@@ -87,6 +92,8 @@ class Code(StrEnum):
     CASTS = "casts"
     NUMERICS = "numerics"
     KEPT = "kept"
+    NO_RECORD = "no-record"
+    NO_VALUE = "no-value"
 
 
 class NotFoldable(Exception):
@@ -216,6 +223,10 @@ class ShapeOps(DialectInterface):
         self.entries: dict[str, ShapeOpEntry] = {}
         self.casts: dict[str, CastReads] = {}
         self.constants: dict[str, str] = {}
+        self.lists: set[str] = set()
+        self.arithmetic: dict[str, ElementwiseModel] = {}
+        self.broadcast_writers: dict[str, BroadcastWriter] = {}
+        self.reshape_writers: dict[str, ReshapeWriter] = {}
 
     def shape_op(
         self,
@@ -243,21 +254,44 @@ class ShapeOps(DialectInterface):
         self.casts[name] = reads
         _role.cache_clear()
 
+    def register_list(self, name: str) -> None:
+        """As the function `register_list`, for the contexts that load the dialect."""
+        self.lists.add(name)
+        _role.cache_clear()
+
+    def register_arithmetic(self, name: str, model: ElementwiseModel) -> None:
+        """As the function `elementwise_op`, for the contexts that load the dialect."""
+        self.arithmetic[name] = model
+        _role.cache_clear()
+
     def knows(self, name: str) -> bool:
         """Whether there is a model for the ops of that name."""
-        return name in self.entries or name in self.casts or name in self.constants
+        return any(name in models for models in self._models)
 
     def knows_dialect(self, name: str) -> bool:
         """Whether there is a model for an op of that dialect."""
-        names = chain(self.entries, self.casts, self.constants)
-        return any(op.startswith(f"{name}.") for op in names)
+        return any(op.startswith(f"{name}.") for op in chain(*self._models))
+
+    @property
+    def _models(self) -> tuple[Collection[str], ...]:
+        """The names of ops that have models, by the kind of model."""
+        return self.entries, self.casts, self.constants, self.lists, self.arithmetic
+
+
+class Carrier(NamedTuple):
+    """How ops of one name, such as `torch.operator`, stand for ops that an attribute names."""
+
+    attribute: str
+    """The attribute with the name of the op that it stands for."""
+
+    prefixes: Mapping[str, str]
+    """For each dialect of such ops what is before the names of their attributes."""
 
 
 _FOR_ALL: Final = ShapeOps()
 """The models that are registered for all contexts."""
 
-_ARITHMETIC: Final[set[str]] = set()
-"""The names of element-wise ops."""
+_CARRIERS: Final[dict[str, Carrier]] = {}
 
 _TRAITS: Final[dict[str, DialectTraits]] = {}
 _IN_CONTEXT: Final[ContextVar[Mapping[str, ShapeOps]]] = ContextVar("qdialect.shape_ops")
@@ -322,6 +356,21 @@ def register_cast(name: str, reads: CastReads = CastReads.UNKNOWN) -> None:
     _FOR_ALL.register_cast(name, reads)
 
 
+def register_list(name: str) -> None:
+    """Register an op whose result is the list of its operands, which are integers."""
+    _FOR_ALL.register_list(name)
+
+
+def register_carrier(name: str, attribute: str, prefixes: Mapping[str, str]) -> None:
+    """
+    Have ops of one name be read as those that an attribute names.
+
+    `prefixes` are the dialects of these, and what is before the names of their attributes.
+    """
+    _CARRIERS[name] = Carrier(attribute, prefixes)
+    _carrier.cache_clear()
+
+
 def register_dialect_traits(dialect: str, traits: DialectTraits) -> None:
     """Say which tensors the types of a dialect can spell, if not all that MLIR has."""
     _load_dialect(dialect)
@@ -335,10 +384,16 @@ def register_alias(name: str, of: str) -> None:
     _role.cache_clear()
 
 
-def register_arithmetic(name: str) -> None:
-    """Have ops of this name be known as element-wise; `elementwise_op` says how to read them."""
-    _ARITHMETIC.add(name)
-    _role.cache_clear()
+def models_for(name: str) -> ShapeOps:
+    """The models of ops of that name: those of the context in use, else those for all contexts."""
+    load_models(name)
+    own = _IN_CONTEXT.get(_NO_DIALECTS).get(name.partition(".")[0])
+    return own if own is not None and own.knows(name) else _FOR_ALL
+
+
+def models_for_all() -> ShapeOps:
+    """The models that are registered for all contexts."""
+    return _FOR_ALL
 
 
 def register_keeping_attribute(name: str) -> None:
@@ -352,6 +407,12 @@ def keeping_attribute_of(op: Operation) -> str | None:
         if not _KEEPING_ATTRIBUTES.isdisjoint(held):
             return min(_KEEPING_ATTRIBUTES.intersection(held))
     return None
+
+
+def check_not_kept(op: Operation) -> None:
+    """Raise NotFoldable if an attribute forbids to fold `op`."""
+    if (attribute := keeping_attribute_of(op)) is not None:
+        raise NotFoldable(Code.KEPT, f"its attribute '{attribute}' says that it stays")
 
 
 def dialect_traits_of(op: Operation) -> DialectTraits:
@@ -390,6 +451,9 @@ class Role(NamedTuple):
     is_arithmetic: bool = False
     """Whether it may compute each element: `qdialect.shape_ops.elementwise` reads it."""
 
+    is_list: bool = False
+    """Whether the result is the list of its operands."""
+
     @property
     def model(self) -> ShapeOpModel | None:
         """The model, if the op is a shape op."""
@@ -427,6 +491,9 @@ def read_movements(op: Operation, model: ShapeOpModel, operands: Operands) -> Mo
         raise NotFoldable(Code.UNKNOWN_OP, f"it is malformed: {message_of(error)}") from None
     if not movements.operands:
         raise NotFoldable(Code.UNKNOWN_OP, "it has no operand that it moves")
+    first = next(iter(movements.movements), None)
+    if len(movements.operands) > 1 and not isinstance(first, Concat | InsertSlice):
+        raise NotFoldable(Code.UNKNOWN_OP, "it has more operands than it moves")
     return movements
 
 
@@ -465,27 +532,61 @@ def elements_attribute_of(op: Operation) -> str | None:
 
 def _role_of(op: Operation) -> Role:
     # As `name_of` says it: every op is asked, several times.
-    name = op.name
+    name, prefix = op.name, ""
     if name == UnregisteredOp.name:
         name = cast(UnregisteredOp, op).op_name.data
+        if (carrier := _carrier(name)) is not None:
+            name, prefix = _carried(op, name, carrier)
     if in_context := _IN_CONTEXT.get(_NO_DIALECTS):
         own = in_context.get(name.partition(".")[0])
         if own is not None and own.knows(name):
-            return _role_in(own, type(op), name)
-    return _role(type(op), name)
+            return _role_in(own, type(op), name, prefix)
+    return _role(type(op), name, prefix)
 
 
 # Modules have many ops, and few different names.
 @registered_cache
 @lru_cache(maxsize=1024)
-def _role(cls: type[Operation], name: str) -> Role:
+def _role(cls: type[Operation], name: str, prefix: str) -> Role:
     load_models(name)
-    return _role_in(_FOR_ALL, cls, name)
+    return _role_in(_FOR_ALL, cls, name, prefix)
 
 
-def _role_in(ops: ShapeOps, cls: type[Operation], name: str) -> Role:
+def _role_in(ops: ShapeOps, cls: type[Operation], name: str, prefix: str) -> Role:
     entry = _OWN_ENTRY if issubclass(cls, ShapeOpInterface) else ops.entries.get(name)
-    return Role(entry, ops.casts.get(name), ops.constants.get(name), name in _ARITHMETIC)
+    elements = ops.constants.get(name)
+    if elements is not None:
+        elements = prefix + elements
+    return Role(entry, ops.casts.get(name), elements, name in ops.arithmetic, name in ops.lists)
+
+
+@registered_cache
+@cache
+def _carrier(name: str) -> Carrier | None:
+    """How unregistered ops of that name stand for others, if they do."""
+    load_models(name)
+    return _CARRIERS.get(name)
+
+
+def _carried(op: Operation, name: str, carrier: Carrier) -> tuple[str, str]:
+    """The name that an op of `name` is read by, and what is before those of its attributes."""
+    held = op.properties.get(carrier.attribute, op.attributes.get(carrier.attribute))
+    if isinstance(held, StringAttr):
+        prefix = carrier.prefixes.get(held.data.partition(".")[0])
+        if prefix is not None:
+            return held.data, prefix
+    return name, ""
+
+
+def _attribute_key(op: Operation, name: str) -> str:
+    """What an attribute of `op` that models call `name` is called there."""
+    if op.name != UnregisteredOp.name:
+        return name
+    own = cast(UnregisteredOp, op).op_name.data
+    if (carrier := _carrier(own)) is None:
+        return name
+    prefix = _carried(op, own, carrier)[1]
+    return name if name.startswith(prefix) else prefix + name
 
 
 def _own_movements(op: ShapeOpInterface, operands: Operands) -> Movements:
@@ -513,15 +614,25 @@ def _load_dialect(dialect: str) -> None:
 
 
 def name_of(op: Operation) -> str:
-    """The name of an op, also of an unregistered one."""
+    """The name of an op, also of an unregistered one, and of one that another stands for."""
     # Quicker than isinstance; this is called for every op.
-    return op.name if op.name != UnregisteredOp.name else cast(UnregisteredOp, op).op_name.data
+    if op.name != UnregisteredOp.name:
+        return op.name
+    name = cast(UnregisteredOp, op).op_name.data
+    return name if (carrier := _carrier(name)) is None else _carried(op, name, carrier)[0]
 
 
 def find_attribute(op: Operation, name: str) -> Attribute | None:
     """A property, or an attribute as generic text may have it, if there is one."""
+    key = _attribute_key(op, name)
     # A zero is false.
-    return op.properties[name] if name in op.properties else op.attributes.get(name)
+    return op.properties[key] if key in op.properties else op.attributes.get(key)
+
+
+def set_attribute(op: Operation, name: str, attribute: Attribute) -> None:
+    """Have a property, or an attribute if it is none, be another."""
+    key = _attribute_key(op, name)
+    (op.properties if key in op.properties else op.attributes)[key] = attribute
 
 
 def attribute_of(op: Operation, name: str) -> Attribute:
@@ -577,6 +688,32 @@ def integers_of(op: Operation, name: str) -> tuple[int, ...]:
 
 
 _KNOWN_ARRAYS = BoundedCache[DenseArrayBase[IntegerType], tuple[int, ...]]()
+
+
+def is_list(op: Operation) -> bool:
+    """Whether the result of `op` is the list of its operands."""
+    return _role_of(op).is_list
+
+
+def items_of(value: SSAValue) -> Sequence[SSAValue]:
+    """The values in a list. Raises NotFoldable if `value` is none, or made by something else."""
+    owner = value.owner
+    if not isinstance(owner, Operation) or not is_list(owner):
+        raise NotFoldable(Code.DYNAMIC_SHAPE, "it is not known what is in a list")
+    return owner.operands
+
+
+def integers_in_list(op: Operation, operands: Operands) -> NDArray[np.int64]:
+    """The integers in the list that `op` makes. Raises NotFoldable."""
+    found: list[int] = []
+    for item in op.operands:
+        if isinstance(item.owner, Operation) and is_list(item.owner):
+            raise NotFoldable(Code.UNKNOWN_OP, "a list holds lists")
+        numbers = operands.integers(item)
+        if numbers.shape:
+            raise NotFoldable(Code.UNKNOWN_OP, "a list does not hold integers")
+        found.append(int(numbers))
+    return np.array(found, dtype=np.int64)
 
 
 def integers_of_array(attribute: DenseArrayBase[IntegerType]) -> tuple[int, ...]:

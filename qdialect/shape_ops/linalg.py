@@ -45,6 +45,7 @@ from qdialect.shape_ops.interface import (
     attribute_of,
     find_attribute,
     integers_of,
+    set_attribute,
     shape_of,
     shape_op,
 )
@@ -108,8 +109,7 @@ def _broadcast_again(op: Operation, operand: SmallOperand, type: Attribute) -> l
     empty = EmptyOp([], type)
     new = recreated(op, [operand.value, empty.tensor], type)
     added = [axis for axis in range(len(shape_of_type(type))) if axis not in operand.axes]
-    held = new.properties if "dimensions" in new.properties else new.attributes
-    held["dimensions"] = DenseArrayBase.from_list(i64, added)
+    set_attribute(new, "dimensions", DenseArrayBase.from_list(i64, added))
     new.add_region(op.regions[0].clone())
     return [empty, new]
 
@@ -124,9 +124,8 @@ def _write_generic(
     loops = [AffineExpr.dimension(axis) for axis in range(rank)]
     maps = [AffineMap(rank, 0, tuple(loops[axis] for axis in o.axes)) for o in operands]
     maps.append(AffineMap.identity(rank))
-    held = new.properties if "indexing_maps" in new.properties else new.attributes
-    held["indexing_maps"] = ArrayAttr([AffineMapAttr(map) for map in maps])
-    held["iterator_types"] = ArrayAttr([IteratorTypeAttr.parallel()] * rank)
+    set_attribute(new, "indexing_maps", ArrayAttr([AffineMapAttr(map) for map in maps]))
+    set_attribute(new, "iterator_types", ArrayAttr([IteratorTypeAttr.parallel()] * rank))
     new.add_region(op.regions[0].clone())
     return [empty, new]
 

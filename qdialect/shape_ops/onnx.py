@@ -7,13 +7,13 @@ https://onnx.ai/onnx/operators. A dequantization is read as arithmetic.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, NoneType, Signedness
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, Signedness
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.movement import BroadcastInDim, Concat, Reshape, Slice, Transpose
-from qdialect.ir.value_types import element_type_or_self
+from qdialect.ir.value_types import element_type_or_self, tensor_parts
 from qdialect.shape_ops.elementwise import (
     Apply,
     Arithmetic,
@@ -24,6 +24,7 @@ from qdialect.shape_ops.elementwise import (
     conversion,
     elementwise_op,
     recreated,
+    shape_of_type,
 )
 from qdialect.shape_ops.interface import (
     Code,
@@ -35,6 +36,7 @@ from qdialect.shape_ops.interface import (
     integer_of,
     integers_of,
     register_constant,
+    set_attribute,
     shape_of,
     shape_op,
     static_shape_of,
@@ -101,7 +103,7 @@ def _slice(op: Operation, operands: Operands) -> Movements:
 
 def _optional(op: Operation, number: int, operands: Operands) -> list[int] | None:
     """The integers of an operand, None if there is none."""
-    if number >= len(op.operands) or isinstance(op.operands[number].type, NoneType):
+    if number >= len(op.operands) or not _is_given(op.operands[number]):
         return None
     numbers: NDArray[np.integer[Any]] = operands.integers(op.operands[number])
     return [int(each) for each in numbers.reshape(-1).tolist()]
@@ -110,27 +112,42 @@ def _optional(op: Operation, number: int, operands: Operands) -> list[int] | Non
 def _write_dequantization(
     op: Operation, operands: Sequence[SmallOperand], type: Attribute
 ) -> list[Operation]:
-    """Scales and zero points are of one shape: of one axis, or of none."""
+    """Scales and zero points are of one shape: of one axis, of none, or of blocks of one axis."""
     axes = operands[1].axes
-    if len(axes) > 1:
-        raise NotFoldable(Code.ARITHMETIC, "its scales would follow several axes")
     rest = op.operands[len(operands) :]
     new = recreated(op, [*(operand.value for operand in operands), *rest], type)
+    if _block_size(op):
+        shape, grid = shape_of_type(type), shape_of_type(operands[1].value.type)
+        sizes = [length // count for length, count in zip(shape, grid, strict=True)]
+        axis = max(range(len(shape)), key=sizes.__getitem__)
+        axes = (axis,)
+        set_attribute(new, "block_size", IntegerAttr(sizes[axis], _SIGNED))
+    elif len(axes) > 1:
+        raise NotFoldable(Code.ARITHMETIC, "its scales would follow several axes")
     if axes:
-        held = new.properties if "axis" in new.properties else new.attributes
-        held["axis"] = IntegerAttr(axes[0], IntegerType(64, Signedness.SIGNED))
+        set_attribute(new, "axis", IntegerAttr(axes[0], _SIGNED))
     return [new]
+
+
+_SIGNED: Final = IntegerType(64, Signedness.SIGNED)
+
+
+def _block_size(op: Operation) -> int:
+    return 0 if find_attribute(op, "block_size") is None else integer_of(op, "block_size")
 
 
 @elementwise_op("onnx.DequantizeLinear", write=_write_dequantization, aligns=True)
 def _dequantize(op: Operation, operands: Operands) -> Elementwise:
-    if find_attribute(op, "block_size") is not None and integer_of(op, "block_size"):
-        raise NotFoldable(Code.ARITHMETIC, "its scales are of blocks")
-    values = [value for value in op.operands if not isinstance(value.type, NoneType)]
+    values = [value for value in op.operands if _is_given(value)]
     shape, scales = shape_of(values[0]), shape_of(values[1])
     axis = 1 if find_attribute(op, "axis") is None else axis_of(op, "axis", len(shape))
     along: tuple[int | None, ...] = ()
-    if scales:
+    if block := _block_size(op):
+        grid = tuple(n // block if at == axis else n for at, n in enumerate(shape))
+        if block < 0 or scales != grid or not 0 <= axis < len(shape) or shape[axis] % block:
+            raise NotFoldable(Code.ARITHMETIC, "its blocks do not fit its shape")
+        along = tuple(range(len(shape)))
+    elif scales:
         is_one = scales == (1,) and (axis >= len(shape) or shape[axis] != 1)
         along = (None if is_one else axis,)
     types = [element_type_or_self(value.type) for value in (*values, *op.results)]
@@ -149,4 +166,9 @@ def _dequantize(op: Operation, operands: Operands) -> Elementwise:
         difference = Apply(Arithmetic.SUBTRACT, (difference, real(2)), expressed)
     term = Apply(Arithmetic.MULTIPLY, (difference, Input(1, expressed)), expressed)
     axes = tuple(range(len(shape))), *((along,) * (len(values) - 1))
-    return Elementwise(tuple(values), axes, term)
+    return Elementwise(tuple(values), axes, term, in_blocks=bool(block))
+
+
+def _is_given(value: SSAValue) -> bool:
+    """Whether an operand that may be left out is a tensor."""
+    return tensor_parts(value.type) is not None

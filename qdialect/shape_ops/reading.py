@@ -27,11 +27,14 @@ from qdialect.shape_ops.interface import (
     Movements,
     NotFoldable,
     ShapeOpModel,
+    as_integers,
+    check_not_kept,
     elements_attribute_of,
     find_attribute,
     integers_in,
+    integers_in_list,
     is_cast,
-    keeping_attribute_of,
+    is_list,
     name_of,
     read_movements,
 )
@@ -121,8 +124,12 @@ class Constants:
         parts = tensor_parts(op.results[0].type)
         if parts is not None and (values := self.read(op)) is not None:
             return integers_in(values, parts.element_type)
+        attribute = find_attribute(op, name)
+        if isinstance(attribute, IntegerAttr):
+            type = cast(Any, attribute.type)
+            return as_integers(np.asarray(attribute.value.data), type)
         # The type of a tosa shape is no tensor type.
-        held = tensor_element_type(cast(Any, find_attribute(op, name)).type)
+        held = tensor_element_type(cast(Any, attribute).type)
         return integers_in(self.elements(op, name), held)
 
     def element(self, value: SSAValue) -> StoredElement:
@@ -157,12 +164,13 @@ class ConstantOperands:
         owner = value.owner
         if not isinstance(owner, Operation):
             raise NotFoldable(Code.DYNAMIC_SHAPE, "an argument says what must be constant")
+        if is_list(owner):
+            return integers_in_list(owner, self)
         return self.constants.integers(owner)
 
     def read(self, op: Operation, model: ShapeOpModel) -> Movements:
         """The effect of a shape op that may be folded. Raises NotFoldable."""
-        if (attribute := keeping_attribute_of(op)) is not None:
-            raise NotFoldable(Code.KEPT, f"its attribute '{attribute}' says that it stays")
+        check_not_kept(op)
         types = op.result_types
         if len(types) != 1 or tensor_parts(types[0]) is None:
             raise NotFoldable(Code.UNKNOWN_OP, "its result is not a ranked tensor")

@@ -50,6 +50,7 @@ from qdialect.shape_ops.interface import (
     register_cast,
     register_constant,
     register_dialect_traits,
+    set_attribute,
     shape_of,
     shape_op,
     static_shape_of,
@@ -223,9 +224,7 @@ _GATHER_NUMBERS: Final = re.compile(
 @broadcast_writer("stablehlo.broadcast_in_dim")
 def _broadcast_again(op: Operation, operand: SmallOperand, type: Attribute) -> list[Operation]:
     new = recreated(op, [operand.value], type)
-    name = "broadcast_dimensions"
-    held = new.properties if name in new.properties else new.attributes
-    held[name] = DenseArrayBase.from_list(i64, operand.axes)
+    set_attribute(new, "broadcast_dimensions", DenseArrayBase.from_list(i64, operand.axes))
     return [new]
 
 

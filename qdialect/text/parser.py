@@ -93,6 +93,17 @@ _TYPE_EXPECTED = ("type expected", "Expected shape type.")
 _FLOAT_STORAGE = re.compile(r"uniform<\s*+(?:f8E5M2|f8E4M3FN|f4E2M1FN)\s*+[<:]")
 """The start of a type of LLVM 24 with float storage, which is kept as text."""
 
+_LACKING = frozenset(
+    {
+        "linalg.binary_fn",
+        "linalg.ternary_fn",
+        "linalg.type_fn",
+        "linalg.unary_fn",
+        "vector.punctuation",
+    }
+)
+"""Attributes of MLIR whose dialects xDSL has without them. They are kept as they are written."""
+
 _DIMENSIONS = (MLIRTokenKind.INTEGER_LIT, MLIRTokenKind.QUESTION)
 
 _STRINGS = re.compile(r'<[\s\[]*+"(?!0x)')
@@ -325,7 +336,13 @@ class LocatingParser(FastParser):
         self._is_unnamed_argument = False
         try:
             op = super().parse_operation()
-        except (ParseError, RecursionError, MemoryError):
+        except ParseError as error:
+            names = self._names[depth:]
+            if names and error.msg == f"Operation {names[0].text} does not have a custom format.":
+                message = f"the custom form of {names[0].text} is not known; {READ_GENERIC}"
+                self.raise_error(message, names[0])
+            raise
+        except (RecursionError, MemoryError):
             raise
         except Exception as error:
             # An operation may parse, and then fail in the constructor of its class.
@@ -577,6 +594,8 @@ class LocatingParser(FastParser):
             return self._parse_own_symbol(symbol)
         find = self.ctx.get_optional_type if is_type else self.ctx.get_optional_attr
         known = find(symbol.full_name)
+        if known is None and symbol.full_name in _LACKING:
+            return self._parse_opaque_symbol(symbol)
         if known is None:
             self._refuse_symbol(symbol)
         if issubclass(known, UnregisteredAttr):

@@ -15,6 +15,7 @@ from qdialect.certificates.module_comparison import (
     Side,
     compare_modules,
 )
+from qdialect.certificates.sampled_runs import Engine, RunFailure
 from qdialect.certificates.step_budget import DEFAULT_STEPS
 from qdialect.tools.diagnostics import DiagnosticPrinter
 from qdialect.tools.exit_status import run_tool
@@ -38,6 +39,13 @@ class _CommandLine(ModuleArgumentParser):
             metavar="COUNT",
             help="the most sets of arguments that a function is run with, where no proof "
             f"succeeds ({DEFAULT_RUNS})",
+        )
+        self.add_argument(
+            "--engine",
+            choices=("interpreter", "iree"),
+            default="interpreter",
+            help="what runs functions: qdialect's interpreter, where no proof succeeds, or IREE, "
+            "which compiles both modules (interpreter)",
         )
         self.add_argument(
             "--ignore-attributes",
@@ -79,19 +87,24 @@ def _run(arguments: Sequence[str]) -> bool:
 def _compare(options: Namespace) -> bool:
     printer = DiagnosticPrinter(sys.stderr)
     before, after = (
-        read_module(path, printer, allow_unregistered=options.allow_unregistered_dialect)
-        for path in (options.before, options.after)
+        read_module(path, printer, options) for path in (options.before, options.after)
     )
     if before is None or after is None:
         return False
     sides = [Side(each.module, each.context) for each in (before, after)]
-    comparison = compare_modules(
-        sides[0],
-        sides[1],
-        options.runs,
-        ignored_attributes=[name for name in options.ignore_attributes.split(",") if name],
-        max_steps=options.max_steps,
-    )
+    try:
+        comparison = compare_modules(
+            sides[0],
+            sides[1],
+            options.runs,
+            ignored_attributes=[name for name in options.ignore_attributes.split(",") if name],
+            max_steps=options.max_steps,
+            engine=_engine(options.engine, sides[0], sides[1]),
+        )
+    except RunFailure as failure:
+        place = (before if failure.is_before else after).locate(failure.op)
+        printer.error(f"not checked: {failure.reason}", place)
+        return False
     for finding in comparison.findings:
         place = (before if finding.is_before else after).locate(finding.op)
         printer.error(finding.message, place)
@@ -100,6 +113,16 @@ def _compare(options: Namespace) -> bool:
     with standard_output() as stream:
         stream.write(_text(comparison))
     return True
+
+
+def _engine(name: str, before: Side, after: Side) -> Engine | None:
+    """What runs functions, if it is not the interpreter. Raises RunFailure and ToolError."""
+    if name != "iree":
+        return None
+    # It is asked for by name, and lowers modules by passes, which take time to import.
+    from qdialect.tools.iree_engine import IreeEngine
+
+    return IreeEngine(before, after)
 
 
 def _text(comparison: Comparison) -> str:

@@ -263,18 +263,24 @@ def process(options: Options) -> bool:
 
 
 def _check_outputs(options: Options) -> None:
-    """Raise ToolError if the fold report would take the place of another file of the run."""
-    report = options.fold_report
-    if report is None:
-        return
-    if overwrite_each_other(report, options.output_file):
-        where = "standard output" if report in STANDARD_OUTPUT else f"'{report}'"
-        raise ToolError(
-            f"the module and the fold report would both be written to {where}: "
-            "name a file for each, with -o and --fold-report"
-        )
-    if options.input_file != "-" and overwrite_each_other(report, options.input_file):
-        raise ToolError(f"the fold report would be written over the input file '{report}'")
+    """Raise ToolError if an output would take the place of another, or of the input."""
+    outputs = [("module", "-o", options.output_file)]
+    for what, flag, path in (
+        ("fold report", "--fold-report", options.fold_report),
+        ("fold plan", "--fold-plan", options.fold_plan),
+    ):
+        if path is None:
+            continue
+        for other, other_flag, other_path in outputs:
+            if overwrite_each_other(path, other_path):
+                where = "standard output" if path in STANDARD_OUTPUT else f"'{path}'"
+                raise ToolError(
+                    f"the {other} and the {what} would both be written to {where}: "
+                    f"name a file for each, with {other_flag} and {flag}"
+                )
+        if options.input_file != "-" and overwrite_each_other(path, options.input_file):
+            raise ToolError(f"the {what} would be written over the input file '{path}'")
+        outputs.append((what, flag, path))
 
 
 @contextmanager

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
+import re
+from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, NoReturn
 
 from typing_extensions import override
@@ -13,10 +14,14 @@ from qdialect.tools.compilation import Compilation
 from qdialect.tools.diagnostics import DiagnosticHandler
 from qdialect.tools.files import read_text
 from qdialect.tools.outputs import standard_output
-from qdialect.tools.tool_error import ToolError
+from qdialect.tools.tool_error import ToolError, did_you_mean
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
+
+
+_NO_NUMBER = re.compile(r"argument (\S+): invalid int value: (.*)")
+_UNKNOWN = re.compile(r"unrecognized arguments: (--[\w-]+)")
 
 
 class ModuleArgumentParser(ArgumentParser):
@@ -36,6 +41,11 @@ class ModuleArgumentParser(ArgumentParser):
             action="store_true",
             help="accept unknown operations, in generic or plain form",
         )
+        self.add_argument(
+            "--read-with",
+            metavar="COMMAND",
+            help="parse what COMMAND, a tool like mlir-opt, prints in generic form",
+        )
 
     @override
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
@@ -45,17 +55,26 @@ class ModuleArgumentParser(ArgumentParser):
 
     @override
     def error(self, message: str) -> NoReturn:
-        raise ToolError(message)
+        if (number := _NO_NUMBER.fullmatch(message)) is not None:
+            raise ToolError(f"{number[1]} must be a number, but is {number[2]}")
+        wrong = _UNKNOWN.match(message)
+        flags = sorted(set(re.findall(r"--[a-z][a-z-]*", self.format_help())))
+        raise ToolError(message + (did_you_mean(wrong[1], flags) if wrong else ""))
 
 
-def read_module(
-    path: str, handler: DiagnosticHandler, *, allow_unregistered: bool
-) -> Compilation | None:
-    """The module in a file, verified; None if it has errors. Raises ToolError."""
-    source = read_text(path, handler)
+def read_module(path: str, handler: DiagnosticHandler, arguments: Namespace) -> Compilation | None:
+    """
+    The module in a file, verified; None if it has errors.
+
+    `arguments` are those about reading modules. Raises ToolError.
+    """
+    source = read_text(path, handler, arguments.read_with)
     if source is None:
         return None
     options = Options()
-    options.allow_unregistered_dialect = allow_unregistered
+    # What another tool has read may have dialects of its own.
+    options.allow_unregistered_dialect = (
+        arguments.allow_unregistered_dialect or arguments.read_with is not None
+    )
     compilation = Compilation(source, options, handler)
     return compilation if compilation.run(()) else None

@@ -7,10 +7,15 @@ Here is all that concerns a whole process and not a call of `main`: signals, war
 from __future__ import annotations
 
 import os
-import signal
 import sys
 
-from qdialect.tools.temporary_files import remove_all
+try:
+    import signal
+
+    from qdialect.tools.temporary_files import remove_all
+except KeyboardInterrupt:
+    # Nothing handles the signal yet.
+    os._exit(130)
 
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 """The signals that end a process from outside. Not every system has all of them."""

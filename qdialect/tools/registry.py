@@ -16,11 +16,10 @@ from xdsl.utils.hints import type_repr
 
 from qdialect import universe
 from qdialect.algebra.bounded_cache import registered_cache
-from qdialect.folding.report_listener import FoldReportListener
+from qdialect.folding.report_listener import FoldReportListener, WarningListener
 from qdialect.ir.blobs import fresh_builtin
 from qdialect.ir.errors import describe, first_line
 from qdialect.ir.xdsl_private import is_registered, rebuilt
-from qdialect.tools.diagnostics import WarningListener
 from qdialect.tools.pass_spec import NestedSpec
 from qdialect.tools.tool_error import TOOL, ToolError, did_you_mean
 
@@ -292,5 +291,6 @@ def _option_value(option: str, field: Field[object], value: ParameterListType) -
     ):
         return value
     kind = field.metadata.get("is", kind)
-    given = f"is '{','.join(map(str, value))}'" if value else "has no value"
-    raise ToolError(f"{option} must be {kind}, but {given}")
+    if not value:
+        raise ToolError(f"{option} has no value: write {option}=VALUE")
+    raise ToolError(f"{option} must be {kind}, but is '{','.join(map(str, value))}'")

@@ -32,6 +32,10 @@ def remarks(report: FoldReport) -> Iterator[tuple[Operation, str]]:
     """For each op, its outcome and the reason."""
     for record in report.records:
         match record.outcome:
+            case Outcome.FOLDED if record.operands is not None:
+                first, last = record.operands
+                operands = f"operands #{first} to #{last} of '{record.op_name}'"
+                yield record.op, f"folded {operands} into {_constant_text(record)}"
             case Outcome.FOLDED:
                 yield record.op, f"folded '{record.op_name}' into {_constant_text(record)}"
             case Outcome.DROPPED:
@@ -81,7 +85,11 @@ class FoldReportFile:
 
     def add(self, report: FoldReport, names: Names) -> None:
         """Add the report of a module."""
-        gone = {r.op.results[0]: r.stands for r in report.records if r.stands is not None}
+        gone = {
+            record.op.results[0]: record.stands
+            for record in report.records
+            if record.stands is not None and record.operands is None
+        }
         for record in report.records:
             self._records.append(_record(record, names))
         for vanished, stands in (gone | report.vanished).items():
@@ -101,13 +109,15 @@ class FoldReportFile:
 
 
 def _record(record: FoldRecord, names: Names) -> dict[str, object]:
-    result = next(iter(record.op.results), None)
+    is_of_result = record.op.results and record.operands is None
     found: dict[str, object] = {
         "outcome": record.outcome.value,
         "op": record.op_name,
         "location": names.place(record.op),
-        "result": None if result is None else names.before(result),
+        "result": names.before(record.op.results[0]) if is_of_result else None,
     }
+    if record.operands is not None:
+        found["operands"] = list(record.operands)
     if record.code is not None:
         return found | {"code": record.code.value, "reason": record.reason}
     found["sources"] = [names.before(source) for source in record.sources]

@@ -88,15 +88,15 @@ def _run(arguments: Sequence[str]) -> bool:
     options = _CommandLine().parse_args(arguments)
     if options.max_steps < 0:
         raise ToolError(f"--max-steps must not be negative, but is {options.max_steps}")
+    if options.random_inputs is not None and options.random_inputs < 0:
+        raise ToolError(f"--random-inputs must not be negative, but is {options.random_inputs}")
     with memory_budget(options.max_memory):
         return _run_function(options)
 
 
 def _run_function(options: Namespace) -> bool:
     printer = DiagnosticPrinter(sys.stderr)
-    compilation = read_module(
-        options.input_file, printer, allow_unregistered=options.allow_unregistered_dialect
-    )
+    compilation = read_module(options.input_file, printer, options)
     if compilation is None:
         return False
     module, context, symbol = compilation.module, compilation.context, options.symbol

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, cast
 
-from xdsl.dialects.builtin import TensorType, UnregisteredOp
+from xdsl.dialects.builtin import StringAttr, TensorType, UnregisteredOp
 from xdsl.ir import Attribute, Block, ErasedSSAValue, Operation
 from xdsl.irdl import IRDLOperation
-from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, OpTrait
+from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, OpTrait, SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.bounded_cache import registered_cache
@@ -49,6 +49,12 @@ class ModuleVerifier:
             if key is not None:
                 self._valid.add(key)
         except VerifyException as error:
+            if (again := _redefinition(op)) is not None:
+                symbol, first = again
+                name = cast(StringAttr, symbol.get_attr_or_prop("sym_name")).data
+                self._handler.error(f"redefinition of symbol named '{name}'", self._locate(symbol))
+                self._handler.note("see existing symbol definition here", self._locate(first))
+                return False
             return self._refuse(op, message_of(error))
         except Exception as error:
             return self._refuse(op, f"verifier failed: {describe(error)}")
@@ -69,6 +75,18 @@ class ModuleVerifier:
     def _refuse(self, op: Operation, message: str) -> bool:
         self._handler.error(message, self._locate(op))
         return False
+
+
+def _redefinition(op: Operation) -> tuple[Operation, Operation] | None:
+    """The first op of a symbol table that has the name of an earlier one, and that one."""
+    if not op.has_trait(SymbolTable, value_if_unregistered=False) or len(op.regions) != 1:
+        return None
+    seen = dict[Attribute, Operation]()
+    for symbol in (each for block in op.regions[0].blocks for each in block.ops):
+        name = symbol.get_attr_or_prop("sym_name")
+        if isinstance(name, StringAttr) and seen.setdefault(name, symbol) is not symbol:
+            return symbol, seen[name]
+    return None
 
 
 _Key = tuple[object, ...]

@@ -16,12 +16,13 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from qdialect.tools.check import main as check_main
 from qdialect.tools.opt import main
@@ -41,7 +42,7 @@ CHECKED_COMMANDS = {"make", "pip", "pytest", "python", "source", "uv"}
 
 PIP_OPTIONS = {"-e", "--no-deps"}
 
-TOOLS_OF_OTHERS = {"iree-opt", "mlir-opt-22"}
+TOOLS_OF_OTHERS = {"iree-compile", "iree-opt", "iree-run-module", "mlir-opt-22"}
 """What is run where it is installed."""
 
 DEFAULT_PASS = "--fold-quant-shapes"
@@ -99,6 +100,12 @@ def opt(*arguments: str) -> str:
         status = main(arguments)
     assert status == 0, err.getvalue()
     return out.getvalue()
+
+
+def is_installed(library: str) -> bool:
+    """Whether a module can be imported, of a package that may be missing."""
+    package = library.partition(".")[0]
+    return find_spec(package) is not None and find_spec(library) is not None
 
 
 def help_of(tool: Callable[[Sequence[str]], int]) -> str:
@@ -169,6 +176,11 @@ class PageRunner:
                         compile(block.text, block.place, "exec", dont_inherit=True), self.namespace
                     )
                 self.printed = printed.getvalue()
+            case (("python" | "sh"), ("needs", *libraries)):
+                missing = [name for name in libraries if not is_installed(name)]
+                if missing:
+                    pytest.skip(f"{block.place} needs {', '.join(missing)}")
+                self.run(replace(block, arguments=()))
             case "python", (name,):
                 compile(block.text, block.place, "exec", dont_inherit=True)
                 self._write(name, block.text)
@@ -270,7 +282,13 @@ def prose_of(page: Path) -> str:
     return FENCED.sub("", page.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def with_marker(page: Path) -> ParameterSet:
+    """A page to run, marked if it needs what is not installed everywhere."""
+    marks = [pytest.mark.exporters] if page.name == "pipelines.md" else []
+    return pytest.param(page, marks=marks, id=page.name)
+
+
+@pytest.mark.parametrize("page", [with_marker(page) for page in PAGES])
 def test_blocks(page: Path, tmp_path: Path) -> None:
     run_page(page.name, page.read_text(encoding="utf-8"), tmp_path)
 
@@ -304,9 +322,18 @@ def test_every_page_is_in_the_table_of_contents() -> None:
     assert {f"docs/{page.name}" for page in PAGES[1:]} <= linked
 
 
+@pytest.mark.parametrize("kind", ["python", "sh"])
+def test_what_is_not_installed_is_skipped(kind: str, tmp_path: Path) -> None:
+    text = f"```{kind} needs qdialect qdialect.none\nnone\n```\n"
+    with pytest.raises(pytest.skip.Exception, match=r"skipped.md:1 needs qdialect\.none"):
+        run_page("skipped.md", text, tmp_path)
+
+
 WRONG_PAGES = {
     "unknown block": "```yaml\na: 1\n```\n",
     "python that raises": "```python\nassert 1 == 2\n```\n",
+    "needed python that raises": "```python needs qdialect\nassert 1 == 2\n```\n",
+    "needed command that fails": "```sh needs qdialect\nno-such-command\n```\n",
     "python that does not compile": "```python lit.cfg.py\n1 +\n```\n",
     "other print": "```python\nprint(1)\n```\n```output\n2\n```\n",
     "other ending": "```python\nprint(1234)\n```\n```output\n12...5\n```\n",

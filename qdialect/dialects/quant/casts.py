@@ -40,6 +40,7 @@ from qdialect.dialects.quant.types import (
 )
 from qdialect.ir.op_verifiers import VerifiedByAttributes
 from qdialect.ir.value_types import element_type_or_self
+from qdialect.shape_ops.interface import keeping_attribute_of
 
 _FLOATS = "floating-point"
 _QUANTIZED = "quantized type"
@@ -146,6 +147,8 @@ class CastOp(VerifiedByAttributes, HasFolderInterface, ABC):
             isinstance(first, CastOp)
             and first.name == self.INVERSE
             and first.input.type == self.result.type
+            and keeping_attribute_of(self) is None
+            and keeping_attribute_of(first) is None
         ):
             return (first.input,)
         return None

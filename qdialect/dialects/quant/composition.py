@@ -40,7 +40,7 @@ def composed(
 
     `g(f(x)) = (g . f)(x)`. A concat without other uses, used by a concat on the same axis, is
     inlined into that one. `known` are the compositions found for earlier ops. An op that
-    `may_pass` rejects is not composed.
+    `may_pass` rejects, or that an attribute keeps, is not composed.
     """
     if keeping_attribute_of(op) is not None:
         return None
@@ -70,6 +70,8 @@ def _compose(
 ) -> Composition | None:
     first = operands[0].owner
     if len(operands) != 1 or not isinstance(first, ShapeOp) or not may_pass(first):
+        return None
+    if keeping_attribute_of(first) is not None:
         return None
     movement, inputs = known.get(first) or (first.movement, first.operands)
     both = op.movement.after(movement)
@@ -110,6 +112,7 @@ def _inline_concats(
             and inner.dim == op.dim
             and _is_inlined(inner)
             and may_pass(inner)
+            and keeping_attribute_of(inner) is None
         ):
             pending += reversed(inner.operands)
         else:

@@ -11,14 +11,20 @@
 // RUN: not qdialect-run %s --allow-unregistered-dialect --symbol taken --args '1 : tensor<*xi8>' 2>&1 | filecheck %s --check-prefix=UNRANKED
 // RUN: not qdialect-run %s --allow-unregistered-dialect --symbol taken --args 'dense<1> : tensor<?xi8>' 2>&1 | filecheck %s --check-prefix=DYNAMIC
 // RUN: not qdialect-run %s --args 1 --random-inputs=1 2>&1 | filecheck %s --check-prefix=BOTH
+// RUN: not qdialect-run %s --random-inputs=-3 2>&1 | filecheck %s --check-prefix=SEED
+// RUN: not qdialect-run %s --max-steps=x 2>&1 | filecheck %s --check-prefix=STEPS
+// RUN: not qdialect-run %s --simbol=taken 2>&1 | filecheck %s --check-prefix=NEAR
 // RUN: not qdialect-run %s.nothing 2>&1 | filecheck %s --check-prefix=MISSING
 // RUN: not qdialect-run %s --args-file %s.nothing --allow-unregistered-dialect 2>&1 | filecheck %s --check-prefix=MISSING
 
 // SYMBOL: run_errors.mlir: error: there is no function 'nothing'
-// UNKNOWN: run_errors.mlir:33:3: error: 'other.op' op cannot be run: there is no implementation of it
+// SEED: qdialect-run: error: --random-inputs must not be negative, but is -3
+// STEPS: qdialect-run: error: --max-steps must be a number, but is 'x'
+// NEAR: qdialect-run: error: unrecognized arguments: --simbol=taken; did you mean '--symbol'?
+// UNKNOWN: run_errors.mlir:39:3: error: 'other.op' op cannot be run: there is no implementation of it
 // UNKNOWN-NEXT: "other.op"() : () -> ()
-// UNREGISTERED: run_errors.mlir:33:13: error: operation being parsed with an unregistered dialect
-// COUNT: run_errors.mlir:31:1: error: 'func.func' op 'taken' takes 1 arguments, and 0 are given
+// UNREGISTERED: run_errors.mlir:39:13: error: operation being parsed with an unregistered dialect
+// COUNT: run_errors.mlir:37:1: error: 'func.func' op 'taken' takes 1 arguments, and 0 are given
 // RANGE: <args>:1:1: error: integer constant out of range for type
 // STORED: <args>:1:12: error: every element is 9, outside the storage range [0, 7]
 // COMMA: <args>:1:7: error: expected ','

@@ -73,3 +73,15 @@ func.func @collapsed_to_other_elements(%x: tensor<2x1x!rows>) {
   %0 = tensor.collapse_shape %x [[0, 1]] : tensor<2x1x!rows> into tensor<2xi8>
   return
 }
+
+// -----
+
+// CHECK: sym_name = "twice"
+// expected-note@+1 {{see existing symbol definition here}}
+func.func @twice() {
+  return
+}
+// expected-error@+1 {{redefinition of symbol named 'twice'}}
+func.func @twice() {
+  return
+}

@@ -160,6 +160,8 @@ CONSTANTS = {
     "stablehlo.constant": "value",
     "tosa.const": "values",
     "tosa.const_shape": "values",
+    "onnx.Constant": "value",
+    "torch.vtensor.literal": "value",
 }
 
 

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from evaluator.arithmetic import CASTS, CONSTANTS, attribute_of_constant, cast, computed, constant
+from evaluator.of_others import OF_OTHERS
 from evaluator.shape_ops import SHAPE_OPS, held, padded, result_of
 from evaluator.values import EvaluationError, Value, attributes_of, element_of, name_of, shape_of
 
@@ -62,6 +63,8 @@ class _Run:
             return [cast(op, operands[0])]
         if (run := SHAPE_OPS.get(name)) is not None:
             return [run(op, operands)]
+        if (run_other := OF_OTHERS.get(name)) is not None:
+            return [run_other(op, operands)]
         if (run_own := getattr(self, name.replace(".", "_"), None)) is not None:
             return run_own(op, operands, values)
         if (result := computed(op, operands)) is not None:

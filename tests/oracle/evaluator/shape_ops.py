@@ -141,7 +141,15 @@ def insert_slice(op: Operation, operands: Sequence[Value]) -> Value:
     return Value(element, bits, known)
 
 
-@runs("tensor.concat", "tosa.concat", "stablehlo.concatenate", "quant.concat")
+@runs(
+    "tensor.concat",
+    "tosa.concat",
+    "stablehlo.concatenate",
+    "mhlo.concatenate",
+    "tfl.concatenation",
+    "onnx.Concat",
+    "quant.concat",
+)
 def concat(op: Operation, operands: Sequence[Value]) -> Value:
     (name,) = {"dim", "axis", "dimension"} & attributes_of(op).keys()
     axis = held(op, name)

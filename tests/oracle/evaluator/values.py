@@ -110,10 +110,13 @@ def quantization(element: str) -> Quantization | None:
 
 
 _SHAPED = re.compile(r"tensor<((?:\d+x)*)(.*)>", re.DOTALL)
+_OF_TORCH = re.compile(r"!torch\.vtensor<\[((?:\d+,?)*)\],(.*)>", re.DOTALL)
 
 
 @lru_cache(maxsize=4096)
 def _parts(type: str) -> tuple[Shape, str]:
+    if (of_torch := _OF_TORCH.fullmatch(type)) is not None:
+        return tuple(int(n) for n in of_torch[1].split(",") if n), of_torch[2]
     found = _SHAPED.fullmatch(type)
     if found is None:
         return (), type
@@ -215,14 +218,16 @@ def read_codes(read: Quantization, codes: Any, scales: Any, zero_points: Any) ->
 
 
 def attributes_of(op: Operation) -> dict[str, Attribute]:
-    """The attributes and properties of an op."""
-    return {**op.attributes, **op.properties}
+    """The attributes and properties of an op, without the prefix of those in a `torch.operator`."""
+    held = {**op.attributes, **op.properties}
+    return {name.removeprefix("torch.onnx."): attribute for name, attribute in held.items()}
 
 
 def name_of(op: Operation) -> str:
-    """The name of an op, registered or not."""
-    name = op.attributes.get("op_name__")
-    return op.name if name is None else str(getattr(name, "data", name))
+    """The name of an op, registered or not, and of what a `torch.operator` names."""
+    held = op.attributes.get("op_name__")
+    name = op.name if held is None else str(getattr(held, "data", held))
+    return str(op.properties["name"]).strip('"') if name == "torch.operator" else name
 
 
 def integers(attribute: Attribute) -> Any:

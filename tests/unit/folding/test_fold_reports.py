@@ -55,8 +55,14 @@ def check_report(text: str, module_pass: Any) -> FoldReport:
     module.verify()
     (report,) = context.fold_reports
     left, held = set(module.walk()), values_in(module)
-    recorded = {record.op: record for record in report.records}
-    assert len(recorded) == len(report.records)
+    # An op that stays may have operands that are joined.
+    of_ops = [record for record in report.records if record.operands is None]
+    recorded = {record.op: record for record in of_ops}
+    assert len(recorded) == len(of_ops)
+    for record in report.records:
+        if record.operands is not None:
+            assert recorded[record.op].outcome is Outcome.REFUSED
+            assert record.stands in record.op.operands
     for vanished, stands in report.vanished.items():
         assert vanished not in held, vanished
         assert stands is None or stands in held, vanished

@@ -286,7 +286,8 @@ def test_random_modules(data: st.DataObject):
         comparison.check()
         left += comparison.left
     nodes = [node for fn in parts for node in fn.nodes if node.is_shape_op]
-    assert Counter(r.op_name for r in report.records) == Counter(node.op for node in nodes)
+    told = Counter(r.op_name for r in report.records if r.operands is None)
+    assert told == Counter(node.op for node in nodes)
     refused = [record for record in report.records if record.outcome is Outcome.REFUSED]
     # Shape ops of quant that stay may be joined, foreign ones are as they were.
     foreign = Counter(r.op_name for r in refused if not r.op_name.startswith("quant."))

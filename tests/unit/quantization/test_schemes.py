@@ -433,6 +433,25 @@ def test_single_values_are_exact(values: list[float], storage: StorageFormat):
     assert not codes[is_zero].any()
 
 
+def test_many_slots_are_chosen_as_few_are():
+    shape = (3, 50_000)
+    low, high = np.sort(np.random.default_rng(0).standard_normal((2, *shape), "f4"), axis=0)
+    low[2, 7] = high[2, 7] = 0
+    for name in SCHEMES:
+        scheme = scheme_of(name, I8)
+        choice = scheme.choose(low, high)
+        for at in ((0, 0), (1, 15_535), (1, 15_536), (2, 7), (2, 49_999)):
+            one = scheme.choose(low[at], high[at])
+            for many, single in (
+                (choice.scales, one.scales),
+                (choice.zero_points, one.zero_points),
+                (choice.minimum, one.minimum),
+                (choice.maximum, one.maximum),
+            ):
+                assert many.shape == shape
+                assert many[at] == single
+
+
 # Biases.
 
 

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import FuncOp
 
 from qdialect import shape_ops
 from qdialect.interpreters import TypedArray, run_function
-from qdialect.shape_ops.interface import name_of
+from qdialect.ir.value_types import shape_of
+from qdialect.shape_ops.interface import load_models, name_of
 from qdialect.text.parser import LocatingParser
 from qdialect.tools.registry import ToolContext
 
@@ -335,7 +335,75 @@ TENSOR = [
     _generic("generic_at_zero", "d2, 0", "d0, d1, d2", "tensor<2x1xi32>", "tensor<3x5x2xi32>"),
 ]
 
+
+def _torch(name: str, before: str, after: str, *operands: int | list[int] | bool | None) -> Case:
+    """A case of one op of torch on one argument."""
+    lines: list[str] = []
+
+    def emit(op: str, type: str, of: str = "", types: str = "") -> tuple[str, str]:
+        lines.append(f'%v{len(lines)} = "torch.{op}({of}){types} -> {type}')
+        return f"%v{len(lines) - 1}", type
+
+    def constant(number: int | bool | None) -> tuple[str, str]:
+        if number is None:
+            return emit('constant.none"', "!torch.none", types=" : ()")
+        kind = "bool" if isinstance(number, bool) else "int"
+        held = str(number).lower() if kind == "bool" else f"{number} : i64"
+        lines.append(
+            f'%v{len(lines)} = "torch.constant.{kind}"() <{{value = {held}}}> : () -> !torch.{kind}'
+        )
+        return f"%v{len(lines) - 1}", f"!torch.{kind}"
+
+    values = [("%x", f"!torch.vtensor<{before},si32>")]
+    for operand in operands:
+        if not isinstance(operand, list):
+            values.append(constant(operand))
+            continue
+        items = [constant(number) for number in operand]
+        names, kinds = ", ".join(n for n, _ in items), ", ".join(kind for _, kind in items)
+        values.append(emit('prim.ListConstruct"', "!torch.list<int>", names, f" : ({kinds})"))
+    if name == "cat":
+        tensor = values[0][1]
+        types = f" : ({tensor}, {tensor})"
+        values[0] = emit('prim.ListConstruct"', "!torch.list<vtensor>", "%x, %x", types)
+    result = f"!torch.vtensor<{after},si32>"
+    given, kinds = ", ".join(n for n, _ in values), ", ".join(kind for _, kind in values)
+    value, _ = emit(f'aten.{name}"', result, given, f" : ({kinds})")
+    body = "\n".join(lines)
+    function = re.sub(r"\W", "_", name)
+    text = (
+        f"(%x: !torch.vtensor<{before},si32>) -> {result} {{\n{body}\nreturn {value} : {result}\n}}"
+    )
+    return Case(function, text)
+
+
+TORCH = [
+    _torch("permute", "[2,3,4]", "[4,2,3]", [-1, 0, 1]),
+    _torch("transpose.int", "[2,3,4]", "[4,3,2]", 0, -1),
+    _torch("t", "[2,3]", "[3,2]"),
+    _torch("numpy_T", "[2,3,4]", "[4,3,2]"),
+    _torch("view", "[2,6]", "[3,4]", [3, -1]),
+    _torch("_unsafe_view", "[2,6]", "[3,4]", [3, 4]),
+    _torch("reshape", "[2,6]", "[4,3]", [4, 3]),
+    _torch("flatten.using_ints", "[2,3,4]", "[2,12]", 1, -1),
+    _torch("unflatten.int", "[6,4]", "[2,3,4]", 0, [2, 3]),
+    _torch("unsqueeze", "[2,3]", "[2,3,1]", -1),
+    _torch("squeeze", "[1,2,1]", "[2]"),
+    _torch("squeeze.dim", "[1,2,1]", "[1,2]", -1),
+    _torch("slice.Tensor", "[2,9]", "[2,3]", -1, -7, 99, 3),
+    _torch("narrow", "[2,9]", "[2,3]", 1, 4, 3),
+    _torch("cat", "[2,3]", "[2,6]", -1),
+    _torch("expand", "[3,1]", "[2,3,4]", [2, -1, 4], False),
+    _torch("broadcast_to", "[3,1]", "[2,3,4]", [2, 3, 4]),
+    _torch("flip", "[2,3,4]", "[2,3,4]", [-1, 0]),
+    _torch("alias", "[2,3]", "[2,3]"),
+    _torch("clone", "[2,3]", "[2,3]", None),
+    _torch("contiguous", "[2,3]", "[2,3]", 0),
+    _torch("detach", "[2,3]", "[2,3]"),
+]
+
 DIALECTS = {
+    "torch": TORCH,
     "tosa": TOSA,
     "stablehlo": [*STABLEHLO, *(_gather(*case) for case in _GATHERS)],
     "none": TENSOR,
@@ -351,7 +419,8 @@ def arguments_of(function: FuncOp, case: Case) -> list[TypedArray]:
         if scalar is not None:
             arguments.append(TypedArray.of_numbers(np.array(scalar), type))
             continue
-        lengths = next(shapes, None) or cast("TensorType[Any]", type).get_shape()
+        lengths = next(shapes, None) or shape_of(type)
+        assert lengths is not None
         count = int(np.prod(lengths))
         numbers = np.arange(first, first + count).reshape(lengths)
         arguments.append(TypedArray.of_numbers(numbers, type))
@@ -367,6 +436,7 @@ def test_models_read_ops_as_iree_does(dialect: str):
     compiler: Any = import_module("iree.compiler")
     runtime: Any = import_module("iree.runtime")
     cases = DIALECTS[dialect]
+    load_models(f"{dialect}.")
     text = "\n".join(case.function for case in cases)
     binary = compiler.compile_str(text, target_backends=["vmvx"], input_type=dialect)
     context = runtime.SystemContext(config=runtime.Config("local-sync"))

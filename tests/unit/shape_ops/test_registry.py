@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from folded_modules import fold, op_of, owner, parse, returned, stored
 from xdsl.context import Context
+from xdsl.dialects.arith import Arith
 from xdsl.dialects.builtin import (
     Builtin,
     DenseIntOrFPElementsAttr,
@@ -30,6 +31,7 @@ from qdialect.dialects.quant import Quant
 from qdialect.folding import FoldPolicy, fold_shapes
 from qdialect.interpreters import TypedArray, run_function
 from qdialect.ir.value_types import TensorParts
+from qdialect.shape_ops.elementwise import Elementwise, ElementwiseModel, converted, write_like
 from qdialect.shape_ops.interface import (
     CastReads,
     Code,
@@ -38,6 +40,7 @@ from qdialect.shape_ops.interface import (
     Operands,
     ShapeOps,
     integers_of,
+    name_of,
     register_cast,
     register_constant,
     register_dialect_traits,
@@ -149,51 +152,51 @@ def context_with(*dialects: Dialect) -> Context:
     return context
 
 
-VTENSOR = re.compile(r"\[([0-9,]*)\],(\w+)")
+TENSOR = re.compile(r"\[([0-9,]*)\],(\w+)")
 
 
-def read_vtensor(type: Attribute) -> TensorParts | None:
+def read_tensor(type: Attribute) -> TensorParts | None:
     assert isinstance(type, UnregisteredAttr)
-    found = VTENSOR.fullmatch(type.value.data)
+    found = TENSOR.fullmatch(type.value.data)
     if found is None or found[2] != "si8":
         return None
     lengths = tuple(int(length) for length in found[1].split(",") if length)
     return TensorParts(lengths, IntegerType(8, Signedness.SIGNED))
 
 
-def make_vtensor(type: Attribute, shape: tuple[int, ...], element: Attribute) -> Attribute:
+def make_tensor(type: Attribute, shape: tuple[int, ...], element: Attribute) -> Attribute:
     assert isinstance(type, UnregisteredAttr)
     text = f"[{','.join(map(str, shape))}],{element}"
     return type.new((type.attr_name, type.is_type, type.is_opaque, StringAttr(text)))
 
 
 def test_tensors_of_another_type_can_be_taught() -> None:
-    register_tensor_type("torch.vtensor", read_vtensor, make_vtensor)
-    register_constant("torch.vtensor.literal", "value")
+    register_tensor_type("mine.tensor", read_tensor, make_tensor)
+    register_constant("mine.literal", "value")
 
-    @shape_op("torch.aten.permute")
+    @shape_op("mine.permute")
     def _(op: Operation, operands: Operands) -> Movements:
         return Movements(op.operands, [Transpose(integers_of(op, "dims"))])
 
     text = """
-    func.func @f() -> (!torch.vtensor<[3,2],si8>, !torch.vtensor<[2,3],si8>) {
-      %w = "torch.vtensor.literal"() {value = dense<[[1, 2, 3], [4, 5, 6]]> : tensor<2x3xsi8>}
-        : () -> !torch.vtensor<[2,3],si8>
-      %t = "torch.aten.permute"(%w) {dims = [1, 0]}
-        : (!torch.vtensor<[2,3],si8>) -> !torch.vtensor<[3,2],si8>
-      %u = "torch.aten.permute"(%t) {dims = [1, 0]}
-        : (!torch.vtensor<[3,2],si8>) -> !torch.vtensor<[2,3],si8>
-      return %t, %u : !torch.vtensor<[3,2],si8>, !torch.vtensor<[2,3],si8>
+    func.func @f() -> (!mine.tensor<[3,2],si8>, !mine.tensor<[2,3],si8>) {
+      %w = "mine.literal"() {value = dense<[[1, 2, 3], [4, 5, 6]]> : tensor<2x3xsi8>}
+        : () -> !mine.tensor<[2,3],si8>
+      %t = "mine.permute"(%w) {dims = [1, 0]}
+        : (!mine.tensor<[2,3],si8>) -> !mine.tensor<[3,2],si8>
+      %u = "mine.permute"(%t) {dims = [1, 0]}
+        : (!mine.tensor<[3,2],si8>) -> !mine.tensor<[2,3],si8>
+      return %t, %u : !mine.tensor<[3,2],si8>, !mine.tensor<[2,3],si8>
     }
     """
     module, report = fold(text, verify="values")
     assert report.constants == 1
     moved, same = returned(module)
-    assert str(moved.type) == "!torch.vtensor<[3,2],si8>"
+    assert str(moved.type) == "!mine.tensor<[3,2],si8>"
     assert str(owner(moved).attributes["value"]) == (
         "dense<[[1, 4], [2, 5], [3, 6]]> : tensor<3x2xsi8>"
     )
-    assert owner(same).attributes == op_of(parse(text)[0], "torch.vtensor.literal").attributes
+    assert owner(same).attributes == op_of(parse(text)[0], "mine.literal").attributes
     ran = run_function(parse(text)[0], "f")[0]
     assert ran.numbers.tolist() == [[1, 4], [2, 5], [3, 6]]
 
@@ -224,6 +227,37 @@ def test_models_may_belong_to_a_context() -> None:
     assert count == 1
     assert stored_of(module) == [[1, 4], [2, 5], [3, 6]]
     assert folded(without)[1] == 0
+
+
+OWN_ARITHMETIC = """
+func.func @f() -> tensor<3x2xf32> {
+  %w = arith.constant dense<[[1, 2, 3], [4, 5, 6]]> : tensor<2x3xi8>
+  %c = "own.convert"(%w) : (tensor<2x3xi8>) -> tensor<2x3xf32>
+  %t = "tosa.transpose"(%c) {perms = array<i32: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  return %t : tensor<3x2xf32>
+}
+"""
+
+
+def test_models_of_arithmetic_may_belong_to_a_context() -> None:
+    ops = ShapeOps()
+
+    def read(op: Operation, operands: Operands) -> Elementwise:
+        return converted(op)
+
+    ops.register_arithmetic("own.convert", ElementwiseModel(read, write_like, keeps_rank=False))
+
+    def names(*dialects: Dialect) -> list[str]:
+        context = context_with(*dialects)
+        context.load_dialect(Arith)
+        module = Parser(context, OWN_ARITHMETIC).parse_module()
+        fold_shapes(module, context, FoldPolicy())
+        return [name_of(op) for op in module.walk() if op.results]
+
+    kept = ["arith.constant", "own.convert", "tosa.transpose"]
+    assert names() == kept
+    assert names(Dialect("own", [], [], [ops])) == kept[:2]
+    assert names() == kept
 
 
 def stored_of(module: ModuleOp) -> object:

@@ -14,6 +14,7 @@ import pytest
 from xdsl.transforms.canonicalize import CanonicalizePass
 
 from qdialect.text import parse_module
+from qdialect.tools import check
 from qdialect.tools.opt import main
 from qdialect.tools.registry import ToolContext
 
@@ -319,6 +320,8 @@ def test_another_tool_reads(tmp_path: Path) -> None:
     status, out, err = run_main([f"--read-with={tool}", str(path)])
     assert (status, err) == (0, "")
     assert '"my.op"() : () -> ()' in out
+    assert check.main([f"--read-with={tool}", str(path), str(path)]) == 0
+    assert check.main([str(path), str(path)]) == 1
 
 
 @pytest.mark.parametrize(

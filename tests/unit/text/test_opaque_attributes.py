@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 from xdsl.printer import Printer
+from xdsl.utils.exceptions import ParseError
 
 from qdialect.text.mlir_errors import TextError, balanced_end
 from qdialect.text.parser import LocatingParser
@@ -111,3 +112,29 @@ def test_mlir_reads_what_is_printed() -> None:
     )
     for body in bodies:
         assert re.search(re.escape(body), done.stdout)
+
+
+LACKING = (
+    "#linalg.unary_fn<exp>",
+    "#linalg.binary_fn<add>",
+    "#linalg.ternary_fn<select>",
+    "#linalg.type_fn<cast_unsigned>",
+    "#vector.punctuation<newline>",
+)
+
+
+@pytest.mark.parametrize("attribute", LACKING)
+def test_attributes_of_mlir_that_xdsl_lacks(attribute: str):
+    text = f"builtin.module attributes {{test.a = {attribute}}} {{}}"
+    module = LocatingParser(ToolContext(), text).parse_module()
+    assert f"a = {attribute}}}" in str(module)
+    if shutil.which("mlir-opt-22"):
+        tool = ["mlir-opt-22", "--allow-unregistered-dialect"]
+        done = subprocess.run(tool, input=text, capture_output=True, text=True)
+        assert attribute in done.stdout
+
+
+def test_other_attributes_of_a_known_dialect_are_refused():
+    text = "builtin.module attributes {test.a = #linalg.unary_fun<exp>} {}"
+    with pytest.raises(ParseError, match=r"'linalg\.unary_fun' is not registered"):
+        LocatingParser(ToolContext(), text).parse_module()

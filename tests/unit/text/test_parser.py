@@ -239,6 +239,15 @@ def test_a_string_that_is_not_closed_is_found_in_linear_time() -> None:
     assert parse_error(text).span.start == text.rindex("\n")
 
 
+def test_a_custom_form_that_is_not_known() -> None:
+    error = parse_error("func.func @f(%a: memref<4xf32>) {\n  %0 = memref.cast %a : memref<4xf32>")
+    assert error.msg == (
+        "the custom form of memref.cast is not known; use the generic form that mlir-opt "
+        "--mlir-print-op-generic prints (see --read-with=COMMAND)"
+    )
+    assert error.span.text == "memref.cast"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

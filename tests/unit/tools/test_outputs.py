@@ -219,6 +219,14 @@ def test_standard_output_may_be_a_file(folder: Path) -> None:
         (["--fold-report=-"], "would both be written to standard output"),
         (["-o", "/dev/stdout", "--fold-report=-"], "would both be written to standard output"),
         (["--fold-report=in.mlir"], "would be written over the input file 'in.mlir'"),
+        (["-o", "x", "--fold-plan=x"], "the module and the fold plan would both be written to 'x'"),
+        (["--fold-plan=-"], "would both be written to standard output"),
+        (
+            ["-o", "x", "--fold-plan=p", "--fold-report=./p"],
+            "the fold report and the fold plan would both be written to 'p': name a file for "
+            "each, with --fold-report and --fold-plan",
+        ),
+        (["--fold-plan=./in.mlir"], "the fold plan would be written over the input file"),
     ],
 )
 @pytest.mark.usefixtures("source")

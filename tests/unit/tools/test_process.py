@@ -104,6 +104,23 @@ def test_a_signal_at_any_moment(tool: str, times: int, tmp_path: Path) -> None:
     assert any(statuses)
 
 
+@pytest.mark.parametrize("module", ["signal", "qdialect.tools.temporary_files"])
+def test_an_interrupt_before_the_handlers(module: str) -> None:
+    """No traceback: the modules that they need are being imported."""
+    program = (
+        "import sys\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, *rest):\n"
+        f"        if name == {module!r}:\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        f"sys.modules.pop({module!r}, None)\n"
+        "import qdialect.tools.program\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], env=ENVIRONMENT, capture_output=True)
+    assert (done.returncode, done.stderr) == (130, b"")
+
+
 def test_a_signal_that_is_ignored(tmp_path: Path) -> None:
     """As by nohup."""
     source = tmp_path / "in.mlir"

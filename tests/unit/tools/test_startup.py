@@ -111,6 +111,7 @@ ON_ARRAYS = (
     "qdialect.certificates.typed_values",
     "qdialect.interpreters",
     "qdialect.tools.check",
+    "qdialect.tools.iree_engine",
     "qdialect.tools.run",
 )
 

@@ -1,0 +1,144 @@
+"""
+Neighbouring constants among the operands of a concatenation that has other operands too.
+
+`concat(x, C, D)` is `concat(x, concat(C, D))`. While a fold is planned the module has the inner
+op, a part, which is folded as any other op. A part that is not folded is taken back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, cast
+
+from xdsl.dialects.builtin import UnregisteredOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.algebra.movement import Concat
+from qdialect.dialects.quant.shape_ops import ShapeOp
+from qdialect.dialects.quant.slot_arrays import Granularity
+from qdialect.folding.moved_constant import MovedConstant, check_joinable, move
+from qdialect.folding.policy import coarser, spell
+from qdialect.ir.value_types import has_encoding, tensor_like
+from qdialect.shape_ops.elementwise import recreated
+from qdialect.shape_ops.interface import Code, Movements, NotFoldable
+
+
+class Part(NamedTuple):
+    """Which operands of an op a part stands for, by their numbers before there were parts."""
+
+    of: Operation
+    start: int
+    stop: int
+
+
+def split(
+    op: Operation, movements: Movements, known: Callable[[SSAValue], MovedConstant]
+) -> Iterator[tuple[Operation, Part]]:
+    """
+    Make parts of the neighbouring constants among the operands of a concatenation.
+
+    `known` raises NotFoldable for an operand that is none. Nothing is done to other ops.
+    """
+    operands, all_movements = tuple(op.operands), movements.movements
+    is_concat = len(all_movements) == 1 and isinstance(all_movements[0], Concat)
+    if not is_concat or tuple(movements.operands) != operands or op.results[0].first_use is None:
+        return
+    for start, constants in _runs(operands, known):
+        stop = start + len(constants)
+        if not 1 < len(constants) < len(operands):
+            continue
+        inner = operands[start:stop]
+        try:
+            type = _joined_type(op, cast(Concat, all_movements[0]), inner, constants)
+        except NotFoldable:
+            continue
+        part = recreated(op, inner, type)
+        cast(Block, op.parent).insert_op_before(part, op)
+        # There are fewer operands than there were, but only before these.
+        fewer = len(operands) - len(op.operands)
+        rest = op.operands[stop - fewer :]
+        op.operands = [*op.operands[: start - fewer], part.results[0], *rest]
+        if _verifies(part) and _verifies(op):
+            yield part, Part(op, start, stop)
+        else:
+            dissolve(part, op)
+
+
+def dissolve(part: Operation, of: Operation) -> None:
+    """Give the operands of a part back to the op whose part it is, and erase it."""
+    result = part.results[0]
+    of.operands = [
+        each
+        for operand in of.operands
+        for each in (part.operands if operand is result else (operand,))
+    ]
+    Rewriter.erase_op(part)
+
+
+def _runs(
+    operands: Iterable[SSAValue], known: Callable[[SSAValue], MovedConstant]
+) -> Iterator[tuple[int, Sequence[MovedConstant]]]:
+    """Where each run of constants that can be one starts among `operands`, and the constants."""
+    start, run = 0, list[MovedConstant]()
+    for number, operand in enumerate(operands):
+        try:
+            constant = known(operand)
+        except NotFoldable:
+            yield start, run
+            run = []
+            continue
+        try:
+            if run:
+                check_joinable(run[0], constant)
+                _check_not_smaller_apart(run[-1], constant)
+        except NotFoldable:
+            yield start, run
+            run = []
+        start = start if run else number
+        run.append(constant)
+    yield start, run
+
+
+def _check_not_smaller_apart(one: MovedConstant, other: MovedConstant) -> None:
+    """Raise NotFoldable if a splat would be spelled element by element."""
+    splats = [each.splat for each in (one, other) if each.splat is not None]
+    is_large = any([math.prod(splat.shape) > 1 for splat in splats])
+    if is_large and (len(splats) < 2 or splats[0].value != splats[1].value):
+        raise NotFoldable(Code.GROWTH, "a splat takes less apart")
+
+
+def _joined_type(
+    op: Operation,
+    movement: Concat,
+    operands: Sequence[SSAValue],
+    constants: Sequence[MovedConstant],
+) -> Attribute:
+    """
+    The type of constants that are joined, as `op` can have it for an operand.
+
+    Raises NotFoldable.
+    """
+    if any(has_encoding(operand.type) for operand in operands):
+        raise NotFoldable(Code.ILLEGAL_TYPE, "what their encoding becomes is unknown")
+    _, moved = move(movement, constants)
+    layer, element = moved.layers[-1], moved.layers[-1].element_type
+    if layer.parameters is not None:
+        finest = Granularity.SUB_CHANNEL
+        if not isinstance(op, ShapeOp):
+            # What ops of other dialects take is not known, but for that which they have.
+            for constant in constants:
+                finest = coarser(finest, constant.layers[-1].quantized.granularity)
+        element = spell(layer.quantized, layer.parameters, finest)
+    return tensor_like(operands[0].type, moved.shape, element)
+
+
+def _verifies(op: Operation) -> bool:
+    try:
+        if not isinstance(op, UnregisteredOp):
+            op.verify_()
+    except VerifyException:
+        return False
+    return True

@@ -1,0 +1,58 @@
+"""ONNX models, imported and lowered by IREE's compiler."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Literal, TypeAlias, get_args
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+
+from qdialect.frontends.printed_modules import read_operation
+from qdialect.ir.extras import library
+
+OnnxForm: TypeAlias = Literal["linalg-on-tensors", "onnx"]
+"""The dialects that a model can be imported to."""
+
+_TO_LINALG = (
+    "builtin.module(torch-onnx-to-torch-backend-pipeline,"
+    "torch-backend-to-linalg-on-tensors-backend-pipeline)"
+)
+
+
+def from_onnx(
+    path: str | os.PathLike[str],
+    form: OnnxForm = "linalg-on-tensors",
+    *,
+    context: Context | None = None,
+) -> ModuleOp:
+    """
+    A model in the dialects of `form`: one function, which has the name of its graph.
+
+    The function has one tensor for each input of the graph that is no initializer, of its shape
+    and element type, in `linalg`, `tensor`, `arith` and `math`. With `form="onnx"`, the ops are
+    `torch.operator`s that say which ONNX op they are, on `!torch.vtensor`s. Initializers are
+    constants, also those in files beside the model.
+
+    https://iree.dev/guides/ml-frameworks/onnx/
+
+    Resources are kept in `context` if it is given; else, the module needs none. Raises OSError
+    for the file, ValueError for an unknown form, MissingLibraryError without the extra `onnx`,
+    what `onnx` and IREE raise for a model that they cannot read or lower, and ParseError for what
+    cannot be read.
+    """
+    if form not in get_args(OnnxForm):
+        raise ValueError(f"there is no form {form!r}; there are {', '.join(get_args(OnnxForm))}")
+    onnx: Any = library("onnx", "onnx")
+    importer: Any = library("iree.compiler.extras.onnx_importer", "onnx")
+    ir: Any = library("iree.compiler.ir", "onnx")
+    passes: Any = library("iree.compiler.passmanager", "onnx")
+    # The importer asks for the shapes and types of all values.
+    model = onnx.shape_inference.infer_shapes(onnx.load(os.fspath(path)), data_prop=True)
+    info = importer.ModelInfo(model)
+    with ir.Context() as mlir:
+        operation = info.create_module(context=mlir).operation
+        importer.NodeImporter.define_function(info.main_graph, operation).import_all()
+        if form == "linalg-on-tensors":
+            passes.PassManager.parse(_TO_LINALG).run(operation)
+        return read_operation(operation, os.fspath(path), context)

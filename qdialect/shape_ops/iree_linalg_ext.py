@@ -1,0 +1,142 @@
+"""
+The dequantization of IREE's iree_linalg_ext dialect.
+
+https://iree.dev/reference/mlir-dialects. Its indexing maps name the axis that each operand follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    AnyFloat,
+    ArrayAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+)
+from xdsl.dialects.tensor import EmptyOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+
+from qdialect.ir.value_types import element_type_or_self, is_tensor
+from qdialect.shape_ops.elementwise import (
+    Apply,
+    Arithmetic,
+    Elementwise,
+    Input,
+    Scalar,
+    SmallOperand,
+    Term,
+    conversion,
+    elementwise_op,
+    recreated,
+    shape_of_type,
+)
+from qdialect.shape_ops.interface import (
+    Code,
+    NotFoldable,
+    Operands,
+    attribute_of,
+    find_attribute,
+    set_attribute,
+)
+
+DEQUANTIZE_AFFINE = "iree_linalg_ext.dequantize_affine"
+
+
+def indexing_maps(rank: int, axes: Sequence[Sequence[int]]) -> Attribute:
+    """For operands that follow some axes, and for the result, what each is read along."""
+    loops = [AffineExpr.dimension(axis) for axis in range(rank)]
+    maps = [AffineMap(rank, 0, tuple(loops[axis] for axis in each)) for each in axes]
+    return ArrayAttr([AffineMapAttr(map) for map in (*maps, AffineMap.identity(rank))])
+
+
+def _write(op: Operation, small: Sequence[SmallOperand], type: Attribute) -> list[Operation]:
+    empty = EmptyOp([], type)
+    tensors = iter(small)
+    *inputs, _ = op.operands
+    axes: list[Sequence[int]] = []
+    values: list[SSAValue] = []
+    for value in inputs:
+        operand = next(tensors) if is_tensor(value.type) else SmallOperand(value, ())
+        axes.append(operand.axes)
+        values.append(operand.value)
+    new = recreated(op, [*values, empty.tensor], type)
+    set_attribute(new, "indexing_maps", indexing_maps(len(shape_of_type(type)), axes))
+    return [empty, new]
+
+
+@elementwise_op(DEQUANTIZE_AFFINE, write=_write)
+def _dequantize(op: Operation, operands: Operands) -> Elementwise:
+    *inputs, _ = op.operands
+    maps = cast("ArrayAttr[Attribute]", attribute_of(op, "indexing_maps")).data
+    *loops, results = [_loops_of(map) for map in maps]
+    if sorted(results) != list(range(len(results))) or not 2 <= len(inputs) <= 3:
+        raise NotFoldable(Code.ARITHMETIC, "its result is not written in a permutation of axes")
+    tensors: list[SSAValue] = []
+    axes: list[tuple[int, ...]] = []
+    terms: list[Term] = []
+    for value, along in zip(inputs, loops, strict=True):
+        if is_tensor(value.type):
+            terms.append(Input(len(tensors), element_type_or_self(value.type)))
+            tensors.append(value)
+            axes.append(tuple(results.index(loop) for loop in along))
+        else:
+            terms.append(_scalar(value))
+    is_unsigned = find_attribute(op, "input_unsigned") is not None
+    result = element_type_or_self(op.results[0].type)
+    term = _term(terms, result, is_unsigned=is_unsigned)
+    return Elementwise(tuple(tensors), tuple(axes), term)
+
+
+def _loops_of(map: Attribute) -> list[int]:
+    expressions = cast(AffineMapAttr, map).data.results
+    if not all(isinstance(each, AffineDimExpr) for each in expressions):
+        raise NotFoldable(Code.ARITHMETIC, "its indexing maps do more than to name axes")
+    return [cast(AffineDimExpr, each).position for each in expressions]
+
+
+def _scalar(value: SSAValue) -> Scalar:
+    owner = value.owner
+    held = find_attribute(owner, "value") if isinstance(owner, ConstantOp) else None
+    if not isinstance(held, IntegerAttr | FloatAttr):
+        raise NotFoldable(Code.ARITHMETIC, "its scale or zero point is no constant")
+    return Scalar(cast("FloatAttr[Any]", held))
+
+
+def _term(terms: Sequence[Term], result: Attribute, *, is_unsigned: bool) -> Term:
+    """
+    Integers are subtracted in the next wider type, and multiplied in the type of the scale.
+
+    As IREE's decomposition has it: a zero point is signed, whatever the stored integers are.
+    """
+    stored, scale, *zero_points = terms
+    type, expressed = stored.type, scale.type
+    if not isinstance(type, IntegerType) or not isinstance(expressed, AnyFloat):
+        raise NotFoldable(Code.ARITHMETIC, f"'{type}' is not dequantized")
+    extend = Arithmetic.ZERO_EXTEND if is_unsigned else Arithmetic.SIGN_EXTEND
+    to_float = Arithmetic.SIGNED_TO_FLOAT
+    value = stored
+    if zero_points:
+        (zero_point,) = zero_points
+        wide = IntegerType(max(8, 1 << type.bitwidth.bit_length()))
+        of_zero_point = zero_point.type
+        if not isinstance(of_zero_point, IntegerType) or wide.bitwidth > 64:
+            raise NotFoldable(Code.ARITHMETIC, f"zero points of '{of_zero_point}' may wrap")
+        if cast(IntegerType, of_zero_point).bitwidth < wide.bitwidth:
+            zero_point = Apply(Arithmetic.SIGN_EXTEND, (zero_point,), wide)
+        value = Apply(Arithmetic.SUBTRACT, (Apply(extend, (stored,), wide), zero_point), wide)
+    elif is_unsigned:
+        to_float = Arithmetic.UNSIGNED_TO_FLOAT
+    value = Apply(to_float, (value,), expressed)
+    term = Apply(Arithmetic.MULTIPLY, (value, scale), expressed)
+    if expressed == result:
+        return term
+    arithmetic = conversion(expressed, result)
+    if arithmetic is None:
+        raise NotFoldable(Code.ARITHMETIC, f"'{expressed}' is not converted to '{result}'")
+    return Apply(arithmetic, (term,), result)

@@ -1,0 +1,446 @@
+"""
+The literals, the dequantizations and the shape ops of torch-mlir's torch dialect.
+
+https://github.com/llvm/torch-mlir. An op says what it does in operands that are constants, or
+lists of constants. Ops of ONNX, and ops that torch-mlir does not define, are inside of a
+`torch.operator`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final, cast
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    StringAttr,
+    UnregisteredAttr,
+    UnregisteredOp,
+    i64,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from qdialect.algebra.bounded_cache import registered_cache
+from qdialect.algebra.movement import (
+    DYNAMIC,
+    BroadcastInDim,
+    Concat,
+    Movement,
+    Reshape,
+    Reverse,
+    Shape,
+    Slice,
+    Transpose,
+)
+from qdialect.ir.elements import has_signedness
+from qdialect.ir.value_types import TensorParts, register_tensor_type, tensor_element_type
+from qdialect.shape_ops.elementwise import (
+    Apply,
+    Arithmetic,
+    Elementwise,
+    Input,
+    Scalar,
+    SmallOperand,
+    Term,
+    conversion,
+    elementwise_op,
+    recreated,
+    shape_of_type,
+)
+from qdialect.shape_ops.interface import (
+    Code,
+    Movements,
+    NotFoldable,
+    Operands,
+    find_attribute,
+    items_of,
+    name_of,
+    register_carrier,
+    register_constant,
+    register_list,
+    shape_of,
+    shape_op,
+    static_shape_of,
+)
+
+# Types
+
+_BODY: Final = re.compile(r"\[((?:(?:[0-9]+|\?),?)*)\],(!torch\.q\w+|\w+)", re.ASCII)
+_INTEGER: Final = re.compile(r"([su]?)i([1-9][0-9]{0,2})", re.ASCII)
+_SIGNS: Final = {
+    "": Signedness.SIGNLESS,
+    "s": Signedness.SIGNED,
+    "u": Signedness.UNSIGNED,
+}
+_FLOATS: Final = {
+    type.name: type() for type in (Float16Type, BFloat16Type, Float32Type, Float64Type)
+}
+
+
+@registered_cache
+@lru_cache(maxsize=256)
+def _element_type(text: str) -> Attribute | None:
+    # Of each quantized type there is one: others of its name are of another class.
+    if (integer := _INTEGER.fullmatch(text)) is not None:
+        return IntegerType(int(integer[2]), _SIGNS[integer[1]])
+    if text.startswith("!"):
+        name = text.removeprefix("!")
+        return UnregisteredAttr.with_name_and_type(name, True)(name, True, False, "")
+    return _FLOATS.get(text)
+
+
+def _read(type: Attribute) -> TensorParts | None:
+    body = _BODY.fullmatch(cast(UnregisteredAttr, type).value.data)
+    element = None if body is None else _element_type(body[2])
+    if body is None or element is None:
+        return None
+    lengths = body[1].split(",") if body[1] else ()
+    if "" in lengths:
+        return None
+    return TensorParts(tuple(DYNAMIC if n == "?" else int(n) for n in lengths), element)
+
+
+def _make(type: Attribute, shape: Shape, element: Attribute) -> Attribute:
+    old = cast(UnregisteredAttr, type)
+    lengths = ",".join("?" if length == DYNAMIC else str(length) for length in shape)
+    body = f"[{lengths}],{element}"
+    # Beside what xDSL keeps of a type, the last may be its whole text.
+    *kept, _ = old.parameters[:4]
+    text = [StringAttr(f"{old.attr_name.data}<{body}>")] * (len(old.parameters) - 4)
+    return old.new((*kept, StringAttr(body), *text))
+
+
+register_tensor_type("torch.vtensor", _read, _make, "torch_c.from_builtin_tensor")
+register_carrier("torch.operator", "name", {"onnx": "torch.onnx.", "torch": ""})
+register_constant("torch.vtensor.literal", "value")
+register_constant("torch.constant.int", "value")
+register_constant("torch.constant.bool", "value")
+register_constant("torch.constant.float", "value")
+register_list("torch.prim.ListConstruct")
+# It is in the place of a list or of a number that is left out.
+register_list("torch.constant.none")
+
+
+# Operands that say what an op does
+
+
+def _integers(value: SSAValue, operands: Operands) -> list[int]:
+    return [int(each) for each in operands.integers(value).reshape(-1).tolist()]
+
+
+def _integer(value: SSAValue, operands: Operands) -> int:
+    (found,) = _integers(value, operands)
+    return found
+
+
+def _optional(value: SSAValue, operands: Operands) -> int | None:
+    found = _integers(value, operands)
+    return found[0] if found else None
+
+
+def _axes(value: SSAValue, operands: Operands, rank: int) -> tuple[int, ...]:
+    """Axes of a tensor of `rank`; negative ones count from the end."""
+    axes = tuple(each + rank if each < 0 else each for each in _integers(value, operands))
+    if not all(0 <= axis < rank for axis in axes):
+        raise NotFoldable(Code.UNKNOWN_OP, f"a tensor of rank {rank} has no such axis")
+    return axes
+
+
+def _axis(op: Operation, number: int, operands: Operands) -> int:
+    (axis,) = _axes(op.operands[number], operands, len(shape_of(op.operands[0])))
+    return axis
+
+
+def _one(op: Operation, *movements: Movement) -> Movements:
+    return Movements(op.operands[:1], movements)
+
+
+# Shape ops
+
+
+@shape_op("torch.aten.permute")
+def _permute(op: Operation, operands: Operands) -> Movements:
+    return _one(op, Transpose(_axes(op.operands[1], operands, len(shape_of(op.operands[0])))))
+
+
+@shape_op("torch.aten.transpose.int")
+def _transpose(op: Operation, operands: Operands) -> Movements:
+    order = list(range(len(shape_of(op.operands[0]))))
+    one, other = _axis(op, 1, operands), _axis(op, 2, operands)
+    order[one], order[other] = other, one
+    return _one(op, Transpose(tuple(order)))
+
+
+@shape_op("torch.aten.t")
+@shape_op("torch.aten.numpy_T")
+def _reversed_axes(op: Operation, operands: Operands) -> Movements:
+    rank = len(shape_of(op.operands[0]))
+    if rank > 2 and name_of(op) == "torch.aten.t":
+        raise NotFoldable(Code.UNKNOWN_OP, f"it does not transpose a tensor of rank {rank}")
+    return _one(op, Transpose(tuple(reversed(range(rank)))))
+
+
+@shape_op("torch.aten.view")
+@shape_op("torch.aten._unsafe_view")
+@shape_op("torch.aten.reshape")
+@shape_op("torch.aten.flatten.using_ints")
+@shape_op("torch.aten.unflatten.int")
+@shape_op("torch.aten.unsqueeze")
+@shape_op("torch.aten.squeeze")
+@shape_op("torch.aten.squeeze.dim")
+def _reshape(op: Operation, operands: Operands) -> Movements:
+    # Where the result is static, so is what else the op may say of its shape.
+    return _one(op, Reshape(shape_of(op.results[0])))
+
+
+@shape_op("torch.aten.slice.Tensor")
+def _slice(op: Operation, operands: Operands) -> Movements:
+    shape, axis = static_shape_of(op.operands[0]), _axis(op, 1, operands)
+    start, end, step = (_optional(op.operands[number], operands) for number in (2, 3, 4))
+    if step is not None and step < 1:
+        raise NotFoldable(Code.UNKNOWN_OP, "it goes backward")
+    start, end, step = slice(start, end, step).indices(shape[axis])
+    return _one(op, _along(axis, shape, start, max(end, start), step))
+
+
+@shape_op("torch.aten.narrow")
+def _narrow(op: Operation, operands: Operands) -> Movements:
+    shape, axis = static_shape_of(op.operands[0]), _axis(op, 1, operands)
+    start, length = (_integer(op.operands[number], operands) for number in (2, 3))
+    start += shape[axis] if start < 0 else 0
+    return _one(op, _along(axis, shape, start, start + length, 1))
+
+
+def _along(axis: int, shape: Shape, start: int, end: int, step: int) -> Movement:
+    starts, ends, steps = [0] * len(shape), list(shape), [1] * len(shape)
+    starts[axis], ends[axis], steps[axis] = start, end, step
+    return Slice.between(tuple(starts), tuple(ends), tuple(steps))
+
+
+@shape_op("torch.aten.cat")
+def _cat(op: Operation, operands: Operands) -> Movements:
+    (axis,) = _axes(op.operands[1], operands, len(shape_of(op.results[0])))
+    return Movements(items_of(op.operands[0]), [Concat(axis)])
+
+
+@shape_op("torch.aten.expand")
+@shape_op("torch.aten.broadcast_to")
+def _expand(op: Operation, operands: Operands) -> Movements:
+    source, result = shape_of(op.operands[0]), shape_of(op.results[0])
+    return _one(op, BroadcastInDim.trailing(source, result))
+
+
+@shape_op("torch.aten.flip")
+def _flip(op: Operation, operands: Operands) -> Movements:
+    return _one(op, Reverse(_axes(op.operands[1], operands, len(shape_of(op.operands[0])))))
+
+
+@shape_op("torch.aten.alias")
+@shape_op("torch.aten.clone")
+@shape_op("torch.aten.contiguous")
+@shape_op("torch.aten.detach")
+def _same(op: Operation, operands: Operands) -> Movements:
+    return _one(op)
+
+
+# Dequantization: https://docs.pytorch.org, `torch.ao.quantization.fx._decomposed`
+
+
+def _types_of(op: Operation) -> tuple[Attribute, Attribute]:
+    """The element types of the first operand and of the result."""
+    return tensor_element_type(op.operands[0].type), tensor_element_type(op.results[0].type)
+
+
+def _term(stored: Attribute, zero_point: Term | None, scale: Term, result: Attribute) -> Term:
+    """`(stored - zero_point) * scale`, converted to the type of the result."""
+    value: Term = Input(0, stored)
+    if zero_point is not None:
+        value = _difference(value, zero_point, scale.type)
+    if value.type != scale.type:
+        value = _converted(value, scale.type)
+    value = Apply(Arithmetic.MULTIPLY, (value, scale), scale.type)
+    return value if scale.type == result else _converted(value, result)
+
+
+def _difference(value: Term, zero_point: Term, expressed: Attribute) -> Term:
+    """Integers of two types are subtracted in the wider one, if that is signed."""
+    type = zero_point.type
+    if isinstance(type, IntegerType):
+        stored, type = cast(IntegerType, value.type), cast(IntegerType, type)
+        is_signed = not has_signedness(type, Signedness.UNSIGNED)
+        if not is_signed or type.bitwidth <= stored.bitwidth:
+            raise NotFoldable(Code.ARITHMETIC, f"zero points of '{type}' may wrap")
+        value = _converted(value, type)
+    elif type != expressed:
+        raise NotFoldable(Code.ARITHMETIC, f"zero points are of '{type}'")
+    else:
+        value = _converted(value, type)
+    return Apply(Arithmetic.SUBTRACT, (value, zero_point), type)
+
+
+def _converted(term: Term, type: Attribute) -> Term:
+    arithmetic = conversion(term.type, type)
+    if arithmetic is None:
+        raise NotFoldable(Code.ARITHMETIC, f"'{term.type}' is not converted to '{type}'")
+    return Apply(arithmetic, (term,), type)
+
+
+def _is_given(value: SSAValue) -> bool:
+    """Whether an operand that may be left out is a tensor."""
+    owner = value.owner
+    return not (isinstance(owner, Operation) and name_of(owner) == "torch.constant.none")
+
+
+def _of_tensors(op: Operation, axes: tuple[int, ...], *, in_blocks: bool = False) -> Elementwise:
+    """Of tensors of scales and zero points; the latter may be left out."""
+    tensors = tuple(value for value in op.operands[:3] if _is_given(value))
+    stored, result = _types_of(op)
+    types: list[Attribute] = [tensor_element_type(value.type) for value in tensors]
+    if not isinstance(types[1], AnyFloat):
+        raise NotFoldable(Code.ARITHMETIC, f"scales are of '{types[1]}'")
+    zero_point = Input(2, types[2]) if len(tensors) > 2 else None
+    term = _term(stored, zero_point, Input(1, types[1]), _numbers(result))
+    whole = tuple(range(len(shape_of(op.operands[0]))))
+    return Elementwise(tensors, (whole, *((axes,) * (len(tensors) - 1))), term, in_blocks)
+
+
+def _numbers(type: Attribute) -> Attribute:
+    """What elements of a type are as numbers: of those that are quantized, f32."""
+    return Float32Type() if isinstance(type, UnregisteredAttr) else type
+
+
+def _write_per_channel(at: int) -> Any:
+    """Writes an op whose operand number `at` is the axis."""
+
+    def write(op: Operation, small: Sequence[SmallOperand], type: Attribute) -> list[Operation]:
+        if len(small[1].axes) != 1:
+            raise NotFoldable(Code.ARITHMETIC, "its scales would not follow one axis")
+        axis = UnregisteredOp.with_name("torch.constant.int").create(
+            result_types=[op.operands[at].type],
+            properties={"value": IntegerAttr(small[1].axes[0], i64)},
+        )
+        new = _with_tensors(op, small, type)
+        new.operands[at] = axis.results[0]
+        return [axis, new]
+
+    return write
+
+
+def _with_tensors(op: Operation, small: Sequence[SmallOperand], type: Attribute) -> Operation:
+    """An op like a given one, of other tensors and with what else it had."""
+    tensors = iter(small)
+    given = [number for number, value in enumerate(op.operands[:3]) if _is_given(value)]
+    values = [
+        next(tensors).value if number in given[: len(small)] else value
+        for number, value in enumerate(op.operands)
+    ]
+    return recreated(op, values, type)
+
+
+@elementwise_op(
+    "torch.quantized_decomposed.dequantize_per_channel",
+    write=_write_per_channel(3),
+    aligns=True,
+    has_axis=True,
+)
+@elementwise_op(
+    "torch.aten._make_per_channel_quantized_tensor",
+    write=_write_per_channel(3),
+    aligns=True,
+    has_axis=True,
+)
+def _per_channel(op: Operation, operands: Operands) -> Elementwise:
+    return _of_tensors(op, (_axis(op, 3, operands),))
+
+
+def _write_in_groups(
+    op: Operation, small: Sequence[SmallOperand], type: Attribute
+) -> list[Operation]:
+    shape, grid = shape_of_type(type), shape_of_type(small[1].value.type)
+    if len(shape) != 2 or shape[0] != grid[0] or not shape[1] > grid[1] > 0:
+        raise NotFoldable(Code.ARITHMETIC, "its scales would not be of groups of the last axis")
+    size = UnregisteredOp.with_name("torch.constant.int").create(
+        result_types=[op.operands[6].type],
+        properties={"value": IntegerAttr(shape[1] // grid[1], i64)},
+    )
+    new = _with_tensors(op, small, type)
+    new.operands[6] = size.results[0]
+    return [size, new]
+
+
+@elementwise_op(
+    "torch.quantized_decomposed.dequantize_per_channel_group", write=_write_in_groups, aligns=True
+)
+def _in_groups(op: Operation, operands: Operands) -> Elementwise:
+    shape, grid = static_shape_of(op.operands[0]), static_shape_of(op.operands[1])
+    size = _integer(op.operands[6], operands)
+    if len(shape) != 2 or size < 2 or grid != (shape[0], shape[1] // size) or shape[1] % size:
+        raise NotFoldable(Code.ARITHMETIC, "its groups do not fit its shape")
+    return _of_tensors(op, (0, 1), in_blocks=True)
+
+
+def _write_whole(op: Operation, small: Sequence[SmallOperand], type: Attribute) -> list[Operation]:
+    if any(operand.axes for operand in small[1:]):
+        raise NotFoldable(Code.ARITHMETIC, "it has one scale only")
+    return [_with_tensors(op, small, type)]
+
+
+@elementwise_op("torch.quantized_decomposed.dequantize_per_tensor.tensor", write=_write_whole)
+def _per_tensor(op: Operation, operands: Operands) -> Elementwise:
+    if any(shape_of(value) for value in op.operands[1:3]):
+        raise NotFoldable(Code.ARITHMETIC, "its scale is no scalar")
+    return _of_tensors(op, ())
+
+
+@elementwise_op(
+    "torch.quantized_decomposed.dequantize_per_tensor",
+    "torch.aten._make_per_tensor_quantized_tensor",
+    write=_write_whole,
+)
+def _with_numbers(op: Operation, operands: Operands) -> Elementwise:
+    """A number is rounded to the type of the result before it is multiplied by."""
+    stored, result = _types_of(op)
+    expressed = _numbers(result)
+    if not isinstance(expressed, Float32Type | Float64Type):
+        raise NotFoldable(Code.ARITHMETIC, f"a number is multiplied in '{expressed}'")
+    scale, zero_point = (_scalar(value) for value in op.operands[1:3])
+    if not isinstance(scale.type, AnyFloat) or not isinstance(zero_point.type, IntegerType):
+        raise NotFoldable(Code.ARITHMETIC, "its scale is no float, or its zero point no integer")
+    factor = scale if scale.type == expressed else _converted(scale, expressed)
+    whole = tuple(range(len(shape_of(op.operands[0]))))
+    return Elementwise((op.operands[0],), (whole,), _term(stored, zero_point, factor, expressed))
+
+
+def _scalar(value: SSAValue) -> Scalar:
+    owner = value.owner
+    held = find_attribute(owner, "value") if isinstance(owner, Operation) else None
+    if not isinstance(held, IntegerAttr | FloatAttr) or name_of(cast(Operation, owner)) not in (
+        "torch.constant.int",
+        "torch.constant.float",
+    ):
+        raise NotFoldable(Code.ARITHMETIC, "its scale or zero point is no constant")
+    return Scalar(cast("FloatAttr[Any]", held))
+
+
+def _write_same(op: Operation, small: Sequence[SmallOperand], type: Attribute) -> list[Operation]:
+    return [recreated(op, [small[0].value, *op.operands[1:]], type)]
+
+
+@elementwise_op("torch.aten.dequantize.self", "torch.aten.dequantize.tensor", write=_write_same)
+def _dequantize(op: Operation, operands: Operands) -> Elementwise:
+    """What makes a quantized tensor is read as the numbers that it stands for."""
+    stored, result = _types_of(op)
+    if not isinstance(stored, UnregisteredAttr) or not isinstance(result, Float32Type):
+        raise NotFoldable(Code.ARITHMETIC, f"'{stored}' is not dequantized to '{result}'")
+    whole = tuple(range(len(shape_of(op.operands[0]))))
+    return Elementwise((op.operands[0],), (whole,), Input(0, stored))

@@ -1,0 +1,20 @@
+"""
+The conversions between tensors of torch-mlir's torch dialect and builtin ones.
+
+https://github.com/llvm/torch-mlir, `TorchConversionOps.td`. They keep the elements.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+from qdialect.ir.value_types import element_type_or_self
+from qdialect.shape_ops.elementwise import Elementwise, Input, elementwise_op, write_like
+from qdialect.shape_ops.interface import Operands, shape_of
+
+
+@elementwise_op("torch_c.to_builtin_tensor", "torch_c.from_builtin_tensor", write=write_like)
+def _convert(op: Operation, operands: Operands) -> Elementwise:
+    (operand,) = op.operands
+    axes = tuple(range(len(shape_of(operand))))
+    return Elementwise((operand,), (axes,), Input(0, element_type_or_self(operand.type)))

@@ -1,0 +1,266 @@
+"""Both modules of `qdialect-check`, compiled and run by IREE."""
+
+from __future__ import annotations
+
+from io import StringIO
+from typing import Any, Final
+
+from typing_extensions import override
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BFloat16Type,
+    Float8E4M3FNType,
+    Float8E4M3FNUZType,
+    Float8E5M2FNUZType,
+    Float8E5M2Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IndexType,
+    IntegerType,
+    ModuleOp,
+    Signedness,
+)
+from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.ir import Attribute, Operation
+from xdsl.utils.exceptions import InterpretationError
+
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.memory_budget import MemoryLimitError
+from qdialect.certificates.defined_bits import DefinedBits, defined_bits
+from qdialect.certificates.function_comparison import visibility_of
+from qdialect.certificates.module_comparison import Side
+from qdialect.certificates.sampled_runs import (
+    MAX_COMBINATIONS,
+    Engine,
+    RunFailure,
+    Runs,
+    arguments_text,
+)
+from qdialect.certificates.typed_values import DifferenceError, place, require_same_results
+from qdialect.interpreters import TypedArray, dealt_arguments, interesting_numbers
+from qdialect.interpreters.values import dtype_of, held_type
+from qdialect.ir.errors import OpErrors, describe
+from qdialect.ir.extras import library
+from qdialect.ir.value_types import element_type_or_self
+from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
+from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
+from qdialect.passes.strip_func_quant_types import StripFuncQuantTypesPass
+from qdialect.text import write_module
+from qdialect.tools.tool_error import ToolError
+
+_FLAGS: Final = ["--iree-llvmcpu-target-cpu=generic", "--iree-input-demote-f64-to-f32=false"]
+"""Types are not changed, and the CPU is named, since IREE warns of one that is not."""
+
+_FLOATS: Final[dict[type[Attribute], str]] = {
+    Float16Type: "float16",
+    Float32Type: "float32",
+    Float64Type: "float64",
+    BFloat16Type: "bfloat16",
+    Float8E4M3FNType: "float8_e4m3fn",
+    Float8E4M3FNUZType: "float8_e4m3fnuz",
+    Float8E5M2Type: "float8_e5m2",
+    Float8E5M2FNUZType: "float8_e5m2fnuz",
+}
+"""The names of dtypes of numpy, and of `ml_dtypes`, in which IREE takes floats."""
+
+
+class _CompiledModule:
+    """One of the modules: lowered to what IREE reads, and loaded."""
+
+    def __init__(self, side: Side, *, is_before: bool) -> None:
+        """Raises RunFailure if IREE does not compile it, and MissingLibraryError."""
+        self._is_before = is_before
+        self.module = side.module.clone()
+        compiler: Any = library("iree.compiler", "iree")
+        runtime: Any = library("iree.runtime", "iree")
+        try:
+            for each in (
+                LowerQuantShapesPass(),
+                LowerQuantOpsPass(),
+                StripFuncQuantTypesPass(),
+            ):
+                each.apply(side.context, self.module)
+        except OpErrors as error:
+            raise self._failure(f"it cannot be lowered for IREE: {error}", side.module) from None
+        self.functions = {op.sym_name.data: op for op in self.module.ops if isinstance(op, FuncOp)}
+        if all(visibility_of(op) == "private" for op in self.functions.values()):
+            raise self._failure("there is no public function to run", side.module)
+        text = StringIO()
+        write_module(side.context, self.module, text)
+        try:
+            binary = compiler.compile_str(
+                text.getvalue(), target_backends=["llvm-cpu"], extra_args=_FLAGS
+            )
+        except compiler.CompilerToolError as error:
+            reason = f"IREE does not compile the module: {_first_error(str(error))}"
+            raise self._failure(reason, side.module) from None
+        context = runtime.SystemContext(config=runtime.Config("local-sync"))
+        loaded = runtime.VmModule.copy_buffer(context.instance, binary)
+        context.add_vm_module(loaded)
+        self._bound = context.modules[loaded.name]
+
+    def run(self, function: FuncOp, arguments: tuple[TypedArray, ...]) -> tuple[TypedArray, ...]:
+        """What a function returns. Raises RunFailure."""
+        types = function.function_type.outputs.data
+        given = [self._given(argument, function) for argument in arguments]
+        try:
+            returned: Any = self._bound[function.sym_name.data](*given)
+        except Exception as error:
+            # The runtime raises errors of many kinds, of which none is its own.
+            raise self._failure(f"IREE does not run it: {describe(error)}", function) from None
+        values: list[Any] = [returned] if len(types) == 1 else list(returned or [])
+        return tuple(
+            self._returned(value, type, function) for value, type in zip(values, types, strict=True)
+        )
+
+    def _given(self, value: TypedArray, function: FuncOp) -> Any:
+        dtype = self._dtype_of(value.element_type, function)
+        if value.shape or not _is_scalar(value.type):
+            elements = value.elements
+            return elements.astype(dtype) if dtype == np.bool_ else elements.view(dtype)
+        return value.elements.reshape(1).view(dtype)[0].item()
+
+    def _returned(self, value: Any, type: Attribute, function: FuncOp) -> TypedArray:
+        held = dtype_of(element_type_or_self(type))
+        dtype = self._dtype_of(element_type_or_self(type), function)
+        if _is_scalar(type):
+            # A number of Python, which holds all values of its type.
+            array = np.asarray(value).astype(dtype)
+        else:
+            array = np.asarray(value.to_host())
+            if (array.dtype == np.bool_, array.itemsize) != (dtype == np.bool_, dtype.itemsize):
+                reason = f"IREE returns elements of dtype {array.dtype} as '{type}'"
+                raise self._failure(reason, function)
+        elements = array.astype(held) if dtype == np.bool_ else np.array(array).view(held)
+        return TypedArray.of(elements, type)
+
+    def _dtype_of(self, type: Attribute, function: FuncOp) -> Any:
+        held = held_type(type)
+        if isinstance(held, AnyFloat) and _FLOATS.get(held.__class__):
+            name = _FLOATS[held.__class__]
+            return np.dtype(getattr(np, name, None) or getattr(library("ml_dtypes", "iree"), name))
+        if isinstance(held, IndexType):
+            return np.dtype(np.int64)
+        if isinstance(held, IntegerType) and held.bitwidth in (1, 8, 16, 32, 64):
+            if held.bitwidth == 1:
+                return np.dtype(np.bool_)
+            kind = "u" if held.signedness.data is Signedness.UNSIGNED else "i"
+            return np.dtype(f"{kind}{held.bitwidth // 8}")
+        raise self._failure(f"values of type '{held}' cannot be given to IREE", function)
+
+    def _failure(self, reason: str, op: Operation) -> RunFailure:
+        return RunFailure(reason, op, self._is_before)
+
+
+class IreeEngine(Engine):
+    """Compiles both modules for the CPU, and runs functions of both."""
+
+    def __init__(self, before: Side, after: Side) -> None:
+        """Raises RunFailure if IREE does not compile one, and ToolError if there is no IREE."""
+        try:
+            self._before = _CompiledModule(before, is_before=True)
+            self._after = _CompiledModule(after, is_before=False)
+        except ImportError as error:
+            raise ToolError(f"--engine=iree: {error}") from None
+
+    @override
+    def compare(self, functions: tuple[FuncOp, FuncOp], max_sets: int) -> Runs:
+        old, new = functions
+        name = old.sym_name.data
+        known = defined_bits(
+            op
+            for side in (self._before, self._after)
+            for op in _ops_run_by(side.functions[name], side.module)
+        )
+        is_tame = known.unordered is not None or known.undefined is not None
+        try:
+            sets = dealt_arguments(
+                old.function_type,
+                interesting=interesting_numbers(functions),
+                max_sets=max_sets,
+                max_combinations=max(max_sets, MAX_COMBINATIONS),
+                is_tame=is_tame,
+            )
+            furthest = 0.0
+            for number, arguments in enumerate(sets):
+                olds = self._before.run(old, arguments)
+                news = self._after.run(new, arguments)
+                with place(after=arguments_text(number, arguments)):
+                    furthest = max(furthest, _distance(olds, news, known, new))
+        except (InterpretationError, MemoryLimitError) as error:
+            raise RunFailure(str(error), old, is_before=True) from None
+        return Runs(len(sets), sets.is_exhaustive, f" by IREE ({_closeness(furthest, known)})")
+
+
+def _distance(
+    befores: tuple[TypedArray, ...],
+    afters: tuple[TypedArray, ...],
+    known: DefinedBits,
+    function: FuncOp,
+) -> float:
+    """
+    How much results differ, in terms of the largest element; 0 if no bit does.
+
+    Raises DifferenceError if they differ more than they may, and RunFailure if that need not be
+    a mistake.
+    """
+    try:
+        require_same_results(befores, afters)
+    except DifferenceError as error:
+        if known.unordered is None:
+            raise
+        furthest = max(map(_relative_distance, befores, afters))
+        if furthest <= known.tolerance:
+            return furthest
+        allowed = f"{known.tolerance:.1e} of the largest element"
+        reason = f" ('{known.unordered}' is allowed {allowed})"
+        if known.is_discrete:
+            raise RunFailure(
+                f"{str(error).strip()}{reason}, but it rounds or compares floats, and a sum in "
+                "another order may go another way",
+                function,
+                is_before=False,
+            ) from None
+        raise DifferenceError(f"{error}{reason}") from None
+    return 0.0
+
+
+def _relative_distance(before: TypedArray, after: TypedArray) -> float:
+    """How far elements are apart, in terms of the largest; 1 or more for integers that differ."""
+    old, new = before.numbers, after.numbers
+    if not isinstance(held_type(before.element_type), AnyFloat):
+        return 0.0 if (old == new).all() else np.inf
+    is_finite = np.isfinite(old) & np.isfinite(new)
+    alike = (old == new) | (np.isnan(old) & np.isnan(new))
+    if not (is_finite | alike).all():
+        return np.inf
+    apart = np.abs(np.where(is_finite, new - old, 0.0)).max(initial=0.0)
+    largest = np.abs(np.where(is_finite, old, 0.0)).max(initial=0.0)
+    return float(apart / largest) if apart and largest else float(np.inf if apart else 0.0)
+
+
+def _closeness(furthest: float, known: DefinedBits) -> str:
+    if not furthest:
+        return "bit for bit"
+    return (
+        f"within {known.tolerance:.1e} of the largest element, "
+        f"since '{known.unordered}' may add floats in another order"
+    )
+
+
+def _ops_run_by(function: FuncOp, module: ModuleOp) -> list[Operation]:
+    """The ops of a function, or of the whole module if it calls another."""
+    ops = list(function.walk())
+    return list(module.walk()) if any(isinstance(op, CallOp) for op in ops) else ops
+
+
+def _first_error(text: str) -> str:
+    """The first error in what the compiler says, or else how it ended."""
+    lines = [line.strip() for line in text.splitlines()]
+    told = (line for word in ("error:", "Error code:") for line in lines if word in line)
+    return next(told, "it does not say why")
+
+
+def _is_scalar(type: Attribute) -> bool:
+    return element_type_or_self(type) is type

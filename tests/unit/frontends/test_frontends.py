@@ -1,0 +1,384 @@
+"""Models as the libraries export them, read, folded, and run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from xdsl.context import Context
+from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
+
+import qdialect.frontends
+from qdialect.certificates.module_comparison import Side, compare_modules
+from qdialect.frontends import from_jax, from_onnx, from_tflite, from_torch
+from qdialect.ir.extras import MissingLibraryError, library
+from qdialect.passes import FoldQuantShapesPass
+from qdialect.shape_ops.interface import name_of
+from qdialect.text import write_module
+from qdialect.tools.iree_engine import IreeEngine
+from qdialect.tools.registry import ToolContext
+
+pytestmark = [
+    pytest.mark.exporters,
+    # torchao says where it has not been built for this Python.
+    pytest.mark.filterwarnings("ignore"),
+]
+
+ROOT = Path(__file__).parents[3]
+RANDOM = np.random.default_rng(0)
+WEIGHT = RANDOM.integers(-127, 128, (4, 6), dtype=np.int8)
+SCALES = RANDOM.uniform(0.01, 0.1, (4, 1)).astype(np.float32)
+ZEROS = RANDOM.integers(-3, 4, (4, 1), dtype=np.int8)
+INPUTS = (np.arange(12, dtype=np.float32).reshape(2, 6) - 5) / 4
+
+MOVING = ("transpose", "permute", "reshape", "view", "collapse_shape", "expand_shape")
+
+
+def needs(*names: str) -> pytest.MarkDecorator:
+    """What is skipped where a library is not installed."""
+    missing = [
+        name
+        for name in names
+        if find_spec(name.partition(".")[0]) is None or find_spec(name) is None
+    ]
+    return pytest.mark.skipif(bool(missing), reason=f"{', '.join(missing)} is not installed")
+
+
+needs_jax = needs("jax")
+needs_torch = needs("torch", "torch_mlir")
+needs_onnx = needs("onnx", "iree.compiler")
+needs_tflite = needs("tosa_converter_for_tflite")
+needs_iree = needs("iree.compiler", "iree.runtime")
+
+
+def expected() -> NDArray[Any]:
+    """What a layer with the weight returns for INPUTS."""
+    return INPUTS @ ((WEIGHT.astype(np.float32) - ZEROS.astype(np.float32)) * SCALES).T
+
+
+def constant_shape_ops(module: ModuleOp) -> list[str]:
+    """The ops that move what does not depend on an argument."""
+    variable: set[SSAValue] = {
+        arg for op in module.walk() for r in op.regions for b in r.blocks for arg in b.args
+    }
+    found: list[str] = []
+    for op in module.walk():
+        if isinstance(op, FuncOp | ModuleOp):
+            continue
+        if variable.intersection(op.operands):
+            variable.update(op.results)
+        elif name_of(op).rpartition(".")[2].startswith(MOVING) and op.operands:
+            found.append(name_of(op))
+    return found
+
+
+def folded(module: ModuleOp) -> ModuleOp:
+    after = module.clone()
+    FoldQuantShapesPass().apply(Context(allow_unregistered=True), after)
+    after.verify()
+    return after
+
+
+def check_fold(module: ModuleOp) -> ModuleOp:
+    """Nothing moves a weight behind the fold, and IREE computes the same."""
+    module.verify()
+    before, after = module, folded(module)
+    assert constant_shape_ops(before)
+    assert not constant_shape_ops(after)
+    assert len(str(after)) <= len(str(before))
+    sides = [Side(each, ToolContext(allow_unregistered=True)) for each in (before, after)]
+    comparison = compare_modules(sides[0], sides[1], 16, engine=IreeEngine(sides[0], sides[1]))
+    assert not comparison.findings
+    assert "by IREE" in str(comparison.verdicts[0])
+    return after
+
+
+def iree_result(module: ModuleOp, *arguments: Any) -> NDArray[Any]:
+    """What the only function of a module returns in IREE."""
+    compiler, runtime = import_module("iree.compiler"), import_module("iree.runtime")
+    flags = ["--iree-llvmcpu-target-cpu=generic"]
+    text = StringIO()
+    write_module(Context(), module, text)
+    binary: bytes = compiler.compile_str(
+        text.getvalue(), target_backends=["llvm-cpu"], extra_args=flags
+    )
+    context: Any = runtime.SystemContext(config=runtime.Config("local-sync"))
+    loaded: Any = runtime.VmModule.copy_buffer(context.instance, binary)
+    context.add_vm_module(loaded)
+    (function,) = (op for op in module.ops if isinstance(op, FuncOp))
+    return context.modules[loaded.name][function.sym_name.data](*arguments).to_host()
+
+
+# JAX
+
+
+def jax_layer() -> tuple[Callable[[Any], Any], Any]:
+    jax: Any = import_module("jax")
+    jnp: Any = import_module("jax.numpy")
+
+    def layer(x: Any) -> Any:
+        integers = jnp.asarray(WEIGHT).astype(jnp.float32) - jnp.asarray(ZEROS).astype(jnp.float32)
+        return x @ (integers * SCALES).T
+
+    return layer, jax.ShapeDtypeStruct((2, 6), jnp.float32)
+
+
+@needs_jax
+@needs_iree
+def test_jax():
+    layer, x = jax_layer()
+    after = check_fold(from_jax(layer, x))
+    assert np.allclose(iree_result(after, INPUTS), expected(), rtol=1e-5)
+
+
+@needs_jax
+def test_jax_arguments_are_those_of_the_function():
+    def first(x: Any, unused: Any) -> Any:
+        return x["a"] + x["b"]
+
+    arrays = {"a": np.zeros(3, np.float32), "b": np.ones(3, np.float32)}
+    module = from_jax(first, arrays, np.zeros((2, 2), np.int8))
+    (function,) = (op for op in module.ops if isinstance(op, FuncOp))
+    assert function.sym_name.data == "main"
+    types = [str(type) for type in function.function_type.inputs]
+    assert types == ["tensor<3xf32>", "tensor<3xf32>", "tensor<2x2xi8>"]
+    jax: Any = import_module("jax")
+    jitted = from_jax(jax.jit(first, keep_unused=True), arrays, np.zeros((2, 2), np.int8))
+    assert str(jitted) == str(module)
+
+
+@needs_jax
+def test_what_jax_cannot_trace_is_its_error():
+    def layer(x: Any) -> Any:
+        return x + 1 if x > 0 else x
+
+    with pytest.raises(Exception, match="boolean conversion"):
+        from_jax(layer, np.zeros((), np.float32))
+
+
+# torch
+
+
+def torch_program() -> Any:
+    """A layer that torchao has quantized."""
+    torch: Any = import_module("torch")
+    torchao: Any = import_module("torchao.quantization")
+    granularity: Any = import_module("torchao.quantization.granularity")
+    layer = torch.nn.Sequential(torch.nn.Linear(6, 4)).eval()
+    with torch.no_grad():
+        layer[0].weight.copy_(torch.from_numpy(WEIGHT.astype(np.float32) * SCALES))
+        layer[0].bias.zero_()
+    config = torchao.IntxWeightOnlyConfig(
+        weight_dtype=torch.int8, granularity=granularity.PerAxis(0)
+    )
+    torchao.quantize_(layer, config)
+    return layer, torch.export.export(layer, (torch.from_numpy(INPUTS),))
+
+
+@needs_torch
+@needs("torchao")
+@needs_iree
+@pytest.mark.parametrize("form", ["linalg-on-tensors", "stablehlo", "tosa"])
+def test_torch(form: Any):
+    torch: Any = import_module("torch")
+    layer, program = torch_program()
+    after = check_fold(from_torch(program, form))
+    with torch.no_grad():
+        returned = layer(torch.from_numpy(INPUTS)).numpy()
+    assert np.allclose(iree_result(after, INPUTS), returned, rtol=1e-5, atol=1e-6)
+
+
+INTEGERS = ("int8", "uint8", "int16", "int32", "int64", "bool")
+DTYPES = (*INTEGERS, "float16", "bfloat16", "float32", "float64")
+
+
+@needs_torch
+@pytest.mark.parametrize("form", ["torch", "linalg-on-tensors", "stablehlo"])
+def test_torch_tensors_are_as_torch_mlir_reads_them(form: Any):
+    """The memory of tensors is handed over, and torch-mlir makes numbers of their elements."""
+    from qdialect.frontends.printed_modules import read_operation
+
+    torch: Any = import_module("torch")
+    fx: Any = import_module("torch_mlir.fx")
+
+    class Sum(torch.nn.Module):
+        def __init__(self) -> None:
+            torch.nn.Module.__init__(self)
+            for dtype in DTYPES:
+                of = (torch.randn(3, 5) * 50).to(getattr(torch, dtype))
+                self.register_buffer(f"of_{dtype}", of)
+            self.register_buffer("transposed", torch.randn(5, 3).t())
+            self.register_buffer("view", torch.randn(40)[3:18].reshape(3, 5))
+            self.register_buffer("one", torch.randn(1))
+            self.register_buffer("none", torch.randn(0, 5))
+
+        def forward(self, x: Any) -> Any:
+            for dtype in DTYPES:
+                x = x + getattr(self, f"of_{dtype}").to(torch.float32)
+            x = x + self.none.sum()
+            return x * self.transposed * self.view * self.one * self.of_int8.to(torch.float32)
+
+    program = torch.export.export(Sum(), (torch.randn(3, 5),))
+    slow = fx.export_and_import(program, output_type=form)
+    assert str(from_torch(program, form)) == str(read_operation(slow.operation, "slow", None))
+
+
+@needs_torch
+def test_no_torch_program():
+    with pytest.raises(TypeError, match="not an object of type 'int'"):
+        from_torch(1)
+    with pytest.raises(ValueError, match="there is no form 'linalg'"):
+        from_torch(1, "linalg")  # pyright: ignore[reportArgumentType]
+
+
+@needs_torch
+@needs("torchao")
+def test_resources_are_kept_in_a_context():
+    def resources(module: ModuleOp) -> list[DenseResourceAttr]:
+        held = [
+            of for op in module.walk() for of in (*op.properties.values(), *op.attributes.values())
+        ]
+        return [attribute for attribute in held if isinstance(attribute, DenseResourceAttr)]
+
+    _, program = torch_program()
+    context = ToolContext(allow_unregistered=True)
+    kept = from_torch(program, context=context)
+    assert resources(kept)
+    FoldQuantShapesPass().apply(context, kept)
+    assert not constant_shape_ops(kept)
+    assert not resources(from_torch(program))
+
+
+# ONNX
+
+
+def onnx_layer(path: Path) -> Path:
+    onnx: Any = import_module("onnx")
+    helper: Any = import_module("onnx.helper")
+    from_array: Any = import_module("onnx.numpy_helper").from_array
+    constants: Mapping[str, Any] = {
+        "w": WEIGHT,
+        "s": SCALES.reshape(4),
+        "z": ZEROS.reshape(4),
+        "xs": np.array(0.25, np.float32),
+        "xz": np.array(3, np.int8),
+    }
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "s", "z"], ["wf"], axis=0),
+        helper.make_node("Transpose", ["wf"], ["wt"], perm=[1, 0]),
+        helper.make_node("QuantizeLinear", ["x", "xs", "xz"], ["xq"]),
+        helper.make_node("DequantizeLinear", ["xq", "xs", "xz"], ["xf"]),
+        helper.make_node("MatMul", ["xf", "wt"], ["y"]),
+    ]
+    tensors = [
+        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+        for name, shape in (("x", [2, 6]), ("y", [2, 4]))
+    ]
+    initializers = [from_array(of, name) for name, of in constants.items()]
+    graph = helper.make_graph(nodes, "layer", tensors[:1], tensors[1:], initializers)
+    opset = [helper.make_opsetid("", 21)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=10), str(path))
+    return path
+
+
+@needs_onnx
+@needs_iree
+def test_onnx(tmp_path: Path):
+    after = check_fold(from_onnx(onnx_layer(tmp_path / "layer.onnx")))
+    # The inputs are multiples of their scale.
+    assert np.allclose(iree_result(after, INPUTS), expected(), rtol=1e-5)
+
+
+@needs_onnx
+def test_onnx_ops(tmp_path: Path):
+    module = from_onnx(str(onnx_layer(tmp_path / "layer.onnx")), "onnx")
+    assert '"onnx.DequantizeLinear"' in str(module)
+    with pytest.raises(ValueError, match="there is no form 'linalg'"):
+        from_onnx("none.onnx", "linalg")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(FileNotFoundError):
+        from_onnx(tmp_path / "none.onnx")
+
+
+# TFLite
+
+TFLITE = ROOT / "examples" / "linear.tflite"
+
+
+@needs_tflite
+@needs_iree
+def test_tflite():
+    after = check_fold(from_tflite(TFLITE))
+    assert iree_result(after, np.full((1, 12), 10, np.int8)).tolist() == [[6, -4, 2, -2, 89]]
+
+
+@needs_tflite
+def test_no_tflite_model(tmp_path: Path):
+    with pytest.raises(FileNotFoundError):
+        from_tflite(tmp_path / "none.tflite")
+    (tmp_path / "text.tflite").write_text("no model")
+    with pytest.raises(RuntimeError):
+        from_tflite(tmp_path / "text.tflite")
+
+
+@needs("tflite")
+def test_the_tflite_example_is_what_its_script_writes(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "path", [str(ROOT / "examples"), *sys.path])
+    assert import_module("make_tflite").linear_model() == TFLITE.read_bytes()
+
+
+# What is not installed
+
+CALLS: Mapping[str, tuple[str, Callable[[], object]]] = {
+    "jax": ("jax", lambda: from_jax(abs, np.zeros(2))),
+    "torch": ("torch", lambda: from_torch(None)),
+    "onnx": ("onnx", lambda: from_onnx("none.onnx")),
+    "tflite": ("tosa_converter_for_tflite", lambda: from_tflite("none.tflite")),
+}
+
+
+@pytest.mark.parametrize("extra", CALLS)
+def test_an_error_says_which_extra_to_install(extra: str, monkeypatch: pytest.MonkeyPatch):
+    package, call = CALLS[extra]
+    for name in [*sys.modules, package]:
+        if name.partition(".")[0] in (package, "torch_mlir"):
+            monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Missing(package), *sys.meta_path])
+    with pytest.raises(MissingLibraryError) as raised:
+        call()
+    assert str(raised.value) == f"'{package}' is not installed: pip install \"qdialect[{extra}]\""
+
+
+class Missing:
+    """Hides a package."""
+
+    def __init__(self, package: str) -> None:
+        self.package = package
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name.partition(".")[0] in (self.package, "torch_mlir"):
+            raise ModuleNotFoundError(f"No module named '{self.package}'", name=self.package)
+
+
+def test_what_a_library_raises_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "broken_library.py").write_text("raise RuntimeError('broken')")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    with pytest.raises(RuntimeError, match="broken"):
+        library("broken_library", "jax")
+
+
+def test_names_are_exported():
+    assert {name for name in dir(qdialect.frontends) if name.startswith("from_")} <= {
+        *qdialect.frontends.__all__
+    }
+    for name in qdialect.frontends.__all__:
+        assert getattr(qdialect.frontends, name) is not None
