@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.interpreter import Interpreter
 from xdsl.ir import Operation
@@ -317,6 +318,10 @@ def _resize(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Se
         return [rounded(numbers, op.results[0].type)]
 
 
+_BYTES_OF_PLACE: Final = 48
+"""The bytes of the numbers of a place: its own, the two that are read, and temporary ones."""
+
+
 class _Places:
     """Where along an axis the elements of a resized image are read, in steps of 1 / `above`."""
 
@@ -327,7 +332,12 @@ class _Places:
         reach = (length - 1) * above - offset + border
         if reach < 0 or reach % below:
             raise InterpretationError("its scale, offset and border do not give a whole length")
-        places = np.arange(reach // below + 1) * below + offset
+        self.count = reach // below + 1
+        with temporary_memory(_BYTES_OF_PLACE * self.count):
+            self._find(length, np.arange(self.count) * below + offset)
+
+    def _find(self, length: int, places: NDArray[np.int64]) -> None:
+        above = self.above
         before = places // above
         self.rest = places - before * above
         self.before = np.clip(before, 0, length - 1)
@@ -335,11 +345,21 @@ class _Places:
 
 
 def _resized(numbers: Numbers, axis: int, places: _Places, *, is_bilinear: bool) -> Numbers:
-    if not is_bilinear:
+    made = numbers.size // numbers.shape[axis] * places.count
+    with temporary_memory(_ARRAYS_OF_RESIZE * 8 * made):
+        if is_bilinear:
+            return _between(numbers, axis, places)
         nearest = np.where(2 * places.rest >= places.above, places.after, places.before)
         return numbers.take(nearest, axis)
+
+
+_ARRAYS_OF_RESIZE: Final = 4
+"""The two that are read, and their products."""
+
+
+def _between(numbers: Numbers, axis: int, places: _Places) -> Numbers:
     shape = [1, 1, 1, 1]
-    shape[axis] = len(places.rest)
+    shape[axis] = places.count
     rest = places.rest.reshape(shape)
     weights = places.above - rest, rest
     if numbers.dtype.kind == "f":
