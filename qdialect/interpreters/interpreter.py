@@ -62,8 +62,9 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
     Runs a module on `TypedArray`s.
 
     Shape ops, casts and constants of all dialects are run by their models in the shape-op
-    interface, even if their dialect is not registered. Ops of arith and tensor, calls and
-    control flow are run by functions; add others with `register_implementations`.
+    interface, and ops of float models by `qdialect.interpreters.reference`, even if their
+    dialect is not registered. Ops of arith and tensor, calls and control flow are run by
+    functions; add others with `register_implementations`.
     OpInterpretationError is raised for an op that cannot be run (xDSL would print the whole
     module into its error), for the op after `max_steps`, and for an op whose result exceeds the
     memory budget.

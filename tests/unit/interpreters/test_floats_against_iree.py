@@ -1005,6 +1005,46 @@ def test_a_reversed_window_is_a_reversed_kernel():
     assert (one.elements == other.elements).all()
 
 
+def numbers_of(text: str, argument: Array) -> Array:
+    """What the function `f` returns for one argument."""
+    context = ToolContext(allow_unregistered=True)
+    module = LocatingParser(context, text, "text").parse_module()
+    function = next(op for op in module.ops if isinstance(op, FuncOp))
+    (type,) = function.function_type.inputs
+    given = TypedArray.of_numbers(argument, type)
+    return run_function(module, "f", [given], context)[0].numbers
+
+
+def test_what_iree_does_not_read():
+    numbers = np.array([[3.0, 1.0, 1.0], [2.0, 5.0, -1.0]])
+    least = """
+      func.func @f(%x: tensor<2x3xf32>) -> tensor<2xi32> {
+        %0 = "tosa.argmin"(%x) <{axis = 1 : i32}> : (tensor<2x3xf32>) -> tensor<2xi32>
+        return %0 : tensor<2xi32>
+      }"""
+    assert numbers_of(least, numbers).tolist() == [1, 2]
+    product = """
+      func.func @f(%x: tensor<1x2x3xf32>) -> tensor<1x2x2xf32> {
+        %z = "tosa.const"() <{values = dense<0.0> : tensor<1xf32>}> : () -> tensor<1xf32>
+        %0 = "tosa.matmul_t"(%x, %x, %z, %z)
+          : (tensor<1x2x3xf32>, tensor<1x2x3xf32>, tensor<1xf32>, tensor<1xf32>)
+          -> tensor<1x2x2xf32>
+        return %0 : tensor<1x2x2xf32>
+      }"""
+    assert (numbers_of(product, numbers[None]) == numbers @ numbers.T).all()
+    composite = """
+      func.func @f(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+        %0 = "stablehlo.composite"(%x) <{name = "chlo.twice", decomposition = @twice}>
+          : (tensor<2x3xf32>) -> tensor<2x3xf32>
+        return %0 : tensor<2x3xf32>
+      }
+      func.func private @twice(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+        %0 = "stablehlo.add"(%x, %x) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+        return %0 : tensor<2x3xf32>
+      }"""
+    assert (numbers_of(composite, numbers) == 2 * numbers).all()
+
+
 def test_every_op_has_a_case():
     text = "\n".join(case.text for cases in CASES.values() for case in cases)
     known = {name for dialect in DIALECTS for name in runs_of(dialect)} | ROUNDED_OPS
