@@ -106,7 +106,7 @@ def write(source: NDArray[Any], target: NDArray[Any]) -> None:
         np.copyto(target, source, casting="unsafe")
         return
     source, target = _with_fewest_axes(source, target)
-    threads = min(_THREADS, _processors())
+    threads = min(_THREADS, processors())
     if threads == 1 or target.nbytes < THREADED_BYTES:
         _write_boxes(source, target)
         return
@@ -137,7 +137,7 @@ def _write_in_threads(chunks: list[_Pair], threads: int) -> None:
         raise errors[0]
 
 
-def _processors() -> int:
+def processors() -> int:
     """The number of processors that this process may use."""
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))

@@ -193,6 +193,10 @@ class FoldGraph:
         """The reader of operands that parametrize ops."""
         return self._operands
 
+    def known(self, value: SSAValue, user: Operation) -> MovedConstant:
+        """What an operand of `user` holds. Raises NotFoldable if it is not made of constants."""
+        return self._known(value, user)
+
     def term_of(self, op: Operation) -> ComputedElements:
         """The computation that defines the result of arithmetic. Raises NotFoldable."""
         return self._arithmetic.term_of(self.moved[op])

@@ -19,14 +19,12 @@ from xdsl.dialects.builtin import (
     DenseResourceAttr,
     IntegerType,
     ModuleOp,
-    NoneType,
     Signedness,
     TensorType,
     UnregisteredOp,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.transforms.dead_code_elimination import is_trivially_dead
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.element_slots import ElementSlots
@@ -45,6 +43,7 @@ from qdialect.folding.graph import FoldGraph
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
+from qdialect.folding.unused_ops import erase_unused
 from qdialect.folding.writing import constant_like
 from qdialect.ir.elements import dense_elements, has_signedness, integer_range
 from qdialect.ir.garbage import paused_collection
@@ -77,7 +76,6 @@ from qdialect.shape_ops.interface import (
     is_cast,
     models_of,
     name_of,
-    role_of,
 )
 from qdialect.shape_ops.reading import Constants
 from qdialect.shape_ops.term_values import values_of
@@ -308,7 +306,7 @@ class _Raiser:
     def _finish(self, replaced: Replacements) -> None:
         """Replace the raised ops, and erase them and the ops that only they used."""
         replaced.apply()
-        _erase_unused(self.gone)
+        erase_unused(self.gone)
         self.gone.clear()
 
 
@@ -503,25 +501,6 @@ def _verify(op: Operation) -> None:
         op.verify_()
     except VerifyException as error:
         raise NotFoldable(Code.ILLEGAL_TYPE, str(error)) from None
-
-
-def _erase_unused(gone: Sequence[Operation]) -> None:
-    """Erase unused ops, and then the ops that only they used."""
-    pending = list(gone)
-    while pending:
-        op = pending.pop()
-        if op.parent is None or any(result.first_use is not None for result in op.results):
-            continue
-        role = role_of(op)
-        is_known = role.elements is not None or role.model is not None
-        is_known |= role.is_cast or role.is_list
-        # The default of an omitted operand.
-        is_known |= not op.operands and isinstance(op.results[0].type, NoneType)
-        if not (is_known or is_arithmetic(op) or is_trivially_dead(op)):
-            continue
-        owners = [operand.owner for inner in op.walk() for operand in inner.operands]
-        Rewriter.erase_op(op)
-        pending += [owner for owner in owners if isinstance(owner, Operation)]
 
 
 def _refusal(condition: str) -> NotFoldable:

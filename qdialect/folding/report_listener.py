@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
     from qdialect.folding.fold_plan import FoldPlan
     from qdialect.folding.report import FoldReport
 
@@ -23,3 +25,11 @@ class FoldReportListener(ABC):
     def take_fold_plan(self, plan: FoldPlan) -> None:
         """Take the plan of a fold that is about to be carried out."""
         raise NotImplementedError
+
+
+class WarningListener(ABC):
+    """A context that passes may give warnings to."""
+
+    @abstractmethod
+    def take_warning(self, op: Operation, message: str) -> None:
+        """Take a warning about an op."""

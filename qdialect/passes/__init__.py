@@ -10,6 +10,8 @@ if __name__ != "qdialect.passes":
     raise ImportError("this package is imported as qdialect.passes")
 
 if TYPE_CHECKING:
+    from qdialect.passes.attach_keys import AttachKeysPass
+    from qdialect.passes.attach_ranges import AttachRangesPass
     from qdialect.passes.canonicalize import CanonicalizePass
     from qdialect.passes.convert_ranges import ConvertRangesPass
     from qdialect.passes.drop_ranges import DropRangesPass
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
     from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
     from qdialect.passes.normalize_quant_types import NormalizeQuantTypesPass
+    from qdialect.passes.quantize_weights import QuantizeWeightsPass
     from qdialect.passes.raise_dequantization import RaiseDequantizationPass
     from qdialect.passes.sink_quant_shapes import SinkQuantShapesPass
     from qdialect.passes.strip_func_quant_types import StripFuncQuantTypesPass
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PASSES",
+    "AttachKeysPass",
+    "AttachRangesPass",
     "CanonicalizePass",
     "ConvertRangesPass",
     "DropRangesPass",
@@ -39,6 +44,7 @@ __all__ = [
     "LowerQuantOpsPass",
     "LowerQuantShapesPass",
     "NormalizeQuantTypesPass",
+    "QuantizeWeightsPass",
     "RaiseDequantizationPass",
     "SinkQuantShapesPass",
     "StripFuncQuantTypesPass",
@@ -46,6 +52,8 @@ __all__ = [
 ]
 
 PASSES: Final = {
+    "attach-keys": "AttachKeysPass",
+    "attach-ranges": "AttachRangesPass",
     "canonicalize": "CanonicalizePass",
     "convert-ranges": "ConvertRangesPass",
     "drop-ranges": "DropRangesPass",
@@ -57,6 +65,7 @@ PASSES: Final = {
     "lower-quant-ops": "LowerQuantOpsPass",
     "lower-quant-shapes": "LowerQuantShapesPass",
     "normalize-quant-types": "NormalizeQuantTypesPass",
+    "quantize-weights": "QuantizeWeightsPass",
     "raise-dequantization": "RaiseDequantizationPass",
     "sink-quant-shapes": "SinkQuantShapesPass",
     "strip-func-quant-types": "StripFuncQuantTypesPass",

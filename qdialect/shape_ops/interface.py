@@ -92,6 +92,8 @@ class Code(StrEnum):
     CASTS = "casts"
     NUMERICS = "numerics"
     KEPT = "kept"
+    NO_RECORD = "no-record"
+    NO_VALUE = "no-value"
 
 
 class NotFoldable(Exception):

@@ -274,8 +274,8 @@ def _parse_specs(text: str) -> list[ArgSpec]:
 
     tidy = re.sub(
         # Blanks alone are an alternative, so that a long run of them is matched once.
-        r'("(?:\\.|[^"\\])*+"?+)|\s*+([,{}])\s*+|(\s++)',
-        lambda match: match[1] or match[2] or match[3],
+        r'("(?:\\.|[^"\\])*+"?+)|\s*+([,{}])\s*+|(\s++)|(?<==)([^\s",{}]++)',
+        lambda match: match[1] or match[2] or match[3] or _quoted(match[4]),
         text.strip(),
     )
     try:
@@ -288,6 +288,13 @@ def _parse_specs(text: str) -> list[ArgSpec]:
     if separated := _separated_by_spaces(tidy):
         reason = f"options are separated by spaces: '{separated}'"
     raise ToolError(f"cannot read '{text}': {reason}")
+
+
+def _quoted(value: str) -> str:
+    """The value of an option: xDSL reads words and numbers, and other text, a path, in quotes."""
+    if re.fullmatch(r"[A-Za-z_][\w-]*+|[-+]?[\d.]++(?:[eE][-+]?\d++)?", value):
+        return value
+    return '"' + value.replace("\\", "\\\\") + '"'
 
 
 _COMMA_BEFORE_OPTION = re.compile(r",(?=[\w-]+=)")

@@ -17,7 +17,7 @@ from xdsl.utils.lexer import Input, Span
 from qdialect.text.source import excerpt, omitted_before
 
 if TYPE_CHECKING:
-    from xdsl.ir import Operation
+    pass
 
 MAX_LINE_LENGTH = 200
 MAX_MESSAGE_LENGTH = 4000
@@ -80,14 +80,6 @@ class DiagnosticHandler(ABC):
             for span, message in error.refs:
                 text = message or error.ref_text or "see here"
                 self.note(text, place_in_file(span, first_line))
-
-
-class WarningListener(ABC):
-    """A context that passes may give warnings to."""
-
-    @abstractmethod
-    def take_warning(self, op: Operation, message: str) -> None:
-        """Take a warning about an op."""
 
 
 class DiagnosticPrinter(DiagnosticHandler):

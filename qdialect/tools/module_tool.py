@@ -58,7 +58,7 @@ class ModuleArgumentParser(ArgumentParser):
         if (number := _NO_NUMBER.fullmatch(message)) is not None:
             raise ToolError(f"{number[1]} must be a number, but is {number[2]}")
         wrong = _UNKNOWN.match(message)
-        flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
+        flags = sorted(set(re.findall(r"--[a-z][a-z-]*", self.format_help())))
         raise ToolError(message + (did_you_mean(wrong[1], flags) if wrong else ""))
 
 

@@ -12,8 +12,8 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.traits import IsolatedFromAbove
 
+from qdialect.folding.report_listener import WarningListener
 from qdialect.ir.errors import OpErrors
-from qdialect.tools.diagnostics import WarningListener
 from qdialect.tools.tool_error import did_you_mean
 
 

@@ -16,11 +16,10 @@ from xdsl.utils.hints import type_repr
 
 from qdialect import universe
 from qdialect.algebra.bounded_cache import registered_cache
-from qdialect.folding.report_listener import FoldReportListener
+from qdialect.folding.report_listener import FoldReportListener, WarningListener
 from qdialect.ir.blobs import fresh_builtin
 from qdialect.ir.errors import describe, first_line
 from qdialect.ir.xdsl_private import is_registered, rebuilt
-from qdialect.tools.diagnostics import WarningListener
 from qdialect.tools.pass_spec import NestedSpec
 from qdialect.tools.tool_error import TOOL, ToolError, did_you_mean
 

@@ -45,7 +45,7 @@ _SIZE: Final = ValueKind(
 )
 
 
-class ShapeOp(IRDLOperation, ABC):
+class ShapeDialectOp(IRDLOperation, ABC):
     """Base class of the ops of the `shape` dialect."""
 
     KINDS: ClassVar[tuple[ValueKind, ...]]
@@ -60,7 +60,7 @@ class ShapeOp(IRDLOperation, ABC):
 
 
 @irdl_op_definition
-class ShapeOfOp(ShapeOp):
+class ShapeOfOp(ShapeDialectOp):
     """The shape of a tensor: `shape.shape_of %x : tensor<*xf32> -> tensor<?xindex>`."""
 
     name = "shape.shape_of"
@@ -76,7 +76,7 @@ class ShapeOfOp(ShapeOp):
 
 
 @irdl_op_definition
-class NumElementsOp(ShapeOp):
+class NumElementsOp(ShapeDialectOp):
     """The number of elements of a shape: `shape.num_elements %s : tensor<?xindex> -> index`."""
 
     name = "shape.num_elements"
@@ -92,7 +92,7 @@ class NumElementsOp(ShapeOp):
 
 
 @irdl_op_definition
-class SplitAtOp(ShapeOp):
+class SplitAtOp(ShapeDialectOp):
     """
     Split a shape in two before an axis.
 

@@ -86,7 +86,7 @@ def called() -> Iterator[Counter[str]]:
         "_BOX_BYTES": 1 << 11,
         "_COLUMN_BYTES": 1 << 6,
         "_CACHE_LINES": 8,
-        "_processors": lambda: 2,
+        "processors": lambda: 2,
     }
     with pytest.MonkeyPatch.context() as patch:
         for name, value in smaller.items():
@@ -222,7 +222,7 @@ def test_errors_of_threads_are_raised(
 
 
 def test_one_processor_has_no_threads(called: Counter[str], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("qdialect.algebra.blocked_copy._processors", lambda: 1)
+    monkeypatch.setattr("qdialect.algebra.blocked_copy.processors", lambda: 1)
     called.clear()
     array = np.arange(40_000, dtype=np.int32).reshape(200, 200).T
     assert np.array_equal(contiguous(array), array)

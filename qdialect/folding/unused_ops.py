@@ -1,0 +1,32 @@
+"""Ops that a rewrite leaves without users."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import NoneType
+from xdsl.ir import Operation
+from xdsl.rewriter import Rewriter
+from xdsl.transforms.dead_code_elimination import is_trivially_dead
+
+from qdialect.shape_ops.elementwise import is_arithmetic
+from qdialect.shape_ops.interface import role_of
+
+
+def erase_unused(gone: Sequence[Operation]) -> None:
+    """Erase unused ops, and then the ops that only they used."""
+    pending = list(gone)
+    while pending:
+        op = pending.pop()
+        if op.parent is None or any(result.first_use is not None for result in op.results):
+            continue
+        role = role_of(op)
+        is_known = role.elements is not None or role.model is not None
+        is_known |= role.is_cast or role.is_list
+        # The default of an omitted operand.
+        is_known |= not op.operands and isinstance(op.results[0].type, NoneType)
+        if not (is_known or is_arithmetic(op) or is_trivially_dead(op)):
+            continue
+        owners = [operand.owner for inner in op.walk() for operand in inner.operands]
+        Rewriter.erase_op(op)
+        pending += [owner for owner in owners if isinstance(owner, Operation)]

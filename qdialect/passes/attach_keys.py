@@ -1,0 +1,27 @@
+"""The pass that writes the keys of values as attributes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from typing_extensions import override
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from qdialect.quantization.keys import attach_keys
+
+
+@dataclass(frozen=True)
+class AttachKeysPass(ModulePass):
+    """
+    Write the key of each tensor of floats as the attribute `quant.key` of its op or argument.
+
+    SSA names are lost in passes of MLIR, and locations may be. Attributes are kept by more of them.
+    """
+
+    name = "attach-keys"
+
+    @override
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        attach_keys(op)

@@ -1,0 +1,1 @@
+"""How quantization parameters are chosen: ranges, schemes, and files of ranges."""

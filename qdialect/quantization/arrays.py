@@ -1,0 +1,543 @@
+"""
+Ranges of float arrays, and their codes: in blocks that fit the cache, by several threads.
+
+A pass over memory costs more than the arithmetic. Each block of elements is read from memory
+once, is computed with in the cache, and its codes are written once. numpy lets go of the
+interpreter's lock, so that threads have blocks of their own. What comes out does not depend on
+blocks and threads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby, pairwise
+from threading import Lock, local
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from qdialect.algebra.blocked_copy import contiguous, processors
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.parameters import QuantizationParameters
+from qdialect.quantization.blocks import PER_TENSOR, Blocks
+from qdialect.quantization.schemes import (
+    Choice,
+    Rounding,
+    Scheme,
+    ZeroPointPlace,
+    first_index,
+    just_below_half,
+    of_slot,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_BLOCK: Final = 1 << 18
+"""
+How many elements are computed with at once: 1 MiB of float32, which caches hold.
+
+With fewer, threads wait for each other's turn with the interpreter.
+"""
+
+_PIECE: Final = 1 << 21
+"""How many elements of an array in another order are copied at once: 8 MiB of float32."""
+
+_MOST_THREADS: Final = 8
+"""More of them wait for memory."""
+
+_FEW: Final = 16
+"""Along an inner axis of fewer positions, numpy takes its time for each row of parameters."""
+
+_SHORT: Final = 128
+"""Rows of no more positions are quicker reduced all at once than one by one."""
+
+_HALVED: Final = 32
+"""Longer rows are halved before."""
+
+_LONG: Final = 512
+"""Along an inner axis of as many positions, the time for each row is nothing."""
+
+_FLOATS = ("f2", "f4", "f8")
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayRange:
+    """The range of each slot of an array."""
+
+    minimum: NDArray[np.float32]
+    """Of the shape of the slots, one dimension per axis. Zero is never negative."""
+    maximum: NDArray[np.float32]
+    nans: int
+    """How many elements are NaN, and were skipped."""
+
+
+@dataclass(frozen=True, eq=False)
+class QuantizedArray:
+    """Codes, and the parameters that they are read with."""
+
+    codes: NDArray[Any]
+    """Of the shape of the array, and the smallest integers that hold the storage."""
+    parameters: QuantizationParameters
+    choice: Choice
+
+
+def array_range(
+    array: NDArray[Any], blocks: Blocks = PER_TENSOR, *, threads: int | None = None
+) -> ArrayRange:
+    """
+    Minimum and maximum of each slot, without NaN: exact, and rounded to float32 from float64.
+
+    `array` is float16, float32 or float64 of any shape and order. There are as many threads
+    as processors, up to eight, if `threads` does not say so. Raises TypeError for another dtype,
+    and ValueError if a slot has no element that is a number, and where `blocks` do not fit.
+    """
+    _check_floats(array)
+    lengths, slots = blocks.lengths(array.shape), blocks.slots(array.shape)
+    if not array.size:
+        raise ValueError(f"an array of shape {list(array.shape)} has no range")
+    found = _Extremes(slots, array.dtype, skips_nans=False)
+    with _Pool(threads) as pool:
+        _visit(array, lengths, slots, found, pool)
+        if np.isnan(found.minimum).any():
+            found = _Extremes(slots, array.dtype, skips_nans=True)
+            _visit(array, lengths, slots, found, pool)
+    is_empty = np.isnan(found.minimum)
+    if is_empty.any():
+        at = first_index(is_empty) if blocks.sizes else ()
+        raise ValueError(f"all elements{of_slot(at)} are NaN: they have no range")
+    with np.errstate(over="ignore"):
+        # What is added makes a negative zero positive.
+        low, high = (end.astype("f4") + np.float32(0) for end in (found.minimum, found.maximum))
+    return ArrayRange(low, high, found.nans)
+
+
+def quantize_values(
+    array: NDArray[Any], choice: Choice, *, threads: int | None = None
+) -> NDArray[Any]:
+    """
+    The codes of `array`, by the arithmetic of `choice`.
+
+    `array` is as for `array_range`; its elements are rounded to float32 first. The slots of
+    `choice` have one dimension per axis of it, and divide it into equal blocks; or there is one
+    slot. Infinities have the lowest or highest code. Raises TypeError for another dtype, and
+    ValueError for NaN, which has no code, and for slots that do not fit.
+    """
+    _check_floats(array)
+    slots = choice.scales.shape if choice.scales.size > 1 else (1,) * array.ndim
+    if len(slots) != array.ndim or any(
+        not count or length % count for length, count in zip(array.shape, slots, strict=True)
+    ):
+        raise ValueError(f"slots of shape {list(slots)} do not divide {list(array.shape)}")
+    lengths = tuple(length // count for length, count in zip(array.shape, slots, strict=True))
+    return _codes(array, lengths, slots, choice, None, threads)
+
+
+def quantize_array(
+    array: NDArray[Any],
+    scheme: Scheme,
+    blocks: Blocks = PER_TENSOR,
+    *,
+    threads: int | None = None,
+) -> QuantizedArray:
+    """
+    The codes of a constant, with parameters that `scheme` chooses for the ranges of its slots.
+
+    Raises as `array_range`, `Scheme.choose` and `quantize_values` do.
+    """
+    found = array_range(array, blocks, threads=threads)
+    if found.nans:
+        raise ValueError(_nan_message(array))
+    choice = scheme.choose(found.minimum, found.maximum)
+    lengths, slots = blocks.lengths(array.shape), found.minimum.shape
+    codes = _codes(array, lengths, slots, choice, found, threads)
+    return QuantizedArray(codes, choice.parameters(array.shape), choice)
+
+
+def _codes(
+    array: NDArray[Any],
+    lengths: Sequence[int],
+    slots: tuple[int, ...],
+    choice: Choice,
+    known: ArrayRange | None,
+    threads: int | None,
+) -> NDArray[Any]:
+    """Codes; `known` is the range of all elements, if it is known."""
+    codes = np.empty(array.shape, choice.scheme.code_dtype)
+    if codes.size:
+        with _Pool(threads) as pool:
+            _visit(array, lengths, slots, _Codes(choice, slots, codes, known), pool)
+    return codes
+
+
+def _check_floats(array: NDArray[Any]) -> None:
+    if array.dtype.newbyteorder("=").str[1:] not in _FLOATS:
+        raise TypeError(f"elements must be float16, float32 or float64, not {array.dtype}")
+
+
+def _nan_message(array: NDArray[Any]) -> str:
+    return f"element {list(first_index(np.isnan(array)))} is NaN, which has no code"
+
+
+class _Pool:
+    """Runs what is independent, in threads if there are several."""
+
+    def __init__(self, threads: int | None) -> None:
+        self.threads = threads or min(processors(), _MOST_THREADS)
+
+    def __enter__(self) -> Self:
+        self._executor = ThreadPoolExecutor(self.threads) if self.threads > 1 else None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._executor is not None:
+            self._executor.shutdown()
+
+    def run(self, function: Callable[[slice], None], count: int) -> None:
+        """Call `function` with ranges that make up `count`. Raises what it raises."""
+        parts = min(count, 4 * self.threads)
+        edges = [count * part // parts for part in range(parts + 1)]
+        ranges = [slice(*pair) for pair in pairwise(edges)]
+        for _ in (map if self._executor is None else self._executor.map)(function, ranges):
+            pass
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Where elements of a row-major array are, and the slots that they read."""
+
+    elements: slice
+    """In the flat array."""
+    shape: tuple[int, ...]
+    slots: tuple[slice, ...]
+    """One for each axis of `_Layout.slots`."""
+
+
+class _Layout:
+    """
+    A row-major array seen with the fewest axes, each of which either divides slots or does not.
+
+    Those that do not have length one in `slots`.
+    """
+
+    def __init__(self, lengths: Sequence[int], slots: Sequence[int]) -> None:
+        axes = [
+            (size, is_slot)
+            for count, length in zip(slots, lengths, strict=True)
+            for size, is_slot in ((count, True), (length, False))
+            if size > 1
+        ]
+        merged = [
+            (math.prod(size for size, _ in group), is_slot)
+            for is_slot, group in ((key, list(of)) for key, of in groupby(axes, lambda a: a[1]))
+        ] or [(1, False)]
+        self.shape = tuple(size for size, _ in merged)
+        self.slots = tuple(size if is_slot else 1 for size, is_slot in merged)
+        self.split = len(merged) - 1
+        """The axis of which a block has several positions, and all of the axes after it."""
+        self.row = 1
+        while self.split and self.row * self.shape[self.split] <= _BLOCK // 2:
+            self.row *= self.shape[self.split]
+            self.split -= 1
+        self.step = max(1, _BLOCK // self.row)
+        self.steps = math.ceil(self.shape[self.split] / self.step)
+        self.prefix = self.shape[: self.split]
+        self.count = math.prod(self.prefix) * self.steps
+
+    def blocks(self, which: slice) -> Iterator[_Block]:
+        length = self.shape[self.split]
+        for number in range(which.start, which.stop):
+            before, step = divmod(number, self.steps)
+            start = step * self.step
+            stop = min(start + self.step, length)
+            index = np.unravel_index(before, self.prefix) if self.prefix else ()
+            at = [slice(int(i), int(i) + 1) for i in index] + [slice(start, stop)]
+            slots = [
+                of if count > 1 else slice(None) for of, count in zip(at, self.slots, strict=False)
+            ]
+            flat = before * length
+            yield _Block(
+                slice((flat + start) * self.row, (flat + stop) * self.row),
+                (stop - start, *self.shape[self.split + 1 :]),
+                (*slots, *(slice(None) for _ in self.shape[self.split + 1 :])),
+            )
+
+
+class _Extremes:
+    """Collects minimum and maximum, and how many are NaN."""
+
+    def __init__(self, slots: tuple[int, ...], dtype: np.dtype[Any], *, skips_nans: bool) -> None:
+        self.skips_nans = skips_nans
+        self.minimum = np.full(slots, np.nan if skips_nans else np.inf, dtype.newbyteorder("="))
+        self.maximum = np.full(slots, np.nan if skips_nans else -np.inf, dtype.newbyteorder("="))
+        self.nans = 0
+        self._lock = Lock()
+        # The same with infinities would not tell an empty slot from one of infinities.
+        self._functions = (np.fmin, np.fmax) if skips_nans else (np.minimum, np.maximum)
+
+    def visit(self, layout: _Layout, piece: _Piece, elements: NDArray[Any], which: slice) -> None:
+        ends = [end[(*piece.slots, ...)] for end in (self.minimum, self.maximum)]
+        for block in layout.blocks(which):
+            values = elements[block.elements].reshape(block.shape)
+            kept = layout.slots[layout.split :]
+            lows, highs = (_reduced(of, values, kept) for of in self._functions)
+            nans = int(np.count_nonzero(np.isnan(values))) if self.skips_nans else 0
+            with self._lock:
+                self.nans += nans
+                for of, found, end in zip(self._functions, (lows, highs), ends, strict=True):
+                    # Neighbours, as the elements of a piece are: no copy.
+                    part = end.reshape(layout.slots)[block.slots]
+                    of(part, found.reshape(part.shape), out=part)
+
+
+def _reduced(function: Any, values: NDArray[Any], slots: Sequence[int]) -> NDArray[Any]:
+    """`values` reduced along the axes that are 1 in `slots`; the result keeps their number."""
+    for axis in reversed(range(values.ndim)):
+        if slots[axis] > 1 or values.shape[axis] == 1:
+            continue
+        inner = math.prod(values.shape[axis + 1 :])
+        rows = values.reshape(-1, values.shape[axis], inner)
+        if inner == 1 and len(rows) > rows.shape[1] <= _SHORT:
+            reduced = _of_short_rows(function, rows[:, :, 0])
+        else:
+            if 1 < inner < _LONG:
+                rows = _with_longer_rows(function, rows)
+            reduced = function.reduce(rows, axis=1)
+        values = reduced.reshape(*values.shape[:axis], 1, *values.shape[axis + 1 :])
+    return values
+
+
+def _of_short_rows(function: Any, rows: NDArray[Any]) -> NDArray[Any]:
+    """`rows` reduced along axis 1: by half, as long as a half is a long row; then by columns."""
+    while (width := rows.shape[1]) > _HALVED:
+        half = width // 2
+        halved = function(rows[:, :half], rows[:, half : 2 * half])
+        if width % 2:
+            function(halved[:, 0], rows[:, -1], out=halved[:, 0])
+        rows = halved
+    reduced = rows[:, 0].copy()
+    for column in range(1, rows.shape[1]):
+        function(reduced, rows[:, column], out=reduced)
+    return reduced
+
+
+def _with_longer_rows(function: Any, rows: NDArray[Any]) -> NDArray[Any]:
+    """Rows to reduce along axis 1, of which several have been reduced as one longer row."""
+    outer, count, inner = rows.shape
+    several = _LONG // inner
+    whole = count // several
+    if whole < 2:
+        return rows
+    wide = rows[:, : whole * several].reshape(outer, whole, several * inner)
+    reduced = function.reduce(wide, axis=1).reshape(outer, several, inner)
+    return np.concatenate((reduced, rows[:, whole * several :]), axis=1)
+
+
+class _Codes:
+    """Writes codes."""
+
+    def __init__(
+        self,
+        choice: Choice,
+        slots: tuple[int, ...],
+        codes: NDArray[Any],
+        known: ArrayRange | None,
+    ) -> None:
+        self._choice = choice
+        self._arithmetic = arithmetic = choice.arithmetic
+        dtype = np.dtype("f8" if arithmetic.fused else arithmetic.precision)
+        scales = choice.scales
+        if arithmetic.multiplies:
+            with np.errstate(all="ignore"):
+                scales = (1 / scales.astype("f8")).astype("f4")
+        origin = choice.zero_points
+        if arithmetic.place is ZeroPointPlace.AS_MINIMUM:
+            origin = choice.minimum
+        self._scales = scales.astype(dtype).reshape(slots)
+        self._origin = origin.astype(dtype).reshape(slots)
+        self._has_origin = bool(self._origin.any())
+        self._dtype = dtype
+        self._codes = codes
+        # Codes of more bits than a float32 has digits are clamped as float64.
+        self._is_wide = choice.scheme.storage.width > 24
+        self._half = just_below_half(dtype)
+        self._buffers = local()
+        self._is_checked = True
+        if known is not None:
+            # No step makes a larger number the smaller one.
+            self._is_checked = not all(map(self._fits, (known.minimum, known.maximum)))
+
+    def _fits(self, values: NDArray[Any]) -> bool:
+        """Whether one value for each slot has a code without being clamped."""
+        numbers = np.empty(values.shape, self._dtype)
+        with np.errstate(all="ignore"):
+            self._quantize(values, numbers, self._scales, self._origin)
+        scheme = self._choice.scheme
+        return bool(np.all((numbers >= scheme.minimum) & (numbers <= scheme.maximum)))
+
+    def visit(self, layout: _Layout, piece: _Piece, elements: NDArray[Any], which: slice) -> None:
+        codes = self._codes[(*piece.place, ...)].reshape(-1)
+        scales, origin = (
+            of[(*piece.slots, ...)].reshape(layout.slots) for of in (self._scales, self._origin)
+        )
+        if not hasattr(self._buffers, "numbers"):
+            self._buffers.numbers = np.empty(_BLOCK, self._dtype)
+        with np.errstate(all="ignore"):
+            for block in layout.blocks(which):
+                values = elements[block.elements]
+                numbers = self._buffers.numbers[: values.size]
+                shape, (scale, zero) = _broadcast_shape(
+                    block.shape, (scales[block.slots], origin[block.slots]), layout
+                )
+                self._quantize(values.reshape(shape), numbers.reshape(shape), scale, zero)
+                if self._is_checked:
+                    numbers = self._bounded(numbers)
+                np.copyto(codes[block.elements], numbers, casting="unsafe")
+
+    def _quantize(
+        self, values: NDArray[Any], numbers: NDArray[Any], scale: Any, origin: Any
+    ) -> None:
+        """Write rounded numbers, of which some are too large."""
+        arithmetic, place = self._arithmetic, self._arithmetic.place
+        if values.dtype.itemsize > 4:
+            values = values.astype("f4")
+        scaled = np.multiply if arithmetic.multiplies else np.divide
+        if place is ZeroPointPlace.AS_MINIMUM:
+            np.subtract(values, origin, out=numbers)
+            values = numbers
+        scaled(values, scale, out=numbers)
+        if place is ZeroPointPlace.BEFORE_ROUNDING and self._has_origin:
+            np.add(numbers, origin, out=numbers)
+        if arithmetic.fused:
+            _round_to_float32(numbers, values, scale, origin)
+        self._round(numbers)
+        if place is ZeroPointPlace.AFTER_ROUNDING and self._has_origin:
+            np.add(numbers, origin, out=numbers)
+        elif place is ZeroPointPlace.AS_MINIMUM and self._choice.scheme.minimum:
+            np.add(numbers, self._choice.scheme.minimum, out=numbers)
+
+    def _round(self, numbers: NDArray[Any]) -> None:
+        if self._arithmetic.rounding is Rounding.HALF_EVEN:
+            np.rint(numbers, out=numbers)
+            return
+        half = self._half
+        if self._arithmetic.place is not ZeroPointPlace.AS_MINIMUM:
+            # Below the minimum, all numbers have the lowest code, whichever way they are rounded.
+            half = np.copysign(half, numbers)
+        np.add(numbers, half, out=numbers)
+        np.trunc(numbers, out=numbers)
+
+    def _bounded(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        if np.isnan(numbers.max()):
+            raise _NanError
+        if self._is_wide:
+            numbers = numbers.astype("f8")
+        scheme = self._choice.scheme
+        low, high = np.asarray((scheme.minimum, scheme.maximum), numbers.dtype)
+        return np.clip(numbers, low, high, out=numbers)
+
+
+_DROPPED: Final = 29
+"""How many digits a float64 has more than a float32."""
+
+
+def _round_to_float32(
+    sums: NDArray[Any], values: NDArray[Any], factors: NDArray[Any], addends: NDArray[Any]
+) -> None:
+    """
+    Round `values * factors + addends`, float64, in place as if it had not been rounded before.
+
+    Only a sum halfway between two float32 can go the wrong way: the part of it that was lost
+    says which is right.
+    """
+    is_halfway = (sums.view(np.int64) & ((1 << _DROPPED) - 1)) == 1 << (_DROPPED - 1)
+    if is_halfway.any():
+        values, factors, addends = (
+            np.broadcast_to(of, sums.shape)[is_halfway] for of in (values, factors, addends)
+        )
+        # Exact: there are twice as many digits.
+        halfway, products = sums[is_halfway], values.astype("f8") * factors
+        added = halfway - products
+        lost = (products - (halfway - added)) + (addends - added)
+        nudged = np.nextafter(halfway, np.copysign(np.inf, lost))
+        sums[is_halfway] = np.where(lost == 0, halfway, nudged)
+    np.copyto(sums, sums.astype("f4"))
+
+
+class _NanError(Exception):
+    """An element is NaN."""
+
+
+def _broadcast_shape(
+    shape: tuple[int, ...], parameters: Sequence[NDArray[Any]], layout: _Layout
+) -> tuple[tuple[int, ...], list[NDArray[Any]]]:
+    """A shape of a block with long inner rows, and parameters that broadcast to it."""
+    parameters = [of.reshape(of.shape[layout.split :]) for of in parameters]
+    first = len(shape) - 1
+    if not first or shape[-1] >= _FEW:
+        return shape, parameters
+    while first and math.prod(shape[first:]) < _LONG:
+        first -= 1
+    tail = shape[first:]
+    row = math.prod(tail)
+    return (*shape[:first], row), [
+        np.broadcast_to(of, (*of.shape[:first], *tail)).reshape(*of.shape[:first], row)
+        for of in parameters
+    ]
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A part of an array whose elements are neighbours in row-major order."""
+
+    place: tuple[slice, ...]
+    """Of the leading axes; the others are whole."""
+    slots: tuple[slice, ...]
+    """What it reads: along the axes of `place`."""
+
+
+def _pieces(
+    shape: Sequence[int], lengths: Sequence[int], slots: Sequence[int], before: _Piece
+) -> Iterator[_Piece]:
+    """Pieces of no more than `_PIECE` elements, each of whole blocks or of a part of one."""
+    axis = len(before.place)
+    row = math.prod(shape[axis + 1 :])
+    if axis == len(shape) or row * shape[axis] <= _PIECE:
+        yield before
+        return
+    length, step = lengths[axis], max(1, _PIECE // row)
+    if step > length:
+        step -= step % length
+    for start in range(0, shape[axis], step if step > length else length):
+        stop = min(start + max(step, length), shape[axis])
+        for first in range(start, stop, step):
+            last = min(first + step, stop)
+            slot = slice(first // length, (last - 1) // length + 1)
+            piece = _Piece((*before.place, slice(first, last)), (*before.slots, slot))
+            yield from _pieces(shape, lengths, slots, piece) if row > _PIECE else (piece,)
+
+
+def _visit(
+    array: NDArray[Any],
+    lengths: Sequence[int],
+    slots: Sequence[int],
+    visitor: _Extremes | _Codes,
+    pool: _Pool,
+) -> None:
+    """Have `visitor` see all blocks of `array`. Raises ValueError if it finds a NaN."""
+    is_plain = array.flags.c_contiguous and array.dtype.isnative
+    whole = _Piece((), ())
+    pieces = [whole] if is_plain else _pieces(array.shape, lengths, slots, whole)
+    try:
+        for piece in pieces:
+            part = array[(*piece.place, ...)]
+            counts = [of.stop - of.start for of in piece.slots]
+            counts += slots[len(counts) :]
+            layout = _Layout([n // c for n, c in zip(part.shape, counts, strict=True)], counts)
+            if not is_plain:
+                part = contiguous(part).astype(array.dtype.newbyteorder("="), copy=False)
+            pool.run(partial(visitor.visit, layout, piece, part.reshape(-1)), layout.count)
+    except _NanError:
+        raise ValueError(_nan_message(array)) from None

@@ -1,0 +1,21 @@
+"""What is wrong with a file, where, and what to do about it."""
+
+from __future__ import annotations
+
+from typing_extensions import override
+
+
+class FileError(ValueError):
+    """A file cannot be read: `file:line:column: reason; remedy`, from one on."""
+
+    def __init__(self, file: str, text: str, offset: int, reason: str, remedy: str) -> None:
+        super().__init__(reason)
+        self.file = file
+        self.line = text.count("\n", 0, offset) + 1
+        self.column = offset - text.rfind("\n", 0, offset)
+        self.reason = reason
+        self.remedy = remedy
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}: {self.reason}; {self.remedy}"

@@ -1,0 +1,151 @@
+"""How often which numbers occur: counted so that order does not matter, and as Glow counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from qdialect.algebra.lazy_numpy import np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_DROPPED: Final = 20
+"""Of the bits of a float32: the sign, the exponent and three digits are left."""
+
+_POSITIVE: Final = 1 << (31 - _DROPPED)
+"""Of what is left of the bits, so many have no sign."""
+
+_NUMBERS: Final = 1 << 20
+"""So many are counted at once, to need little memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class FloatHistogram:
+    """
+    Counts of float32 numbers by their leading bits: sign, exponent, three digits.
+
+    The bins are the same for all data, eight from a power of two to the next. So histograms
+    are added exactly, in any order, whatever their ranges are.
+    """
+
+    bins: NDArray[np.int64]
+    """Those that are not empty, from low to high numbers: int64. Negative numbers have negative
+    bins, of which -1 is that of the smallest magnitudes."""
+    counts: NDArray[np.int64]
+    """int64, one for each of `bins`."""
+
+    @classmethod
+    def of(cls, array: NDArray[Any]) -> FloatHistogram:
+        """The histogram of floats of any shape, rounded to float32; NaN does not count."""
+        counts = np.zeros(2 * _POSITIVE, np.int64)
+        flat = array.reshape(-1)
+        for start in range(0, flat.size, _NUMBERS):
+            with np.errstate(over="ignore"):
+                numbers = flat[start : start + _NUMBERS].astype("f4")
+            # What is added makes a negative zero positive.
+            numbers = numbers[~np.isnan(numbers)] + np.float32(0)
+            leading = numbers.view(np.uint32) >> _DROPPED
+            counts += np.bincount(leading, minlength=len(counts))
+        leading = np.flatnonzero(counts)
+        bins = np.where(leading < _POSITIVE, leading, ~(leading - _POSITIVE))
+        return cls.of_counts(dict(zip(bins.tolist(), counts[leading].tolist(), strict=True)))
+
+    @classmethod
+    def of_counts(cls, counts: dict[int, int]) -> FloatHistogram:
+        """A histogram with `counts[bin]` numbers in each bin that is a key."""
+        bins = sorted(counts)
+        return cls(np.array(bins, np.int64), np.array([counts[at] for at in bins], np.int64))
+
+    def merge(self, other: FloatHistogram) -> FloatHistogram:
+        """Both together."""
+        counts = dict(zip(self.bins.tolist(), self.counts.tolist(), strict=True))
+        for at, count in zip(other.bins.tolist(), other.counts.tolist(), strict=True):
+            counts[at] = counts.get(at, 0) + count
+        return self.of_counts(counts)
+
+    @property
+    def edges(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The least and the greatest magnitude of each bin, with its sign: float64."""
+        magnitudes = np.where(self.bins < 0, ~self.bins, self.bins)
+        near, far = ((magnitudes + step).astype(np.int32) << _DROPPED for step in (0, 1))
+        signs = np.where(self.bins < 0, -1.0, 1.0)
+        # The bin of infinities ends with NaN.
+        with np.errstate(invalid="ignore"):
+            ends = [bits.view(np.float32).astype("f8") for bits in (near, far)]
+        return signs * ends[0], signs * np.where(np.isnan(ends[1]), np.inf, ends[1])
+
+    def linear(self, bins: int, minimum: float, maximum: float) -> NDArray[np.int64]:
+        """
+        The counts in `bins` equal parts of a range: int64.
+
+        Approximately: all numbers of a bin are counted where its middle is, within the range.
+        """
+        near, far = self.edges
+        with np.errstate(all="ignore"):
+            middles = np.clip((near + far) / 2, minimum, maximum)
+            parts = np.floor((middles - minimum) / (maximum - minimum) * bins)
+        parts = np.clip(np.nan_to_num(parts), 0, bins - 1).astype(np.int64)
+        counts = np.zeros(bins, np.int64)
+        np.add.at(counts, parts, self.counts)
+        return counts
+
+
+class GlowHistogram:
+    """
+    Glow's running histogram of equal bins, which are rescaled as the range grows.
+
+    `generateTensorHistogram` in `lib/Quantization/Base/Profile.cpp` of
+    https://github.com/pytorch/glow, in float32 as there. It depends on the order of the tensors.
+    NaN does not count; counts are exact beyond 2**24, where Glow's no longer grow.
+    """
+
+    def __init__(self, bins: int = 10) -> None:
+        self.counts = np.zeros(bins, np.int64)
+        self.minimum = np.float32(0)
+        self.maximum = np.float32(0)
+
+    def update(self, tensor: NDArray[Any]) -> None:
+        """Count the floats of a tensor. Raises ValueError if none is a number."""
+        values = tensor.astype("f4").reshape(-1)
+        values = values[~np.isnan(values)]
+        if not values.size:
+            raise ValueError("no element is a number")
+        low, high = values.min(), values.max()
+        if not self.counts.any():
+            self.minimum, self.maximum = low, high
+        with np.errstate(all="ignore"):
+            if low < self.minimum or high > self.maximum:
+                self._rescale(min(low, self.minimum), max(high, self.maximum))
+            bins = self._bins(values, self.minimum, self._width(self.minimum, self.maximum))
+        self.counts += np.bincount(bins, minlength=len(self.counts))
+
+    def _width(self, low: np.float32, high: np.float32) -> np.float32:
+        return np.float32((high - low) / np.float32(len(self.counts)))
+
+    def _bins(
+        self, values: NDArray[Any] | np.float32, low: np.float32, width: np.float32
+    ) -> NDArray[np.int64]:
+        if width == 0:
+            return np.zeros(np.shape(values), np.int64)
+        bins = np.nan_to_num((values - low) / width)
+        return np.asarray(np.clip(bins, 0, len(self.counts) - 1)).astype(np.int64)
+
+    def _rescale(self, low: np.float32, high: np.float32) -> None:
+        new = np.zeros_like(self.counts)
+        width, new_width = self._width(self.minimum, self.maximum), self._width(low, high)
+        for at, count in enumerate(self.counts.tolist()):
+            if not count:
+                continue
+            begin = np.float32(self.minimum + width * np.float32(at))
+            new_end = np.float32(low + new_width * np.float32(int((begin - low) / new_width) + 1))
+            share = np.float32((new_end - begin) / width * np.float32(count))
+            # A source of no width is in one bin.
+            kept = (
+                min(int(np.trunc(share + np.copysign(0.5, share))), count)
+                if np.isfinite(share)
+                else count
+            )
+            new[self._bins(begin, low, new_width)] += kept
+            new[self._bins(np.float32(begin + new_width), low, new_width)] += count - kept
+        self.counts, self.minimum, self.maximum = new, low, high

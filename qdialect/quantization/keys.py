@@ -1,0 +1,251 @@
+"""
+Names of values that survive lowering and folding: what ranges are recorded under.
+
+The name of a value is, in this order, the attribute `quant.key` of its op, the name in its
+location, and its SSA name. A value that holds the numbers of another one has the key of that: the
+result of a shape op that drops and adds nothing, of a cast, and of `quant.stats`. So a fold of
+shape ops, and casts around a value, change no key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple, cast
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    ArrayAttr,
+    CallSiteLoc,
+    DictionaryAttr,
+    FusedLoc,
+    ModuleOp,
+    NameLoc,
+    StringAttr,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
+
+from qdialect.algebra.movement import ValueSet
+from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.value_types import element_type_or_self, is_tensor
+from qdialect.shape_ops.interface import NotFoldable, find_attribute, is_cast, model_of
+from qdialect.shape_ops.reading import ConstantOperands, Constants
+from qdialect.shape_ops.statistics import is_statistics
+
+KEY_ATTRIBUTE: Final = "quant.key"
+"""The attribute of an op, or of an argument of a function, that names a value."""
+
+STATISTICS_KEY: Final = "key"
+"""The attribute of `quant.stats` that names the record."""
+
+
+class Keys(NamedTuple):
+    """The keys of the float tensors of a module."""
+
+    of_values: Mapping[SSAValue, str]
+    """The key of each value, in the order of the module."""
+
+    roots: Mapping[str, tuple[SSAValue, ...]]
+    """The values that have a key of their own, by the key; several if an attribute says so."""
+
+    aliases: Mapping[str, str]
+    """
+    Names of values that hold the numbers of another one, and the key of that.
+
+    A layer that was lowered to others may have given its name to a reshape behind them.
+    """
+
+
+def keys_of(module: ModuleOp) -> Keys:
+    """
+    The keys of all float tensors of a module.
+
+    A name that several values have is made unique by a number, in the order of the module: `x`,
+    `x#1`, `x#2`. Values that one attribute names share the key: they hold parts of one tensor. A
+    value without a name is known by its function, and its place among such values: `@main#0`.
+    """
+    return _KeyFinder().find(module)
+
+
+def is_recordable(value: SSAValue) -> bool:
+    """Whether ranges can be recorded for a value: it is a tensor of floats."""
+    return is_tensor(value.type) and isinstance(element_type_or_self(value.type), AnyFloat)
+
+
+class _KeyFinder:
+    def __init__(self) -> None:
+        self._keys: dict[SSAValue, str] = {}
+        self._roots: dict[str, list[SSAValue]] = {}
+        self._operands = ConstantOperands(Constants(ResourceBlobs(None)))
+        self._named: dict[str, int] = {}
+        self._nameless: dict[str, int] = {}
+
+    def find(self, module: ModuleOp) -> Keys:
+        values = list(_values_of(module.body))
+        # What an attribute names comes first: its key is taken.
+        explicit = {value: key for value, _ in values if (key := _given_key(value)) is not None}
+        self._named = dict.fromkeys(explicit.values(), 1)
+        for value, function in values:
+            if value in explicit:
+                self._add_root(value, explicit[value])
+            elif (same := self._same_as(value)) is not None and same in self._keys:
+                self._keys[value] = self._keys[same]
+            else:
+                self._add_root(value, self._unique(value, function))
+        roots = {key: tuple(values) for key, values in self._roots.items()}
+        return Keys(self._keys, roots, self._aliases())
+
+    def _aliases(self) -> dict[str, str]:
+        """The names that values without a key of their own have, and no other value has."""
+        found: dict[str, set[str]] = {}
+        for value, key in self._keys.items():
+            name = _name(value)
+            if name is not None and name not in self._roots:
+                found.setdefault(name, set()).add(key)
+        return {name: keys.pop() for name, keys in found.items() if len(keys) == 1}
+
+    def _add_root(self, value: SSAValue, key: str) -> None:
+        self._keys[value] = key
+        self._roots.setdefault(key, []).append(value)
+
+    def _unique(self, value: SSAValue, function: str) -> str:
+        name = _name(value)
+        if name is None:
+            number = self._nameless.get(function, 0)
+            self._nameless[function] = number + 1
+            name = f"@{function}#{number}"
+        while True:
+            count = self._named.get(name, 0)
+            self._named[name] = count + 1
+            key = name if count == 0 else f"{name}#{count}"
+            if count == 0 or key not in self._named:
+                self._named.setdefault(key, 1)
+                return key
+
+    def _same_as(self, value: SSAValue) -> SSAValue | None:
+        """The value whose numbers this one holds, all of them and no others."""
+        op = value.owner
+        if not isinstance(op, Operation):
+            return None
+        if is_cast(op):
+            # The quantized value between two casts has no key: the one that it was made of has.
+            operand = op.operands[0]
+            while isinstance(operand.owner, Operation) and is_cast(operand.owner):
+                operand = operand.owner.operands[0]
+            return operand if is_recordable(operand) else None
+        if (model := model_of(op)) is None:
+            return None
+        try:
+            read = self._operands.read(op, model)
+        except NotFoldable:
+            return None
+        if len(read.operands) != 1 or any(
+            movement.values is not ValueSet.SAME for movement in read.movements
+        ):
+            return None
+        return read.operands[0]
+
+
+def _values_of(region: Region, function: str = "") -> Iterator[tuple[SSAValue, str]]:
+    """The float tensors in a region, and the function that each is in, in the order of the text."""
+    pending: list[tuple[Iterator[Operation | Block], str]] = [(iter(region.blocks), function)]
+    while pending:
+        items, function = pending[-1]
+        item = next(items, None)
+        if item is None:
+            pending.pop()
+            continue
+        if isinstance(item, Block):
+            yield from ((argument, function) for argument in item.args if is_recordable(argument))
+            pending.append((iter(item.ops), function))
+            continue
+        yield from ((result, function) for result in item.results if is_recordable(result))
+        name = item.sym_name.data if isinstance(item, FuncOp) else function
+        for inner in reversed(item.regions):
+            pending.append((iter(inner.blocks), name))
+
+
+def _given_key(value: SSAValue) -> str | None:
+    """The key that an attribute gives a value, its own or that of `quant.stats` behind it."""
+    given = _own_key(value)
+    if given is None:
+        behind = (use.operation for use in value.uses)
+        keys = (_text(find_attribute(op, STATISTICS_KEY)) for op in behind if is_statistics(op))
+        given = next(filter(None, keys), None)
+    return given
+
+
+def _own_key(value: SSAValue) -> str | None:
+    if isinstance(value, BlockArgument):
+        if (function := _function_of(value)) is None or not function.arg_attrs:
+            return None
+        return _text(function.arg_attrs.data[value.index].data.get(KEY_ATTRIBUTE))
+    result = cast("OpResult[Attribute]", value)
+    given = result.op.attributes.get(KEY_ATTRIBUTE)
+    if isinstance(given, ArrayAttr):
+        several = cast("ArrayAttr[Attribute]", given).data
+        return _text(several[result.index]) if len(several) == len(result.op.results) else None
+    return _text(given) if len(result.op.results) == 1 else None
+
+
+def _text(attribute: Attribute | None) -> str | None:
+    return (attribute.data or None) if isinstance(attribute, StringAttr) else None
+
+
+def _name(value: SSAValue) -> str | None:
+    return _location_name(value) or value.name_hint
+
+
+def _location_name(value: SSAValue) -> str | None:
+    """The first name in the location of a value."""
+    owner = value if isinstance(value, BlockArgument) else cast(Operation, value.owner)
+    pending: list[Attribute] = [owner.location]
+    while pending:
+        match pending.pop():
+            case NameLoc() as named:
+                return named.desc.data
+            case FusedLoc() as fused:
+                pending += reversed(cast("ArrayAttr[Attribute]", fused.locations).data)
+            case CallSiteLoc() as call:
+                pending += (call.caller, call.callee)
+            case _:
+                pass
+    return None
+
+
+def attach_keys(module: ModuleOp) -> None:
+    """
+    Write the keys of values that have one of their own as attributes.
+
+    The arguments of blocks that are not the first one of a function have no attributes.
+    """
+    of_ops = dict[Operation, dict[int, str]]()
+    of_functions = dict[FuncOp, dict[int, str]]()
+    for key, values in keys_of(module).roots.items():
+        for value in values:
+            if isinstance(value, BlockArgument):
+                if (function := _function_of(value)) is not None:
+                    of_functions.setdefault(function, {})[value.index] = key
+            else:
+                result = cast("OpResult[Attribute]", value)
+                of_ops.setdefault(result.op, {})[result.index] = key
+    for op, keys in of_ops.items():
+        if len(op.results) == 1:
+            op.attributes[KEY_ATTRIBUTE] = StringAttr(keys[0])
+        else:
+            every = (StringAttr(keys.get(index, "")) for index in range(len(op.results)))
+            op.attributes[KEY_ATTRIBUTE] = ArrayAttr(every)
+    for function, keys in of_functions.items():
+        held = [dict(each.data) for each in function.arg_attrs or ()]
+        held = held or [dict[str, Attribute]() for _ in function.function_type.inputs]
+        for index, key in keys.items():
+            held[index][KEY_ATTRIBUTE] = StringAttr(key)
+        function.arg_attrs = ArrayAttr(map(DictionaryAttr, held))
+
+
+def _function_of(argument: BlockArgument) -> FuncOp | None:
+    """The function whose argument this is, if it is one."""
+    function = argument.block.parent_op()
+    if isinstance(function, FuncOp) and argument.block is function.body.first_block:
+        return function
+    return None

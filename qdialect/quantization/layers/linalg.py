@@ -1,0 +1,112 @@
+"""
+The ops of linalg that have weights.
+
+Named ops have fixed axes; where an op has indexing maps, these say which. What is added is the
+initial value of the result. https://mlir.llvm.org/docs/Dialects/Linalg/.
+"""
+
+from __future__ import annotations
+
+from string import ascii_letters
+from typing import cast
+
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr
+from xdsl.ir import Attribute, Operation
+from xdsl.ir.affine import AffineDimExpr, AffineMap
+
+from qdialect.quantization.contractions import Contraction, layer, register_layers
+from qdialect.shape_ops.interface import Code, NotFoldable, attribute_of, find_attribute, name_of
+
+_NAMED = {
+    "matmul": "mk,kn->mn",
+    "batch_matmul": "bmk,bkn->bmn",
+}
+"""Ops that may have other axes than these: then they have indexing maps."""
+
+register_layers(
+    [
+        ("matmul_transpose_a", "km,kn->mn"),
+        ("matmul_transpose_b", "mk,nk->mn"),
+        ("batch_matmul_transpose_a", "bkm,bkn->bmn"),
+        ("batch_matmul_transpose_b", "bmk,bnk->bmn"),
+        ("batch_reduce_matmul", "bmk,bkn->mn"),
+        ("matvec", "mk,k->m"),
+        ("vecmat", "k,kn->n"),
+        ("batch_matvec", "bmk,bk->bm"),
+        ("batch_vecmat", "bk,bkn->bn"),
+        ("conv_1d_nwc_wcf", "n*c,wcf->n*f"),
+        ("conv_1d_ncw_fcw", "nc*,fcw->nf*"),
+        ("conv_2d_nhwc_hwcf", "n**c,hwcf->n**f"),
+        ("conv_2d_nhwc_fhwc", "n**c,fhwc->n**f"),
+        ("conv_2d_nchw_fchw", "nc**,fchw->nf**"),
+        ("conv_2d_ngchw_fgchw", "ngc**,fgchw->ngf**"),
+        ("conv_2d_ngchw_gfchw", "ngc**,gfchw->ngf**"),
+        ("conv_2d_nhwgc_gfhwc", "n**gc,gfhwc->n**gf"),
+        ("conv_3d_ndhwc_dhwcf", "n***c,dhwcf->n***f"),
+        ("conv_3d_ncdhw_fcdhw", "nc***,fcdhw->nf***"),
+        ("depthwise_conv_1d_nwc_wc", "n*c,wc->n*c"),
+        ("depthwise_conv_1d_nwc_wcm", "n*c,wcm->n*cm"),
+        ("depthwise_conv_1d_ncw_cw", "nc*,cw->nc*"),
+        ("depthwise_conv_2d_nhwc_hwc", "n**c,hwc->n**c"),
+        ("depthwise_conv_2d_nhwc_hwcm", "n**c,hwcm->n**cm"),
+        ("depthwise_conv_2d_nchw_chw", "nc**,chw->nc**"),
+        ("depthwise_conv_3d_ndhwc_dhwc", "n***c,dhwc->n***c"),
+        ("depthwise_conv_3d_ndhwc_dhwcm", "n***c,dhwcm->n***cm"),
+        ("depthwise_conv_3d_ncdhw_cdhw", "nc***,cdhw->nc***"),
+    ],
+    "linalg",
+    bias=2,
+)
+
+
+@layer(*(f"linalg.{name}" for name in _NAMED), "linalg.contract")
+def _with_maps(op: Operation) -> Contraction:
+    maps = find_attribute(op, "indexing_maps")
+    if maps is None:
+        return Contraction.of(_NAMED[name_of(op).removeprefix("linalg.")], bias=2)
+    return _of_maps(maps)
+
+
+@layer("linalg.generic")
+def _generic(op: Operation) -> Contraction:
+    """A `linalg.generic` that adds products of two inputs to its result."""
+    block = op.regions[0].block
+    names = [name_of(inner) for inner in block.ops]
+    if names != ["arith.mulf", "arith.addf", "linalg.yield"] or len(op.operands) != 3:
+        raise NotFoldable(Code.UNKNOWN_OP, "it is no sum of products of two inputs")
+    product, total, end = block.ops
+    left, right, result = block.args
+    is_sum = (
+        {*product.operands} == {left, right}
+        and {*total.operands} == {product.results[0], result}
+        and list(end.operands) == list(total.results)
+    )
+    if not is_sum:
+        raise NotFoldable(Code.UNKNOWN_OP, "it is no sum of products of two inputs")
+    return _of_maps(attribute_of(op, "indexing_maps"))
+
+
+def _of_maps(maps: Attribute) -> Contraction:
+    three = cast("ArrayAttr[Attribute]", maps).data if isinstance(maps, ArrayAttr) else ()
+    if len(three) != 3:
+        raise NotFoldable(Code.UNKNOWN_OP, "it has not three indexing maps")
+    lhs, rhs, result = (
+        _labels(each.data if isinstance(each, AffineMapAttr) else None) for each in three
+    )
+    if "*" in result or ("*" in lhs and "*" in rhs):
+        raise NotFoldable(Code.UNKNOWN_OP, "its indexing maps do more than to name axes")
+    if "*" in lhs or "*" in rhs:
+        # The loops over a window, and over where it is, are in one axis of an input.
+        window = [label for label in result if label not in lhs and label not in rhs]
+        result = tuple("*" if label in window else label for label in result)
+    return Contraction(lhs, rhs, result, bias=2)
+
+
+def _labels(map: AffineMap | None) -> tuple[str, ...]:
+    """The letters of the loops that index each axis."""
+    if map is None or map.num_dims > len(ascii_letters):
+        raise NotFoldable(Code.UNKNOWN_OP, "its indexing maps are not understood")
+    return tuple(
+        ascii_letters[each.position] if isinstance(each, AffineDimExpr) else "*"
+        for each in map.results
+    )

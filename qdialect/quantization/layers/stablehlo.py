@@ -1,0 +1,104 @@
+"""
+The ops of StableHLO that have weights.
+
+Their numbers are read from text: registered and unregistered attributes print the same.
+https://openxla.org/stablehlo/spec.
+"""
+
+from __future__ import annotations
+
+import re
+from string import ascii_letters
+from typing import Final
+
+from xdsl.ir import Operation
+
+from qdialect.quantization.contractions import Contraction, Lookup, layer
+from qdialect.shape_ops.interface import (
+    Code,
+    NotFoldable,
+    attribute_of,
+    find_attribute,
+    integer_of,
+    integers_of,
+    shape_of,
+)
+
+
+@layer("stablehlo.dot")
+def _dot(op: Operation) -> Contraction:
+    ranks = len(shape_of(op.operands[0])), len(shape_of(op.operands[1]))
+    equations = {(1, 1): "k,k->", (2, 1): "mk,k->m", (1, 2): "k,kn->n", (2, 2): "mk,kn->mn"}
+    if ranks not in equations:
+        raise NotFoldable(Code.UNKNOWN_OP, f"its operands have ranks {ranks[0]} and {ranks[1]}")
+    return Contraction.of(equations[ranks])
+
+
+@layer("stablehlo.dot_general")
+def _dot_general(op: Operation) -> Contraction:
+    text = str(attribute_of(op, "dot_dimension_numbers"))
+    names = ("lhs_batching", "rhs_batching", "lhs_contracting", "rhs_contracting")
+    lists = [_list_in(text, f"{name}_dimensions") for name in names]
+    batch, contracted = list(zip(*lists[:2], strict=True)), list(zip(*lists[2:], strict=True))
+    letters = iter(ascii_letters)
+    sides: list[list[str]] = []
+    for operand in op.operands[:2]:
+        sides.append([""] * len(shape_of(operand)))
+    lhs, rhs = sides
+    result: list[str] = []
+    for pairs, is_in_result in ((batch, True), (contracted, False)):
+        for left, right in pairs:
+            lhs[left] = rhs[right] = next(letters)
+            result += [lhs[left]] if is_in_result else []
+    for side in sides:
+        for axis, label in enumerate(side):
+            if not label:
+                side[axis] = next(letters)
+                result.append(side[axis])
+    return Contraction(tuple(lhs), tuple(rhs), tuple(result))
+
+
+def _list_in(text: str, name: str) -> tuple[int, ...]:
+    """The numbers of `name = [...]`; none if it is not there."""
+    found = re.search(rf"\b{name} = \[([0-9, ]*)\]", text)
+    return () if found is None else tuple(map(int, re.findall("[0-9]+", found[1])))
+
+
+@layer("stablehlo.convolution")
+def _convolution(op: Operation) -> Contraction:
+    text = str(attribute_of(op, "dimension_numbers"))
+    found = _CONVOLUTION.fullmatch(text)
+    if found is None:
+        raise NotFoldable(Code.UNKNOWN_OP, "its dimension numbers are not understood")
+    counts = [
+        1 if find_attribute(op, name) is None else integer_of(op, name)
+        for name in ("feature_group_count", "batch_group_count")
+    ]
+    if counts[1] != 1:
+        raise NotFoldable(Code.UNKNOWN_OP, "it groups its batch")
+    lists = [part.replace(" ", "").split(",") for part in found.groups()]
+    data = {"b": "n", "f": "i"}
+    lhs = tuple(data.get(each, "*") for each in lists[0])
+    letters = iter("hwdxyz")
+    rhs = tuple(each if each in "io" else next(letters) for each in lists[1])
+    result = tuple({"b": "n", "f": "o"}.get(each, "*") for each in lists[2])
+    return Contraction(lhs, rhs, result, groups=counts[0])
+
+
+_CONVOLUTION: Final = re.compile(
+    r"#stablehlo\.conv<(?:raw\s*)?\[([^\[\]]*+)\]\s*x\s*\[([^\[\]]*+)\]\s*->\s*\[([^\[\]]*+)\]>"
+)
+
+
+@layer("stablehlo.gather")
+def _gather(op: Operation) -> Lookup:
+    """Whole rows of a table, as an embedding takes them."""
+    text, shape = str(attribute_of(op, "dimension_numbers")), shape_of(op.operands[0])
+    axes = _list_in(text, "start_index_map")
+    sizes = integers_of(op, "slice_sizes")
+    if len(axes) != 1 or any(
+        size != (1 if axis in axes else length)
+        for axis, (size, length) in enumerate(zip(sizes, shape, strict=True))
+    ):
+        raise NotFoldable(Code.UNKNOWN_OP, "it takes no whole rows of a table")
+    return Lookup(0, axes[0])

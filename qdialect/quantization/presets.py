@@ -1,0 +1,239 @@
+"""
+The schemes of other systems, with which these equal them bit for bit.
+
+- ONE: `compiler/luci/pass/src/QuantizationUtils.cpp` of https://github.com/Samsung/ONE;
+- Glow: `lib/Quantization/Base/Base.cpp` of https://github.com/pytorch/glow;
+- torch: `torch/ao/quantization/observer.py` of https://github.com/pytorch/pytorch.
+
+Where they are wrong and these are not, docs/quantization.md says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final
+
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.parameters import StorageFormat
+from qdialect.quantization.schemes import (
+    Choice,
+    Rounding,
+    Scheme,
+    Span,
+    Symmetry,
+    ValueArithmetic,
+    ZeroPointPlace,
+    ZeroPointRule,
+    code_range,
+)
+
+I8: Final = StorageFormat(8, signed=True)
+U8: Final = StorageFormat(8, signed=False)
+I16: Final = StorageFormat(16, signed=True)
+
+_LUCI_GIVEN = ValueArithmetic(
+    Rounding.HALF_AWAY, ZeroPointPlace.AFTER_ROUNDING, multiplies=True, precision="f8"
+)
+"""Constants that take the parameters of another value."""
+
+_LUCI_FLOORS: Mapping[StorageFormat, float] = MappingProxyType({U8: 1e-5, I8: 1e-5, I16: 1e-8})
+
+
+def luci(storage: StorageFormat) -> Scheme:
+    """
+    ONE's scheme: asymmetric u8; symmetric i8 and i16, without their lowest code.
+
+    i8 is for weights only there. Raises ValueError for other storage.
+    """
+    if (floor := _LUCI_FLOORS.get(storage)) is None:
+        raise ValueError("luci has storage u8, i8 and i16 only")
+    low, high = code_range(storage)
+    return Scheme(
+        storage,
+        -high if storage.signed else low,
+        high,
+        Symmetry.SYMMETRIC if storage.signed else Symmetry.ASYMMETRIC,
+        Span.LARGER_SIDE,
+        ZeroPointRule.ROUNDED_DIFFERENCE,
+        Rounding.HALF_AWAY,
+        ValueArithmetic(
+            Rounding.HALF_AWAY,
+            ZeroPointPlace.AFTER_ROUNDING if storage.signed else ZeroPointPlace.AS_MINIMUM,
+            multiplies=True,
+        ),
+        _LUCI_GIVEN,
+        scale_floor=floor,
+    )
+
+
+_GLOW_VALUES = ValueArithmetic(Rounding.HALF_EVEN, ZeroPointPlace.BEFORE_ROUNDING, multiplies=False)
+
+
+def _glow(storage: StorageFormat, symmetry: Symmetry, *, power_of_two: bool = False) -> Scheme:
+    low, high = code_range(storage)
+    return Scheme(
+        storage,
+        low,
+        high,
+        symmetry,
+        Span.EXTENDED_RANGE,
+        ZeroPointRule.NEARER_END,
+        Rounding.HALF_AWAY,
+        _GLOW_VALUES,
+        _GLOW_VALUES,
+        scale_of_zero=0.1,
+        power_of_two=power_of_two,
+    )
+
+
+def glow_asymmetric(storage: StorageFormat) -> Scheme:
+    """Glow's `Asymmetric`."""
+    return _glow(storage, Symmetry.ASYMMETRIC)
+
+
+def glow_symmetric(storage: StorageFormat) -> Scheme:
+    """Glow's `Symmetric`. Raises ValueError for unsigned storage."""
+    return _glow(storage, Symmetry.SYMMETRIC)
+
+
+def glow_symmetric_with_uint8(storage: StorageFormat) -> Scheme:
+    """Glow's `SymmetricWithUnsigned`. Raises ValueError for unsigned storage."""
+    return _glow(storage, Symmetry.SYMMETRIC_IF_SIGNED)
+
+
+def glow_symmetric_with_power2_scale(storage: StorageFormat) -> Scheme:
+    """Glow's `SymmetricWithPower2Scale`. Raises ValueError for unsigned storage."""
+    return _glow(storage, Symmetry.SYMMETRIC, power_of_two=True)
+
+
+_TORCH_VALUES = ValueArithmetic(Rounding.HALF_EVEN, ZeroPointPlace.BEFORE_ROUNDING, multiplies=True)
+"""`torch.quantize_per_channel`; `torch.quantize_per_tensor` has a fused multiply-add."""
+
+TORCH_EPS: Final = 2.0**-23
+"""`torch.finfo(torch.float32).eps`, the least scale of torch's observers."""
+
+
+def _torch(storage: StorageFormat, symmetry: Symmetry, *, per_tensor: bool) -> Scheme:
+    if storage.width > 16:
+        raise ValueError("torch has storage of up to 16 bits")
+    low, high = code_range(storage)
+    values = replace(_TORCH_VALUES, fused=per_tensor)
+    return Scheme(
+        storage,
+        low,
+        high,
+        symmetry,
+        Span.MAGNITUDE,
+        ZeroPointRule.ROUNDED_QUOTIENT,
+        Rounding.HALF_EVEN,
+        values,
+        values,
+        precision="f4",
+        scale_floor=TORCH_EPS,
+        symmetric_zero_point=0 if storage.signed else (low + high + 1) // 2,
+    )
+
+
+def torch_per_tensor_affine(storage: StorageFormat) -> Scheme:
+    """`torch.per_tensor_affine`, of MinMaxObserver. Raises ValueError beyond 16 bits."""
+    return _torch(storage, Symmetry.ASYMMETRIC, per_tensor=True)
+
+
+def torch_per_tensor_symmetric(storage: StorageFormat) -> Scheme:
+    """
+    `torch.per_tensor_symmetric`, of MinMaxObserver. Raises ValueError beyond 16 bits.
+
+    Unsigned codes have their zero point in the middle, rounded up, which torch does for all its
+    types, and for `quant_min` and `quant_max` rounds down: then set `symmetric_zero_point`.
+    """
+    return _torch(storage, Symmetry.SYMMETRIC, per_tensor=True)
+
+
+def torch_per_channel_affine(storage: StorageFormat) -> Scheme:
+    """`torch.per_channel_affine`, of PerChannelMinMaxObserver. Raises as per tensor."""
+    return _torch(storage, Symmetry.ASYMMETRIC, per_tensor=False)
+
+
+def torch_per_channel_symmetric(storage: StorageFormat) -> Scheme:
+    """`torch.per_channel_symmetric`, of PerChannelMinMaxObserver; zero points as per tensor."""
+    return _torch(storage, Symmetry.SYMMETRIC, per_tensor=False)
+
+
+SCHEMES: Mapping[str, Callable[[StorageFormat], Scheme]] = MappingProxyType(
+    {
+        "luci": luci,
+        "glow-asymmetric": glow_asymmetric,
+        "glow-symmetric": glow_symmetric,
+        "glow-symmetric-with-uint8": glow_symmetric_with_uint8,
+        "glow-symmetric-with-power2-scale": glow_symmetric_with_power2_scale,
+        "torch-per-tensor-affine": torch_per_tensor_affine,
+        "torch-per-tensor-symmetric": torch_per_tensor_symmetric,
+        "torch-per-channel-affine": torch_per_channel_affine,
+        "torch-per-channel-symmetric": torch_per_channel_symmetric,
+    }
+)
+"""By name: from storage to a scheme."""
+
+
+def scheme_of(name: str, storage: StorageFormat) -> Scheme:
+    """The scheme of that name for `storage`. Raises ValueError where there is none."""
+    if (preset := SCHEMES.get(name)) is None:
+        raise ValueError(f"there is no scheme {name!r}; known are {', '.join(SCHEMES)}")
+    try:
+        return preset(storage)
+    except ValueError as error:
+        raise ValueError(f"scheme {name!r}: {error}") from None
+
+
+_LUCI_PREDEFINED: Mapping[str, tuple[tuple[float, int], tuple[float, int]]] = MappingProxyType(
+    {
+        "logistic": ((1 / 256, 0), (1 / 32768, 0)),
+        "tanh": ((2 / 256, 128), (1 / 32768, 0)),
+        "softmax": ((1 / 255, 0), (1 / 32767, 0)),
+    }
+)
+
+
+def luci_predefined(name: str, storage: StorageFormat) -> Choice:
+    """
+    The parameters that ONE has for results of a known range, in `make_predefined_qparam`.
+
+    `name` is "logistic", "tanh" or "softmax", and storage u8 or i16. Raises ValueError for others.
+    """
+    if name not in _LUCI_PREDEFINED or storage not in (U8, I16):
+        raise ValueError(f"luci has no predefined parameters for {name!r} and this storage")
+    scale, zero_point = _LUCI_PREDEFINED[name][storage == I16]
+    return luci(storage).given(scale, zero_point)
+
+
+def luci_integer_scale(choice: Choice) -> Choice:
+    """
+    `choice` with a whole scale, as ONE's `set_int_scale` makes it for integral results.
+
+    A scale below one becomes one, any other is rounded half away from zero; zero points stay.
+    """
+    rounded = Rounding.HALF_AWAY.round(choice.scales)
+    scales = np.where(choice.scales < 1, np.ones((), "f4"), rounded)
+    return choice.scheme.given(scales, choice.zero_points)
+
+
+def luci_single_values(values: object, storage: StorageFormat) -> tuple[Choice, np.ndarray]:
+    """
+    Parameters and codes of slots that hold one value each, as ONE's `quant_const_per_channel`.
+
+    `values` are float32; the codes are of their shape. A value is its scale, and its code 1;
+    a negative one has code 0 and zero point 1 if storage is u8, or code -1 if it is i16. Zero
+    has no scale: it is code 0 of scale 1, where ONE has scale 0. Raises ValueError for other
+    storage, and for NaN and infinities.
+    """
+    if storage not in (U8, I16):
+        raise ValueError("luci quantizes single values as u8 and i16 only")
+    scheme = luci(storage)
+    numbers = np.asarray(values, "f4")
+    is_negative, is_zero = numbers < 0, numbers == 0
+    scales = np.where(is_zero, 1, abs(numbers))
+    zero_points = np.where(is_negative & (storage == U8), 1, 0)
+    codes = np.where(is_zero, 0, np.where(is_negative, 0 if storage == U8 else -1, 1))
+    return scheme.given(scales, zero_points), codes.astype(scheme.code_dtype)

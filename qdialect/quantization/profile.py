@@ -1,0 +1,341 @@
+"""
+Profiles: what was seen of the values of a module, by their keys, as JSON.
+
+Floats are written so that they are read as the same float32, and infinities as text. A profile
+has the fingerprint of the module that it was recorded on; only profiles of the same module are
+merged.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
+
+from qdialect.algebra.lazy_numpy import np
+from qdialect.quantization.file_errors import FileError
+from qdialect.quantization.histograms import FloatHistogram
+from qdialect.quantization.ranges import Statistics, merged
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FORMAT: Final = "qdialect-profile"
+VERSION: Final = 1
+
+_RECORD_AGAIN: Final = "record the profile again"
+
+_T = TypeVar("_T")
+_Path: TypeAlias = "tuple[str | int, ...]"
+
+_INFINITIES: Final[Mapping[float, str]] = {float("inf"): "inf", float("-inf"): "-inf"}
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """What a module is: a text for each of its parts, such as the hash of a function."""
+
+    parts: Mapping[str, str]
+
+    def differences(self, other: Fingerprint) -> list[str]:
+        """What tells `other` from this one, in words; nothing if it is the same."""
+        return [
+            f"'{part}' is another"
+            if part in self.parts and part in other.parts
+            else f"'{part}' is only in the {'first' if part in self.parts else 'second'}"
+            for part in sorted({*self.parts, *other.parts})
+            if self.parts.get(part) != other.parts.get(part)
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """The statistics of the values of a module."""
+
+    fingerprint: Fingerprint
+    values: Mapping[str, Statistics]
+    """By the keys of values."""
+    aliases: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Other keys of values, and the keys in `values` that they stand for."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for an alias of what is not there, or that is a key."""
+        for alias, key in self.aliases.items():
+            if key not in self.values:
+                raise ValueError(f"'{alias}' is an alias of '{key}', which has no statistics")
+            if alias in self.values:
+                raise ValueError(f"'{alias}' is an alias, but has statistics of its own")
+
+    def statistics(self, key: str) -> Statistics | None:
+        """What was seen of the value with `key`, which may be an alias."""
+        return self.values.get(self.aliases.get(key, key))
+
+    def merge(self, other: Profile) -> Profile:
+        """
+        What both have seen, in any order; a value may be in only one of them.
+
+        Raises ValueError if they are of different modules, and says how these differ; if a
+        record is in both; and if they have ranges of different axes.
+        """
+        return merged_profiles((self, other))
+
+    def to_json(self) -> str:
+        """The text of a profile file: keys are sorted, and each value has a line."""
+        head = {"format": FORMAT, "version": VERSION, "module": {**self.fingerprint.parts}}
+        lines = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
+        aliases = dict(sorted(self.aliases.items()))
+        lines.append(f' "aliases": {json.dumps(aliases)}')
+        values = [
+            f"  {json.dumps(key)}: {json.dumps(_to_json(self.values[key]), allow_nan=False)}"
+            for key in sorted(self.values)
+        ]
+        lines.append(' "values": {\n' + ",\n".join(values) + "\n }")
+        return "{\n" + ",\n".join(lines) + "\n}\n"
+
+    @classmethod
+    def from_json(cls, text: str, file: str = "<profile>") -> Profile:
+        """The profile in a text. Raises FileError, which names `file`, if there is none."""
+        return _JsonReader(text, file).profile()
+
+    @classmethod
+    def read(cls, path: str | Path) -> Profile:
+        """The profile in a file. Raises OSError, and FileError if there is none."""
+        return cls.from_json(Path(path).read_text(encoding="utf-8", errors="replace"), str(path))
+
+
+def merged_profiles(profiles: Sequence[Profile]) -> Profile:
+    """All of them, of which there is at least one. Raises as `Profile.merge`."""
+    first, *others = profiles
+    found: dict[str, list[Statistics]] = {}
+    aliases: dict[str, str] = {}
+    for other in others:
+        if differences := first.fingerprint.differences(other.fingerprint):
+            raise ValueError(
+                "profiles of different modules cannot be merged: " + "; ".join(differences)
+            )
+    for profile in profiles:
+        for key, statistics in profile.values.items():
+            found.setdefault(key, []).append(statistics)
+        for alias, key in profile.aliases.items():
+            if aliases.setdefault(alias, key) != key:
+                raise ValueError(
+                    f"'{alias}' is an alias of '{aliases[alias]}' in one profile, "
+                    f"and of '{key}' in another"
+                )
+    values: dict[str, Statistics] = {}
+    for key, parts in found.items():
+        try:
+            values[key] = merged(parts)
+        except ValueError as error:
+            raise ValueError(f"value '{key}': {error}") from None
+    return Profile(first.fingerprint, values, aliases)
+
+
+def _to_json(statistics: Statistics) -> dict[str, Any]:
+    histogram = statistics.histogram
+    return {
+        "axes": [*statistics.axes],
+        "records": statistics.records.tolist(),
+        "minima": _nested(statistics.minima),
+        "maxima": _nested(statistics.maxima),
+        "count": statistics.count,
+        "nans": statistics.nans,
+        **(
+            {}
+            if histogram is None
+            else {
+                "histogram": {"bins": histogram.bins.tolist(), "counts": histogram.counts.tolist()}
+            }
+        ),
+    }
+
+
+def _nested(numbers: NDArray[np.float32]) -> Any:
+    """Nested lists; a float32 is written as the double that it is."""
+
+    def written(item: Any) -> Any:
+        if isinstance(item, list):
+            return [written(of) for of in cast("list[Any]", item)]
+        return _INFINITIES.get(item, item)
+
+    return written(numbers.tolist())
+
+
+class _Object(dict[str, Any]):
+    """An object of JSON, which knows if a key is there twice."""
+
+    repeated: str | None = None
+
+    @classmethod
+    def of_pairs(cls, pairs: list[tuple[str, Any]]) -> _Object:
+        found = cls()
+        for key, value in pairs:
+            if key in found:
+                found.repeated = key
+            found[key] = value
+        return found
+
+
+class _JsonReader:
+    def __init__(self, text: str, file: str) -> None:
+        self._text = text
+        self._file = file
+
+    def profile(self) -> Profile:
+        try:
+            content = json.loads(self._text, object_pairs_hook=_Object.of_pairs)
+        except json.JSONDecodeError as error:
+            reason = f"this is no JSON: {error.msg}"
+            raise FileError(self._file, self._text, error.pos, reason, _RECORD_AGAIN) from None
+        except ValueError as error:
+            # Of an integer of thousands of digits, which has no place.
+            reason = f"this is no JSON: {error}"
+            raise FileError(self._file, self._text, 0, reason, _RECORD_AGAIN) from None
+        except RecursionError:
+            raise self._error((), "this is nested too deeply") from None
+        profile = self._typed((), content, _Object, "an object")
+        if profile.get("format") != FORMAT:
+            raise self._error((), f'this is no profile: there is no "format": "{FORMAT}"')
+        if (version := self._field((), profile, "version", int, "an integer")) != VERSION:
+            raise self._error(
+                ("version",),
+                f"version {version} is not known",
+                f"read it with a qdialect that writes it; this one has version {VERSION}",
+            )
+        parts = self._texts(profile, "module")
+        aliases = self._texts(profile, "aliases")
+        values = self._field((), profile, "values", _Object, "an object")
+        return self._fitting(
+            ("aliases",),
+            lambda: Profile(
+                Fingerprint(parts),
+                {key: self._statistics(("values", key), of) for key, of in values.items()},
+                aliases,
+            ),
+        )
+
+    def _statistics(self, path: _Path, content: Any) -> Statistics:
+        value = self._typed(path, content, _Object, "an object")
+        minima, maxima = (self._floats(path, value, name) for name in ("minima", "maxima"))
+        axes, records = (self._integers(path, value, name) for name in ("axes", "records"))
+        count, nans = (
+            self._field(path, value, name, int, "an integer") for name in ("count", "nans")
+        )
+        histogram = None
+        if "histogram" in value:
+            at = (*path, "histogram")
+            content = self._field(path, value, "histogram", _Object, "an object")
+            bins, counts = (self._integers(at, content, name) for name in ("bins", "counts"))
+            if len(bins) != len(counts):
+                raise self._error(at, f"{len(bins)} bins do not fit {len(counts)} counts")
+            histogram = FloatHistogram.of_counts(dict(zip(bins, counts, strict=True)))
+        return self._fitting(
+            path,
+            lambda: Statistics(
+                tuple(axes), np.array(records, np.int64), minima, maxima, count, nans, histogram
+            ),
+        )
+
+    def _floats(self, path: _Path, value: _Object, name: str) -> NDArray[np.float32]:
+        items = self._list(path, value, name)
+        numbers: list[float] = []
+
+        def shape_of(path: _Path, items: list[Any]) -> tuple[int, ...]:
+            shapes: set[tuple[int, ...]] = set()
+            for at, item in enumerate(items):
+                if isinstance(item, list):
+                    shapes.add(shape_of((*path, at), cast("list[Any]", item)))
+                else:
+                    shapes.add(())
+                    numbers.append(self._float((*path, at), item))
+            if len(shapes) > 1:
+                raise self._error(path, "its elements do not have the same lengths")
+            return (len(items), *(shapes.pop() if shapes else ()))
+
+        shape = shape_of((*path, name), items)
+        return np.array(numbers, np.float32).reshape(shape)
+
+    def _float(self, path: _Path, item: Any) -> float:
+        if item in _INFINITIES.values() and isinstance(item, str):
+            return float(item)
+        if isinstance(item, int | float) and not isinstance(item, bool):
+            try:
+                number = float(item)
+            except OverflowError:
+                number = float("nan")
+            with np.errstate(over="ignore"):
+                if float(np.float32(number)) == number and number not in _INFINITIES:
+                    return number
+        raise self._error(path, f'{json.dumps(item)} is no float32, nor "inf" or "-inf"')
+
+    def _integers(self, path: _Path, value: _Object, name: str) -> list[int]:
+        items = self._list(path, value, name)
+        for at, item in enumerate(items):
+            number = self._typed((*path, name, at), item, int, "an integer")
+            if abs(number) >= 1 << 63:
+                raise self._error((*path, name, at), f"{number} does not fit 64 bits")
+        return items
+
+    def _list(self, path: _Path, value: _Object, name: str) -> list[Any]:
+        return cast("list[Any]", self._field(path, value, name, list, "a list"))
+
+    def _texts(self, profile: _Object, name: str) -> dict[str, str]:
+        texts = self._field((), profile, name, _Object, "an object")
+        return {key: self._typed((name, key), text, str, "a text") for key, text in texts.items()}
+
+    def _field(self, path: _Path, value: _Object, name: str, wanted: type[_T], article: str) -> _T:
+        if name not in value:
+            raise self._error(path, f"there is no {json.dumps(name)}")
+        return self._typed((*path, name), value[name], wanted, article)
+
+    def _typed(self, path: _Path, value: Any, wanted: type[_T], article: str) -> _T:
+        if not isinstance(value, wanted) or isinstance(value, bool):
+            raise self._error(path, f"this must be {article}")
+        if isinstance(value, _Object) and value.repeated is not None:
+            raise self._error(
+                (*path, value.repeated), f"{json.dumps(value.repeated)} is there twice"
+            )
+        return value
+
+    def _fitting(self, path: _Path, make: Callable[[], _T]) -> _T:
+        try:
+            return make()
+        except FileError:
+            raise
+        except ValueError as error:
+            raise self._error(path, str(error)) from None
+
+    def _error(self, path: _Path, reason: str, remedy: str = _RECORD_AGAIN) -> FileError:
+        return FileError(self._file, self._text, _offset_of(self._text, path), reason, remedy)
+
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+
+
+def _offset_of(text: str, path: Sequence[str | int]) -> int:
+    """Where the value is that `path` leads to, in a text that is JSON."""
+
+    def after_space(offset: int) -> int:
+        found = _SPACE.match(text, offset)
+        return offset if found is None else found.end()
+
+    decoder = json.JSONDecoder()
+    offset = after_space(0)
+    for step in path:
+        found, index, at = offset, 0, after_space(offset + 1)
+        while text[at] not in "]}":
+            key: str | int = index
+            if isinstance(step, str):
+                key, at = decoder.raw_decode(text, at)
+                at = after_space(after_space(at) + 1)
+            if key == step:
+                # The last one, if there are several.
+                found = at
+            at = after_space(decoder.raw_decode(text, at)[1])
+            at = after_space(at + 1) if text[at] == "," else at
+            index += 1
+        offset = found
+    return offset

@@ -1,0 +1,226 @@
+"""
+What was seen of a value, record by record: ranges that may be merged in any order.
+
+A record is one run of a model, and has an index. Records may be spread over processes, and what
+they saw be merged in any order: a moving average, which depends on the order by definition,
+depends on that of the indices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from qdialect.algebra.arguments import integer, integers
+from qdialect.algebra.lazy_numpy import np
+from qdialect.quantization.arrays import array_range
+from qdialect.quantization.blocks import Blocks
+from qdialect.quantization.histograms import FloatHistogram
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+BATCH: Final = 16
+"""How many records a moving average takes as one, as ONE does."""
+
+SHARE: Final = 0.1
+"""How much of a moving average is that of the next batch, as in ONE."""
+
+PERCENTILES: Final = (1.0, 99.0)
+"""Those of the minima and of the maxima that ONE takes."""
+
+
+class Range(NamedTuple):
+    """A range for each slot, as `Scheme.choose` takes it: float32 of the shape of the slots."""
+
+    minimum: NDArray[np.float32]
+    maximum: NDArray[np.float32]
+
+    def along(self, axes: Sequence[int], rank: int) -> Range:
+        """
+        The same for a tensor of `rank` axes: with one dimension for each, as `Blocks.slots` has.
+
+        The ranges are those of the indices of `axes`, ascending, as in `Statistics`. Raises
+        ValueError if there are not as many axes, and if one is out of rank.
+        """
+        lengths = np.shape(self.minimum)
+        if len(lengths) != len(axes) or not all(0 <= axis < rank for axis in axes):
+            raise ValueError(
+                f"ranges of shape {list(lengths)} are not along axes {list(axes)} of {rank}"
+            )
+        shape = [1] * rank
+        for axis, length in zip(axes, lengths, strict=True):
+            shape[axis] = length
+        return Range(np.reshape(self.minimum, shape), np.reshape(self.maximum, shape))
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """
+    The ranges of one value in some records.
+
+    Raises ValueError for arrays that do not fit each other, and for a range that is none.
+    """
+
+    axes: tuple[int, ...]
+    """The axes whose indices have ranges of their own, ascending; none if there is one range."""
+    records: NDArray[np.int64]
+    """Indices of records, ascending: int64."""
+    minima: NDArray[np.float32]
+    """For each record, one number for each index of `axes`: float32."""
+    maxima: NDArray[np.float32]
+    """Of the shape of `minima`."""
+    count: int
+    """How many elements were seen that are numbers."""
+    nans: int = 0
+    """How many elements were seen that are NaN, and were skipped."""
+    histogram: FloatHistogram | None = None
+
+    def __post_init__(self) -> None:
+        if [*self.axes] != sorted({*self.axes}) or any(axis < 0 for axis in self.axes):
+            raise ValueError(f"axes must be ascending and not negative, not {[*self.axes]}")
+        if self.count < 0 or self.nans < 0:
+            raise ValueError("counts of elements cannot be negative")
+        shape = self.minima.shape
+        if shape != self.maxima.shape or len(shape) != 1 + len(self.axes):
+            raise ValueError(
+                f"minima of shape {list(shape)} and maxima of {list(self.maxima.shape)} "
+                f"do not fit each other, or {len(self.axes)} axes"
+            )
+        if self.records.shape != shape[:1] or not shape[0]:
+            raise ValueError(f"{self.records.size} records do not fit {shape[0]} ranges")
+        if np.any(np.diff(self.records) <= 0):
+            raise ValueError("indices of records must be ascending")
+        if not np.all(self.minima <= self.maxima):
+            raise ValueError("a minimum exceeds its maximum, or is NaN")
+
+    @classmethod
+    def observe(
+        cls,
+        index: int,
+        array: NDArray[Any],
+        axes: Sequence[int] = (),
+        *,
+        histogram: bool = False,
+        threads: int | None = None,
+    ) -> Statistics:
+        """
+        The statistics of one record, whose value is `array`, as `array_range` finds them.
+
+        Raises as `array_range`: also if all elements are NaN, of all or of one index.
+        """
+        axes = integers("axes", axes)
+        found = array_range(array, Blocks.of_sizes(dict.fromkeys(axes, 1)), threads=threads)
+        shape = (1, *(array.shape[axis] for axis in sorted(axes)))
+        return cls(
+            tuple(sorted(axes)),
+            np.array([integer("index", index)]),
+            found.minimum.reshape(shape),
+            found.maximum.reshape(shape),
+            array.size - found.nans,
+            found.nans,
+            FloatHistogram.of(array) if histogram else None,
+        )
+
+    def merge(self, other: Statistics) -> Statistics:
+        """
+        What was seen in the records of both: associative, and in any order.
+
+        Raises ValueError if both saw the same record, and for other axes, lengths of axes, or
+        a histogram that only one of them has.
+        """
+        return merged((self, other))
+
+    def whole(self) -> Range:
+        """The range of all records."""
+        return Range(self.minima.min(axis=0), self.maxima.max(axis=0))
+
+    def percentile(self, low: float = PERCENTILES[0], high: float = PERCENTILES[1]) -> Range:
+        """
+        The percentile `low` of the minima of the records, and `high` of their maxima.
+
+        Interpolated as `numpy.percentile` does, in float64, and rounded to float32; not where
+        one neighbour is infinite: there it is the one that makes the range larger. Raises
+        ValueError if one is not from 0 to 100.
+        """
+        return Range(
+            _percentile(self.minima, low, lambda low, high: low),
+            _percentile(self.maxima, high, lambda low, high: high),
+        )
+
+    def moving_average(self, batch: int = BATCH, share: float = SHARE) -> Range:
+        """
+        The average of batches of records, each of which outweighs those before it.
+
+        The batches are of `batch` records in the order of their indices; the average starts as
+        the range of the first, and `(1 - share) * average + share * range` is the next, in the
+        precision of each step of `getMovingAverage` in ONE's `record-minmax`. Raises ValueError
+        for a batch of none, and for a share that is not from 0 to 1.
+        """
+        if integer("batch", batch) < 1:
+            raise ValueError(f"a batch must have a record, not {batch}")
+        if not 0 <= share <= 1:
+            raise ValueError(f"the share must be from 0 to 1, not {share}")
+        starts = range(0, len(self.records), batch)
+        return Range(
+            _moving_average([self.minima[at : at + batch].min(axis=0) for at in starts], share),
+            _moving_average([self.maxima[at : at + batch].max(axis=0) for at in starts], share),
+        )
+
+
+def merged(statistics: Sequence[Statistics]) -> Statistics:
+    """All of them, of which there is at least one. Raises as `Statistics.merge`."""
+    first, *others = statistics
+    for other in others:
+        if first.axes != other.axes or first.minima.shape[1:] != other.minima.shape[1:]:
+            raise ValueError(f"ranges of {_axes(first)} do not fit those of {_axes(other)}")
+        if (first.histogram is None) != (other.histogram is None):
+            raise ValueError("only one of them has a histogram")
+    records = np.concatenate([of.records for of in statistics])
+    order = np.argsort(records)
+    records = records[order]
+    if (is_again := np.diff(records) == 0).any():
+        raise ValueError(f"both have record {records[int(np.argmax(is_again))]}")
+    histograms = [of.histogram for of in statistics if of.histogram is not None]
+    return Statistics(
+        first.axes,
+        records,
+        np.concatenate([of.minima for of in statistics])[order],
+        np.concatenate([of.maxima for of in statistics])[order],
+        sum(of.count for of in statistics),
+        sum(of.nans for of in statistics),
+        reduce(FloatHistogram.merge, histograms) if histograms else None,
+    )
+
+
+def _axes(statistics: Statistics) -> str:
+    if not statistics.axes:
+        return "the whole tensor"
+    return f"axes {list(statistics.axes)} of lengths {list(statistics.minima.shape[1:])}"
+
+
+def _percentile(
+    ends: NDArray[np.float32], percentile: float, infinite: Callable[[Any, Any], Any]
+) -> NDArray[np.float32]:
+    if not 0 <= percentile <= 100:
+        raise ValueError(f"a percentile is from 0 to 100, not {percentile}")
+    with np.errstate(all="ignore"):
+        found: NDArray[Any] = np.percentile(ends.astype("f8"), percentile, axis=0)
+    if not np.isfinite(ends).all():
+        around = [np.percentile(ends, percentile, axis=0, method=of) for of in ("lower", "higher")]
+        is_between = (around[0] < around[1]) & np.isfinite(around[0]) & np.isfinite(around[1])
+        found = np.where(is_between, found, infinite(*around))
+    return np.asarray(found, "f4")
+
+
+def _moving_average(batches: Sequence[NDArray[np.float32]], share: float) -> NDArray[np.float32]:
+    kept = np.float32(1) - np.float32(share)
+    average = batches[0]
+    # Of infinities of both signs, it is no number, which no scheme has parameters for.
+    with np.errstate(all="ignore"):
+        for batch in batches[1:]:
+            added = batch.astype("f8") * (1 - float(kept))
+            average = ((average * kept).astype("f8") + added).astype("f4")
+    return np.asarray(average)

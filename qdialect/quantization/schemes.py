@@ -1,0 +1,436 @@
+"""
+From a range to a scale and a zero point: what quantization schemes differ in.
+
+Systems agree on `real = (code - zero_point) * scale`, and on little else. Here each difference
+is a choice of its own, and a `Scheme` is one of each; `presets.py` has those of other systems.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+from qdialect.algebra.arguments import array_of, check_instance, integer, integer_array
+from qdialect.algebra.float_format import FLOAT_FORMATS
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+MAX_STORAGE_WIDTH: Final = 32
+"""The most bits of a code, as in https://mlir.llvm.org/docs/Dialects/QuantDialect/."""
+
+
+_FEW_SLOTS: Final = 1 << 16
+"""How many slots are chosen at once: what is computed on the way takes a few MiB."""
+
+_LEAST_WITH_RECIPROCAL: Final = 2.0**-127
+"""The reciprocal of a lesser scale is infinite in float32."""
+
+
+class Symmetry(Enum):
+    """Whether zero is in the middle of what the codes stand for."""
+
+    ASYMMETRIC = "asymmetric"
+    SYMMETRIC = "symmetric"
+    SYMMETRIC_IF_SIGNED = "symmetric-if-signed"
+    """Symmetric where a range has negative numbers; codes from the lowest on where it has none."""
+
+
+class Span(Enum):
+    """What a symmetric scale is computed from."""
+
+    LARGER_SIDE = "larger-side"
+    """The larger of `minimum / lowest code` and `maximum / highest code`."""
+
+    EXTENDED_RANGE = "extended-range"
+    """
+    The range with its smaller side extended, over the number of steps.
+
+    The side is rounded to float32 before, and infinite ends to the largest number.
+    """
+
+    MAGNITUDE = "magnitude"
+    """The larger magnitude over half the number of steps."""
+
+
+class ZeroPointRule(Enum):
+    """How an asymmetric zero point is computed, before it is clamped to the codes."""
+
+    ROUNDED_DIFFERENCE = "rounded-difference"
+    """`round(lowest code - minimum / scale)`."""
+
+    ROUNDED_QUOTIENT = "rounded-quotient"
+    """`lowest code - round(minimum / scale)`."""
+
+    NEARER_END = "nearer-end"
+    """
+    `round(code - end / scale)`, of that end of the range whose terms are smaller.
+
+    Zero where the ends cancel to within the epsilon of float32, if zero is not the lowest code.
+    """
+
+
+class Rounding(Enum):
+    """Where a number halfway between two integers goes."""
+
+    HALF_AWAY = "half-away"
+    """Away from zero, as C's `round`."""
+
+    HALF_EVEN = "half-even"
+    """To the even one, as C's `nearbyint`."""
+
+    def round(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Integral numbers of the dtype and shape of `numbers`, which are floats."""
+        if self is Rounding.HALF_EVEN:
+            return np.rint(numbers)
+        # With a full half, the largest number below a half would become one.
+        return np.trunc(numbers + np.copysign(just_below_half(numbers.dtype), numbers))
+
+
+def just_below_half(dtype: DTypeLike) -> Any:
+    """The largest number below 0.5, of a float dtype."""
+    one = np.ones((), dtype)
+    return np.nextafter(one / 2, one * 0)
+
+
+class ZeroPointPlace(Enum):
+    """Where the zero point comes in when a value is quantized."""
+
+    BEFORE_ROUNDING = "before-rounding"
+    """`round(value / scale + zero_point)`."""
+
+    AFTER_ROUNDING = "after-rounding"
+    """`round(value / scale) + zero_point`."""
+
+    AS_MINIMUM = "as-minimum"
+    """`lowest code + round((value - minimum) / scale)`: of the range that the codes stand for."""
+
+
+@dataclass(frozen=True)
+class ValueArithmetic:
+    """How values become codes, which are clamped at the end."""
+
+    rounding: Rounding
+    place: ZeroPointPlace
+    multiplies: bool
+    """By the reciprocal of the scale, rounded to float32; or else the value is divided."""
+    precision: str = "f4"
+    """The numpy dtype of every step: "f4" or "f8"."""
+    fused: bool = False
+    """Whether values are multiplied, and zero points added, with one rounding to float32."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for what does not fit together."""
+        if self.fused and not (self.multiplies and self.place is ZeroPointPlace.BEFORE_ROUNDING):
+            raise ValueError("only a product and a zero point before rounding can be fused")
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """
+    How scale, zero point and codes follow from a range and from values.
+
+    Ranges are float32. Raises ValueError for what does not fit together.
+    """
+
+    storage: StorageFormat
+    minimum: int
+    """The lowest code. A symmetric scheme that reserves the lowest one has `-maximum`."""
+    maximum: int
+    symmetry: Symmetry
+    span: Span
+    zero_point_rule: ZeroPointRule
+    zero_point_rounding: Rounding
+    values: ValueArithmetic
+    """How values are quantized whose range has chosen the parameters."""
+    given_values: ValueArithmetic
+    """How values are quantized with parameters that come from elsewhere."""
+    precision: str = "f8"
+    """The numpy dtype that scale and zero point are computed in, before float32: "f4" or "f8"."""
+    scale_floor: float = 0.0
+    """The least scale."""
+    scale_of_zero: float | None = None
+    """The scale of a range without extent, before the floor."""
+    symmetric_zero_point: int = 0
+    power_of_two: bool = False
+    """Whether a scale is raised to a power of two, after the zero point is computed."""
+
+    def __post_init__(self) -> None:
+        check_instance("storage", self.storage, StorageFormat, "StorageFormat(8, signed=True)")
+        width = integer("width", self.storage.width)
+        if not 2 <= width <= MAX_STORAGE_WIDTH:
+            raise ValueError(f"storage has {width} bits, but may have 2 to {MAX_STORAGE_WIDTH}")
+        low, high = code_range(self.storage)
+        if not low <= self.minimum < self.maximum <= high:
+            raise ValueError(
+                f"codes {self.minimum} to {self.maximum} are no part of {low} to {high}"
+            )
+        if not self.minimum <= self.symmetric_zero_point <= self.maximum:
+            raise ValueError(f"zero point {self.symmetric_zero_point} is no code")
+        needs_signs = self.span is not Span.MAGNITUDE and self.symmetry is not Symmetry.ASYMMETRIC
+        if needs_signs and self.minimum >= 0:
+            raise ValueError(f"codes {self.minimum} to {self.maximum} cannot be symmetric")
+        if self.scale_floor < 0:
+            raise ValueError(f"the least scale cannot be negative, as {self.scale_floor} is")
+
+    def with_codes(self, minimum: int, maximum: int) -> Scheme:
+        """The same scheme for fewer codes, such as those of i8 without -128."""
+        return replace(self, minimum=minimum, maximum=maximum)
+
+    @property
+    def code_dtype(self) -> np.dtype[Any]:
+        """The smallest integers of numpy that hold the codes, signed as the storage is."""
+        size = next(size for size in (1, 2, 4) if 8 * size >= self.storage.width)
+        return np.dtype(f"{'i' if self.storage.signed else 'u'}{size}")
+
+    def choose(self, minimum: object, maximum: object) -> Choice:
+        """
+        Scale and zero point for each range from `minimum` to `maximum`.
+
+        Both are numbers, or arrays of one shape, and are rounded to float32; zero is added to
+        the range. Raises ValueError for a range of NaN, for one that is inverted, for an
+        infinite one if the scheme has no rule for it, and if the scale is no positive finite
+        float32; TypeError for something else than numbers.
+        """
+        low, high = np.broadcast_arrays(_float32("minimum", minimum), _float32("maximum", maximum))
+        self._check_ranges(low, high)
+        parts = [
+            slice(start, start + _FEW_SLOTS) for start in range(0, max(1, low.size), _FEW_SLOTS)
+        ]
+        with np.errstate(all="ignore"):
+            flat = low.reshape(-1), high.reshape(-1)
+            choices = [self._chosen(*(of[part] for of in flat)) for part in parts]
+        choice = Choice.joined(choices, low.shape)
+        self._check_scales(choice.scales, self.values)
+        return choice
+
+    def given(self, scales: object, zero_points: object) -> Choice:
+        """
+        Parameters that come from elsewhere: numbers or arrays of one shape.
+
+        Scales are rounded to float32. Raises ValueError for one that is not positive and finite
+        then, and for a zero point that is no code; TypeError for something else than numbers.
+        """
+        rounded = _float32("scales", scales)
+        zeros = np.broadcast_to(integer_array("zero_points", zero_points), rounded.shape)
+        self._check_scales(rounded, self.given_values)
+        if not np.all((zeros >= self.minimum) & (zeros <= self.maximum)):
+            raise ValueError(f"zero points must be codes, {self.minimum} to {self.maximum}")
+        return self._choice(rounded, rounded.astype("f8"), zeros, self.given_values)
+
+    def _check_ranges(self, low: NDArray[Any], high: NDArray[Any]) -> None:
+        is_bad = ~(low <= high)
+        reason = "is no range: the minimum must not exceed the maximum"
+        if not is_bad.any() and self.span is not Span.EXTENDED_RANGE:
+            is_bad = ~(np.isfinite(low) & np.isfinite(high))
+            reason = "is infinite, and this scheme has no finite scale for it"
+        if is_bad.any():
+            at = first_index(is_bad)
+            raise ValueError(f"[{low[at]}, {high[at]}]{of_slot(at)} {reason}")
+
+    def _chosen(self, low: NDArray[Any], high: NDArray[Any]) -> Choice:
+        zero = np.zeros((), "f4")
+        low, high = np.minimum(low, zero), np.maximum(high, zero)
+        match self.symmetry:
+            case Symmetry.ASYMMETRIC:
+                is_symmetric = np.zeros(low.shape, bool)
+            case Symmetry.SYMMETRIC:
+                is_symmetric = np.ones(low.shape, bool)
+            case Symmetry.SYMMETRIC_IF_SIGNED:
+                is_symmetric = low < 0
+        if self.span is Span.EXTENDED_RANGE:
+            low, high = self._extended(low, high, is_symmetric)
+        low, high = low.astype(self.precision), high.astype(self.precision)
+        lowest, highest = self._ends
+        scales = (high - low) / (highest - lowest)
+        if is_symmetric.any():
+            symmetric = self._symmetric_scales(low, high, scales)
+            scales = np.where(is_symmetric, symmetric, scales)
+        if self.scale_of_zero is not None:
+            scales = np.where(scales == 0, np.asarray(self.scale_of_zero, scales.dtype), scales)
+        scales = np.maximum(scales, np.asarray(self.scale_floor, scales.dtype))
+        zero_points = self._zero_points(low, high, scales, is_symmetric)
+        if self.power_of_two:
+            scales = _raised_to_powers_of_two(scales)
+        rounded = scales.astype("f4")
+        is_rounded_early = is_symmetric & (self.span is Span.LARGER_SIDE)
+        exact = np.where(is_rounded_early, rounded, scales)
+        return self._choice(rounded, exact, zero_points, self.values)
+
+    @property
+    def _ends(self) -> tuple[Any, Any]:
+        """The lowest and the highest code, as numbers that are computed with."""
+        lowest, highest = np.asarray((self.minimum, self.maximum), self.precision)
+        return lowest, highest
+
+    def _symmetric_scales(
+        self, low: NDArray[Any], high: NDArray[Any], scales: NDArray[Any]
+    ) -> NDArray[Any]:
+        lowest, highest = self._ends
+        match self.span:
+            case Span.LARGER_SIDE:
+                return np.maximum(low / lowest, high / highest)
+            case Span.EXTENDED_RANGE:
+                return scales
+            case Span.MAGNITUDE:
+                return np.maximum(-low, high) / ((highest - lowest) / 2)
+
+    def _extended(
+        self, low: NDArray[Any], high: NDArray[Any], is_symmetric: NDArray[Any]
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Ranges as float32, symmetric ones with zero where the code 0 is."""
+        if is_symmetric.any():
+            from_low, from_high = low.astype("f8") / self.minimum, high.astype("f8") / self.maximum
+            is_low_larger = from_low > from_high
+            raised = (from_low * self.maximum).astype("f4")
+            lowered = (from_high * self.minimum).astype("f4")
+            high, low = (
+                np.where(is_symmetric & is_low_larger, raised, high),
+                np.where(is_symmetric & ~is_low_larger, lowered, low),
+            )
+        largest = np.finfo("f4").max
+        return np.maximum(low, -largest), np.minimum(high, largest)
+
+    def _zero_points(
+        self,
+        low: NDArray[Any],
+        high: NDArray[Any],
+        scales: NDArray[Any],
+        is_symmetric: NDArray[Any],
+    ) -> NDArray[np.int64]:
+        lowest, highest = self._ends
+        of = self.zero_point_rounding.round
+        match self.zero_point_rule:
+            case ZeroPointRule.ROUNDED_DIFFERENCE:
+                zeros = of(lowest - low / scales)
+            case ZeroPointRule.ROUNDED_QUOTIENT:
+                zeros = lowest - of(low / scales)
+            case ZeroPointRule.NEARER_END:
+                at_low, at_high = low / scales, high / scales
+                is_low_nearer = abs(lowest) + abs(at_low) < abs(highest) + abs(at_high)
+                ends = lowest - at_low, highest - at_high
+                zeros = np.where(is_low_nearer, of(ends[0]), of(ends[1]))
+                if self.minimum < 0:
+                    difference = abs(high.astype("f4") + low.astype("f4"))
+                    zeros = np.where(difference <= np.finfo("f4").eps, 0, zeros)
+        zeros = np.where(is_symmetric, self.symmetric_zero_point, zeros)
+        return np.clip(zeros, self.minimum, self.maximum).astype(np.int64)
+
+    def _check_scales(self, scales: NDArray[Any], arithmetic: ValueArithmetic) -> None:
+        is_bad = ~((scales > 0) & np.isfinite(scales))
+        if arithmetic.multiplies:
+            is_bad |= scales < _LEAST_WITH_RECIPROCAL
+        if is_bad.any():
+            at = first_index(is_bad)
+            raise ValueError(
+                f"the scale{of_slot(at)} is {scales[at]} in float32, but it must be positive and "
+                "finite" + arithmetic.multiplies * ", and so must its reciprocal"
+            )
+
+    def _choice(
+        self,
+        scales: NDArray[Any],
+        exact: NDArray[Any],
+        zero_points: NDArray[np.int64],
+        arithmetic: ValueArithmetic,
+    ) -> Choice:
+        with np.errstate(all="ignore"):
+            ends = [
+                ((end - zero_points).astype("f8") * exact.astype("f8")).astype("f4")
+                for end in (self.minimum, self.maximum)
+            ]
+        low, high = map(np.asarray, ends)
+        return Choice(self, arithmetic, np.asarray(scales), np.asarray(zero_points), low, high)
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Parameters that a scheme has chosen, or was given: one scale and zero point per slot."""
+
+    scheme: Scheme
+    arithmetic: ValueArithmetic
+    """How values are quantized with them."""
+    scales: NDArray[np.float32]
+    """float32 of any shape; so are all the arrays."""
+    zero_points: NDArray[np.int64]
+    minimum: NDArray[np.float32]
+    """What the lowest code stands for, computed with the scale before it was rounded."""
+    maximum: NDArray[np.float32]
+    """What the highest code stands for."""
+
+    @classmethod
+    def joined(cls, choices: Sequence[Choice], shape: Sequence[int]) -> Choice:
+        """The choices of one scheme for neighbouring slots, as one of `shape`."""
+
+        def joined(arrays: Iterable[NDArray[Any]]) -> NDArray[Any]:
+            return np.concatenate([array.reshape(-1) for array in arrays]).reshape(shape)
+
+        return cls(
+            choices[0].scheme,
+            choices[0].arithmetic,
+            joined(of.scales for of in choices),
+            joined(of.zero_points for of in choices),
+            joined(of.minimum for of in choices),
+            joined(of.maximum for of in choices),
+        )
+
+    def parameters(self, shape: Sequence[int]) -> QuantizationParameters:
+        """
+        The parameters of a tensor of `shape`, which the slots divide into equal blocks.
+
+        The slots have one dimension per axis of `shape`, or there is only one. Raises ValueError
+        if they do not divide it.
+        """
+        slots = self.scales.shape if self.scales.size > 1 else (1,) * len(shape)
+        return QuantizationParameters.from_blocks(
+            shape,
+            self.scales.astype("f8").reshape(slots),
+            self.zero_points.reshape(slots),
+            FLOAT_FORMATS["f32"],
+            self.scheme.storage,
+        )
+
+
+def code_range(storage: StorageFormat) -> tuple[int, int]:
+    """The lowest and the highest integer of a storage format."""
+    if storage.signed:
+        return -(1 << (storage.width - 1)), (1 << (storage.width - 1)) - 1
+    return 0, (1 << storage.width) - 1
+
+
+def first_index(is_wanted: NDArray[Any]) -> tuple[int, ...]:
+    """The index of the first element that is True, of any shape."""
+    return tuple(map(int, np.unravel_index(int(np.argmax(is_wanted)), is_wanted.shape)))
+
+
+def of_slot(index: Sequence[int]) -> str:
+    """How a message names the slot at `index`: not at all, if there is only one."""
+    return f" of slot {list(index)}" if index else ""
+
+
+def _float32(name: str, values: object) -> NDArray[Any]:
+    array = array_of(name, values)
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must be numbers, but are of dtype {array.dtype}")
+    with np.errstate(over="ignore"):
+        return array.astype("f4")
+
+
+_NEARLY_HALF: Final = 0.5 + 1e-12
+
+
+def _raised_to_powers_of_two(scales: NDArray[Any]) -> NDArray[Any]:
+    """`2 ** ceil(log2(scale))`, where `log2` is rounded, as C's is: float64."""
+    digits, exponents = np.frexp(np.atleast_1d(scales).astype("f8"))
+    powers = exponents.astype(np.int64)
+    # Only just above a power of two does the rounding of the logarithm matter.
+    for index in np.argwhere(digits <= _NEARLY_HALF):
+        at = tuple(index)
+        scale = math.ldexp(digits[at], int(exponents[at]))
+        powers[at] = math.ceil(math.log2(scale))
+    return np.ldexp(1.0, powers).reshape(np.shape(scales))

@@ -1,0 +1,357 @@
+"""
+Constant weights of layers, quantized by their own values.
+
+The shape ops between a constant and its layer are folded on the way: what is quantized is what the
+layer reads, along the axes that the layer names. So a fold before or after changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseResourceAttr,
+    IntegerType,
+    ModuleOp,
+    TensorType,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.algebra.float_format import FLOAT_FORMATS
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.memory_budget import MemoryBudget, memory_budget
+from qdialect.algebra.movement import Shape, Splat, Values, as_view
+from qdialect.algebra.parameters import StorageFormat
+from qdialect.algebra.run_map import TooManySlotsError
+from qdialect.dialects.quant import (
+    ConstantOp,
+    DequantizeCastOp,
+    QuantizedTensor,
+    Storage,
+    UniformQuantizedType,
+)
+from qdialect.dialects.quant.types import element_type_of
+from qdialect.folding.graph import FoldGraph
+from qdialect.folding.moved_constant import MovedConstant
+from qdialect.folding.report import FoldRecord, FoldReport, Outcome
+from qdialect.folding.unused_ops import erase_unused
+from qdialect.ir.elements import element_dtype
+from qdialect.ir.garbage import paused_collection
+from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.xdsl_private import NAME_OF_UNREGISTERED
+from qdialect.quantization.arrays import quantize_array
+from qdialect.quantization.blocks import PER_TENSOR, Blocks
+from qdialect.quantization.contractions import Contraction, Lookup, layer_of
+from qdialect.quantization.schemes import Scheme
+from qdialect.shape_ops.interface import (
+    Code,
+    NotFoldable,
+    elements_attribute_of,
+    find_attribute,
+    models_of,
+    name_of,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class WeightGranularity(StrEnum):
+    """Which elements of a weight share a scale and a zero point."""
+
+    TENSOR = "tensor"
+    CHANNEL = "channel"
+    """Those that make one channel of the result, or one row of a table."""
+    BLOCK = "block"
+    """Of each channel, some that are next to each other on the axis that is summed over."""
+
+
+class Otherwise(StrEnum):
+    """What becomes of a weight that cannot have the granularity that is asked for."""
+
+    LEAVE = "leave"
+    """It stays in floats."""
+    COARSER = "coarser"
+    """It has the next granularity that it can have."""
+
+
+@dataclass(frozen=True)
+class WeightPolicy:
+    """How weights are quantized."""
+
+    scheme: Scheme
+    granularity: WeightGranularity = WeightGranularity.CHANNEL
+    block_size: int = 32
+    """How many positions of the axis that is summed over are a block."""
+    otherwise: Otherwise = Otherwise.LEAVE
+
+    @property
+    def granularities(self) -> Sequence[WeightGranularity]:
+        """What is tried, in this order."""
+        if self.otherwise is Otherwise.LEAVE:
+            return (self.granularity,)
+        coarser = (WeightGranularity.BLOCK, WeightGranularity.CHANNEL, WeightGranularity.TENSOR)
+        return coarser[coarser.index(self.granularity) :]
+
+
+class _Weight(NamedTuple):
+    """A tensor that layers read as their weights."""
+
+    value: SSAValue
+    moved: MovedConstant
+    uses: list[tuple[Operation, int]]
+    """The layers, and the number of the operand of each."""
+    axes: list[_Axes]
+    """For each layer, what its axes are for."""
+
+
+class _Axes(NamedTuple):
+    channels: tuple[int, ...]
+    contracted: tuple[int, ...]
+
+
+def quantize_weights(module: ModuleOp, context: Context, policy: WeightPolicy) -> FoldReport:
+    """
+    Make `dcast` of a quantized constant of each constant weight of a known layer.
+
+    The report has a record for each layer: what its weights became, or why they are left.
+    """
+    with paused_collection(), models_of(context), memory_budget() as budget:
+        return _WeightQuantizer(module, context, policy, budget).run()
+
+
+class _WeightQuantizer:
+    def __init__(
+        self, module: ModuleOp, context: Context, policy: WeightPolicy, budget: MemoryBudget
+    ) -> None:
+        self._module = module
+        self._policy = policy
+        self._resources = ResourceBlobs.of(context)
+        self._report = FoldReport(verb="quantized")
+        self._uses = set[tuple[Operation, int]]()
+        """Layers, and the number of the operand that is the weights."""
+        self._graph = FoldGraph(module, context, budget)
+
+    def run(self) -> FoldReport:
+        """Quantize the weights of the module, and return what became of each layer."""
+        weights = dict[SSAValue, _Weight]()
+        for op in list(self._module.walk()):
+            try:
+                self._find(op, weights)
+            except NotFoldable as error:
+                self._refuse(op, error)
+        replaced = list[SSAValue]()
+        for weight in weights.values():
+            try:
+                new = self._quantized(weight)
+            except NotFoldable as error:
+                for op, _ in weight.uses:
+                    self._refuse(op, error)
+                continue
+            for op, number in weight.uses:
+                replaced.append(op.operands[number])
+                op.operands[number] = new.results[0]
+        erase_unused([cast(Operation, value.owner) for value in replaced])
+        return self._report
+
+    def _refuse(self, op: Operation, error: NotFoldable) -> None:
+        record = FoldRecord(Outcome.REFUSED, op, name_of(op), code=error.code, reason=str(error))
+        self._report.records.append(record)
+
+    def _find(self, op: Operation, weights: dict[SSAValue, _Weight]) -> None:
+        """Note the weights of a layer. Raises NotFoldable if it has none that are constant."""
+        if (layer := layer_of(op)) is None:
+            return
+        sides = list(_sides_of(layer))
+        refusals = list[NotFoldable]()
+        for number, axes in sides:
+            value = self._graph.final(op.operands[number])
+            try:
+                moved = self._constant(value, op)
+            except NotFoldable as error:
+                refusals.append(error)
+                continue
+            weight = weights.setdefault(value, _Weight(value, moved, [], []))
+            weight.uses.append((op, number))
+            self._uses.add((op, number))
+            weight.axes.append(axes)
+            return
+        raise refusals[0]
+
+    def _constant(self, value: SSAValue, user: Operation) -> MovedConstant:
+        """What a weight holds. Raises NotFoldable if that is no constant of floats."""
+        moved = self._graph.known(value, user)
+        if moved.casts or moved.is_quantized:
+            raise NotFoldable(Code.QUANTIZED, "its weights are quantized")
+        if not isinstance(moved.layers[0].element_type, AnyFloat):
+            raise NotFoldable(Code.UNKNOWN_OP, "its weights are no floats")
+        return moved
+
+    def _quantized(self, weight: _Weight) -> Operation:
+        """The cast back of the quantized weight, which is inserted. Raises NotFoldable."""
+        for source in weight.moved.provenance.sources:
+            if (other := self._other_user(source.results[0])) is not None:
+                raise NotFoldable(Code.USES, f"its weights are used by '{name_of(other)}' too")
+        if weight.moved.repeated_bytes:
+            raise NotFoldable(Code.GROWTH, "its weights are repeated by a shape op")
+        refusal: NotFoldable | None = None
+        for granularity in self._policy.granularities:
+            try:
+                blocks = self._blocks(weight, granularity)
+            except NotFoldable as error:
+                refusal = refusal or error
+                continue
+            return self._write(weight, blocks, granularity)
+        assert refusal is not None
+        raise refusal
+
+    def _other_user(self, value: SSAValue) -> Operation | None:
+        """An op, behind shape ops, that reads a value otherwise than as the weights of a layer."""
+        pending, seen = [value], {value}
+        while pending:
+            for use in pending.pop().uses:
+                if (use.operation, use.index) in self._uses:
+                    continue
+                if use.operation not in self._graph.models:
+                    return use.operation
+                behind = [each for each in use.operation.results if each not in seen]
+                pending += behind
+                seen.update(behind)
+        return None
+
+    def _blocks(self, weight: _Weight, granularity: WeightGranularity) -> Blocks:
+        """Which elements share a slot. Raises NotFoldable."""
+        if granularity is WeightGranularity.TENSOR:
+            return PER_TENSOR
+        shape = weight.moved.shape
+        # An axis of length 1 is as good as none, unless there is no other.
+        all_axes = {_Axes(*(_long_axes(axes, shape) for axes in each)) for each in weight.axes}
+        if len(all_axes) > 1:
+            raise NotFoldable(Code.GRANULARITY, "its weights are read along other axes by others")
+        ((channels, contracted),) = all_axes
+        sizes = dict.fromkeys(channels, 1)
+        if granularity is WeightGranularity.BLOCK:
+            if not contracted:
+                raise NotFoldable(Code.GRANULARITY, "no axis of its weights is summed over")
+            axis, size = contracted[-1], self._policy.block_size
+            if shape[axis] % size:
+                raise NotFoldable(
+                    Code.GRANULARITY,
+                    f"blocks of {size} do not divide axis {axis} of its weights, of length "
+                    f"{shape[axis]}",
+                )
+            sizes[axis] = size
+        return Blocks.of_sizes(sizes)
+
+    def _write(
+        self, weight: _Weight, blocks: Blocks, granularity: WeightGranularity
+    ) -> DequantizeCastOp:
+        scheme = self._policy.scheme
+        expressed = cast(AnyFloat, weight.moved.layers[0].element_type)
+        values = self._graph.values_of(weight.moved)
+        try:
+            codes, type = self._codes(values, expressed, blocks)
+        except (VerifyException, TooManySlotsError, ValueError) as error:
+            raise NotFoldable(Code.ILLEGAL_TYPE, f"its weights: {error}") from None
+        source = weight.moved.provenance.sources[0]
+        constant = ConstantOp(self._held(codes, type, source), type)
+        constant.attributes |= _kept_attributes(weight.moved.provenance.sources)
+        constant.location = source.location
+        back = DequantizeCastOp(constant, TensorType(expressed, type.get_shape()))
+        hint = source.results[0].name_hint
+        constant.results[0].name_hint = back.results[0].name_hint = hint
+        owner = cast(Operation, weight.value.owner)
+        Rewriter.insert_op([constant, back], InsertPoint.after(owner))
+        for op, _ in weight.uses:
+            self._report.records.append(
+                FoldRecord(
+                    Outcome.QUANTIZED,
+                    op,
+                    name_of(op),
+                    reason=f"its weights are '{_name_of(scheme.storage)}', per {granularity}",
+                    constant=constant.results[0],
+                    stands=back.results[0],
+                )
+            )
+        return back
+
+    def _codes(
+        self, values: Values, expressed: AnyFloat, blocks: Blocks
+    ) -> tuple[Values, QuantizedTensor]:
+        """The codes of a weight and its type. Raises ValueError, and for a type that is none."""
+        scheme = self._policy.scheme
+        if isinstance(values, Splat):
+            element = _floats(np.asarray(values.value), expressed)
+            of_slots = np.broadcast_to(element, blocks.slots(values.shape))
+            each = Blocks.of_sizes({axis: 1 for axis, _ in blocks.sizes})
+            found = quantize_array(of_slots, scheme, each)
+            codes: Values = Splat(found.codes.reshape(-1)[0], values.shape)
+        else:
+            found = quantize_array(_floats(as_view(values).array(), expressed), scheme, blocks)
+            codes = found.codes
+        parameters = found.choice.parameters(values.shape)
+        like = UniformQuantizedType.per_tensor(_storage_of(scheme), expressed, 1.0)
+        return codes, TensorType(like.with_parameters(parameters), values.shape)
+
+    def _held(
+        self, codes: Values, type: QuantizedTensor, source: Operation
+    ) -> Values | DenseResourceAttr:
+        """The codes as a constant holds them: as a resource where its source does."""
+        name = cast(str, elements_attribute_of(source))
+        old = find_attribute(source, name)
+        if not isinstance(old, DenseResourceAttr) or isinstance(codes, Splat):
+            return codes
+        held = element_type_of(type.element_type)
+        codes = np.asarray(codes).astype(element_dtype(held), copy=False)
+        return self._resources.write(codes, held, old.resource_handle.data)
+
+
+def _sides_of(layer: Contraction | Lookup) -> Iterator[tuple[int, _Axes]]:
+    """The operands that may be weights, the likely one first, and what their axes are for."""
+    if isinstance(layer, Lookup):
+        yield layer.operand, _Axes((layer.axis,), ())
+        return
+    for number in (1, 0):
+        side = layer.side(number)
+        yield side.operand, _Axes(side.channel_axes, side.contracted_axes)
+
+
+def _long_axes(axes: Sequence[int], shape: Shape) -> tuple[int, ...]:
+    """The axes that are longer than 1, else the last one."""
+    return tuple(axis for axis in axes if shape[axis] > 1) or tuple(axes[-1:])
+
+
+def _floats(bits: NDArray[Any], type: AnyFloat) -> NDArray[Any]:
+    """Elements of a float type, given as their bits: of numpy's type where it has one."""
+    if type.name in ("f16", "f32", "f64"):
+        return bits.view(f"<f{bits.itemsize}")
+    return FLOAT_FORMATS[type.name].decode(bits).astype(np.float32)
+
+
+def _storage_of(scheme: Scheme) -> Storage:
+    return Storage.of(
+        IntegerType(scheme.storage.width),
+        signed=scheme.storage.signed,
+        minimum=scheme.minimum,
+        maximum=scheme.maximum,
+    )
+
+
+def _name_of(storage: StorageFormat) -> str:
+    return f"{'i' if storage.signed else 'u'}{storage.width}"
+
+
+def _kept_attributes(sources: Sequence[Operation]) -> Mapping[str, Attribute]:
+    """The attributes of constants, but their elements; of the first that has one."""
+    kept = dict[str, Attribute]()
+    for source in reversed(sources):
+        own = (elements_attribute_of(source), NAME_OF_UNREGISTERED)
+        kept |= {name: held for name, held in source.attributes.items() if name not in own}
+    return kept
