@@ -30,6 +30,7 @@ from qdialect.interpreters import (
     dealt_arguments,
     interesting_numbers,
 )
+from qdialect.interpreters.interpreter import is_rounded
 from qdialect.interpreters.values import at_all_positions, value_of
 from qdialect.ir.value_types import shape_of
 
@@ -62,7 +63,7 @@ class Runs:
 
     count: int
     is_exhaustive: bool
-    """Whether these were all possible arguments."""
+    """Whether these were all possible arguments, and their results are defined to the bit."""
 
     note: str = ""
     """What else is to be said of them: by what, and how closely."""
@@ -141,7 +142,8 @@ def compare_runs(
         count += 1
     if not count:
         raise failure or RunFailure("there are no arguments for it", old, is_before=True)
-    return Runs(count, sets.is_exhaustive and count == len(sets))
+    is_rounded = any(runner.is_rounded for runner in runners)
+    return Runs(count, sets.is_exhaustive and count == len(sets) and not is_rounded)
 
 
 def _batches(
@@ -190,6 +192,7 @@ class _StepCounter(Interpreter.Listener):
 
     def __init__(self, steps: StepBudget) -> None:
         self._steps = steps
+        self.has_rounded = False
 
     @override
     def will_interpret_op(self, op: Operation, args: PythonValues) -> None:
@@ -198,6 +201,7 @@ class _StepCounter(Interpreter.Listener):
     @override
     def did_interpret_op(self, op: Operation, results: PythonValues) -> None:
         self._steps.spend(_size(results))
+        self.has_rounded = self.has_rounded or is_rounded(op)
 
 
 def _size(values: Sequence[Any]) -> int:
@@ -213,6 +217,11 @@ class _Runner:
         self._steps = steps
         self._counter = _StepCounter(steps)
         self._interpreter: ModuleInterpreter | None = None
+
+    @property
+    def is_rounded(self) -> bool:
+        """Whether an op that was run is defined up to rounding only."""
+        return self._counter.has_rounded
 
     def run(self, arguments: Sequence[TypedArray]) -> tuple[TypedArray, ...]:
         """

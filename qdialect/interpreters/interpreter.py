@@ -7,8 +7,9 @@ from typing import Any, Final, cast
 
 from typing_extensions import override
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.interpreter import (
     Interpreter,
     InterpreterFunctions,
@@ -19,23 +20,29 @@ from xdsl.interpreter import (
 )
 from xdsl.interpreters.cf import CfFunctions
 from xdsl.interpreters.func import FuncFunctions
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import InterpretationError, VerifyException
 from xdsl.utils.scoped_dict import ScopedDict
 
 from qdialect.algebra.memory_budget import MemoryLimitError, memory_budget
 from qdialect.algebra.movement import MovementError
-from qdialect.interpreters.arith import ArithFunctions
+from qdialect.interpreters.arith import ROUNDED_OPS, ArithFunctions
 from qdialect.interpreters.control_flow import ControlFlowFunctions
 from qdialect.interpreters.movements import run_known_op
+from qdialect.interpreters.reference.registry import (
+    RETURNS,
+    find_run,
+    is_rounded_by_name,
+    run_named_op,
+)
 from qdialect.interpreters.tensor import TensorFunctions
 from qdialect.interpreters.values import TypedArray, value_of
 from qdialect.ir.errors import describe
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ir.xdsl_private import InterpreterHooks, implementations_of, scope_of, set_scope
-from qdialect.shape_ops.interface import Code, NotFoldable, models_of, name_of
+from qdialect.shape_ops.interface import Code, NotFoldable, find_attribute, models_of, name_of
 
 
 class OpInterpretationError(InterpretationError):
@@ -55,8 +62,9 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
     Runs a module on `TypedArray`s.
 
     Shape ops, casts and constants of all dialects are run by their models in the shape-op
-    interface, even if their dialect is not registered. Ops of arith and tensor, calls and
-    control flow are run by functions; add others with `register_implementations`.
+    interface, and ops of float models by `qdialect.interpreters.reference`, even if their
+    dialect is not registered. Ops of arith and tensor, calls and control flow are run by
+    functions; add others with `register_implementations`.
     OpInterpretationError is raised for an op that cannot be run (xDSL would print the whole
     module into its error), for the op after `max_steps`, and for an op whose result exceeds the
     memory budget.
@@ -157,10 +165,29 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
         if (found := self._functions.get(name_of(op))) is not None:
             functions, run = found
             return cast(OpImplResult, run(functions, self, op, inputs))
+        if name_of(op) in RETURNS:
+            return OpImplResult((), ReturnedValues(inputs))
+        if (named := find_run(name_of(op))) is not None:
+            return OpImplResult(run_named_op(self, op, inputs, named), None)
         known = run_known_op(self, op, inputs, self._resources)
         if known is None:
             raise InterpretationError("there is no implementation of it")
         return OpImplResult((known,), None)
+
+
+def is_rounded(op: Operation) -> bool:
+    """
+    Whether the results of `op` agree with those of a compiler up to rounding only.
+
+    The order of a sum is the compiler's, and so are the last digits of functions such as exp.
+    """
+    name = name_of(op)
+    if name == GenericOp.name:
+        return any(
+            "parallel" not in str(kind)
+            for kind in cast("ArrayAttr[Attribute]", find_attribute(op, "iterator_types"))
+        )
+    return name in ROUNDED_OPS or is_rounded_by_name(name)
 
 
 _LastUses = dict[Operation | None, list[SSAValue]]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -29,12 +30,12 @@ from xdsl.interpreter import (
     register_impls,
 )
 from xdsl.ir import Attribute
-from xdsl.ir.affine import AffineDimExpr, AffineMap
-from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.algebra.movement import DYNAMIC, Shape
 from qdialect.dialects.quant.slot_arrays import Granularity
 from qdialect.dialects.quant.types import UniformQuantizedType
+from qdialect.interpreters.generic import GenericRun, run_generic
+from qdialect.interpreters.loops import Access, Indices, lengths_of_loops, within
 from qdialect.interpreters.memory import allocated, require_possible, temporary_memory
 from qdialect.interpreters.movements import run_shape_op
 from qdialect.interpreters.values import (
@@ -46,8 +47,6 @@ from qdialect.interpreters.values import (
 )
 from qdialect.shape_ops.interface import ShapeOpModel, model_of
 
-_Indices = tuple[NDArray[np.int64], ...]
-
 
 def _shape_of(type: Attribute, lengths: Sequence[TypedArray]) -> Shape:
     """The shape of a tensor type, with its dynamic lengths given by `lengths`."""
@@ -58,20 +57,12 @@ def _shape_of(type: Attribute, lengths: Sequence[TypedArray]) -> Shape:
     return known
 
 
-def _within(indices: _Indices, shape: Shape) -> _Indices:
-    """`indices` after a bounds check against `shape`. Raises InterpretationError."""
-    for index, length in zip(indices, shape, strict=True):
-        if ((index < 0) | (index >= length)).any():
-            raise InterpretationError(f"an index is not one of {length} positions")
-    return indices
-
-
 @register_impls
 @dataclass
 class TensorFunctions(InterpreterFunctions):
     """The ops of tensor and linalg on `TypedArray`s. They raise InterpretationError."""
 
-    _positions: list[_Indices] = field(default_factory=list[_Indices])
+    _positions: list[Indices] = field(default_factory=list[Indices])
     """
     A stack of the positions for which enclosing `linalg.generic` bodies are run, innermost
     last.
@@ -89,7 +80,7 @@ class TensorFunctions(InterpreterFunctions):
         self, interpreter: Interpreter, op: tensor.DimOp, args: PythonValues
     ) -> PythonValues:
         value, axis = operands_of(op, args)
-        (at,) = _within((axis.numbers,), (len(value.shape),))
+        (at,) = within((axis.numbers,), (len(value.shape),))
         lengths = np.array(value.shape, dtype=np.int64)[at]
         return (TypedArray.of_numbers(np.asarray(lengths), op.results[0].type),)
 
@@ -127,7 +118,7 @@ class TensorFunctions(InterpreterFunctions):
         value, *indices = operands_of(op, args)
         count = math.prod(np.broadcast_shapes(*(index.shape for index in indices)))
         with temporary_memory(count * 8 * len(indices)):
-            at = _within(tuple(index.numbers for index in indices), value.shape)
+            at = within(tuple(index.numbers for index in indices), value.shape)
             nbytes = count * value.elements.dtype.itemsize
             element = allocated(lambda: np.asarray(value.elements[at]), nbytes)
         return (TypedArray.of(element, at_all_positions(op.results[0].type, element.shape)),)
@@ -144,35 +135,46 @@ class TensorFunctions(InterpreterFunctions):
     def run_generic(
         self, interpreter: Interpreter, op: GenericOp, args: PythonValues
     ) -> PythonValues:
-        if any(kind.data is not IteratorType.PARALLEL for kind in op.iterator_types):
-            raise InterpretationError("only parallel loops are run")
         values = operands_of(op, args)
         if any(_reads_several_slots(value.element_type) for value in values):
             # Elements in loop order have no quantized type, as that names axes of the operand.
             model = cast(ShapeOpModel, model_of(op))
             return (run_shape_op(interpreter, op, model, args),)
         maps = [map.data for map in op.indexing_maps.data]
-        loops = _lengths_of_loops(maps, [value.shape for value in values])
+        loops = lengths_of_loops(maps, [value.shape for value in values])
         require_possible(loops)
         grid = tuple(np.indices(loops, sparse=True))
-        accesses = [_Access(map, grid, loops) for map in maps]
-        read: list[TypedArray] = []
-        for value, access in zip(values, accesses, strict=True):
-            elements = access.read(value.elements)
-            type = TensorType(value.element_type, loops) if loops else value.element_type
-            read.append(TypedArray.of(elements, type))
-        self._positions.append(tuple(np.broadcast_to(axis, loops) for axis in grid))
+        accesses = [Access(map, grid, loops) for map in maps]
+        run = GenericRun(
+            values,
+            accesses,
+            [access.read(value.elements) for value, access in zip(values, accesses, strict=True)],
+            tuple(np.broadcast_to(axis, loops) for axis in grid),
+            [
+                at
+                for at, kind in enumerate(op.iterator_types)
+                if kind.data is not IteratorType.PARALLEL
+            ],
+            partial(self._run_body, interpreter, op),
+        )
+        return run_generic(op, run)
+
+    def _run_body(
+        self, interpreter: Interpreter, op: GenericOp, arrays: Sequence[NDArray[Any]], at: Indices
+    ) -> list[NDArray[Any]]:
+        """The elements that the body yields for those of `arrays`, at the positions `at`."""
+        arguments = op.body.block.args
+        given = [
+            TypedArray.of(array, at_all_positions(argument.type, array.shape))
+            for array, argument in zip(arrays, arguments, strict=True)
+        ]
+        self._positions.append(at)
         try:
-            yielded = interpreter.run_ssacfg_region(op.body, tuple(read), op.name)
+            yielded = interpreter.run_ssacfg_region(op.body, tuple(given), op.name)
         finally:
             self._positions.pop()
-        first = len(values) - len(op.results)
-        results: list[TypedArray] = []
-        for number, element in enumerate(yielded, start=first):
-            elements = value_of(element, op.body.block.args[number].type).elements
-            written = accesses[number].write(elements, values[number].elements)
-            results.append(TypedArray.of(written, op.results[number - first].type))
-        return tuple(results)
+        types = [argument.type for argument in arguments[len(arguments) - len(yielded) :]]
+        return [value_of(value, type).elements for value, type in zip(yielded, types, strict=True)]
 
     @impl(IndexOp)
     def run_index(self, interpreter: Interpreter, op: IndexOp, args: PythonValues) -> PythonValues:
@@ -197,65 +199,3 @@ def _reads_several_slots(element: Attribute) -> bool:
     """Whether elements of this type may have different slots."""
     is_uniform = isinstance(element, UniformQuantizedType)
     return is_uniform and element.granularity is not Granularity.PER_TENSOR
-
-
-class _Access:
-    """The mapping from the loops of `linalg.generic` to the elements of an operand."""
-
-    def __init__(self, map: AffineMap, grid: _Indices, loops: Shape) -> None:
-        self._map, self._grid, self._loops = map, grid, loops
-        results = map.results
-        self._dims = [of.position for of in results if isinstance(of, AffineDimExpr)]
-        self._is_plain = len(set(self._dims)) == len(results)
-        """Whether the map is a projected permutation: each axis of the operand is another loop."""
-
-    def read(self, elements: NDArray[Any]) -> NDArray[Any]:
-        """The element that each iteration reads: an array of the shape of the loops."""
-        if self._is_plain:
-            order = sorted(range(len(self._dims)), key=self._dims.__getitem__)
-            lengths = [n if at in self._dims else 1 for at, n in enumerate(self._loops)]
-            return np.broadcast_to(elements.transpose(order).reshape(lengths), self._loops)
-        with temporary_memory(self._size_of_positions):
-            at = self._positions(elements.shape)
-            nbytes = math.prod(self._loops) * elements.dtype.itemsize
-            return allocated(lambda: np.asarray(elements[at]), nbytes)
-
-    def write(self, elements: NDArray[Any], target: NDArray[Any]) -> NDArray[Any]:
-        """`target` with the elements that the iterations have computed."""
-        elements = np.broadcast_to(elements, self._loops)
-        if self._is_plain and len(self._dims) == len(self._loops):
-            return elements.transpose(self._dims)
-        written = allocated(target.copy, target.nbytes)
-        with temporary_memory(self._size_of_positions):
-            written[self._positions(target.shape)] = elements
-        return written
-
-    @property
-    def _size_of_positions(self) -> int:
-        """The bytes of the index arrays and of their temporary arrays."""
-        return math.prod(self._loops) * 8 * (len(self._map.results) + 2)
-
-    def _positions(self, shape: Shape) -> _Indices:
-        indices = tuple(
-            np.broadcast_to(np.asarray(of.eval(cast(Any, self._grid), ())), self._loops)
-            for of in self._map.results
-        )
-        return _within(indices, shape)
-
-
-def _lengths_of_loops(maps: Sequence[AffineMap], shapes: Sequence[Shape]) -> Shape:
-    """
-    The trip count of each loop, from the shapes of the operands indexed by it. Raises
-    InterpretationError.
-    """
-    lengths: dict[int, int] = {}
-    for map, shape in zip(maps, shapes, strict=True):
-        for expression, length in zip(map.results, shape, strict=True):
-            if not isinstance(expression, AffineDimExpr):
-                continue
-            if lengths.setdefault(expression.position, length) != length:
-                raise InterpretationError("its operands do not fit each other")
-    count = maps[0].num_dims
-    if set(range(count)) - lengths.keys():
-        raise InterpretationError("the length of a loop cannot be determined")
-    return tuple(lengths[loop] for loop in range(count))

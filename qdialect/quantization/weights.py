@@ -30,6 +30,7 @@ from qdialect.algebra.memory_budget import MemoryBudget, memory_budget
 from qdialect.algebra.movement import Shape, Splat, Values, as_view
 from qdialect.algebra.parameters import StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
+from qdialect.contractions.interface import Contraction, Lookup, layer_of
 from qdialect.dialects.quant import (
     ConstantOp,
     DequantizeCastOp,
@@ -48,7 +49,6 @@ from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.xdsl_private import NAME_OF_UNREGISTERED
 from qdialect.quantization.arrays import quantize_array
 from qdialect.quantization.blocks import PER_TENSOR, Blocks
-from qdialect.quantization.contractions import Contraction, Lookup, layer_of
 from qdialect.quantization.schemes import Scheme
 from qdialect.shape_ops.interface import (
     Code,

@@ -1,4 +1,4 @@
-"""Both modules of `qdialect-check`, compiled and run by IREE."""
+"""Modules that are compiled and run by IREE, and comparing two of them."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ from qdialect.interpreters.values import dtype_of, held_type
 from qdialect.ir.errors import OpErrors, describe
 from qdialect.ir.extras import library
 from qdialect.ir.value_types import element_type_or_self
+from qdialect.passes.drop_ranges import DropRangesPass
 from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
 from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
 from qdialect.passes.strip_func_quant_types import StripFuncQuantTypesPass
@@ -65,36 +66,50 @@ _FLOATS: Final[dict[type[Attribute], str]] = {
 """The names of dtypes of numpy, and of `ml_dtypes`, in which IREE takes floats."""
 
 
-class _CompiledModule:
-    """One of the modules: lowered to what IREE reads, and loaded."""
+def compile_module(side: Side, *, is_before: bool = True) -> tuple[ModuleOp, bytes]:
+    """
+    A module, lowered to what IREE reads, and what IREE makes of it, which can be loaded.
 
-    def __init__(self, side: Side, *, is_before: bool) -> None:
-        """Raises RunFailure if IREE does not compile it, and MissingLibraryError."""
+    Raises RunFailure if it does not compile it, and MissingLibraryError.
+    """
+    module = side.module.clone()
+    compiler: Any = library("iree.compiler", "iree")
+
+    def failure(reason: str) -> RunFailure:
+        return RunFailure(reason, side.module, is_before)
+
+    try:
+        for each in (
+            DropRangesPass(),
+            LowerQuantShapesPass(),
+            LowerQuantOpsPass(),
+            StripFuncQuantTypesPass(),
+        ):
+            each.apply(side.context, module)
+    except OpErrors as error:
+        raise failure(f"it cannot be lowered for IREE: {error}") from None
+    functions = (op for op in module.ops if isinstance(op, FuncOp))
+    if all(visibility_of(op) == "private" for op in functions):
+        raise failure("there is no public function to run")
+    text = StringIO()
+    write_module(side.context, module, text)
+    try:
+        binary = compiler.compile_str(
+            text.getvalue(), target_backends=["llvm-cpu"], extra_args=_FLAGS
+        )
+    except compiler.CompilerToolError as error:
+        reason = f"IREE does not compile the module: {_first_error(str(error))}"
+        raise failure(reason) from None
+    return module, binary
+
+
+class LoadedModule:
+    """What IREE made of a module, loaded into this process."""
+
+    def __init__(self, binary: bytes, *, is_before: bool = True) -> None:
+        """Raises MissingLibraryError."""
         self._is_before = is_before
-        self.module = side.module.clone()
-        compiler: Any = library("iree.compiler", "iree")
         runtime: Any = library("iree.runtime", "iree")
-        try:
-            for each in (
-                LowerQuantShapesPass(),
-                LowerQuantOpsPass(),
-                StripFuncQuantTypesPass(),
-            ):
-                each.apply(side.context, self.module)
-        except OpErrors as error:
-            raise self._failure(f"it cannot be lowered for IREE: {error}", side.module) from None
-        self.functions = {op.sym_name.data: op for op in self.module.ops if isinstance(op, FuncOp)}
-        if all(visibility_of(op) == "private" for op in self.functions.values()):
-            raise self._failure("there is no public function to run", side.module)
-        text = StringIO()
-        write_module(side.context, self.module, text)
-        try:
-            binary = compiler.compile_str(
-                text.getvalue(), target_backends=["llvm-cpu"], extra_args=_FLAGS
-            )
-        except compiler.CompilerToolError as error:
-            reason = f"IREE does not compile the module: {_first_error(str(error))}"
-            raise self._failure(reason, side.module) from None
         context = runtime.SystemContext(config=runtime.Config("local-sync"))
         loaded = runtime.VmModule.copy_buffer(context.instance, binary)
         context.add_vm_module(loaded)
@@ -119,7 +134,9 @@ class _CompiledModule:
         if value.shape or not _is_scalar(value.type):
             elements = value.elements
             return elements.astype(dtype) if dtype == np.bool_ else elements.view(dtype)
-        return value.elements.reshape(1).view(dtype)[0].item()
+        number = value.elements.reshape(1).view(dtype)[0].item()
+        # The runtime takes no bool.
+        return int(number) if isinstance(number, bool) else number
 
     def _returned(self, value: Any, type: Attribute, function: FuncOp) -> TypedArray:
         held = dtype_of(element_type_or_self(type))
@@ -151,6 +168,16 @@ class _CompiledModule:
 
     def _failure(self, reason: str, op: Operation) -> RunFailure:
         return RunFailure(reason, op, self._is_before)
+
+
+class _CompiledModule(LoadedModule):
+    """One of the modules that are compared."""
+
+    def __init__(self, side: Side, *, is_before: bool) -> None:
+        """Raises RunFailure if IREE does not compile it, and MissingLibraryError."""
+        self.module, binary = compile_module(side, is_before=is_before)
+        self.functions = {op.sym_name.data: op for op in self.module.ops if isinstance(op, FuncOp)}
+        super().__init__(binary, is_before=is_before)
 
 
 class IreeEngine(Engine):

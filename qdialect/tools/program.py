@@ -69,6 +69,11 @@ def run_run() -> int:
     return run("run")
 
 
+def run_calibrate() -> int:
+    """Run `qdialect-calibrate`; as `run`."""
+    return run("calibrate")
+
+
 def _end_on(name: str) -> None:
     """End the process on a signal, unless whoever started it has it ignored, as nohup does."""
     number = getattr(signal, name, None)

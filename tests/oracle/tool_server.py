@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 
 TOOLS = {
     "filecheck": ("filecheck.main", "main"),
+    "qdialect-calibrate": ("qdialect.tools.program", "run_calibrate"),
     "qdialect-check": ("qdialect.tools.program", "run_check"),
     "qdialect-opt": ("qdialect.tools.program", "run"),
     "qdialect-run": ("qdialect.tools.program", "run_run"),
@@ -35,6 +36,7 @@ IMPORTED = (
     "qdialect.folding.folder",
     "qdialect.interpreters",
     "qdialect.text.dense",
+    "qdialect.tools.calibrate",
     "qdialect.tools.check",
     "qdialect.tools.compilation",
     "qdialect.tools.opt",

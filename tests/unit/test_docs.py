@@ -24,6 +24,7 @@ from typing import Any
 import pytest
 from _pytest.mark import ParameterSet
 
+from qdialect.tools.calibrate import main as calibrate_main
 from qdialect.tools.check import main as check_main
 from qdialect.tools.opt import main
 from qdialect.tools.run import main as run_main
@@ -310,7 +311,8 @@ def test_links(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_options(page: Path) -> None:
     """An option in the text is one of the tools."""
-    known = re.findall(r"--?[\w-]+", opt("--help") + help_of(run_main) + help_of(check_main))
+    helps = [opt("--help"), *map(help_of, (run_main, check_main, calibrate_main))]
+    known = re.findall(r"--?[\w-]+", "".join(helps))
     for span in SPAN.findall(prose_of(page)):
         if span.startswith("-") and span not in OPTIONS_OF_OTHERS:
             option = re.split(r"[ =]", span)[0]

@@ -38,6 +38,7 @@ FLOORS = (
     "ir",
     "text",
     "shape_ops",
+    "contractions",
     "dialects.quant",
     "dialects.upstream",
     "lowering",

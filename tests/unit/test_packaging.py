@@ -22,7 +22,12 @@ def test_commands_start_in_one_place():
     """Where signals and memory are seen to, before anything else is imported."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     scripts: dict[str, str] = settings["project"]["scripts"]
-    assert {*scripts} == {"qdialect-opt", "qdialect-check", "qdialect-run"}
+    assert {*scripts} == {
+        "qdialect-opt",
+        "qdialect-calibrate",
+        "qdialect-check",
+        "qdialect-run",
+    }
     for target in scripts.values():
         module, function = target.split(":")
         assert module == "qdialect.tools.program"

@@ -305,3 +305,19 @@ def test_batches_are_what_single_runs_are(before: str, after: str):
                 results.append(None)
         assert found.undefined[number] == (results[0] is None)
         assert found.alike[number] == (results[0] is not None and results[0] == results[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "ground"), [("exp", "run with 2 of its inputs"), ("floor", "run with all 2 inputs")]
+)
+def test_what_is_rounded_is_no_proof(name: str, ground: str):
+    """Even for all inputs: a compiler may compute it otherwise."""
+    text = """
+      func.func @f(%x: i1) -> f32 {{
+        %0 = arith.uitofp %x : i1 to f32
+        %1 = math.{name} {operand} : f32
+        return %1 : f32
+      }}"""
+    once = text.format(name=name, operand="%0")
+    twice = once.replace("%1 =", "%n = arith.negf %0 : f32\n%m = arith.negf %n : f32\n%1 =")
+    assert grounds(once, read(twice.replace(f"{name} %0", f"{name} %m"))) == {ground}

@@ -277,8 +277,10 @@ ONCE = """
 def test_other_movements_of_arguments():
     before = MOVED.format(ops=TWICE.format())
     assert grounds(before, read(MOVED.format(ops=ONCE.format(padding="0.0", of="x")))) == {"proven"}
-    for padding in ("-0.0", "1.0"):
-        assert findings(before, read(MOVED.format(ops=ONCE.format(padding=padding, of="x"))))
+    assert findings(before, read(MOVED.format(ops=ONCE.format(padding="1.0", of="x"))))
+    # Added to other products, zeros of both signs are the same; only runs tell.
+    (ground,) = grounds(before, read(MOVED.format(ops=ONCE.format(padding="-0.0", of="x"))))
+    assert ground.startswith("run with ")
 
 
 # Calls

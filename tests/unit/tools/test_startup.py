@@ -110,8 +110,11 @@ ON_ARRAYS = (
     "qdialect.certificates.sampled_runs",
     "qdialect.certificates.typed_values",
     "qdialect.interpreters",
+    "qdialect.quantization.record",
+    "qdialect.tools.calibrate",
     "qdialect.tools.check",
     "qdialect.tools.iree_engine",
+    "qdialect.tools.recording",
     "qdialect.tools.run",
 )
 

@@ -26,8 +26,8 @@
 // NAME: name:[[#]]:1: error: there was no function 'gone' before
 // PRIVATE: private:[[#]]:1: error: function 'weight' is private, but was public before
 // TAG: tag:[[#]]:1: error: function 'weight' attribute 'my.tag' is 2 : i32, but was 1 : i32 before
-// MODEL: effects.mlir:[[#]]:8: error: function 'model' is not shown to be the same: result #0 is a result of 'stablehlo.dot', which has other attributes; and it cannot be run: 'stablehlo.dot' op
-// ELEMENT: effects.mlir:[[#]]:8: error: function 'model' is not shown to be the same: operand #1 of 'stablehlo.dot' op element [0, 0] is 4.0, but was 1.0 before
+// MODEL: effects.mlir:[[#]]:8: error: function 'model' is not shown to be the same: result #0 is a result of 'stablehlo.triangular_solve', which has other attributes; and it cannot be run: 'stablehlo.triangular_solve' op
+// ELEMENT: effects.mlir:[[#]]:8: error: function 'model' is not shown to be the same: operand #1 of 'stablehlo.triangular_solve' op element [0, 0] is 4.0, but was 1.0 before
 
 func.func private @log(tensor<2xf32>)
 
@@ -43,6 +43,6 @@ func.func @weight() -> tensor<2xf32> attributes {my.tag = 1 : i32} {
 func.func @model(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {
   %w = arith.constant dense<[[1.0, 2.0], [3.0, 4.0]]> : tensor<2x2xf32>
   %t = "stablehlo.transpose"(%w) <{permutation = array<i64: 1, 0>}> : (tensor<2x2xf32>) -> tensor<2x2xf32>
-  %0 = "stablehlo.dot"(%x, %t) <{precision = "high"}> : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  %0 = "stablehlo.triangular_solve"(%x, %t) <{precision = "high"}> : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
   return %0 : tensor<2x2xf32>
 }

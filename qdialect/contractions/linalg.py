@@ -7,6 +7,7 @@ initial value of the result. https://mlir.llvm.org/docs/Dialects/Linalg/.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from string import ascii_letters
 from typing import cast
 
@@ -14,7 +15,15 @@ from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr
 from xdsl.ir import Attribute, Operation
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
-from qdialect.quantization.contractions import Contraction, layer, register_layers
+from qdialect.contractions.interface import (
+    Contraction,
+    Window,
+    layer,
+    positive,
+    register_layers,
+    sliding_axes,
+    windows,
+)
 from qdialect.shape_ops.interface import Code, NotFoldable, attribute_of, find_attribute, name_of
 
 _NAMED = {
@@ -30,6 +39,7 @@ register_layers(
         ("batch_matmul_transpose_a", "bkm,bkn->bmn"),
         ("batch_matmul_transpose_b", "bmk,bnk->bmn"),
         ("batch_reduce_matmul", "bmk,bkn->mn"),
+        ("dot", "k,k->"),
         ("matvec", "mk,k->m"),
         ("vecmat", "k,kn->n"),
         ("batch_matvec", "bmk,bk->bm"),
@@ -110,3 +120,14 @@ def _labels(map: AffineMap | None) -> tuple[str, ...]:
         ascii_letters[each.position] if isinstance(each, AffineDimExpr) else "*"
         for each in map.results
     )
+
+
+@windows("linalg")
+def _windows(op: Operation, contraction: Contraction) -> Sequence[Window]:
+    axes = sliding_axes(contraction)
+    strides = positive(op, "strides", len(axes), default=1)
+    dilations = positive(op, "dilations", len(axes), default=1)
+    return [
+        Window(of, stride, dilation)
+        for of, stride, dilation in zip(axes, strides, dilations, strict=True)
+    ]

@@ -22,7 +22,7 @@ from typing import Any, Final, TypeVar
 
 from xdsl.ir import Operation
 
-from qdialect.shape_ops.interface import name_of
+from qdialect.shape_ops.interface import Code, NotFoldable, find_attribute, integers_of, name_of
 
 Labels = tuple[str, ...]
 """A letter for each axis; several where axes are one axis of the result; `*` for a window."""
@@ -111,12 +111,39 @@ class Lookup:
     """The axis of the table that the numbers are positions of."""
 
 
+@dataclass(frozen=True)
+class Window:
+    """How one axis of the weights slides over one axis of the other operand."""
+
+    axes: tuple[int, int, int]
+    """The axis of the left operand, of the right one, and of the result."""
+
+    stride: int = 1
+    dilation: int = 1
+    """The distance of two neighbours in the window."""
+
+    base_dilation: int = 1
+    """The distance of two neighbours of the operand, once zeros are put between them."""
+
+    low: int = 0
+    high: int = 0
+    """The zeros before and after the operand; fewer than none crop it."""
+
+    is_reversed: bool = False
+    """Whether the last position of the weights meets the first one in the window."""
+
+
 Model = Callable[[Any], Contraction | Lookup]
 """Reads an op of one name. Raises NotFoldable."""
 
+ReadWindows = Callable[[Any, Contraction], Sequence[Window]]
+"""Reads the windows of an op that is a contraction. Raises NotFoldable."""
+
 _MODELS: Final[dict[str, Model]] = {}
+_WINDOWS: Final[dict[str, ReadWindows]] = {}
 
 ModelT = TypeVar("ModelT", bound=Model)
+WindowsT = TypeVar("WindowsT", bound=ReadWindows)
 
 
 def layer(*names: str) -> Callable[[ModelT], ModelT]:
@@ -137,10 +164,66 @@ def register_layers(equations: Sequence[tuple[str, str]], prefix: str, bias: int
             _MODELS[f"{prefix}.{name}"] = lambda op, read=read: read
 
 
+def windows(dialect: str) -> Callable[[WindowsT], WindowsT]:
+    """Register a function that reads the windows of the contractions of a dialect."""
+
+    def register(read: WindowsT) -> WindowsT:
+        _WINDOWS[dialect] = read
+        return read
+
+    return register
+
+
+def windows_of(op: Operation, contraction: Contraction) -> Sequence[Window]:
+    """The windows of `op`, which is `contraction`. Raises NotFoldable."""
+    if _WINDOW not in contraction.lhs:
+        return ()
+    return _WINDOWS[name_of(op).partition(".")[0]](op, contraction)
+
+
+def sliding_axes(contraction: Contraction) -> list[tuple[int, int, int]]:
+    """
+    The axes of each window, where those of all three parts are in the same order.
+
+    Raises NotFoldable if the parts have not the same number of them.
+    """
+    others = "".join((*contraction.lhs, *contraction.result))
+    axes = (
+        [axis for axis, label in enumerate(contraction.lhs) if label == _WINDOW],
+        [axis for axis, label in enumerate(contraction.rhs) if label not in others],
+        [axis for axis, label in enumerate(contraction.result) if label == _WINDOW],
+    )
+    if len({len(of) for of in axes}) != 1:
+        raise NotFoldable(Code.UNKNOWN_OP, "its windows have not as many axes as its result")
+    return list(zip(*axes, strict=True))
+
+
+def per_window(op: Operation, name: str, count: int, default: int | None = None) -> Sequence[int]:
+    """
+    The integers in an attribute, one per window, or `default` each where it is missing.
+
+    Raises NotFoldable.
+    """
+    if default is not None and find_attribute(op, name) is None:
+        return (default,) * count
+    values = integers_of(op, name)
+    if len(values) != count:
+        raise NotFoldable(Code.UNKNOWN_OP, f"'{name}' has {len(values)} integers, not {count}")
+    return values
+
+
+def positive(op: Operation, name: str, count: int, default: int | None = None) -> Sequence[int]:
+    """As `per_window`, for steps, which must be positive. Raises NotFoldable."""
+    values = per_window(op, name, count, default)
+    if any(value < 1 for value in values):
+        raise NotFoldable(Code.UNKNOWN_OP, f"'{name}' is not positive")
+    return values
+
+
 def layer_of(op: Operation) -> Contraction | Lookup | None:
     """What `op` is, if it is known to be a sum of products or a look-up. Raises NotFoldable."""
     name = name_of(op)
-    module = f"qdialect.quantization.layers.{name.partition('.')[0]}"
+    module = f"qdialect.contractions.{name.partition('.')[0]}"
     if name.partition(".")[0].isidentifier() and find_spec(module) is not None:
         import_module(module)
     model = _MODELS.get(name)

@@ -8,12 +8,22 @@ https://openxla.org/stablehlo/spec.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from string import ascii_letters
-from typing import Final
+from typing import Any, Final, cast
 
+from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr
 from xdsl.ir import Operation
 
-from qdialect.quantization.contractions import Contraction, Lookup, layer
+from qdialect.contractions.interface import (
+    Contraction,
+    Lookup,
+    Window,
+    layer,
+    per_window,
+    positive,
+    windows,
+)
 from qdialect.shape_ops.interface import (
     Code,
     NotFoldable,
@@ -66,17 +76,15 @@ def _list_in(text: str, name: str) -> tuple[int, ...]:
 
 @layer("stablehlo.convolution")
 def _convolution(op: Operation) -> Contraction:
-    text = str(attribute_of(op, "dimension_numbers"))
-    found = _CONVOLUTION.fullmatch(text)
-    if found is None:
-        raise NotFoldable(Code.UNKNOWN_OP, "its dimension numbers are not understood")
+    lists = _axes_of_convolution(op)
     counts = [
         1 if find_attribute(op, name) is None else integer_of(op, name)
         for name in ("feature_group_count", "batch_group_count")
     ]
     if counts[1] != 1:
         raise NotFoldable(Code.UNKNOWN_OP, "it groups its batch")
-    lists = [part.replace(" ", "").split(",") for part in found.groups()]
+    if counts[0] < 1:
+        raise NotFoldable(Code.UNKNOWN_OP, f"it has {counts[0]} groups")
     data = {"b": "n", "f": "i"}
     lhs = tuple(data.get(each, "*") for each in lists[0])
     letters = iter("hwdxyz")
@@ -84,6 +92,55 @@ def _convolution(op: Operation) -> Contraction:
     result = tuple({"b": "n", "f": "o"}.get(each, "*") for each in lists[2])
     return Contraction(lhs, rhs, result, groups=counts[0])
 
+
+def _axes_of_convolution(op: Operation) -> list[list[str]]:
+    """What each axis of the operands and of the result is: letters, and numbers of windows."""
+    text = str(attribute_of(op, "dimension_numbers"))
+    found = _CONVOLUTION.fullmatch(text)
+    if found is None:
+        raise NotFoldable(Code.UNKNOWN_OP, "its dimension numbers are not understood")
+    lists = [part.replace(" ", "").split(",") for part in found.groups()]
+    spatial = list(map(str, range(len(lists[0]) - 2)))
+    for axes, letters in zip(lists, ("bf", "io", "bf"), strict=True):
+        if sorted(axes) != sorted([*spatial, *letters]) or len(spatial) > _MAX_WINDOWS:
+            raise NotFoldable(Code.UNKNOWN_OP, "its dimension numbers are not understood")
+    return lists
+
+
+@windows("stablehlo")
+def _windows(op: Operation, contraction: Contraction) -> Sequence[Window]:
+    lists = _axes_of_convolution(op)
+    count = len(lists[0]) - 2
+    pads = per_window(op, "padding", 2 * count, default=0)
+    reversals = _truths_in(op, "window_reversal", count)
+    return [
+        Window(
+            (lists[0].index(str(at)), lists[1].index(str(at)), lists[2].index(str(at))),
+            positive(op, "window_strides", count, default=1)[at],
+            positive(op, "rhs_dilation", count, default=1)[at],
+            positive(op, "lhs_dilation", count, default=1)[at],
+            pads[2 * at],
+            pads[2 * at + 1],
+            reversals[at],
+        )
+        for at in range(count)
+    ]
+
+
+def _truths_in(op: Operation, name: str, count: int) -> Sequence[bool]:
+    """The truth values in an attribute, false where it is missing. Raises NotFoldable."""
+    attribute = find_attribute(op, name)
+    if attribute is None:
+        return (False,) * count
+    values: Sequence[Any] = ()
+    if isinstance(attribute, DenseArrayBase | DenseIntOrFPElementsAttr):
+        values = cast(Any, attribute).get_values()
+    if len(values) != count:
+        raise NotFoldable(Code.UNKNOWN_OP, f"'{name}' has not {count} truth values")
+    return tuple(bool(value) for value in values)
+
+
+_MAX_WINDOWS: Final = 6
 
 _CONVOLUTION: Final = re.compile(
     r"#stablehlo\.conv<(?:raw\s*)?\[([^\[\]]*+)\]\s*x\s*\[([^\[\]]*+)\]\s*->\s*\[([^\[\]]*+)\]>"

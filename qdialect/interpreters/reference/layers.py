@@ -1,0 +1,45 @@
+"""The ops that are sums of products, by the models of their dialects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.interpreter import Interpreter
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import InterpretationError
+
+from qdialect.contractions.interface import Contraction, layer_of, windows_of
+from qdialect.interpreters.memory import temporary_memory
+from qdialect.interpreters.reference.products import sum_of_products
+from qdialect.interpreters.reference.values import Numbers, all_numbers, rounded
+from qdialect.interpreters.values import TypedArray
+
+
+def run_layer(
+    _: Interpreter, op: Operation, operands: Sequence[TypedArray], zeros: int | None = None
+) -> list[TypedArray]:
+    """
+    A sum of products, with its bias; `zeros` is the number of the first zero point.
+
+    Raises InterpretationError and NotFoldable.
+    """
+    contraction = layer_of(op)
+    if not isinstance(contraction, Contraction):
+        raise InterpretationError("it is no sum of products")
+    windows = windows_of(op, contraction)
+    with all_numbers(*operands) as numbers:
+        lhs, rhs = (numbers[at] for at in contraction.operands)
+        if zeros is not None and len(operands) > zeros:
+            lhs_zero, rhs_zero = numbers[zeros : zeros + 2]
+            lhs, rhs = lhs - _single(lhs_zero), rhs - _single(rhs_zero)
+        made = sum_of_products(lhs, rhs, contraction, windows)
+        with temporary_memory(made.nbytes):
+            if contraction.bias is not None and len(numbers) > contraction.bias:
+                made = made + numbers[contraction.bias]
+            return [rounded(made, op.results[0].type)]
+
+
+def _single(point: Numbers) -> Numbers:
+    if point.size != 1:
+        raise InterpretationError(f"it has {point.size} zero points for one operand")
+    return point.reshape(())

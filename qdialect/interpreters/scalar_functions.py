@@ -1,0 +1,113 @@
+"""Functions of numbers that numpy lacks, or defines otherwise than MLIR. They take arrays."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.utils.exceptions import InterpretationError
+
+Numbers = NDArray[Any]
+"""float64, int64, or bool for i1."""
+
+
+def larger(one: Numbers, other: Numbers) -> Numbers:
+    """The larger of two numbers, with -0.0 < 0.0; NaN if either is NaN."""
+    largest = np.maximum(one, other)
+    if one.dtype.kind != "f":
+        return largest
+    return np.where(one == other, np.where(np.signbit(one), other, one), largest)
+
+
+def smaller(one: Numbers, other: Numbers) -> Numbers:
+    """The smaller of two numbers, with -0.0 < 0.0; NaN if either is NaN."""
+    least = np.minimum(one, other)
+    if one.dtype.kind != "f":
+        return least
+    return np.where(one == other, np.where(np.signbit(one), one, other), least)
+
+
+def larger_number(one: Numbers, other: Numbers) -> Numbers:
+    """The larger of two numbers; if one is NaN, the other one."""
+    return _unless_nan(one, other, larger(one, other))
+
+
+def smaller_number(one: Numbers, other: Numbers) -> Numbers:
+    """The smaller of two numbers; if one is NaN, the other one."""
+    return _unless_nan(one, other, smaller(one, other))
+
+
+def _unless_nan(one: Numbers, other: Numbers, result: Numbers) -> Numbers:
+    if one.dtype.kind != "f":
+        return result
+    return np.where(np.isnan(one), other, np.where(np.isnan(other), one, result))
+
+
+def clamped(numbers: Numbers, least: Numbers, greatest: Numbers) -> Numbers:
+    """`numbers` within bounds; NaN stays NaN."""
+    return smaller(larger(numbers, least), greatest)
+
+
+def quotient(one: Numbers, other: Numbers) -> Numbers:
+    """The quotient of integers, toward zero. Raises InterpretationError for division by zero."""
+    return (one - remainder(one, other)) // other
+
+
+def remainder(one: Numbers, other: Numbers) -> Numbers:
+    """What is left of integers, with the sign of `one`. Raises InterpretationError as above."""
+    if not np.all(other):
+        raise InterpretationError("the result is undefined: division by zero")
+    return np.fmod(one, other)
+
+
+def reciprocal(numbers: Numbers) -> Numbers:
+    """1 / x."""
+    return 1.0 / numbers
+
+
+def reciprocal_root(numbers: Numbers) -> Numbers:
+    """1 / sqrt(x)."""
+    return 1.0 / np.sqrt(numbers)
+
+
+def logistic(numbers: Numbers) -> Numbers:
+    """1 / (1 + exp(-x))."""
+    return 1.0 / (1.0 + np.exp(-numbers))
+
+
+def sign(numbers: Numbers) -> Numbers:
+    """-1, 1, or the number itself if it is a zero or NaN."""
+    return np.where(numbers == 0, numbers, np.sign(numbers))
+
+
+def rounded_half_away(numbers: Numbers) -> Numbers:
+    """The nearest whole number, halves away from zero."""
+    whole = np.trunc(numbers)
+    # Exact: the difference of a number and its whole part is one.
+    away = np.abs(numbers - whole) >= 0.5
+    return np.copysign(np.where(away, whole + np.sign(numbers), whole), numbers)
+
+
+_ERF_IS_ONE = 6.0
+"""From here on, the error function is 1 in double."""
+
+
+def erf(numbers: Numbers) -> Numbers:
+    """
+    The error function.
+
+    Its series of positive terms, 2x/sqrt(pi) exp(-x^2) (1 + 2x^2/3 + (2x^2)^2/(3*5) + ...),
+    cancels nothing. https://dlmf.nist.gov/7.6.E2.
+    """
+    x = np.clip(numbers, -_ERF_IS_ONE, _ERF_IS_ONE)
+    doubled = 2.0 * x * x
+    term = np.ones_like(x)
+    total = term
+    divisor = 3.0
+    while (term > total * np.finfo(np.float64).eps / 4).any():
+        term = term * doubled / divisor
+        total = total + term
+        divisor += 2.0
+    return 2.0 / math.sqrt(math.pi) * x * np.exp(-x * x) * total

@@ -1,0 +1,259 @@
+"""
+Records, that is sets of arguments of a function, in files of numpy.
+
+A file `.npz` has an array for each argument: under `arg0`, `arg1` and so on, or under the key of
+the argument. If the argument has the shape S, an array of shape S is one record, and one of shape
+(n, *S) holds n records. All arrays of a file hold as many. The files of a folder are taken in the
+order of their names, as if they were one. Elements have the dtype of the argument; nothing is
+converted.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IndexType,
+    IntegerType,
+    Signedness,
+)
+from xdsl.ir import Attribute
+from xdsl.utils.exceptions import InterpretationError, VerifyException
+
+from qdialect.algebra.movement import DYNAMIC
+from qdialect.dialects.quant.constants import verify_in_range
+from qdialect.dialects.quant.types import StoredType
+from qdialect.interpreters import TypedArray
+from qdialect.interpreters.values import dtype_of, held_type
+from qdialect.ir.value_types import element_type_or_self, shape_of
+
+_UNREADABLE = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError)
+"""What reading a file of numpy raises if it is none."""
+
+
+class RecordError(ValueError):
+    """Data that cannot be read, or does not fit the function."""
+
+
+class Argument(NamedTuple):
+    """An argument that records have an array for."""
+
+    names: tuple[str, ...]
+    """Those of the array; the first one is told."""
+    type: Attribute
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A file of records."""
+
+    path: Path
+    first: int
+    """The index of its first record."""
+    count: int
+    names: tuple[str, ...]
+    """The array of each argument."""
+    is_batch: bool
+
+
+class RecordFiles:
+    """The records in a file, or in the files of a folder."""
+
+    def __init__(self, path: str | Path, arguments: Sequence[Argument]) -> None:
+        """Raises RecordError for what does not fit `arguments`: the files are looked into."""
+        self._arguments = tuple(arguments)
+        self._parts = list[_Part]()
+        self._loaded: tuple[_Part, list[NDArray[Any]]] | None = None
+        count = 0
+        for each in _files_of(Path(path)):
+            part = self._part(each, count)
+            self._parts.append(part)
+            count += part.count
+        self._count = count
+        if not count:
+            raise RecordError(f"'{path}' has no records")
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: int) -> tuple[TypedArray, ...]:
+        """The arguments of one record. Raises RecordError, and IndexError."""
+        part = next((of for of in self._parts if 0 <= index - of.first < of.count), None)
+        if part is None:
+            raise IndexError(f"there are {self._count} records, and none has index {index}")
+        arrays = self._arrays(part)
+        values = list[TypedArray]()
+        for name, array, argument in zip(part.names, arrays, self._arguments, strict=True):
+            elements = array[index - part.first] if part.is_batch else array
+            try:
+                values.append(_value_of(elements, argument.type))
+            except (InterpretationError, VerifyException) as error:
+                raise RecordError(f"'{part.path}': '{name}' in record {index}: {error}") from None
+        return tuple(values)
+
+    def _arrays(self, part: _Part) -> list[NDArray[Any]]:
+        """The arrays of a file, which are kept until those of another are asked for."""
+        if self._loaded is None or self._loaded[0] is not part:
+            # The memory of the last ones is free before these are read.
+            self._loaded = None
+            try:
+                with np.load(part.path, allow_pickle=False) as found:
+                    self._loaded = part, [found[name] for name in part.names]
+            except _UNREADABLE as error:
+                raise RecordError(f"cannot read '{part.path}': {error}") from None
+        return self._loaded[1]
+
+    def _part(self, path: Path, first: int) -> _Part:
+        headers = _headers(path)
+        unknown, names = {*headers}, list[str]()
+        for argument in self._arguments:
+            given = [name for name in argument.names if name in unknown]
+            wanted = " or ".join(f"'{name}'" for name in argument.names)
+            if len(given) != 1:
+                there = ", ".join(f"'{name}'" for name in headers) or "none"
+                are = "there are both" if given else f"there is no array {wanted}; there are"
+                raise RecordError(f"'{path}': {are} {wanted if given else there}")
+            unknown.remove(given[0])
+            names.append(given[0])
+        if unknown:
+            extra = ", ".join(f"'{name}'" for name in sorted(unknown))
+            wanted = ", ".join(f"'{of.names[0]}'" for of in self._arguments) or "none"
+            raise RecordError(f"'{path}': {extra} is no argument of the function: it has {wanted}")
+        counts = dict[str, int | None]()
+        for name, argument in zip(names, self._arguments, strict=True):
+            counts[name] = _count_of(path, name, headers[name], argument.type)
+        if len({*counts.values()}) > 1:
+            told = ", ".join(
+                f"'{name}' has {'one, unbatched' if count is None else count}"
+                for name, count in counts.items()
+            )
+            raise RecordError(f"'{path}': arrays do not hold the same number of records: {told}")
+        count = next(iter(counts.values()), None)
+        return _Part(path, first, 1 if count is None else count, tuple(names), count is not None)
+
+
+class _Header(NamedTuple):
+    """What a file says of an array, without its elements."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+def _files_of(path: Path) -> list[Path]:
+    try:
+        if not path.is_dir():
+            return [path]
+        return sorted(each for each in path.iterdir() if each.suffix == ".npz")
+    except OSError as error:
+        raise RecordError(f"cannot read '{path}': {error.strerror}") from None
+
+
+def _headers(path: Path) -> dict[str, _Header]:
+    """The arrays of a file, by name."""
+    found = dict[str, _Header]()
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for name in archive.namelist():
+                with archive.open(name) as stream:
+                    version = np.lib.format.read_magic(stream)
+                    read = {
+                        (1, 0): np.lib.format.read_array_header_1_0,
+                        (2, 0): np.lib.format.read_array_header_2_0,
+                    }.get(version)
+                    if read is None:
+                        raise ValueError(f"'{name}' has the unknown version {version}")
+                    shape, _, dtype = read(stream)
+                    found[re.sub(r"\.npy\Z", "", name)] = _Header(shape, dtype)
+    except _UNREADABLE as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise RecordError(f"cannot read '{path}': {reason or error}") from None
+    return found
+
+
+def _count_of(path: Path, name: str, header: _Header, type: Attribute) -> int | None:
+    """How many records an array holds; None if it is one."""
+    place = f"'{path}': '{name}'"
+    try:
+        wanted = _dtype_name(type)
+        is_alike = _is_dtype(header.dtype, type)
+    except InterpretationError as error:
+        raise RecordError(f"{place}: the argument is of type '{type}': {error}") from None
+    if not is_alike:
+        raise RecordError(
+            f"{place} has elements of dtype {header.dtype}, and the argument of type "
+            f"'{type}' takes {wanted}"
+        )
+    is_scalar = element_type_or_self(type) is type
+    shape = () if is_scalar else shape_of(type)
+    if shape is None:
+        raise RecordError(f"{place}: the argument is of type '{type}', which has no rank")
+    if _fits(header.shape, shape):
+        return None
+    if header.shape and _fits(header.shape[1:], shape):
+        return header.shape[0]
+    record = ", ".join("?" if length == DYNAMIC else str(length) for length in shape)
+    raise RecordError(
+        f"{place} has shape {[*header.shape]}, and the argument of type '{type}' takes "
+        f"[{record}] for one record, or [n{', ' if record else ''}{record}] for n"
+    )
+
+
+def _fits(shape: Sequence[int], declared: Sequence[int]) -> bool:
+    return len(shape) == len(declared) and all(
+        of in (DYNAMIC, length) for length, of in zip(shape, declared, strict=True)
+    )
+
+
+def _dtype_name(type: Attribute) -> str:
+    """The dtype that elements of a type must have, in words. Raises InterpretationError."""
+    held = held_type(element_type_or_self(type))
+    if isinstance(held, Float16Type | Float32Type | Float64Type):
+        return f"float{held.bitwidth}"
+    if isinstance(held, IntegerType | IndexType):
+        is_bit = isinstance(held, IntegerType) and held.bitwidth == 1
+        return "bool" if is_bit else dtype_of(held).name
+    if isinstance(held, AnyFloat):
+        return f"its bits, as uint{8 * dtype_of(held).itemsize}"
+    raise InterpretationError(f"records cannot have elements of type '{held}'")
+
+
+def _is_dtype(dtype: np.dtype[Any], type: Attribute) -> bool:
+    """Whether elements may have a dtype. Raises InterpretationError."""
+    name, held = _dtype_name(type), held_type(element_type_or_self(type))
+    if name.startswith("its bits"):
+        # Those of `ml_dtypes` are void in a file.
+        return dtype.kind in "uV" and dtype.itemsize == dtype_of(held).itemsize
+    if name != "bool" and isinstance(held, IntegerType) and _is_signless(held):
+        return dtype.kind in "iu" and dtype.itemsize == dtype_of(held).itemsize
+    return dtype.newbyteorder("=") == np.dtype(name)
+
+
+def _is_signless(type: IntegerType) -> bool:
+    return type.signedness.data is Signedness.SIGNLESS
+
+
+def _value_of(elements: NDArray[Any], type: Attribute) -> TypedArray:
+    """The value of an argument. Raises InterpretationError and VerifyException."""
+    element_type = element_type_or_self(type)
+    held = dtype_of(element_type)
+    native = np.array(elements, elements.dtype.newbyteorder("="), order="C")
+    stored = native.astype(held) if native.dtype == np.bool_ else native.view(held)
+    if isinstance(element_type, StoredType):
+        verify_in_range(stored, element_type)
+    elif isinstance(element_type, IntegerType) and 1 < element_type.bitwidth < 8 * held.itemsize:
+        low, high = element_type.value_range()
+        if stored.size and not low <= stored.min() <= stored.max() < high:
+            raise InterpretationError(f"an element is out of the range of '{element_type}'")
+    return TypedArray.of(stored, type)

@@ -1,0 +1,357 @@
+"""`qdialect-calibrate`: run a model over records, and write the ranges of its values."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from argparse import Namespace, RawDescriptionHelpFormatter
+from collections.abc import Generator, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
+from typing import Any, Final
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.utils.exceptions import InterpretationError
+
+from qdialect.algebra.memory_budget import memory_budget
+from qdialect.certificates.function_comparison import visibility_of
+from qdialect.certificates.sampled_runs import RunFailure
+from qdialect.interpreters import find_function
+from qdialect.ir.resources import ResourceBlobs
+from qdialect.quantization.fingerprints import fingerprint_of
+from qdialect.quantization.keys import keys_of
+from qdialect.quantization.profile import Fingerprint, Profile, merged_profiles
+from qdialect.quantization.record_files import Argument, RecordError, RecordFiles
+from qdialect.quantization.recorded_function import RecordedFunction, record_function
+from qdialect.tools.compilation import Compilation
+from qdialect.tools.diagnostics import DiagnosticPrinter
+from qdialect.tools.exit_status import run_tool
+from qdialect.tools.module_tool import ModuleArgumentParser, read_module
+from qdialect.tools.outputs import STANDARD_OUTPUT, Output
+from qdialect.tools.progress import Progress
+from qdialect.tools.recording import Seen, prepare, record_all
+from qdialect.tools.temporary_files import remove_all
+from qdialect.tools.tool_error import ToolError, reason_of
+
+TOOL: Final = "qdialect-calibrate"
+"""The name that the tool's own errors begin with."""
+
+_DATA: Final = """\
+records:
+  An .npz file has an array for each argument of the function: under arg0, arg1, ..., or under
+  the key of the argument, such as its name in the text. If the argument has the shape S, an
+  array of shape S is one record, and one of shape (n, *S) holds n records. All arrays of a file
+  hold as many. The .npz files of a folder are taken in the order of their names, as if they were
+  one. Records are numbered from 0. Elements have the dtype of the argument: float32 for f32;
+  bfloat16 and smaller floats are their bits. What does not fit is refused.
+
+interruption:
+  SIGINT and SIGTERM end the run after the record that is being run; what was recorded is
+  written, and --resume goes on from there. A second one ends it at once.
+"""
+
+_SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGHUP")
+
+_SECONDS_TO_KEEP: Final = 30.0
+"""How often what has been recorded is written meanwhile, at most."""
+
+_SHARE_OF_KEEPING: Final = 0.05
+"""How much of the time may go to that."""
+
+
+class _CommandLine(ModuleArgumentParser):
+    def __init__(self) -> None:
+        super().__init__(
+            TOOL,
+            description="Run a function over records, and write the ranges of its float tensors.",
+            epilog=_DATA,
+            formatter_class=RawDescriptionHelpFormatter,
+        )
+        self.add_argument("model", help="the module; - for standard input")
+        self.add_argument(
+            "--data", required=True, metavar="PATH", help="an .npz file, or a folder of such"
+        )
+        self.add_argument(
+            "-o", dest="output", default="-", metavar="FILE", help="the profile, as JSON"
+        )
+        self.add_argument(
+            "--function", metavar="NAME", help="what to run (main, or else the only public one)"
+        )
+        self.add_argument(
+            "--engine",
+            choices=("iree", "reference"),
+            default="iree",
+            help="what runs it: IREE, which compiles it once, or qdialect's interpreter (iree)",
+        )
+        self.add_argument(
+            "--histogram",
+            action="store_true",
+            help="count the elements of each value, too; then IREE returns whole values, and not "
+            "their ranges, which takes the memory of all of them",
+        )
+        self.add_argument(
+            "--jobs", type=int, default=1, metavar="N", help="spread records over N processes (1)"
+        )
+        self.add_argument(
+            "--resume",
+            action="store_true",
+            help="keep the records that the profile has already, and run the others",
+        )
+        self.add_reading_arguments()
+
+
+class _Interruption:
+    """The signal that asks for the end, once there is one."""
+
+    number: int | None = None
+
+    @contextmanager
+    def taken(self) -> Generator[None]:
+        """Take note of signals; the second one ends the process."""
+        before: dict[int, Any] = {}
+        try:
+            for name in _SIGNALS:
+                number = getattr(signal, name, None)
+                # Whoever started the tool may have it ignored, as nohup does.
+                if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+                    before[number] = signal.signal(number, self._take)
+        except ValueError:
+            # This is not the main thread, which alone gets signals.
+            pass
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _take(self, number: int, frame: object) -> None:
+        if self.number is not None:
+            remove_all()
+            os._exit(128 + number)
+        self.number = number
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """
+    Run the tool with these arguments, or those of the process.
+
+    Returns the exit status: 0; 1 if there was an error, which is on standard error; or 128 and
+    the number of the signal that ended the run early.
+    """
+    interruption = _Interruption()
+    status = run_tool(TOOL, partial(_run, interruption), argv)
+    return status if interruption.number is None or status else 128 + interruption.number
+
+
+def _run(interruption: _Interruption, arguments: Sequence[str]) -> bool:
+    options = _CommandLine().parse_args(arguments)
+    if options.jobs < 1:
+        raise ToolError(f"there must be one job at least, not {options.jobs}")
+    if options.resume and options.output in STANDARD_OUTPUT:
+        raise ToolError("--resume needs the file of a profile: -o FILE")
+    with memory_budget(options.max_memory):
+        return _calibrate(options, interruption)
+
+
+def _calibrate(options: Namespace, interruption: _Interruption) -> bool:
+    printer = DiagnosticPrinter(sys.stderr)
+    compilation = read_module(options.model, printer, options)
+    if compilation is None:
+        return False
+    module = compilation.module
+    try:
+        name = options.function or _only_function(module)
+        function = find_function(module, name)
+        names = _names_of_arguments(module, function)
+        types = function.function_type.inputs
+        arguments = [Argument(*each) for each in zip(names, types, strict=True)]
+        count = len(RecordFiles(options.data, arguments))
+    except InterpretationError as error:
+        printer.error(str(error), compilation.source.name)
+        return False
+    except RecordError as error:
+        raise ToolError(str(error)) from None
+    whole_values = options.histogram or options.engine == "reference"
+    recorded = record_function(
+        module, name, whole_values=whole_values, histograms=options.histogram
+    )
+    for each in recorded.left_out:
+        keys = ", ".join(f"'{key}'" for key in each.keys)
+        message = f"not recorded: {keys}, since {each.reason}"
+        printer.remark(message, compilation.locate(each.op))
+    if not recorded.values.keys:
+        printer.error(f"'{name}' has no float tensor to record", compilation.locate(function))
+        return False
+    fingerprint = fingerprint_of(module, ResourceBlobs.of(compilation.context))
+    keeper = _Keeper(options, fingerprint, recorded, count)
+    try:
+        _record(keeper, recorded, compilation, names, options, interruption)
+    except RunFailure as failure:
+        printer.error(failure.reason, compilation.source.name)
+        return False
+    except RecordError as error:
+        keeper.write()
+        raise ToolError(f"{error}; {keeper.told()}") from None
+    told = keeper.told()
+    if keeper.missing:
+        told += "; --resume goes on from there"
+    else:
+        # All is done: a signal came too late to end anything.
+        interruption.number = None
+    sys.stderr.write(f"{TOOL}: {told}\n")
+    return True
+
+
+def _record(
+    keeper: _Keeper,
+    recorded: RecordedFunction,
+    compilation: Compilation,
+    names: tuple[tuple[str, ...], ...],
+    options: Namespace,
+    interruption: _Interruption,
+) -> None:
+    """Record what is missing, until there is a signal. Raises RunFailure and RecordError."""
+    indices = keeper.missing
+    recording = prepare(
+        recorded,
+        compilation.context,
+        names,
+        options.data,
+        with_iree=options.engine == "iree",
+        max_memory=options.max_memory,
+        # As many processes share the processors.
+        threads=None if options.jobs == 1 else 1,
+    )
+    with (
+        interruption.taken(),
+        Progress(TOOL, keeper.count, keeper.count - len(indices)) as progress,
+        closing(record_all(recording, indices, options.jobs)) as seen,
+    ):
+        for each in seen:
+            keeper.add(each)
+            progress.advance()
+            if interruption.number is not None:
+                break
+        # Before it is waited for records that have been begun.
+        keeper.write()
+
+
+class _Keeper:
+    """What has been recorded, and the file that it goes to."""
+
+    def __init__(
+        self, options: Namespace, fingerprint: Fingerprint, recorded: RecordedFunction, count: int
+    ) -> None:
+        """Raises ToolError for a file that cannot be written, or gone on with."""
+        self.count = count
+        self._path: str = options.output
+        self._fingerprint = fingerprint
+        self._with_histogram: bool = options.histogram
+        self._profile: Profile | None = None
+        self._new = list[Seen]()
+        self._keys = {*recorded.values.keys}
+        if options.resume and os.path.exists(self._path):
+            self._profile = self._read()
+        if self._path not in STANDARD_OUTPUT:
+            # It is wrong before hours of work, and not after them.
+            Output(self._path).close(keep=False)
+        self._written = time.monotonic()
+        self._seconds_to_keep = _SECONDS_TO_KEEP
+
+    def _read(self) -> Profile:
+        """The profile to go on with. Raises ToolError."""
+        try:
+            profile = Profile.read(self._path)
+        except OSError as error:
+            raise ToolError(f"cannot open '{self._path}': {reason_of(error)}") from None
+        except ValueError as error:
+            raise ToolError(str(error)) from None
+        found = [*profile.values.values()]
+        reasons = [
+            *profile.fingerprint.differences(self._fingerprint),
+            *(f"value '{key}' is in one of them only" for key in {*profile.values} ^ self._keys),
+        ]
+        if any((of.histogram is not None) != self._with_histogram for of in found):
+            reasons.append(f"it has {'no' if self._with_histogram else 'a'} histogram")
+        if len({tuple(of.records.tolist()) for of in found}) > 1:
+            reasons.append("its values have different records")
+        if (last := max(int(of.records[-1]) for of in found)) >= self.count:
+            reasons.append(f"it has record {last}, and there are {self.count}")
+        if reasons:
+            raise ToolError(f"cannot go on with '{self._path}': {'; '.join(sorted(reasons))}")
+        return profile
+
+    @property
+    def missing(self) -> list[int]:
+        """The records that have not been seen."""
+        seen = {index for index, _ in self._new}
+        if self._profile is not None:
+            seen.update(next(iter(self._profile.values.values())).records.tolist())
+        return [index for index in range(self.count) if index not in seen]
+
+    def add(self, seen: Seen) -> None:
+        """Take a record, and write the file if it is time to."""
+        self._new.append(seen)
+        start = time.monotonic()
+        if start - self._written >= self._seconds_to_keep and self._path not in STANDARD_OUTPUT:
+            self.write()
+            self._written = time.monotonic()
+            most_often = (self._written - start) / _SHARE_OF_KEEPING
+            self._seconds_to_keep = max(_SECONDS_TO_KEEP, most_often)
+
+    def write(self) -> None:
+        """Write what has been recorded, if anything has. Raises OSError and ToolError."""
+        parts = [] if self._profile is None else [self._profile]
+        parts += [Profile(self._fingerprint, values) for _, values in self._new]
+        if not parts:
+            return
+        self._profile, self._new = merged_profiles(parts), []
+        output = Output(self._path)
+        is_written = False
+        try:
+            output.stream.write(self._profile.to_json())
+            is_written = True
+        finally:
+            output.close(is_written)
+
+    def told(self) -> str:
+        """What there is, in words."""
+        recorded = self.count - len(self.missing)
+        if self._profile is None:
+            return "no record is recorded, and nothing is written"
+        skipped = [key for key, of in self._profile.values.items() if of.nans]
+        told = f"{recorded} of {self.count} records of {len(self._keys)} values are recorded"
+        if skipped:
+            told += f"; NaN is skipped in {', '.join(repr(key) for key in sorted(skipped))}"
+        return told
+
+
+def _only_function(module: ModuleOp) -> str:
+    """The function to run if none is named. Raises ToolError."""
+    functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
+    if "main" in functions:
+        return "main"
+    public = [
+        name
+        for name, op in functions.items()
+        if not op.is_declaration and visibility_of(op) != "private"
+    ]
+    if len(public) == 1:
+        return public[0]
+    known = ", ".join(f"'{name}'" for name in public) or "none"
+    raise ToolError(f"say which function to run, by --function: public ones are {known}")
+
+
+def _names_of_arguments(module: ModuleOp, function: FuncOp) -> tuple[tuple[str, ...], ...]:
+    """What the array of each argument may be called; `arg0` is the first, whatever is so called."""
+    keys = keys_of(module).of_values
+    arguments = function.body.blocks[0].args
+    numbered = [f"arg{number}" for number in range(len(arguments))]
+    return tuple(
+        tuple(dict.fromkeys([name] + [key for key in others if key and key not in numbered]))
+        for name, argument in zip(numbered, arguments, strict=True)
+        for others in [(keys.get(argument), argument.name_hint)]
+    )

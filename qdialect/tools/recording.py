@@ -1,0 +1,235 @@
+"""Running a function over records: in this process, or spread over several."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import threading
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import StringIO
+from itertools import islice
+from multiprocessing import get_context, parent_process
+from typing import Final
+
+from typing_extensions import override
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Region
+from xdsl.utils.exceptions import InterpretationError
+
+from qdialect.algebra.memory_budget import MemoryLimitError, memory_budget
+from qdialect.certificates.module_comparison import Side
+from qdialect.certificates.sampled_runs import RunFailure
+from qdialect.interpreters import TypedArray, find_function, run_function
+from qdialect.ir.extras import MissingLibraryError
+from qdialect.quantization.ranges import Statistics
+from qdialect.quantization.record_files import Argument, RecordError, RecordFiles
+from qdialect.quantization.recorded_function import RecordedFunction, RecordedValues
+from qdialect.text import write_module
+from qdialect.text.source import abridge
+from qdialect.tools.command_line import Options
+from qdialect.tools.compilation import Compilation
+from qdialect.tools.diagnostics import Diagnostic, DiagnosticHandler
+from qdialect.tools.files import SourceText
+from qdialect.tools.iree_engine import LoadedModule, compile_module
+from qdialect.tools.tool_error import ToolError
+
+Run = Callable[[Sequence[TypedArray]], Sequence[TypedArray]]
+"""What runs a function."""
+
+Seen = tuple[int, Mapping[str, Statistics]]
+"""The index of a record, and what was seen in it, by the keys of values."""
+
+_PRIVATE: Final = StringAttr("private")
+
+_WAITING: Final = 2
+"""How many records are handed out for each process, so that none waits for the next one."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What a process needs to record values: it can be sent to another one."""
+
+    module: str
+    """The text of a module with the function that records; if IREE runs it, without its body."""
+    function: str
+    values: RecordedValues
+    names: tuple[tuple[str, ...], ...]
+    """Of the arguments, in files of records."""
+    data: str
+    max_memory: int
+    binary: bytes | None
+    """What IREE made of the module; None if the interpreter runs it."""
+    threads: int | None
+
+    def start(self) -> Recorder:
+        """Read the module. Raises RecordError."""
+        source = SourceText(abridge(self.module.encode(), "<recorded function>"))
+        options = Options()
+        options.allow_unregistered_dialect = True
+        compilation = Compilation(source, options, _NoErrors())
+        compilation.run(())
+        module, context = compilation.module, compilation.context
+        return Recorder(self, module, context)
+
+
+class Recorder:
+    """Runs a function on one record after another."""
+
+    def __init__(self, recording: Recording, module: ModuleOp, context: Context) -> None:
+        """Raises RecordError for data that does not fit."""
+        self._recording = recording
+        function = next(
+            op
+            for op in module.ops
+            if isinstance(op, FuncOp) and op.sym_name.data == recording.function
+        )
+        arguments = zip(recording.names, function.function_type.inputs, strict=True)
+        self._records = RecordFiles(recording.data, [Argument(*each) for each in arguments])
+        self._run: Run
+        if recording.binary is None:
+            self._run = lambda values: run_function(module, recording.function, values, context)
+        else:
+            loaded = LoadedModule(recording.binary)
+            self._run = lambda values: loaded.run(function, tuple(values))
+
+    def record(self, index: int) -> Seen:
+        """What is seen in one record. Raises RecordError."""
+        with memory_budget(self._recording.max_memory):
+            arguments = self._records[index]
+            try:
+                results = self._run(arguments)
+                threads = self._recording.threads
+                return index, self._recording.values.statistics(index, results, threads=threads)
+            except RunFailure as error:
+                raise RecordError(f"record {index}: {error.reason}") from None
+            except (InterpretationError, MemoryLimitError) as error:
+                raise RecordError(f"record {index}: {error}") from None
+            except ValueError as error:
+                raise RecordError(str(error)) from None
+
+
+def prepare(
+    recorded: RecordedFunction,
+    context: Context,
+    names: tuple[tuple[str, ...], ...],
+    data: str,
+    *,
+    with_iree: bool,
+    max_memory: int,
+    threads: int | None,
+) -> Recording:
+    """
+    What processes need, once for all of them: IREE compiles here.
+
+    Raises ToolError if there is no IREE, and RunFailure if it does not compile the module.
+    """
+    module, binary = recorded.module, None
+    if with_iree:
+        try:
+            lowered, binary = compile_module(Side(module, context))
+            # Told now, and not by each process.
+            LoadedModule(binary)
+        except MissingLibraryError as error:
+            raise ToolError(f"--engine=iree: {error}") from None
+        types = find_function(lowered, recorded.name).function_type
+        declared = find_function(module, recorded.name).function_type
+        # Results are those of the lowered function, and records those of the one before.
+        signature = FuncOp(recorded.name, (declared.inputs.data, types.outputs.data), Region())
+        signature.sym_visibility = _PRIVATE
+        module = ModuleOp([signature])
+    text = StringIO()
+    write_module(context, module, text)
+    return Recording(
+        text.getvalue(), recorded.name, recorded.values, names, data, max_memory, binary, threads
+    )
+
+
+def record_all(recording: Recording, indices: Sequence[int], jobs: int) -> Generator[Seen]:
+    """
+    What is seen in records, in any order.
+
+    Raises RecordError for one that cannot be run. What is closed before its end waits for the
+    records that have been begun.
+    """
+    if jobs > 1:
+        yield from _spread(recording, indices, jobs)
+        return
+    recorder = recording.start()
+    for index in indices:
+        yield recorder.record(index)
+
+
+def _spread(recording: Recording, indices: Iterable[int], jobs: int) -> Generator[Seen]:
+    # Processes that are forked would share the locks of threads, such as those of IREE.
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"), _start, (recording,))
+    remaining = iter(indices)
+    pending = set[Future[Seen]]()
+    try:
+        while True:
+            with _interrupts_kept_from_children():
+                more = islice(remaining, jobs * _WAITING - len(pending))
+                pending |= {pool.submit(_record, index) for index in more}
+            if not pending:
+                return
+            done, pending = wait(pending, return_when=FIRST_COMPLETED)
+            for each in done:
+                yield each.result()
+    except BrokenProcessPool:
+        raise RecordError("a process that records has ended without a result") from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _interrupts_kept_from_children() -> Generator[None]:
+    """
+    Block the signals that a terminal sends to all processes of a command.
+
+    Processes that are started meanwhile never get them: it is for this one to end them.
+    """
+    blocked = {getattr(signal, name) for name in ("SIGINT", "SIGHUP") if hasattr(signal, name)}
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+_recorders = list[Recorder]()
+"""That of this process, if it was started to record."""
+
+
+def _start(recording: Recording) -> None:
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    # IREE reports what it takes for leaks if the interpreter is torn down.
+    atexit.register(os._exit, 0)
+    _recorders.append(recording.start())
+
+
+def _end_with_parent() -> None:
+    """No process is left if the one that started it is killed."""
+    if (parent := parent_process()) is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _record(index: int) -> Seen:
+    return _recorders[0].record(index)
+
+
+class _NoErrors(DiagnosticHandler):
+    """For a text that this package has printed of a module without errors."""
+
+    @override
+    def emit(self, diagnostic: Diagnostic) -> None:
+        raise RecordError(f"the function that records cannot be read: {diagnostic.message}")

@@ -1,0 +1,1053 @@
+"""
+The ops of float models, run with numpy and by IREE, a compiler that reads and computes them
+independently.
+
+Both give the same up to rounding: sums are of another order there, and functions such as exp are
+approximated. What is not rounded has to be equal, with infinities, NaN and the signs of zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from mlir_tools import MLIR_OPT, needs_mlir_opt, run
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp
+
+from qdialect.interpreters import TypedArray, run_function
+from qdialect.interpreters.arith import ROUNDED_OPS
+from qdialect.interpreters.reference.registry import DIALECTS, runs_of
+from qdialect.text.parser import LocatingParser
+from qdialect.tools.registry import ToolContext
+
+needs_iree = pytest.mark.skipif(
+    find_spec("iree") is None
+    or find_spec("iree.compiler") is None
+    or find_spec("iree.runtime") is None,
+    reason="iree-base-compiler and iree-base-runtime are not installed",
+)
+
+Array = NDArray[Any]
+
+EXACT = 0.0
+ROUNDED = 1e-5
+"""The difference that is allowed, relative to the greatest magnitude of the result."""
+
+HALF = 2e-3
+
+EDGES = (0.0, -0.0, 0.5, -0.5, 1.5, -1.5, 2.5, -2.5, 3.7, -3.7, 1e6, -1e6, np.inf, -np.inf, np.nan)
+NUMBERS = EDGES[:-3]
+POSITIVE = (0.25, 0.5, 1.0, 1.5, 3.0, 7.25, 100.0, 1e-3)
+SMALL = (0.0, -0.0, 0.25, -0.25, 0.5, -0.5, 0.875, -0.875)
+FINITE = (0.0, -0.0, 0.5, -0.5, 1.5, -1.5, 3.0, -3.0)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A function of one op, with the numbers that its float arguments begin with."""
+
+    name: str
+    types: Sequence[str]
+    result: str
+    text: str
+    """The ops; `%0`, `%1` and so on are the arguments and `%r` the result."""
+
+    tolerance: float = ROUNDED
+    values: Sequence[float] = ()
+    """Put in the first argument in order, and in the others in an order of their own."""
+
+    @property
+    def function(self) -> str:
+        arguments = ", ".join(f"%{number}: {type}" for number, type in enumerate(self.types))
+        return (
+            f"func.func @{self.name}({arguments}) -> {self.result} {{\n"
+            f"{self.text}\n  return %r : {self.result}\n}}"
+        )
+
+
+def plain(
+    op: str,
+    types: Sequence[str],
+    result: str,
+    attributes: str = "",
+    *,
+    name: str = "",
+    region: str = "",
+    before: str = "",
+    extra: Sequence[tuple[str, str]] = (),
+    tolerance: float = ROUNDED,
+    values: Sequence[float] = (),
+) -> Case:
+    """A case of an op in generic form; `extra` are further operands, made in `before`."""
+    given = [*((f"%{n}", type) for n, type in enumerate(types)), *extra]
+    names, all_types = (", ".join(part) for part in zip(*given, strict=True))
+    held = f" <{{{attributes}}}>" if attributes else ""
+    inner = f" ({{{region}}})" if region else ""
+    text = f'{before}\n  %r = "{op}"({names}){held}{inner} : ({all_types}) -> {result}'
+    return Case(name or op.replace(".", "_"), types, result, text, tolerance, values)
+
+
+def elementwise(
+    dialect: str,
+    names: str,
+    tolerance: float,
+    values: Sequence[float],
+    count: int = 1,
+    element: str = "f32",
+    result: str = "",
+) -> list[Case]:
+    type = f"tensor<4x5x{element}>"
+    made = f"tensor<4x5x{result or element}>"
+    return [
+        plain(
+            f"{dialect}.{name}",
+            [type] * count,
+            made,
+            name=f"{dialect}_{name}_{element}",
+            tolerance=tolerance,
+            values=values,
+        )
+        for name in names.split()
+    ]
+
+
+def constant(name: str, numbers: str, type: str) -> str:
+    return f'  %{name} = "tosa.const"() <{{values = dense<{numbers}> : {type}}}> : () -> {type}\n'
+
+
+def shape(name: str, *numbers: int) -> str:
+    type, rank = f"!tosa.shape<{len(numbers)}>", len(numbers)
+    values = f"dense<{list(numbers)}> : tensor<{rank}xindex>"
+    return f'  %{name} = "tosa.const_shape"() <{{values = {values}}}> : () -> {type}\n'
+
+
+ONE = "tensor<1xf32>"
+ZERO = constant("z", "0.0", ONE)
+ZEROS = [("%z", ONE), ("%z", ONE)]
+
+
+def tosa_layer(
+    op: str, x: str, w: str, b: str, result: str, attributes: str, name: str = ""
+) -> Case:
+    return plain(
+        f"tosa.{op}",
+        [f"tensor<{x}xf32>", f"tensor<{w}xf32>", f"tensor<{b}xf32>"],
+        f"tensor<{result}xf32>",
+        f"acc_type = f32, {attributes}",
+        name=name or f"tosa_{op}",
+        before=ZERO,
+        extra=ZEROS,
+    )
+
+
+def resize(
+    name: str, x: str, result: str, scale: Sequence[int], offset: Sequence[int],
+    border: Sequence[int], mode: str,
+) -> Case:  # fmt: skip
+    before = shape("s", *scale) + shape("o", *offset) + shape("b", *border)
+    extra = [("%s", "!tosa.shape<4>"), ("%o", "!tosa.shape<2>"), ("%b", "!tosa.shape<2>")]
+    return plain(
+        "tosa.resize",
+        [f"tensor<{x}xf32>"],
+        f"tensor<{result}xf32>",
+        f"mode = #tosa.resize_mode<{mode}>",
+        name=f"tosa_resize_{name}",
+        before=before,
+        extra=extra,
+    )
+
+
+POOL = "kernel = array<i64: 3, 2>, stride = array<i64: 2, 1>, pad = array<i64: 1, 1, 0, 1>"
+
+TOSA: list[Case] = [
+    *elementwise("tosa", "abs ceil floor", EXACT, EDGES),
+    *elementwise("tosa", "exp", ROUNDED, FINITE),
+    *elementwise("tosa", "cos sin", ROUNDED, FINITE),
+    *elementwise("tosa", "sigmoid tanh erf", ROUNDED, NUMBERS),
+    *elementwise("tosa", "log rsqrt reciprocal", ROUNDED, POSITIVE),
+    *elementwise("tosa", "add sub", EXACT, EDGES, 2),
+    *elementwise("tosa", "pow", ROUNDED, POSITIVE, 2),
+    *elementwise("tosa", "equal greater", EXACT, EDGES, 2, result="i1"),
+    # Of NaN, IREE's portable target says that it is greater or equal.
+    *elementwise("tosa", "greater_equal", EXACT, EDGES[:-1], 2, result="i1"),
+    *elementwise("tosa", "add sub", EXACT, (), 2, "i32"),
+    *elementwise("tosa", "bitwise_and bitwise_or bitwise_xor", EXACT, (), 2, "i32"),
+    *elementwise("tosa", "bitwise_not abs", EXACT, (), 1, "i32"),
+    *elementwise("tosa", "logical_and logical_or logical_xor", EXACT, (), 2, "i1"),
+    *elementwise("tosa", "logical_not", EXACT, (), 1, "i1"),
+    plain(
+        "tosa.add",
+        ["tensor<4x1x3xf32>", "tensor<1x5x3xf32>"],
+        "tensor<4x5x3xf32>",
+        name="tosa_add_broadcast",
+        tolerance=EXACT,
+    ),
+    plain(
+        "tosa.select",
+        ["tensor<4x5xi1>", "tensor<4x5xf32>", "tensor<1x5xf32>"],
+        "tensor<4x5xf32>",
+        tolerance=EXACT,
+        values=EDGES,
+    ),
+    *(
+        plain(
+            f"tosa.{name}",
+            ["tensor<4x5xf32>", "tensor<4x5xf32>"],
+            "tensor<4x5xf32>",
+            f"nan_mode = #tosa.nan_mode<{mode}>",
+            name=f"tosa_{name}_{mode}",
+            tolerance=EXACT,
+            values=EDGES,
+        )
+        for name in ("maximum", "minimum")
+        for mode in ("PROPAGATE", "IGNORE")
+    ),
+    *(
+        plain(
+            "tosa.clamp",
+            ["tensor<4x5xf32>"],
+            "tensor<4x5xf32>",
+            f"min_val = -1.0 : f32, max_val = 2.25 : f32, nan_mode = #tosa.nan_mode<{mode}>",
+            name=f"tosa_clamp_{mode}",
+            tolerance=EXACT,
+            values=EDGES,
+        )
+        for mode in ("PROPAGATE", "IGNORE")
+    ),
+    plain(
+        "tosa.mul",
+        ["tensor<4x5xf32>", "tensor<4x5xf32>"],
+        "tensor<4x5xf32>",
+        before=constant("s", "0", "tensor<1xi8>"),
+        extra=[("%s", "tensor<1xi8>")],
+        tolerance=EXACT,
+        values=EDGES,
+    ),
+    plain(
+        "tosa.negate",
+        ["tensor<4x5xf32>"],
+        "tensor<4x5xf32>",
+        before=ZERO,
+        extra=ZEROS,
+        tolerance=EXACT,
+        values=EDGES,
+    ),
+    plain(
+        "tosa.cast",
+        ["tensor<4x5xf32>"],
+        "tensor<4x5xi8>",
+        name="tosa_cast_i8",
+        tolerance=EXACT,
+        values=EDGES[:-1],
+    ),
+    plain(
+        "tosa.cast",
+        ["tensor<4x5xf32>"],
+        "tensor<4x5xi32>",
+        name="tosa_cast_i32",
+        tolerance=EXACT,
+        values=NUMBERS,
+    ),
+    plain("tosa.cast", ["tensor<4x5xi32>"], "tensor<4x5xf32>", name="tosa_cast_f32"),
+    *(
+        plain(
+            f"tosa.{name}",
+            ["tensor<3x7x4xf32>"],
+            f"tensor<{result}xf32>",
+            f"axis = {axis} : i32",
+            name=f"tosa_{name}_{axis}",
+        )
+        for name in ("reduce_sum", "reduce_max", "reduce_min", "reduce_product")
+        for axis, result in enumerate(("1x7x4", "3x1x4", "3x7x1"))
+    ),
+    *(
+        plain(
+            f"tosa.{name}",
+            ["tensor<3x7xi1>"],
+            "tensor<3x1xi1>",
+            "axis = 1 : i32",
+            tolerance=EXACT,
+        )
+        for name in ("reduce_all", "reduce_any")
+    ),
+    plain("tosa.argmax", ["tensor<3x7xf32>"], "tensor<3xi32>", "axis = 1 : i32", tolerance=EXACT),
+    plain(
+        "tosa.max_pool2d", ["tensor<2x5x6x3xf32>"], "tensor<2x3x6x3xf32>", POOL, tolerance=EXACT
+    ),
+    plain(
+        "tosa.avg_pool2d",
+        ["tensor<2x5x6x3xf32>"],
+        "tensor<2x3x6x3xf32>",
+        f"acc_type = f32, {POOL}",
+        before=ZERO,
+        extra=ZEROS,
+    ),
+    tosa_layer(
+        "conv2d", "2x8x8x3", "4x3x2x3", "4", "2x4x8x4",
+        "pad = array<i64: 2, 1, 1, 0>, stride = array<i64: 2, 1>, dilation = array<i64: 2, 1>",
+    ),
+    tosa_layer(
+        "conv3d", "1x4x5x4x2", "3x2x3x2x2", "3", "1x3x5x2x3",
+        "pad = array<i64: 0, 0, 1, 1, 0, 0>, stride = array<i64: 1, 1, 2>, "
+        "dilation = array<i64: 1, 1, 1>",
+    ),
+    tosa_layer(
+        "depthwise_conv2d", "2x6x7x3", "3x2x3x2", "6", "2x3x6x6",
+        "pad = array<i64: 0, 1, 0, 0>, stride = array<i64: 2, 1>, dilation = array<i64: 1, 1>",
+    ),
+    tosa_layer(
+        "transpose_conv2d", "1x3x4x2", "3x2x3x2", "3", "1x7x10x3",
+        "out_pad = array<i64: 0, 1, -1, 2>, stride = array<i64: 2, 2>",
+    ),
+    plain(
+        "tosa.matmul",
+        ["tensor<2x3x4xf32>", "tensor<2x4x5xf32>"],
+        "tensor<2x3x5xf32>",
+        before=ZERO,
+        extra=ZEROS,
+    ),
+    plain(
+        "tosa.matmul",
+        ["tensor<2x3x4xi8>", "tensor<2x4x5xi8>"],
+        "tensor<2x3x5xi32>",
+        name="tosa_matmul_i8",
+        before=constant("z", "3", "tensor<1xi8>") + constant("y", "-2", "tensor<1xi8>"),
+        extra=[("%z", "tensor<1xi8>"), ("%y", "tensor<1xi8>")],
+        tolerance=EXACT,
+    ),
+    resize("up", "1x3x4x2", "1x6x8x2", (4, 2, 4, 2), (-1, -1), (1, 1), "BILINEAR"),
+    resize("corners", "1x3x4x2", "1x5x7x2", (4, 2, 4, 2), (0, 0), (0, 0), "BILINEAR"),
+    resize("nearest", "1x3x4x2", "1x6x8x2", (4, 2, 4, 2), (-1, -1), (1, 1), "NEAREST_NEIGHBOR"),
+    resize("down", "1x6x9x2", "1x3x3x2", (2, 4, 2, 6), (1, 2), (-1, -2), "BILINEAR"),
+]  # fmt: skip
+
+
+def region(op: str, element: str = "f32", dialect: str = "stablehlo") -> str:
+    type = f"tensor<{element}>" if dialect == "stablehlo" else element
+    return f"""
+  ^bb0(%a: {type}, %b: {type}):
+    %c = "{op}"(%a, %b) : ({type}, {type}) -> {type}
+    "{dialect}.{"return" if dialect == "stablehlo" else "yield"}"(%c) : ({type}) -> ()
+  """
+
+
+def initial(number: str, element: str = "f32", name: str = "i") -> str:
+    type = f"tensor<{element}>"
+    value = f"dense<{number}> : {type}"
+    return f'  %{name} = "stablehlo.constant"() <{{value = {value}}}> : () -> {type}\n'
+
+
+FIRST_GREATEST = """
+  ^bb0(%a: tensor<f32>, %p: tensor<i32>, %b: tensor<f32>, %q: tensor<i32>):
+    %c = "stablehlo.compare"(%a, %b)
+      <{comparison_direction = #stablehlo<comparison_direction GE>}>
+      : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %d = "stablehlo.select"(%c, %a, %b)
+      : (tensor<i1>, tensor<f32>, tensor<f32>) -> tensor<f32>
+    %e = "stablehlo.select"(%c, %p, %q)
+      : (tensor<i1>, tensor<i32>, tensor<i32>) -> tensor<i32>
+    "stablehlo.return"(%d, %e) : (tensor<f32>, tensor<i32>) -> ()
+  """
+
+INF = "0x7F800000"
+MINUS_INF = "0xFF800000"
+
+
+def convolution(
+    name: str, x: str, w: str, result: str, numbers: str, attributes: str, groups: int = 1
+) -> Case:
+    return plain(
+        "stablehlo.convolution",
+        [f"tensor<{x}xf32>", f"tensor<{w}xf32>"],
+        f"tensor<{result}xf32>",
+        f"batch_group_count = 1 : i64, feature_group_count = {groups} : i64, "
+        f"dimension_numbers = #stablehlo.conv<{numbers}>{attributes}",
+        name=f"convolution_{name}",
+    )
+
+
+def padding(*pairs: Sequence[int]) -> str:
+    return f"padding = dense<{[list(pair) for pair in pairs]}> : tensor<{len(pairs)}x2xi64>"
+
+
+NHWC = "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]"
+
+STABLEHLO: list[Case] = [
+    *elementwise("stablehlo", "abs ceil floor negate", EXACT, EDGES),
+    *elementwise("stablehlo", "round_nearest_afz", EXACT, EDGES),
+    *elementwise("stablehlo", "cosine sine exponential", ROUNDED, FINITE),
+    *elementwise("stablehlo", "exponential_minus_one logistic tanh", ROUNDED, FINITE),
+    *elementwise("stablehlo", "log log_plus_one rsqrt", ROUNDED, POSITIVE),
+    *elementwise("stablehlo", "sqrt", 1e-7, POSITIVE),
+    *elementwise("stablehlo", "add subtract multiply maximum minimum", EXACT, EDGES, 2),
+    *elementwise("stablehlo", "divide atan2", ROUNDED, POSITIVE, 2),
+    *elementwise("stablehlo", "power", ROUNDED, POSITIVE, 2),
+    *elementwise("stablehlo", "add subtract multiply maximum minimum", EXACT, (), 2, "i32"),
+    *elementwise("stablehlo", "divide remainder", EXACT, (), 2, "i32"),
+    *elementwise("stablehlo", "and or xor", EXACT, (), 2, "i32"),
+    *elementwise("stablehlo", "abs negate not sign", EXACT, (), 1, "i32"),
+    *elementwise("stablehlo", "and or xor multiply maximum minimum", EXACT, (), 2, "i1"),
+    *elementwise("stablehlo", "not", EXACT, (), 1, "i1"),
+    *elementwise("stablehlo", "optimization_barrier", EXACT, EDGES),
+    *elementwise("chlo", "acos asin atanh", ROUNDED, SMALL),
+    *elementwise("chlo", "acosh", ROUNDED, (1.0, 1.5, 3.0, 100.0)),
+    *elementwise("chlo", "atan cosh erf sinh square", ROUNDED, FINITE),
+    plain(
+        "stablehlo.clamp",
+        ["tensor<f32>", "tensor<4x5xf32>", "tensor<f32>"],
+        "tensor<4x5xf32>",
+        name="clamp_by_scalars",
+        tolerance=EXACT,
+    ),
+    *(
+        plain(
+            "stablehlo.select",
+            [condition, "tensor<4x5xf32>", "tensor<4x5xf32>"],
+            "tensor<4x5xf32>",
+            name=f"select_{number}",
+            tolerance=EXACT,
+        )
+        for number, condition in enumerate(("tensor<4x5xi1>", "tensor<i1>"))
+    ),
+    plain("stablehlo.convert", ["tensor<4x5xi32>"], "tensor<4x5xf32>", name="convert_to_floats"),
+    Case(
+        "iota",
+        ["tensor<3x4xf32>"],
+        "tensor<3x4xf32>",
+        '  %i = "stablehlo.iota"() <{iota_dimension = 1 : i64}> : () -> tensor<3x4xf32>\n'
+        '  %r = "stablehlo.add"(%0, %i)'
+        " : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>",
+        EXACT,
+    ),
+    plain("stablehlo.dot", ["tensor<3x4xf32>", "tensor<4x5xf32>"], "tensor<3x5xf32>"),
+    plain("stablehlo.dot", ["tensor<4xf32>", "tensor<4xf32>"], "tensor<f32>", name="dot_of_lines"),
+    plain(
+        "stablehlo.dot_general",
+        ["tensor<3x2x4x6xf32>", "tensor<4x5x6x2xf32>"],
+        "tensor<2x3x5xf32>",
+        "dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [1], "
+        "rhs_batching_dimensions = [3], lhs_contracting_dimensions = [2, 3], "
+        "rhs_contracting_dimensions = [0, 2]>",
+    ),
+    convolution(
+        "strides", "2x7x8x3", "3x2x3x4", "2x3x8x4", NHWC,
+        ", window_strides = array<i64: 2, 1>, rhs_dilation = array<i64: 2, 1>, "
+        + padding((2, 1), (1, 0)),
+    ),
+    convolution(
+        "groups", "2x4x5x6", "3x2x2x9", "2x2x4x9", NHWC,
+        "", groups=3,
+    ),
+    convolution(
+        "depthwise", "2x4x5x6", "3x2x1x12", "2x2x4x12", NHWC,
+        "", groups=6,
+    ),
+    convolution(
+        "transposed", "1x3x4x2", "3x3x2x4", "1x7x8x4", NHWC,
+        ", lhs_dilation = array<i64: 2, 2>, "
+        + padding((2, 2), (2, 1)),
+    ),
+    convolution(
+        "crossed", "1x2x5x4", "4x2x2x3", "1x4x2x2", "[b, f, 1, 0]x[o, i, 0, 1]->[b, f, 1, 0]",
+        ", window_strides = array<i64: 1, 2>, " + padding((0, -1), (1, 0)),
+    ),
+    convolution(
+        "one", "2x6x3", "2x3x4", "2x5x4", "[b, 0, f]x[0, i, o]->[b, 0, f]", ""
+    ),
+    convolution(
+        "three", "1x3x4x4x2", "2x2x3x2x3", "1x2x3x2x3",
+        "[b, 0, 1, 2, f]x[0, 1, 2, i, o]->[b, 0, 1, 2, f]", "",
+    ),
+    *(
+        plain(
+            "stablehlo.reduce",
+            ["tensor<3x7x4xf32>"],
+            "tensor<7xf32>",
+            "dimensions = array<i64: 0, 2>",
+            name=f"reduce_{name}",
+            before=initial(number),
+            extra=[("%i", "tensor<f32>")],
+            region=region(f"stablehlo.{name}"),
+        )
+        for name, number in (
+            ("add", "0.5"), ("multiply", "2.0"), ("maximum", MINUS_INF), ("minimum", INF)
+        )
+    ),
+    Case(
+        "reduce_to_argmax",
+        ["tensor<3x7xf32>", "tensor<3x7xi32>"],
+        "tensor<3xi32>",
+        initial(MINUS_INF) + initial("0", "i32", "j") +
+        f'  %s, %r = "stablehlo.reduce"(%0, %1, %i, %j) <{{dimensions = array<i64: 1>}}> '
+        f"({{{FIRST_GREATEST}}}) : (tensor<3x7xf32>, tensor<3x7xi32>, tensor<f32>, tensor<i32>)"
+        " -> (tensor<3xf32>, tensor<3xi32>)",
+        EXACT,
+    ),
+    *(
+        plain(
+            "stablehlo.reduce_window",
+            ["tensor<2x7x6x3xf32>"],
+            f"tensor<2x{result}x3xf32>",
+            f"window_dimensions = array<i64: 1, 3, 2, 1>{attributes}",
+            name=f"reduce_window_{name}_{at}",
+            before=initial(number),
+            extra=[("%i", "tensor<f32>")],
+            region=region(f"stablehlo.{name}"),
+        )
+        for name, number in (("add", "0.0"), ("maximum", MINUS_INF), ("minimum", INF))
+        for at, (result, attributes) in enumerate(
+            (
+                ("5x5", ""),
+                (
+                    "4x6",
+                    ", window_strides = array<i64: 1, 2, 1, 1>, "
+                    + padding((0, 0), (1, 1), (1, 0), (0, 0)),
+                ),
+                ("3x5", ", window_dilations = array<i64: 1, 2, 1, 1>"),
+            )
+        )
+    ),
+]  # fmt: skip
+
+
+def linalg(
+    op: str,
+    inputs: Sequence[str],
+    out: str,
+    attributes: str = "",
+    *,
+    name: str = "",
+    body: str = "",
+    tolerance: float = ROUNDED,
+    values: Sequence[float] = (),
+) -> Case:
+    """A case of an op that writes to its last argument."""
+    ins = ", ".join(f"%{number}" for number in range(len(inputs)))
+    out_name = f"%{len(inputs)}"
+    text = (
+        f"  %r = linalg.{op} {attributes} ins({ins} : {', '.join(inputs)}) "
+        f"outs({out_name} : {out}) {body} -> {out}"
+    )
+    return Case(name or f"linalg_{op}", [*inputs, out], out, text, tolerance, values)
+
+
+def f32(shape: str) -> str:
+    return f"tensor<{shape}xf32>"
+
+
+def sized(*shapes: str) -> list[str]:
+    return list(map(f32, shapes))
+
+
+def named(
+    names: str, count: int = 1, tolerance: float = EXACT, values: Sequence[float] = EDGES
+) -> list[Case]:
+    (type,) = sized("4x5")
+    return [
+        linalg(name, [type] * count, type, tolerance=tolerance, values=values)
+        for name in names.split()
+    ]
+
+
+def layer(op: str, x: str, w: str, result: str, attributes: str = "") -> Case:
+    return linalg(op, sized(x, w), f"tensor<{result}xf32>", attributes)
+
+
+def pool(op: str, x: str, window: str, result: str, attributes: str = "") -> Case:
+    return linalg(f"pooling_{op}", sized(x, window), f"tensor<{result}xf32>", attributes)
+
+
+def maps(*maps: str) -> str:
+    return ", ".join(f"affine_map<{of}>" for of in maps)
+
+
+def generic(
+    name: str,
+    inputs: Sequence[str],
+    out: str,
+    indexing: str,
+    kinds: str,
+    body: str,
+    tolerance: float = ROUNDED,
+) -> Case:
+    iterators = ", ".join({"p": '"parallel"', "r": '"reduction"'}[of] for of in kinds)
+    return linalg(
+        "generic",
+        inputs,
+        out,
+        f"{{indexing_maps = [{indexing}], iterator_types = [{iterators}]}}",
+        name=f"generic_{name}",
+        body=f"{{{body}}}",
+        tolerance=tolerance,
+    )
+
+
+def math_case(op: str, count: int, values: Sequence[float], tolerance: float = ROUNDED) -> Case:
+    """A case of an op on scalars, in the body of a `linalg.generic`."""
+    (type,) = sized("4x5")
+    names = ", ".join(f"%a{number}" for number in range(count))
+    arguments = ", ".join(f"%a{number}: f32" for number in range(count + 1))
+    return linalg(
+        "generic",
+        [type] * count,
+        type,
+        f"{{indexing_maps = [{maps(*['(i, j) -> (i, j)'] * (count + 1))}], "
+        'iterator_types = ["parallel", "parallel"]}',
+        name=op.replace(".", "_"),
+        body=f"{{\n  ^bb0({arguments}):\n    %c = {op} {names} : f32\n"
+        "    linalg.yield %c : f32\n  }",
+        tolerance=tolerance,
+        values=values,
+    )
+
+
+ADD_BODY = """
+  ^bb0(%a: f32, %c: f32):
+    %s = arith.addf %c, %a : f32
+    linalg.yield %s : f32
+  """
+PRODUCT_BODY = """
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %c, %p : f32
+    linalg.yield %s : f32
+  """
+MAX_BODY = """
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %s = arith.maximumf %c, %a : f32
+    linalg.yield %s : f32
+  """
+EXP_BODY = """
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %d = arith.subf %a, %b : f32
+    %e = math.exp %d : f32
+    %s = arith.addf %e, %c : f32
+    linalg.yield %s : f32
+  """
+INDEX_BODY = """
+  ^bb0(%a: f32, %c: f32):
+    %i = linalg.index 1 : index
+    %j = arith.index_cast %i : index to i32
+    %k = arith.sitofp %j : i32 to f32
+    %p = arith.mulf %a, %k : f32
+    %s = arith.addf %c, %p : f32
+    linalg.yield %s : f32
+  """
+HORNER_BODY = """
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %p = arith.mulf %c, %b : f32
+    %s = arith.addf %p, %a : f32
+    linalg.yield %s : f32
+  """
+ARGMAX = Case(
+    "generic_argmax",
+    sized("3x7"),
+    "tensor<3xi32>",
+    """
+  %low = arith.constant dense<0xFF800000> : tensor<3xf32>
+  %zero = arith.constant dense<0> : tensor<3xi32>
+  %s, %r = linalg.generic {
+      indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>,
+        affine_map<(i, j) -> (i)>],
+      iterator_types = ["parallel", "reduction"]}
+      ins(%0 : tensor<3x7xf32>) outs(%low, %zero : tensor<3xf32>, tensor<3xi32>) {
+  ^bb0(%a: f32, %m: f32, %n: i32):
+    %i = linalg.index 1 : index
+    %j = arith.index_cast %i : index to i32
+    %g = arith.cmpf ogt, %a, %m : f32
+    %x = arith.maximumf %a, %m : f32
+    %y = arith.select %g, %j, %n : i32
+    linalg.yield %x, %y : f32, i32
+  } -> (tensor<3xf32>, tensor<3xi32>)""",
+    EXACT,
+)
+
+WINDOWS_2D = "{strides = dense<[2, 1]> : tensor<2xi64>, dilations = dense<[1, 2]> : tensor<2xi64>}"
+
+OLDER: list[Case] = [
+    *named("abs ceil floor negf round square copy"),
+    *named("add sub mul", 2),
+    *named("max min", 2, ROUNDED),
+    *named("div", 2, ROUNDED, POSITIVE),
+    *named("powf", 2, ROUNDED, POSITIVE),
+    *named("exp tanh erf", 1, ROUNDED, FINITE),
+    *named("log reciprocal rsqrt sqrt", 1, ROUNDED, POSITIVE),
+    linalg("select", ["tensor<4x5xi1>", *sized("4x5", "4x5")], f32("4x5"), tolerance=EXACT),
+    *(
+        linalg(
+            "elementwise",
+            [type] * count,
+            type,
+            f"kind=#linalg.elementwise_kind<{kind}>",
+            name=f"elementwise_{kind}",
+            values=values,
+        )
+        for type in sized("4x5")
+        for kind, count, values in (("add", 2, ()), ("exp", 1, FINITE), ("max_signed", 2, FINITE))
+    ),
+    linalg(
+        "elementwise",
+        sized("5x4", "4"),
+        f32("4x5"),
+        "kind=#linalg.elementwise_kind<sub> indexing_maps = "
+        f"[{maps('(i, j) -> (j, i)', '(i, j) -> (i)', '(i, j) -> (i, j)')}]",
+        name="elementwise_with_maps",
+        tolerance=EXACT,
+    ),
+]
+"""Ops that IREE does not read under these names; MLIR 22 writes them as `linalg.generic` for it."""
+
+LINALG: list[Case] = [
+    Case(
+        "linalg_dot",
+        [*sized("6", "6"), "tensor<f32>"],
+        "tensor<f32>",
+        "  %r = linalg.dot ins(%0, %1 : tensor<6xf32>, tensor<6xf32>) outs(%2 : tensor<f32>)"
+        " -> tensor<f32>",
+    ),
+    layer("matmul", "3x4", "4x5", "3x5"),
+    layer("batch_matmul", "2x3x4", "2x4x5", "2x3x5"),
+    layer("batch_reduce_matmul", "2x3x4", "2x4x5", "3x5"),
+    layer("matvec", "3x4", "4", "3"),
+    layer("vecmat", "4", "4x5", "5"),
+    layer("batch_matvec", "2x3x4", "2x4", "2x3"),
+    layer("batch_vecmat", "2x4", "2x4x5", "2x5"),
+    layer(
+        "contract", "3x4x2", "5x4x2", "5x3",
+        "indexing_maps = [affine_map<(m, n, k, l) -> (m, k, l)>, "
+        "affine_map<(m, n, k, l) -> (n, k, l)>, affine_map<(m, n, k, l) -> (n, m)>]",
+    ),
+    layer("conv_1d_nwc_wcf", "2x7x3", "2x3x4", "2x3x4", "{strides = dense<2> : tensor<1xi64>}"),
+    layer("conv_1d_ncw_fcw", "2x3x7", "4x3x2", "2x4x6"),
+    layer("conv_2d_nhwc_hwcf", "1x7x6x3", "3x2x3x4", "1x3x4x4", WINDOWS_2D),
+    layer("conv_2d_nhwc_fhwc", "1x7x6x3", "4x3x2x3", "1x3x4x4", WINDOWS_2D),
+    layer("conv_2d_nchw_fchw", "1x3x7x6", "4x3x3x2", "1x4x3x4", WINDOWS_2D),
+    layer("conv_2d_ngchw_fgchw", "1x2x3x4x5", "4x2x3x2x2", "1x2x4x3x4"),
+    layer("conv_2d_ngchw_gfchw", "1x2x3x4x5", "2x4x3x2x2", "1x2x4x3x4"),
+    layer("conv_2d_nhwgc_gfhwc", "1x4x5x2x3", "2x4x2x2x3", "1x3x4x2x4"),
+    layer("conv_3d_ndhwc_dhwcf", "1x3x4x4x2", "2x2x3x2x3", "1x2x3x2x3"),
+    layer("conv_3d_ncdhw_fcdhw", "1x2x3x4x4", "3x2x2x2x3", "1x3x2x3x2"),
+    layer("depthwise_conv_1d_nwc_wc", "2x6x3", "2x3", "2x5x3"),
+    layer("depthwise_conv_1d_nwc_wcm", "2x6x3", "2x3x4", "2x5x3x4"),
+    layer("depthwise_conv_1d_ncw_cw", "2x3x6", "3x2", "2x3x5"),
+    layer("depthwise_conv_2d_nhwc_hwc", "1x7x6x3", "3x2x3", "1x3x4x3", WINDOWS_2D),
+    layer("depthwise_conv_2d_nhwc_hwcm", "1x7x6x3", "3x2x3x2", "1x3x4x3x2", WINDOWS_2D),
+    layer("depthwise_conv_2d_nchw_chw", "1x3x7x6", "3x3x2", "1x3x3x4", WINDOWS_2D),
+    layer("depthwise_conv_3d_ndhwc_dhwc", "1x3x4x4x2", "2x2x3x2", "1x2x3x2x2"),
+    layer("depthwise_conv_3d_ndhwc_dhwcm", "1x3x4x4x2", "2x2x3x2x3", "1x2x3x2x2x3"),
+    layer("depthwise_conv_3d_ncdhw_cdhw", "1x2x3x4x4", "2x2x2x3", "1x2x2x3x2"),
+    *(pool(f"nhwc_{of}", "1x7x6x3", "3x2", "1x3x4x3", WINDOWS_2D) for of in ("sum", "max", "min")),
+    *(pool(f"nchw_{of}", "1x3x7x6", "3x2", "1x3x3x4", WINDOWS_2D) for of in ("sum", "max")),
+    *(pool(f"nwc_{of}", "2x7x3", "3", "2x5x3") for of in ("sum", "max", "min")),
+    *(pool(f"ncw_{of}", "2x3x7", "3", "2x3x5") for of in ("sum", "max")),
+    *(pool(f"ndhwc_{of}", "1x3x4x5x2", "2x2x3", "1x2x3x3x2") for of in ("sum", "max", "min")),
+    Case(
+        "linalg_reduce",
+        sized("3x7x4", "7"),
+        "tensor<7xf32>",
+        "  %r = linalg.reduce { arith.addf } ins(%0 : tensor<3x7x4xf32>)"
+        " outs(%1 : tensor<7xf32>) dimensions = [0, 2]",
+    ),
+    Case(
+        "linalg_map",
+        sized("4x5", "4x5", "4x5"),
+        "tensor<4x5xf32>",
+        "  %r = linalg.map { arith.divf } ins(%0, %1 : tensor<4x5xf32>, tensor<4x5xf32>)"
+        " outs(%2 : tensor<4x5xf32>)",
+    ),
+    generic(
+        "sum", sized("3x4x5"), f32("5x3"), maps("(i, j, k) -> (i, j, k)", "(i, j, k) -> (k, i)"),
+        "prp", ADD_BODY,
+    ),
+    generic(
+        "all", sized("3x4"), "tensor<f32>", maps("(i, j) -> (i, j)", "(i, j) -> ()"), "rr", ADD_BODY
+    ),
+    generic(
+        "product", sized("3x4", "5x4"), f32("5x3"),
+        maps("(i, j, k) -> (i, k)", "(i, j, k) -> (j, k)", "(i, j, k) -> (j, i)"),
+        "ppr", PRODUCT_BODY,
+    ),
+    generic(
+        "convolution", sized("2x7x3", "2x3x4"), f32("2x3x4"),
+        maps("(n, w, f, k, c) -> (n, w * 2 + k, c)", "(n, w, f, k, c) -> (k, c, f)",
+             "(n, w, f, k, c) -> (n, w, f)"),
+        "ppprr", PRODUCT_BODY,
+    ),
+    generic(
+        "pool", sized("2x7x3", "3"), f32("2x3x3"),
+        maps("(n, w, c, k) -> (n, w * 2 + k, c)", "(n, w, c, k) -> (k)",
+             "(n, w, c, k) -> (n, w, c)"),
+        "pppr", MAX_BODY, EXACT,
+    ),
+    generic(
+        "softmax", sized("3x4", "3"), f32("3"),
+        maps("(i, j) -> (i, j)", "(i, j) -> (i)", "(i, j) -> (i)"), "pr", EXP_BODY,
+    ),
+    generic(
+        "numbered", sized("3x4"), f32("3"), maps("(i, j) -> (i, j)", "(i, j) -> (i)"),
+        "pr", INDEX_BODY,
+    ),
+    generic(
+        "horner", sized("3x4", "3"), f32("3"),
+        maps("(i, j) -> (i, j)", "(i, j) -> (i)", "(i, j) -> (i)"), "pr", HORNER_BODY,
+    ),
+    ARGMAX,
+    *(
+        math_case(f"math.{name}", 1, FINITE)
+        for name in ("cos", "erf", "exp", "exp2", "expm1", "sin", "tanh")
+    ),
+    *(
+        math_case(f"math.{name}", 1, POSITIVE)
+        for name in ("log", "log10", "log1p", "log2", "rsqrt", "sqrt")
+    ),
+    math_case("math.round", 1, EDGES, EXACT),
+    *(math_case(f"math.{name}", 2, POSITIVE) for name in ("atan2", "powf")),
+    math_case("math.atan", 1, FINITE),
+    math_case("math.fma", 3, FINITE),
+]  # fmt: skip
+
+NATIVE: list[Case] = [
+    *(math_case(f"math.{name}", 1, SMALL) for name in ("acos", "asin", "atanh")),
+    math_case("math.acosh", 1, (1.0, 1.5, 3.0, 100.0)),
+    *(math_case(f"math.{name}", 1, FINITE) for name in ["asinh", "cbrt", "cosh", "sinh", "tan"]),
+    math_case("math.copysign", 2, EDGES, EXACT),
+    math_case("math.roundeven", 1, EDGES, EXACT),
+    Case(
+        "math_fpowi",
+        sized("4x5"),
+        "tensor<4x5xf32>",
+        "  %k = arith.constant 3 : i32\n  %e = tensor.empty() : tensor<4x5xf32>\n"
+        "  %r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, "
+        'affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} '
+        "ins(%0 : tensor<4x5xf32>) outs(%e : tensor<4x5xf32>) {\n  ^bb0(%a: f32, %b: f32):\n"
+        "    %c = math.fpowi %a, %k : f32, i32\n    linalg.yield %c : f32\n"
+        "  } -> tensor<4x5xf32>",
+    ),
+    linalg("matmul", ["tensor<3x40xf16>", "tensor<40x5xf16>"], f32("3x5"), name="halves"),
+    linalg("matmul", ["tensor<3x40xf64>", "tensor<40x5xf64>"], "tensor<3x5xf64>", name="doubles"),
+]
+STABLEHLO_NATIVE: list[Case] = [
+    *elementwise("stablehlo", "sign round_nearest_even", EXACT, EDGES),
+    *elementwise("stablehlo", "remainder", EXACT, FINITE, 2),
+    *elementwise("stablehlo", "is_finite", EXACT, EDGES, result="i1"),
+    *elementwise("stablehlo", "clamp", EXACT, FINITE, 3),
+    *(
+        plain(
+            "stablehlo.compare",
+            ["tensor<4x5xf32>", "tensor<4x5xf32>"],
+            "tensor<4x5xi1>",
+            f"comparison_direction = #stablehlo<comparison_direction {order}>",
+            name=f"compare_{order}",
+            tolerance=EXACT,
+            values=EDGES,
+        )
+        for order in ("EQ", "NE", "LT", "LE", "GT", "GE")
+    ),
+    plain(
+        "stablehlo.convert",
+        ["tensor<4x5xf32>"],
+        "tensor<4x5xi32>",
+        name="convert_to_integers",
+        tolerance=EXACT,
+        values=NUMBERS,
+    ),
+    *elementwise("stablehlo", "tan cbrt", ROUNDED, FINITE),
+    *elementwise("chlo", "asinh tan", ROUNDED, FINITE),
+]
+"""What IREE's portable target lacks, or rounds and compares otherwise than StableHLO says."""
+
+CASES = {
+    "tosa": TOSA,
+    "stablehlo": STABLEHLO,
+    "linalg": LINALG,
+    "linalg_by_older_names": OLDER,
+    "linalg_native": NATIVE,
+    "stablehlo_native": STABLEHLO_NATIVE,
+}
+
+
+def arguments_of(case: Case, function: FuncOp) -> list[Array]:
+    random = np.random.default_rng(len(case.name))
+    arguments: list[Array] = []
+    for number, type in enumerate(function.function_type.inputs.data):
+        lengths = cast("TensorType[Any]", type).get_shape()
+        element = str(cast("TensorType[Any]", type).element_type)
+        if element == "i1":
+            arguments.append(random.integers(0, 2, lengths).astype(np.bool_))
+        elif element.startswith("i"):
+            dtype = {"i8": np.int8, "i32": np.int32}[element]
+            numbers = random.integers(-100, 100, lengths)
+            arguments.append(np.where(numbers == 0, 7, numbers).astype(dtype))
+        else:
+            floats = random.uniform(-2, 2, lengths)
+            if case.values:
+                # Each edge meets others.
+                floats = np.resize(np.asarray(case.values), int(np.prod(lengths)))
+                floats = random.permutation(floats) if number else floats
+                floats = floats.reshape(lengths)
+            dtype = {"f16": np.float16, "f32": np.float32, "f64": np.float64}[element]
+            arguments.append(floats.astype(dtype))
+    return arguments
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The cases of a dialect, compiled by IREE, and as this package reads them."""
+
+    functions: Any
+    module: ModuleOp
+    context: ToolContext
+
+    def function(self, name: str) -> FuncOp:
+        (found,) = (
+            op for op in self.module.ops if isinstance(op, FuncOp) and op.sym_name.data == name
+        )
+        return found
+
+
+@cache
+def compiled(dialect: str) -> Compiled:
+    # Without stubs, and not installed everywhere.
+    compiler: Any = import_module("iree.compiler")
+    runtime: Any = import_module("iree.runtime")
+    text = "\n".join(case.function for case in CASES[dialect])
+    is_older, is_native = dialect == "linalg_by_older_names", dialect.endswith("native")
+    binary = compiler.compile_str(
+        run([MLIR_OPT, "--linalg-generalize-named-ops"], text) if is_older else text,
+        target_backends=["llvm-cpu" if is_native else "vmvx"],
+        input_type="none" if dialect.startswith("linalg") else dialect.partition("_")[0],
+        extra_args=["--iree-llvmcpu-target-cpu=generic", "--iree-input-demote-f64-to-f32=false"]
+        if is_native
+        else [],
+    )
+    # xDSL does not know the custom forms of all named ops.
+    generic = run([MLIR_OPT if is_older else "iree-opt", "--mlir-print-op-generic"], text)
+    context = ToolContext(allow_unregistered=True)
+    module = LocatingParser(context, generic, dialect).parse_module()
+    functions = runtime.load_vm_flatbuffer(
+        binary, driver="local-task" if is_native else "local-sync"
+    )
+    return Compiled(functions, module, context)
+
+
+@needs_iree
+@needs_mlir_opt
+@pytest.mark.parametrize(
+    ("dialect", "case"),
+    [(dialect, case) for dialect, cases in CASES.items() for case in cases],
+    ids=[case.name for cases in CASES.values() for case in cases],
+)
+def test_floats_are_those_of_iree(dialect: str, case: Case):
+    of = compiled(dialect)
+    function = of.function(case.name)
+    arguments = arguments_of(case, function)
+    types = function.function_type.inputs.data
+    given = [
+        TypedArray.of_numbers(array, type) for array, type in zip(arguments, types, strict=True)
+    ]
+    expected = np.asarray(of.functions[case.name](*arguments).to_host())
+    (result,) = run_function(of.module, case.name, given, of.context)
+    found = result.numbers
+    assert found.shape == expected.shape
+    if expected.dtype.kind != "f":
+        # The only i1 that is not 0 is -1.
+        assert (np.abs(found) == expected if "xi1>" in case.result else found == expected).all()
+        return
+    expected = expected.astype(np.float64)
+    if case.tolerance == EXACT:
+        assert np.array_equal(found, expected, equal_nan=True)
+        assert (np.signbit(found) == np.signbit(expected))[~np.isnan(expected)].all()
+    else:
+        greatest = np.abs(expected[np.isfinite(expected)]).max(initial=0)
+        np.testing.assert_allclose(found, expected, case.tolerance, case.tolerance * greatest)
+
+
+def test_a_reversed_window_is_a_reversed_kernel():
+    """IREE refuses these."""
+    attributes = (
+        "batch_group_count = 1 : i64, feature_group_count = 1 : i64, "
+        f"dimension_numbers = #stablehlo.conv<{NHWC}>, {padding((1, 0), (0, 1))}"
+    )
+    reverse = (
+        '%w = "stablehlo.reverse"(%1) <{dimensions = array<i64: 0>}> '
+        ": (tensor<3x2x2x4xf32>) -> tensor<3x2x2x4xf32>"
+    )
+    case = (
+        "func.func @{}(%0: tensor<1x4x5x2xf32>, %1: tensor<3x2x2x4xf32>) -> tensor<1x3x5x4xf32> "
+        '{{\n{}\n  %r = "stablehlo.convolution"(%0, {}) <{{{}}}> '
+        ": (tensor<1x4x5x2xf32>, tensor<3x2x2x4xf32>) -> tensor<1x3x5x4xf32>\n"
+        "  return %r : tensor<1x3x5x4xf32>\n}}\n"
+    )
+    window = ", window_reversal = array<i1: true, false>"
+    text = case.format("a", "", "%1", attributes + window) + case.format(
+        "b", reverse, "%w", attributes
+    )
+    context = ToolContext(allow_unregistered=True)
+    module = LocatingParser(context, text, "text").parse_module()
+    random = np.random.default_rng(0)
+    function = next(op for op in module.ops if isinstance(op, FuncOp))
+    given = [
+        TypedArray.of_numbers(
+            random.uniform(-2, 2, cast("TensorType[Any]", type).get_shape()), type
+        )
+        for type in function.function_type.inputs
+    ]
+    one, other = (run_function(module, name, given, context)[0] for name in "ab")
+    assert one.numbers.any()
+    assert (one.elements == other.elements).all()
+
+
+def numbers_of(text: str, argument: Array) -> Array:
+    """What the function `f` returns for one argument."""
+    context = ToolContext(allow_unregistered=True)
+    module = LocatingParser(context, text, "text").parse_module()
+    function = next(op for op in module.ops if isinstance(op, FuncOp))
+    (type,) = function.function_type.inputs
+    given = TypedArray.of_numbers(argument, type)
+    return run_function(module, "f", [given], context)[0].numbers
+
+
+def test_what_iree_does_not_read():
+    numbers = np.array([[3.0, 1.0, 1.0], [2.0, 5.0, -1.0]])
+    least = """
+      func.func @f(%x: tensor<2x3xf32>) -> tensor<2xi32> {
+        %0 = "tosa.argmin"(%x) <{axis = 1 : i32}> : (tensor<2x3xf32>) -> tensor<2xi32>
+        return %0 : tensor<2xi32>
+      }"""
+    assert numbers_of(least, numbers).tolist() == [1, 2]
+    product = """
+      func.func @f(%x: tensor<1x2x3xf32>) -> tensor<1x2x2xf32> {
+        %z = "tosa.const"() <{values = dense<0.0> : tensor<1xf32>}> : () -> tensor<1xf32>
+        %0 = "tosa.matmul_t"(%x, %x, %z, %z)
+          : (tensor<1x2x3xf32>, tensor<1x2x3xf32>, tensor<1xf32>, tensor<1xf32>)
+          -> tensor<1x2x2xf32>
+        return %0 : tensor<1x2x2xf32>
+      }"""
+    assert (numbers_of(product, numbers[None]) == numbers @ numbers.T).all()
+    composite = """
+      func.func @f(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+        %0 = "stablehlo.composite"(%x) <{name = "chlo.twice", decomposition = @twice}>
+          : (tensor<2x3xf32>) -> tensor<2x3xf32>
+        return %0 : tensor<2x3xf32>
+      }
+      func.func private @twice(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+        %0 = "stablehlo.add"(%x, %x) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+        return %0 : tensor<2x3xf32>
+      }"""
+    assert (numbers_of(composite, numbers) == 2 * numbers).all()
+
+
+def test_every_op_has_a_case():
+    text = "\n".join(case.text for cases in CASES.values() for case in cases)
+    known = {name for dialect in DIALECTS for name in runs_of(dialect)} | ROUNDED_OPS
+    assert "stablehlo.convolution" in known
+    missing = {name for name in known if f"{name} " not in text and f'"{name}"' not in text}
+    assert missing == {"stablehlo.composite", "tosa.argmin", "tosa.matmul_t"}

@@ -1,0 +1,647 @@
+"""`qdialect-calibrate`: ranges are those of numpy, whatever runs the model, and however often."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from qdialect.frontends import from_jax
+from qdialect.quantization.histograms import FloatHistogram
+from qdialect.quantization.profile import Profile
+from qdialect.quantization.ranges import Statistics
+from qdialect.text import write_module
+from qdialect.tools.calibrate import main
+from qdialect.tools.progress import Progress
+from qdialect.tools.registry import ToolContext
+
+needs_iree = pytest.mark.skipif(
+    find_spec("iree") is None
+    or find_spec("iree.compiler") is None
+    or find_spec("iree.runtime") is None,
+    reason="iree-base-compiler and iree-base-runtime are not installed",
+)
+ENGINES = ["reference", pytest.param("iree", marks=needs_iree)]
+
+MODEL = """
+func.func @main(%x: tensor<2x3xf32>, %h: tensor<4xf16>, %s: tensor<f64>) -> tensor<2x3xf32> {
+  %w = arith.constant dense<[[1.0, -2.0, 3.0], [0x7FC00000, 0.5, -0.0]]> : tensor<2x3xf32>
+  %y = arith.mulf %x, %w : tensor<2x3xf32>
+  %z = arith.addf %y, %x : tensor<2x3xf32>
+  %unused = arith.addf %h, %h : tensor<4xf16>
+  %t = arith.negf %s : tensor<f64>
+  return %z : tensor<2x3xf32>
+}
+"""
+
+
+def values_of(record: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """What the values of `MODEL` hold."""
+    x, h, s = record["x"], record["h"], record["s"]
+    w = np.array([[1, -2, 3], [np.nan, 0.5, -0.0]], "f4")
+    y = x * w
+    return {"x": x, "h": h, "s": s, "w": w, "y": y, "z": y + x, "unused": h + h, "t": -s}
+
+
+def records_of(seed: int, count: int) -> dict[str, NDArray[Any]]:
+    """A batch for `MODEL`, with NaN, infinities, zeros, and numbers that overflow float32."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(count, 2, 3)).astype("f4")
+    for special in (np.nan, np.inf, -np.inf, 0.0, -0.0):
+        x[rng.random(x.shape) < 0.05] = special
+    # Not all of one are NaN.
+    x[:, 0, 0] = rng.normal(size=count)
+    s = rng.normal(size=count)
+    s[0] = 1e300
+    return {"x": x, "h": rng.normal(size=(count, 4)).astype("f2"), "s": s}
+
+
+def save(path: Path, arrays: Mapping[str, Any]) -> None:
+    np.savez(path, **arrays)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    path = tmp_path / "model.mlir"
+    path.write_text(MODEL)
+    return str(path)
+
+
+def calibrate(path: Path, *arguments: object) -> Profile:
+    """The profile that the tool writes there; it must succeed."""
+    assert main([*map(str, arguments), "-o", str(path)]) == 0
+    return Profile.read(path)
+
+
+def assert_same_statistics(found: Statistics, expected: Statistics) -> None:
+    for name in ("records", "minima", "maxima"):
+        one, other = getattr(found, name), getattr(expected, name)
+        assert one.tobytes() == other.tobytes(), name
+    assert (found.axes, found.count, found.nans) == (expected.axes, expected.count, expected.nans)
+    assert (found.histogram is None) == (expected.histogram is None)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("histogram", [False, True])
+def test_ranges_are_those_of_numpy(
+    model: str, tmp_path: Path, engine: str, histogram: bool
+) -> None:
+    seed = random.randrange(1 << 32)
+    data = records_of(seed, 20)
+    save(tmp_path / "data.npz", data)
+    options = ["--histogram"] if histogram else []
+    arguments = [model, "--data", tmp_path / "data.npz", f"--engine={engine}", *options]
+    profile = calibrate(tmp_path / "profile.json", *arguments)
+    with np.errstate(all="ignore"):
+        records = [values_of({name: array[at] for name, array in data.items()}) for at in range(20)]
+    assert profile.values.keys() == records[0].keys()
+    for key, found in profile.values.items():
+        arrays = [record[key] for record in records]
+        with np.errstate(over="ignore"):
+            # Zero has no sign in a range.
+            minima, maxima = (
+                np.array([end(array) for array in arrays], "f4") + np.float32(0)
+                for end in (np.nanmin, np.nanmax)
+            )
+        nans = int(sum(np.isnan(array).sum() for array in arrays))
+        count = sum(array.size for array in arrays) - nans
+        counts = FloatHistogram.of(np.concatenate([array.reshape(-1) for array in arrays]))
+        expected = Statistics(
+            (), np.arange(20), minima, maxima, count, nans, counts if histogram else None
+        )
+        assert_same_statistics(found, expected)
+        if found.histogram is not None:
+            assert found.histogram.bins.tolist() == counts.bins.tolist(), (seed, key)
+            assert found.histogram.counts.tolist() == counts.counts.tolist(), (seed, key)
+
+
+FLOATS = """
+func.func @f(%x: tensor<5x{0}>) -> tensor<5x{0}> {{
+  %y = arith.negf %x : tensor<5x{0}>
+  return %y : tensor<5x{0}>
+}}
+"""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("type", ["bf16", "f8E4M3FN", "f8E5M2"])
+def test_floats_that_numpy_does_not_have(tmp_path: Path, engine: str, type: str) -> None:
+    """Their bits are given."""
+    (tmp_path / "model.mlir").write_text(FLOATS.format(type))
+    ones = {"bf16": 0x3F80, "f8E4M3FN": 0x38, "f8E5M2": 0x3C}[type]
+    nan = {"bf16": 0x7FC0, "f8E4M3FN": 0x7F, "f8E5M2": 0x7F}[type]
+    dtype = "u2" if type == "bf16" else "u1"
+    np.savez(tmp_path / "data.npz", arg0=np.array([0, ones, ones, nan, ones], dtype))
+    arguments = [tmp_path / "model.mlir", "--data", tmp_path / "data.npz", f"--engine={engine}"]
+    profile = calibrate(tmp_path / "profile.json", *arguments)
+    for key, low, high in (("x", 0, 1), ("y", -1, 0)):
+        found = profile.values[key]
+        assert (found.minima, found.maxima, found.count, found.nans) == (low, high, 4, 1)
+
+
+STABLEHLO = """
+func.func public @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %w = "stablehlo.constant"() <{value = dense<2.0> : tensor<2x3xf32>}> : () -> tensor<2x3xf32>
+  %y = "stablehlo.multiply"(%x, %w)
+    : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %y : tensor<2x3xf32>
+}
+"""
+TOSA = """
+func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %w = "tosa.const"() <{values = dense<2.0> : tensor<2x3xf32>}> : () -> tensor<2x3xf32>
+  %y = tosa.add %x, %x : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %y : tensor<2x3xf32>
+}
+"""
+
+
+@needs_iree
+@pytest.mark.parametrize("text", [STABLEHLO, TOSA], ids=["stablehlo", "tosa"])
+@pytest.mark.usefixtures("without_plugins")
+def test_the_dialects_that_iree_reads(tmp_path: Path, text: str) -> None:
+    (tmp_path / "model.mlir").write_text(text)
+    x = np.arange(-3, 3, dtype="f4").reshape(2, 3)
+    np.savez(tmp_path / "data.npz", arg0=x)
+    arguments = [tmp_path / "model.mlir", "--data", tmp_path / "data.npz"]
+    profile = calibrate(
+        tmp_path / "profile.json", *arguments, "--engine=iree", "--allow-unregistered-dialect"
+    )
+    found = {key: (*map(float, each.whole()),) for key, each in profile.values.items()}
+    assert found == {"x": (-3, 2), "w": (2, 2), "y": (-6, 4)}
+
+
+QUANTIZED = """
+!q = !quant.uniform<i8:f32, 0.5>
+func.func private @double(%v: tensor<?xf32>) -> tensor<?xf32> {
+  %d = arith.addf %v, %v : tensor<?xf32>
+  return %d : tensor<?xf32>
+}
+func.func @run(%x: tensor<?xf32>, %q: tensor<2x!q>, %more: i1)
+    -> (tensor<?xf32> {test.name = "result"}, tensor<2xi8>) {
+  %f = quant.dcast %q : tensor<2x!q> to tensor<2xf32>
+  %c = func.call @double(%x) : (tensor<?xf32>) -> tensor<?xf32>
+  %s = "quant.stats"(%c) <{layerStats = dense<[0.0, 1.0]> : tensor<2xf32>}>
+    : (tensor<?xf32>) -> tensor<?xf32>
+  %i = "scf.if"(%more) ({
+    %in = arith.addf %s, %x : tensor<?xf32>
+    scf.yield %in : tensor<?xf32>
+  }, {
+    scf.yield %s : tensor<?xf32>
+  }) : (i1) -> tensor<?xf32>
+  %b = arith.constant dense<1> : tensor<2xi8>
+  return %i, %b : tensor<?xf32>, tensor<2xi8>
+}
+"""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_calls_regions_and_quantized_arguments(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], engine: str
+) -> None:
+    (tmp_path / "model.mlir").write_text(QUANTIZED)
+    arguments = [tmp_path / "model.mlir", "--data", tmp_path, f"--engine={engine}"]
+    # Files of a folder are in the order of their names; lengths may differ.
+    np.savez(tmp_path / "b.npz", x=np.array([3], "f4"), q=np.array([5, 6], "i1"), arg2=False)
+    np.savez(
+        tmp_path / "a.npz",
+        x=np.array([[1, 2], [4, -4]], "f4"),
+        q=np.array([[1, 2], [3, 4]], "i1"),
+        more=np.array([True, False]),
+    )
+    profile = calibrate(tmp_path / "profile.json", *arguments)
+    found = {
+        key: [*zip(each.minima.tolist(), each.maxima.tolist(), strict=True)]
+        for key, each in profile.values.items()
+    }
+    assert found == {
+        "x": [(1, 2), (-4, 4), (3, 3)],
+        "f": [(0.5, 1), (1.5, 2), (2.5, 3)],
+        "c": [(2, 4), (-8, 8), (6, 6)],
+        "i": [(3, 6), (-8, 8), (6, 6)],
+    }
+    told = capsys.readouterr().err
+    assert "3:1: remark: not recorded: 'v', 'd', since another function is called" in told
+    assert (
+        "13:8: remark: not recorded: 'in', since a region of the op may not be run, or more than "
+        "once"
+    ) in told
+    assert told.count("remark") == 2
+
+
+PARTS = """
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %a = arith.addf %x, %x {quant.key = "whole"} : tensor<2xf32>
+  %b = arith.negf %x {quant.key = "whole"} : tensor<2xf32>
+  return %a : tensor<2xf32>
+}
+"""
+
+
+BLOCKS = """
+func.func @main(%x: tensor<2xf32>, %again: i1, %none: tensor<0xf32>) -> tensor<2xf32> {
+  %y = arith.negf %x : tensor<2xf32>
+  cf.cond_br %again, ^first(%y : tensor<2xf32>), ^second
+^first(%z: tensor<2xf32>):
+  return %z : tensor<2xf32>
+^second:
+  return %x : tensor<2xf32>
+}
+func.func @unused(%u: tensor<2xf32>) {
+  return
+}
+"""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_first_block_is_recorded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], engine: str
+) -> None:
+    (tmp_path / "model.mlir").write_text(BLOCKS)
+    none = np.zeros((2, 0), "f4")
+    x = np.array([[1, 2], [3, 4]], "f4")
+    np.savez(tmp_path / "data.npz", x=x, again=np.array([True, False]), none=none)
+    arguments = [tmp_path / "model.mlir", "--data", tmp_path / "data.npz", f"--engine={engine}"]
+    profile = calibrate(tmp_path / "profile.json", *arguments)
+    found = {key: (*map(float, each.whole()),) for key, each in profile.values.items()}
+    assert found == {"x": (1, 4), "y": (-4, -1)}
+    told = capsys.readouterr().err
+    assert "not recorded: 'none', since it has no elements" in told
+    assert "not recorded: 'z', since this block of the function may not be run" in told
+    assert told.count("remark") == 2
+
+
+@needs_iree
+@pytest.mark.exporters
+def test_digits(tmp_path: Path) -> None:
+    """A model of JAX, run on real data: the range of each record is that of numpy."""
+    datasets: Any = pytest.importorskip("sklearn.datasets")
+    jnp: Any = pytest.importorskip("jax.numpy")
+    images = datasets.load_digits().data[:200, None].astype("f4") / np.float32(16)
+    rng = np.random.default_rng(0)
+    first, second = (rng.normal(size=size).astype("f4") for size in ((64, 32), (32, 10)))
+
+    def model(x: Any) -> Any:
+        return jnp.tanh(x @ first) @ second
+
+    context = ToolContext(allow_unregistered=True)
+    module = from_jax(model, images[0], context=context)
+    with (tmp_path / "model.mlir").open("w") as stream:
+        write_module(context, module, stream)
+    save(tmp_path / "images.npz", {"arg0": images})
+    arguments = ["--data", tmp_path / "images.npz", "--allow-unregistered-dialect"]
+    profile = calibrate(tmp_path / "profile.json", tmp_path / "model.mlir", *arguments)
+    hidden = images @ first
+    expected = [images, hidden, np.tanh(hidden), np.tanh(hidden) @ second]
+    for array in expected:
+        ends = np.stack([end(array, axis=(1, 2)) for end in (np.min, np.max)])
+        seen = [np.stack([found.minima, found.maxima]) for found in profile.values.values()]
+        assert any(np.allclose(ends, each, rtol=1e-5, atol=1e-5) for each in seen)
+    for array in (first, second):
+        ends = np.stack([np.full(200, end(array)) for end in (np.min, np.max)])
+        seen = [np.stack([found.minima, found.maxima]) for found in profile.values.values()]
+        assert any((ends == each).all() for each in seen)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_parts_of_one_tensor_are_one_value(tmp_path: Path, engine: str) -> None:
+    (tmp_path / "model.mlir").write_text(PARTS)
+    np.savez(tmp_path / "data.npz", x=np.array([[1, 2], [-3, np.nan]], "f4"))
+    arguments = [tmp_path / "model.mlir", "--data", tmp_path / "data.npz", f"--engine={engine}"]
+    found = calibrate(tmp_path / "profile.json", *arguments).values["whole"]
+    assert found.minima.tolist() == [-2, -6]
+    assert found.maxima.tolist() == [4, 3]
+    assert (found.count, found.nans) == (6, 2)
+
+
+# Data that does not fit
+
+
+def _x(array: Any) -> dict[str, Any]:
+    return {"x": array, "h": np.zeros(4, "f2"), "s": np.zeros(())}
+
+
+MISFITS: dict[str, tuple[dict[str, Any], str]] = {
+    "shape": (
+        _x(np.zeros((2, 3, 3), "f4")),
+        "'x' has shape [2, 3, 3], and the argument of type 'tensor<2x3xf32>' takes [2, 3] for one "
+        "record, or [n, 2, 3] for n",
+    ),
+    "dtype": (
+        _x(np.zeros((2, 3))),
+        "'x' has elements of dtype float64, and the argument of type 'tensor<2x3xf32>' takes "
+        "float32",
+    ),
+    "integers": (
+        _x(np.zeros((2, 3), "i4")),
+        "'x' has elements of dtype int32, and the argument of type 'tensor<2x3xf32>' takes float32",
+    ),
+    "missing": (
+        {"x": np.zeros((2, 3), "f4"), "s": np.zeros(())},
+        "there is no array 'arg1' or 'h'; there are 'x', 's'",
+    ),
+    "unknown": (
+        {**_x(np.zeros((2, 3), "f4")), "label": np.zeros(1)},
+        "'label' is no argument of the function: it has 'arg0', 'arg1', 'arg2'",
+    ),
+    "twice": (
+        {**_x(np.zeros((2, 3), "f4")), "arg0": np.zeros((2, 3), "f4")},
+        "there are both 'arg0' or 'x'",
+    ),
+    "counts": (
+        _x(np.zeros((5, 2, 3), "f4")),
+        "arrays do not hold the same number of records: 'x' has 5, 'h' has one, unbatched, "
+        "'s' has one, unbatched",
+    ),
+    "none": (
+        {"x": np.zeros((0, 2, 3), "f4"), "h": np.zeros((0, 4), "f2"), "s": np.zeros(0)},
+        "has no records",
+    ),
+}
+
+
+@pytest.mark.parametrize(("arrays", "reason"), MISFITS.values(), ids=MISFITS.keys())
+def test_data_that_does_not_fit_is_refused(
+    model: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    arrays: dict[str, Any],
+    reason: str,
+) -> None:
+    data = tmp_path / "data.npz"
+    save(data, arrays)
+    output = tmp_path / "profile.json"
+    assert main([model, "--data", str(data), "--engine=reference", "-o", str(output)]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith(f"qdialect-calibrate: error: '{data}'")
+    assert reason in told
+    assert not output.exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"no zip", None], ids=["empty", "text", "missing"])
+def test_what_is_no_file_of_numpy_is_refused(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None
+) -> None:
+    data = tmp_path / "data.npz"
+    if content is not None:
+        data.write_bytes(content)
+    assert main([model, "--data", str(data), "--engine=reference"]) == 1
+    assert f"error: cannot read '{data}': " in capsys.readouterr().err
+
+
+def test_a_truncated_file_is_refused(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data.npz"
+    arrays = records_of(0, 5)
+    save(data, arrays)
+    whole = data.read_bytes()
+    for end in random.sample(range(len(whole)), 20):
+        data.write_bytes(whole[:end])
+        assert main([model, "--data", str(data), "--engine=reference"]) == 1
+        assert f"cannot read '{data}'" in capsys.readouterr().err
+    # An array whose bytes are others than were written.
+    at = whole.index(arrays["x"].tobytes()) + 5
+    data.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+    assert main([model, "--data", str(data), "--engine=reference"]) == 1
+    assert f"cannot read '{data}'" in capsys.readouterr().err
+
+
+def test_quantized_elements_out_of_range_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = QUANTIZED.replace("!quant.uniform<i8:f32, 0.5>", "!quant.uniform<i8<-7:7>:f32, 0.5>")
+    (tmp_path / "model.mlir").write_text(text)
+    data = tmp_path / "data.npz"
+    np.savez(data, x=np.zeros(1, "f4"), q=np.array([7, 8], "i1"), more=True)
+    status = main([str(tmp_path / "model.mlir"), "--data", str(data), "--engine=reference"])
+    assert status == 1
+    assert f"'{data}': 'q' in record 0: " in capsys.readouterr().err
+
+
+# What was recorded is kept
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_value_of_nan_only_is_an_error(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], engine: str
+) -> None:
+    """The records before it are kept."""
+    data = records_of(3, 4)
+    data["h"][2] = np.nan
+    save(tmp_path / "data.npz", data)
+    output = tmp_path / "profile.json"
+    arguments = [model, "--data", str(tmp_path / "data.npz"), f"--engine={engine}"]
+    assert main([*arguments, "-o", str(output)]) == 1
+    told = capsys.readouterr().err
+    assert "record 2: value 'h': all elements are NaN" in told
+    assert "2 of 4 records of 8 values are recorded" in told
+    assert Profile.read(output).values["x"].records.tolist() == [0, 1]
+
+
+def test_a_profile_of_something_else_is_not_gone_on_with(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(tmp_path / "data.npz", records_of(0, 3))
+    save(tmp_path / "fewer.npz", records_of(0, 2))
+    output = tmp_path / "profile.json"
+    data = ["--engine=reference", "--data", str(tmp_path / "data.npz")]
+    calibrate(output, model, *data)
+    written = output.read_bytes()
+    other = tmp_path / "other.mlir"
+    other.write_text(MODEL.replace("-2.0", "-4.0"))
+    fewer = ["--engine=reference", "--data", str(tmp_path / "fewer.npz")]
+    for arguments, reason in (
+        ([str(other), *data], "'@main' is another"),
+        ([model, *data, "--histogram"], "it has no histogram"),
+        ([model, *fewer], "it has record 2, and there are 2"),
+    ):
+        assert main([*arguments, "--resume", "-o", str(output)]) == 1
+        told = capsys.readouterr().err
+        assert f"cannot go on with '{output}': {reason}" in told
+        assert output.read_bytes() == written
+    assert main([model, *data, "--resume"]) == 1
+    assert "--resume needs the file of a profile" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("histogram", [[], ["--histogram"]], ids=["", "histogram"])
+def test_processes_record_the_same(
+    model: str, tmp_path: Path, engine: str, histogram: list[str]
+) -> None:
+    save(tmp_path / "data.npz", records_of(5, 30))
+    arguments = [model, "--data", tmp_path / "data.npz", f"--engine={engine}", *histogram]
+    for jobs in (1, 2):
+        calibrate(tmp_path / f"{jobs}.json", *arguments, f"--jobs={jobs}")
+    assert (tmp_path / "1.json").read_bytes() == (tmp_path / "2.json").read_bytes()
+
+
+def test_an_error_in_another_process_is_told(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = records_of(3, 12)
+    data["h"][7] = np.nan
+    save(tmp_path / "data.npz", data)
+    arguments = [model, "--data", str(tmp_path / "data.npz"), "--engine=reference", "--jobs=2"]
+    assert main([*arguments, "-o", str(tmp_path / "profile.json")]) == 1
+    assert "record 7: value 'h': all elements are NaN" in capsys.readouterr().err
+    recorded = Profile.read(tmp_path / "profile.json").values["x"].records.tolist()
+    assert 7 not in recorded
+    assert {*recorded} <= {*range(12)}
+
+
+COMMAND = [
+    sys.executable,
+    "-c",
+    "import sys; from qdialect.tools.program import run_calibrate; sys.exit(run_calibrate())",
+]
+
+
+def run_until(
+    arguments: list[str], number: signal.Signals, is_time: Callable[[], bool]
+) -> tuple[int, str]:
+    """The exit status and the messages of a run that gets a signal when it is time."""
+    with subprocess.Popen([*COMMAND, *arguments], stderr=subprocess.PIPE, text=True) as tool:
+        while tool.poll() is None and not is_time():
+            time.sleep(0.001)
+        if tool.poll() is None:
+            tool.send_signal(number)
+        _, told = tool.communicate()
+        return tool.returncode, told
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_what_is_interrupted_is_gone_on_with(
+    model: str, tmp_path: Path, jobs: int, number: signal.Signals
+) -> None:
+    """At random moments, until it is done: the same profile as that of one run."""
+    count = 400
+    save(tmp_path / "data.npz", records_of(7, count))
+    data = ["--data", str(tmp_path / "data.npz"), "--engine=reference"]
+    calibrate(tmp_path / "whole.json", model, *data)
+    whole = (tmp_path / "whole.json").read_bytes()
+    output, recorded, runs = tmp_path / "profile.json", 0, 0
+    while True:
+        runs += 1
+        # The last one is left alone: starting may take as long as all records.
+        end = time.monotonic() + (random.uniform(0, 2.5) if runs < 4 else 1e9)
+        status, told = run_until(
+            [model, *data, "--resume", f"--jobs={jobs}", "-o", str(output)],
+            number,
+            lambda end=end: time.monotonic() > end,
+        )
+        before = recorded
+        if output.exists():
+            recorded = len(Profile.read(output).values["x"].records)
+        assert recorded >= before
+        if status == 0:
+            break
+        assert status in (128 + number, -number), told
+        if "records of" in told:
+            assert f"{recorded} of {count} records of 8 values are recorded" in told
+        assert "Traceback" not in told
+    assert recorded == count
+    assert output.read_bytes() == whole
+    left = {path.name for path in tmp_path.iterdir()} - {
+        "data.npz",
+        "model.mlir",
+        "whole.json",
+        "profile.json",
+    }
+    assert number is signal.SIGKILL or not left
+
+
+def test_what_is_recorded_is_written_meanwhile(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that is killed loses what it recorded since."""
+    save(tmp_path / "data.npz", records_of(2, 8))
+    monkeypatch.setattr("qdialect.tools.calibrate._SECONDS_TO_KEEP", 0)
+    monkeypatch.setattr("qdialect.tools.calibrate._SHARE_OF_KEEPING", 1e9)
+    output, kept = tmp_path / "profile.json", list[int]()
+
+    def advance(self: Progress) -> None:
+        kept.append(len(Profile.read(output).values["x"].records))
+
+    monkeypatch.setattr(Progress, "advance", advance)
+    calibrate(output, model, "--data", tmp_path / "data.npz", "--engine=reference")
+    assert kept == [*range(1, 9)]
+
+
+def test_an_interrupt_while_records_run_keeps_them(model: str, tmp_path: Path) -> None:
+    """The signal comes when some records have been recorded, and not all of them."""
+    pipe = tmp_path / "pipe"
+    count = 200_000
+    save(tmp_path / "data.npz", records_of(7, count))
+    output = tmp_path / "profile.json"
+    program = (
+        "import sys, qdialect.tools.calibrate as tool\n"
+        "add = tool._Keeper.add\n"
+        "def add_and_tell(self, seen):\n"
+        "    add(self, seen)\n"
+        f"    open({str(pipe)!r}, 'a').close()\n"
+        "tool._Keeper.add = add_and_tell\n"
+        "from qdialect.tools.program import run_calibrate\n"
+        "sys.exit(run_calibrate())\n"
+    )
+    arguments = [model, "--data", str(tmp_path / "data.npz"), "--engine=reference"]
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *arguments, "-o", str(output)],
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as tool:
+        while not pipe.exists() and tool.poll() is None:
+            time.sleep(0.001)
+        tool.send_signal(signal.SIGINT)
+        _, told = tool.communicate()
+    assert tool.returncode == 130, told
+    recorded = Profile.read(output).values["x"].records
+    assert 0 < len(recorded) < count
+    assert recorded.tolist() == [*range(len(recorded))]
+    assert f"{len(recorded)} of {count} records of 8 values are recorded" in told
+    assert told.endswith("--resume goes on from there\n")
+
+
+# Functions
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("func.func @f() { return }\nfunc.func @g() { return }", "public ones are 'f', 'g'"),
+        ("func.func private @f() { return }", "public ones are none"),
+        ("func.func private @main()", "'main' has no body"),
+        ("func.func @f() { return }", "'f' has no float tensor to record"),
+    ],
+)
+def test_functions_that_cannot_be_recorded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, reason: str
+) -> None:
+    (tmp_path / "model.mlir").write_text(text)
+    save(tmp_path / "data.npz", {})
+    data = ["--data", str(tmp_path / "data.npz")]
+    assert main([str(tmp_path / "model.mlir"), *data, "--engine=reference"]) == 1
+    assert reason in capsys.readouterr().err
+
+
+def test_a_missing_library_is_named(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("iree", "iree.compiler", "iree.runtime"):
+        monkeypatch.setitem(sys.modules, name, None)
+    save(tmp_path / "data.npz", records_of(0, 1))
+    assert main([model, "--data", str(tmp_path / "data.npz"), "--engine=iree"]) == 1
+    told = capsys.readouterr().err
+    assert "error: --engine=iree: 'iree" in told
+    assert 'pip install "qdialect[iree]"' in told
