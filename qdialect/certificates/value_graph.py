@@ -60,6 +60,7 @@ from qdialect.shape_ops.interface import (
     integers_in_list,
     is_cast,
     is_list,
+    listed_integers,
     model_of,
     name_of,
     read_movements,
@@ -294,6 +295,8 @@ class GraphReader:
         """The elements of an integer constant, for models of ops. Raises NotFoldable."""
         if isinstance(owner := value.owner, Operation) and is_list(owner):
             return integers_in_list(owner, self)
+        if isinstance(owner, Operation) and (listed := listed_integers(owner)) is not None:
+            return listed
         try:
             node = self.read(value)
             if node.size > MAX_REPEATED_ELEMENTS:

@@ -211,6 +211,8 @@ class _Raiser:
         computed = graph.term_of(op)
         term, conversions = _without_conversions(computed.term)
         found = recognize(term, computed.leaves)
+        if found.rounded_to is not None:
+            raise NotFoldable(Code.ARITHMETIC, "its integers are computed, by rounding")
         parameters, bits = _parameters(found, term, computed, constant.shape)
         storage_type = IntegerType(bits)
         storage = Storage.of(storage_type, signed=found.is_signed)

@@ -10,13 +10,14 @@ means the same as `quant.dcast` of a quantized type whose scales and zero points
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from xdsl.dialects.builtin import IntegerType
+from xdsl.dialects.builtin import IntegerType, Signedness
 from xdsl.ir import Attribute
 
 from qdialect.algebra.float_format import FLOAT_FORMATS, FloatFormat
 from qdialect.algebra.lazy_numpy import np
+from qdialect.ir.elements import has_signedness
 from qdialect.shape_ops.elementwise import Apply, Arithmetic, Input, Scalar, Term
 from qdialect.shape_ops.interface import Code, NotFoldable
 
@@ -50,6 +51,9 @@ class Dequantization(NamedTuple):
     zero_point_term: Term | None = None
     scale_term: Term | None = None
     """How these are computed from the leaves."""
+
+    rounded_to: IntegerType | None = None
+    """The type of the stored integers where they are computed, by rounding the leaf."""
 
 
 _TO_FLOAT: Final = (Arithmetic.SIGNED_TO_FLOAT, Arithmetic.UNSIGNED_TO_FLOAT)
@@ -137,9 +141,24 @@ class _Recognizer:
         while isinstance(term, Apply) and term.arithmetic in _EXTENSIONS:
             is_signed = term.arithmetic is Arithmetic.SIGN_EXTEND
             (term,) = term.operands
+        if isinstance(term, Apply) and term.arithmetic is Arithmetic.QUANTIZE:
+            return self._rounded(term, is_signed)
         if not isinstance(term, Input) or not isinstance(term.type, IntegerType):
             raise _refusal("what it reads is no constant of integers")
         return Dequantization(term.number, is_signed is not False)
+
+    def _rounded(self, term: Apply, is_signed: bool | None) -> Dequantization:
+        """What is quantized: floats, or what is dequantized itself."""
+        value, *parameters = term.operands
+        for parameter in parameters:
+            self._parameter(parameter, "scale or zero point")
+        while isinstance(value, Apply) and value.arithmetic in _OF_FLOATS:
+            (value,) = value.operands
+        stored = value.number if isinstance(value, Input) else self.of(value).stored
+        type = cast(IntegerType, term.type)
+        if is_signed is None:
+            is_signed = not has_signedness(type, Signedness.UNSIGNED)
+        return Dequantization(stored, is_signed, rounded_to=type)
 
     def _parameter(self, term: Term, what: str) -> int | Scalar:
         """A leaf, or a constant, behind conversions that do not change its numbers."""
@@ -157,7 +176,7 @@ class _Recognizer:
     def _holds_integers(self, term: Term) -> bool:
         """Whether the stored integers are in `term`: those that something is subtracted from."""
         while isinstance(term, Apply):
-            if term.arithmetic is Arithmetic.SUBTRACT or term.arithmetic in _TO_FLOAT:
+            if term.arithmetic in (Arithmetic.SUBTRACT, Arithmetic.QUANTIZE, *_TO_FLOAT):
                 return True
             term = term.operands[0]
         return isinstance(term.type, IntegerType)
@@ -166,9 +185,8 @@ class _Recognizer:
 
     def _range(self, found: Dequantization) -> tuple[int, int]:
         """The least and the greatest stored integer; of short ones, those that there may be."""
-        type = self._leaves[found.stored].type
-        width = _width(type)
-        if width <= _SHORT:
+        width = _width(found.rounded_to or self._leaves[found.stored].type)
+        if width <= _SHORT or found.rounded_to is not None:
             half = 1 << (width - 1)
             return (-half, half - 1) if found.is_signed else (0, 2 * half - 1)
         numbers = self._leaves[found.stored].numbers()

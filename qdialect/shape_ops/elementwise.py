@@ -42,7 +42,12 @@ from qdialect.shape_ops.interface import (
 
 
 class Arithmetic(StrEnum):
-    """A scalar op, by the name that it has in the arith dialect, but for the kind of number."""
+    """
+    A scalar op, by the name that it has in the arith dialect, but for the kind of number.
+
+    `QUANTIZE` rounds and clamps a float, given a scale and perhaps a zero point, in whatever way
+    the op does: it is only ever written again by the same op.
+    """
 
     SIGNED_TO_FLOAT = "sitofp"
     UNSIGNED_TO_FLOAT = "uitofp"
@@ -53,6 +58,7 @@ class Arithmetic(StrEnum):
     SUBTRACT = "sub"
     MULTIPLY = "mul"
     ADD = "add"
+    QUANTIZE = "quantize"
 
 
 @dataclass(frozen=True)
@@ -113,6 +119,9 @@ class Elementwise(NamedTuple):
     def movements_of(self, number: int, shape: Shape, result_shape: Shape) -> list[Movement]:
         """The movements of an operand of `shape` to that of the result. Raises NotFoldable."""
         axes = self.axes[number]
+        if len(axes) != len(shape):
+            reason = f"operand #{number} has rank {len(shape)}, not {len(axes)}"
+            raise NotFoldable(Code.UNKNOWN_OP, reason)
         movements: list[Movement] = []
         if self.in_blocks:
             movements = _repeated_in_blocks(axes, shape, result_shape)

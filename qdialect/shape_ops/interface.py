@@ -717,6 +717,25 @@ def integers_in_list(op: Operation, operands: Operands) -> NDArray[np.int64]:
     return np.array(found, dtype=np.int64)
 
 
+def listed_integers(op: Operation) -> NDArray[np.int64] | None:
+    """
+    The integers that a constant holds as one or as a list instead of elements; None for others.
+
+    Ops of ONNX may: beside `value` they have `value_int` and `value_ints`.
+    """
+    name = elements_attribute_of(op)
+    if name is None or find_attribute(op, name) is not None:
+        return None
+    one, several = find_attribute(op, f"{name}_int"), find_attribute(op, f"{name}_ints")
+    held = [one] if one is not None else None
+    if isinstance(several, ArrayAttr):
+        held = list(cast("ArrayAttr[Attribute]", several))
+    if held is None or not all(isinstance(each, IntegerAttr) for each in held):
+        return None
+    numbers = [cast("IntegerAttr[Any]", each).value.data for each in held]
+    return np.array(numbers if one is None else numbers[0], dtype=np.int64)
+
+
 def integers_of_array(attribute: DenseArrayBase[IntegerType]) -> tuple[int, ...]:
     """The integers of an array attribute."""
     if (known := _KNOWN_ARRAYS.get(attribute)) is not None:

@@ -1,15 +1,15 @@
 """
-The constant, the dequantization and the shape ops of the onnx dialect.
+The constant, the quantization, the dequantization and the shape ops of the onnx dialect.
 
-https://onnx.ai/onnx/operators. A dequantization is read as arithmetic.
+https://onnx.ai/onnx/operators. The second and the third are read as arithmetic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, Signedness
+from xdsl.dialects.builtin import AnyFloat, IntegerAttr, IntegerType, Signedness
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.movement import BroadcastInDim, Concat, Reshape, Slice, Transpose
@@ -109,7 +109,7 @@ def _optional(op: Operation, number: int, operands: Operands) -> list[int] | Non
     return [int(each) for each in numbers.reshape(-1).tolist()]
 
 
-def _write_dequantization(
+def _write_per_block(
     op: Operation, operands: Sequence[SmallOperand], type: Attribute
 ) -> list[Operation]:
     """Scales and zero points are of one shape: of one axis, of none, or of blocks of one axis."""
@@ -136,8 +136,14 @@ def _block_size(op: Operation) -> int:
     return 0 if find_attribute(op, "block_size") is None else integer_of(op, "block_size")
 
 
-@elementwise_op("onnx.DequantizeLinear", write=_write_dequantization, aligns=True)
-def _dequantize(op: Operation, operands: Operands) -> Elementwise:
+def _per_block(
+    op: Operation, term: Callable[[Sequence[Attribute], Attribute], Term]
+) -> Elementwise:
+    """
+    An op of a tensor, and of scales and zero points of one axis, of none, or of blocks of one.
+
+    `term` makes the term of the types of operands and result.
+    """
     values = [value for value in op.operands if _is_given(value)]
     shape, scales = shape_of(values[0]), shape_of(values[1])
     axis = 1 if find_attribute(op, "axis") is None else axis_of(op, "axis", len(shape))
@@ -150,9 +156,29 @@ def _dequantize(op: Operation, operands: Operands) -> Elementwise:
     elif scales:
         is_one = scales == (1,) and (axis >= len(shape) or shape[axis] != 1)
         along = (None if is_one else axis,)
-    types = [element_type_or_self(value.type) for value in (*values, *op.results)]
-    expressed = types[-1]
+    *types, result = [element_type_or_self(value.type) for value in (*values, *op.results)]
+    axes = tuple(range(len(shape))), *((along,) * (len(values) - 1))
+    return Elementwise(tuple(values), axes, term(types, result), in_blocks=bool(block))
 
+
+@elementwise_op("onnx.DequantizeLinear", write=_write_per_block, aligns=True)
+def _dequantize(op: Operation, operands: Operands) -> Elementwise:
+    return _per_block(op, _dequantized)
+
+
+@elementwise_op("onnx.QuantizeLinear", write=_write_per_block, aligns=True)
+def _quantize(op: Operation, operands: Operands) -> Elementwise:
+    return _per_block(op, _quantized)
+
+
+def _quantized(types: Sequence[Attribute], stored: Attribute) -> Term:
+    if not isinstance(types[0], AnyFloat) or not isinstance(stored, IntegerType):
+        raise NotFoldable(Code.ARITHMETIC, f"'{types[0]}' is not quantized to '{stored}'")
+    inputs = tuple(Input(number, type) for number, type in enumerate(types))
+    return Apply(Arithmetic.QUANTIZE, inputs, cast(Attribute, stored))
+
+
+def _dequantized(types: Sequence[Attribute], expressed: Attribute) -> Term:
     def real(number: int) -> Term:
         arithmetic = conversion(types[number], expressed)
         if arithmetic is None:
@@ -162,11 +188,9 @@ def _dequantize(op: Operation, operands: Operands) -> Elementwise:
     if types[1] != expressed:
         raise NotFoldable(Code.ARITHMETIC, f"it makes '{expressed}' with scales of '{types[1]}'")
     difference = real(0)
-    if len(values) > 2:
+    if len(types) > 2:
         difference = Apply(Arithmetic.SUBTRACT, (difference, real(2)), expressed)
-    term = Apply(Arithmetic.MULTIPLY, (difference, Input(1, expressed)), expressed)
-    axes = tuple(range(len(shape))), *((along,) * (len(values) - 1))
-    return Elementwise(tuple(values), axes, term, in_blocks=bool(block))
+    return Apply(Arithmetic.MULTIPLY, (difference, Input(1, expressed)), expressed)
 
 
 def _is_given(value: SSAValue) -> bool:

@@ -35,6 +35,7 @@ from qdialect.shape_ops.interface import (
     integers_in_list,
     is_cast,
     is_list,
+    listed_integers,
     name_of,
     read_movements,
 )
@@ -121,6 +122,8 @@ class Constants:
         name = elements_attribute_of(op)
         if name is None:
             raise NotFoldable(Code.DYNAMIC_SHAPE, f"'{name_of(op)}' makes what must be constant")
+        if (listed := listed_integers(op)) is not None:
+            return listed
         parts = tensor_parts(op.results[0].type)
         if parts is not None and (values := self.read(op)) is not None:
             return integers_in(values, parts.element_type)

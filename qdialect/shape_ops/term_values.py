@@ -46,6 +46,8 @@ def values_of(term: Term, inputs: Sequence[NDArray[Any]]) -> NDArray[Any]:
             return _format(type).round(first)
         case Arithmetic.SUBTRACT | Arithmetic.MULTIPLY | Arithmetic.ADD:
             return _computed(term, *operands)
+        case Arithmetic.QUANTIZE:
+            raise NotFoldable(Code.ARITHMETIC, "how it rounds is its own")
 
 
 def _computed(term: Apply, one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:

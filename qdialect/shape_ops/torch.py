@@ -432,6 +432,53 @@ def _scalar(value: SSAValue) -> Scalar:
     return Scalar(cast("FloatAttr[Any]", held))
 
 
+# Quantization, with the operands of the dequantization
+
+
+def _rounded(op: Operation, scale: Term, zero_point: Term | None) -> Term:
+    """What is rounded and clamped, with the limits of the op."""
+    value, result = _types_of(op)
+    if not isinstance(value, AnyFloat) or not isinstance(result, IntegerType):
+        raise NotFoldable(Code.ARITHMETIC, f"'{value}' is not quantized to '{result}'")
+    operands: tuple[Term, ...] = (Input(0, value), scale)
+    operands += () if zero_point is None else (zero_point,)
+    return Apply(Arithmetic.QUANTIZE, operands, cast(Attribute, result))
+
+
+def _quantized(op: Operation, axes: tuple[int, ...]) -> Elementwise:
+    tensors = tuple(value for value in op.operands[:3] if _is_given(value))
+    _, *smalls = (
+        Input(number, tensor_element_type(value.type)) for number, value in enumerate(tensors)
+    )
+    term = _rounded(op, smalls[0], smalls[1] if len(smalls) > 1 else None)
+    whole = tuple(range(len(shape_of(op.operands[0]))))
+    return Elementwise(tensors, (whole, *((axes,) * len(smalls))), term)
+
+
+@elementwise_op(
+    "torch.quantized_decomposed.quantize_per_channel",
+    write=_write_per_channel(3),
+    aligns=True,
+    has_axis=True,
+)
+def _quantize_per_channel(op: Operation, operands: Operands) -> Elementwise:
+    return _quantized(op, (_axis(op, 3, operands),))
+
+
+@elementwise_op("torch.quantized_decomposed.quantize_per_tensor.tensor", write=_write_whole)
+def _quantize_per_tensor(op: Operation, operands: Operands) -> Elementwise:
+    if any(shape_of(value) for value in op.operands[1:3]):
+        raise NotFoldable(Code.ARITHMETIC, "its scale is no scalar")
+    return _quantized(op, ())
+
+
+@elementwise_op("torch.quantized_decomposed.quantize_per_tensor", write=_write_whole)
+def _quantize_with_numbers(op: Operation, operands: Operands) -> Elementwise:
+    term = _rounded(op, *(_scalar(value) for value in op.operands[1:3]))
+    whole = tuple(range(len(shape_of(op.operands[0]))))
+    return Elementwise((op.operands[0],), (whole,), term)
+
+
 def _write_same(op: Operation, small: Sequence[SmallOperand], type: Attribute) -> list[Operation]:
     return [recreated(op, [small[0].value, *op.operands[1:]], type)]
 

@@ -58,17 +58,12 @@ class _GenericSyntax(Operation):
         """
         position = parser.pos
         attributes = parser.parse_optional_attr_dict()
-        operands = [_parse_operands(parser, keyword) for keyword in ("ins", "outs")]
+        operands = [parse_operands(parser, keyword) for keyword in ("ins", "outs")]
         if parser.parse_optional_keyword("attrs") is not None:
             parser.parse_punctuation("=")
             attributes |= parser.parse_optional_attr_dict()
         region = parser.parse_region()
-        result_types: Sequence[Attribute] = ()
-        if parser.parse_optional_punctuation("->") is not None:
-            types = parser.parse_optional_comma_separated_list(
-                parser.Delimiter.PAREN, parser.parse_type
-            )
-            result_types = [parser.parse_type()] if types is None else types
+        result_types = parse_result_types(parser)
         names = GenericOp.get_irdl_definition().properties.keys() & attributes.keys()
         properties = {name: attributes.pop(name) for name in names}
         iterators = properties.get("iterator_types")
@@ -89,7 +84,7 @@ class _GenericSyntax(Operation):
         )
 
 
-def _parse_operands(parser: Parser, keyword: str) -> Sequence[SSAValue]:
+def parse_operands(parser: Parser, keyword: str) -> Sequence[SSAValue]:
     """Read the optional `keyword(%a, %b : type, type)`. Raises ParseError."""
     if parser.parse_optional_keyword(keyword) is None:
         return ()
@@ -101,6 +96,14 @@ def _parse_operands(parser: Parser, keyword: str) -> Sequence[SSAValue]:
         parser.parse_punctuation(":")
         types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
     return parser.resolve_operands(operands, types, position)
+
+
+def parse_result_types(parser: Parser) -> Sequence[Attribute]:
+    """Parse the optional `-> type` or `-> (type, type)`. Raises ParseError."""
+    if parser.parse_optional_punctuation("->") is None:
+        return ()
+    types = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+    return [parser.parse_type()] if types is None else types
 
 
 def _iterator_type(parser: Parser, iterator: Attribute, position: Position) -> Attribute:

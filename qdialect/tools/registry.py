@@ -75,6 +75,7 @@ def _dialects() -> dict[str, Callable[[], Dialect]]:
         **dialects.get_all_dialects(),
         **universe.get_all_dialects(),
         "arith": _arith_on_tensors,
+        "linalg": _linalg_with_all_names,
         "tensor": _tensor_of_any_shape,
         "tosa": _tosa_with_additions,
     }
@@ -184,6 +185,15 @@ def _arith_on_tensors() -> Dialect:
     from qdialect.dialects.upstream import arith
 
     return rebuilt(Arith, arith.OPS)
+
+
+def _linalg_with_all_names() -> Dialect:
+    # A dialect is imported when a text first names it: each takes up to 50 ms.
+    from xdsl.dialects.linalg import Linalg
+
+    from qdialect.dialects.upstream.linalg_table import OPS
+
+    return rebuilt(Linalg, OPS)
 
 
 def _tensor_of_any_shape() -> Dialect:

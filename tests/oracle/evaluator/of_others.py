@@ -162,6 +162,26 @@ def _per_tensor(op: Operation, operands: Sequence[Any]) -> Value:
     return _dequantized(op, codes.codes, np.float32(scale), zero_point)
 
 
+def _quantized(op: Operation, value: Value, scales: Any, zeros: Any, limits: Any) -> Value:
+    """What is divided, rounded to even, shifted and clamped."""
+    numbers = np.rint(value.floats / scales).astype(np.float64) + zeros
+    return Value.of(result_of(op)[1], np.clip(numbers, *limits).astype(np.int64))
+
+
+@runs("torch.quantized_decomposed.quantize_per_channel")
+def _quantize_per_channel(op: Operation, operands: Sequence[Any]) -> Value:
+    value, scales, zero_points, dim, low, high, _ = operands
+    rank = len(value.shape)
+    zeros = 0 if zero_points is None else _along(_numbers(zero_points), dim, rank)
+    return _quantized(op, value, _along(scales.floats, dim, rank), zeros, (low, high))
+
+
+@runs("torch.quantized_decomposed.quantize_per_tensor")
+def _quantize_per_tensor(op: Operation, operands: Sequence[Any]) -> Value:
+    value, scale, zero_point, low, high, _ = operands
+    return _quantized(op, value, np.float32(scale), zero_point, (low, high))
+
+
 @runs("torch.aten.dequantize.self", "torch.aten.dequantize.tensor")
 def _read(op: Operation, operands: Sequence[Any]) -> Value:
     return Value.of("f32", operands[0].bits)
@@ -221,7 +241,28 @@ def _slice(op: Operation, operands: Sequence[Any]) -> Value:
 @runs("onnx.DequantizeLinear")
 def _dequantize_linear(op: Operation, operands: Sequence[Any]) -> Value:
     codes, scales, *others = operands
-    rank, attributes = len(codes.shape), attributes_of(op)
+    whole = _reader(op, len(codes.shape))
+    element = result_of(op)[1]
+    dtype = FLOATS[element]
+    zeros = whole(others[0].codes) if others and others[0] is not None else 0
+    differences = (codes.codes - zeros).astype(dtype)
+    return Value.of_numbers(
+        element, np.broadcast_to(differences * whole(scales.floats), codes.shape)
+    )
+
+
+@runs("onnx.QuantizeLinear")
+def _quantize_linear(op: Operation, operands: Sequence[Any]) -> Value:
+    value, scales, *others = operands
+    whole = _reader(op, len(value.shape))
+    zeros = whole(others[0].codes) if others and others[0] is not None else 0
+    limits = (0, 255) if result_of(op)[1].startswith("ui") else (-128, 127)
+    return _quantized(op, value, whole(scales.floats), zeros, limits)
+
+
+def _reader(op: Operation, rank: int) -> Callable[[Array], Array]:
+    """Scales or zero points, where each is read."""
+    attributes = attributes_of(op)
     axis = held(op, "axis") if "axis" in attributes else 1
     size = held(op, "block_size") if "block_size" in attributes else 0
 
@@ -230,13 +271,7 @@ def _dequantize_linear(op: Operation, operands: Sequence[Any]) -> Value:
             return np.repeat(of, size, axis)
         return _along(of, axis, rank) if of.size > 1 or rank == of.ndim == 1 else of.reshape(())
 
-    element = result_of(op)[1]
-    dtype = FLOATS[element]
-    zeros = whole(others[0].codes) if others and others[0] is not None else 0
-    differences = (codes.codes - zeros).astype(dtype)
-    return Value.of_numbers(
-        element, np.broadcast_to(differences * whole(scales.floats), codes.shape)
-    )
+    return whole
 
 
 # IREE, as it decomposes the op

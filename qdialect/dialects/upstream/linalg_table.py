@@ -1,0 +1,502 @@
+"""
+A table of the named structured ops of linalg, what they compute, and their syntax.
+
+https://mlir.llvm.org/docs/Dialects/Linalg/. All are written
+`linalg.name {attributes} ins(%a, %b : T, U) outs(%c : V) -> V`, without the body, which the name
+and the types say. Types are not verified beyond that, except as xDSL does for the ops it has.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, Self, TypeAlias, cast
+
+from typing_extensions import override
+from xdsl.dialects import arith, complex, linalg, math
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    AnyFloat,
+    ArrayAttr,
+    ComplexType,
+    DenseArrayBase,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    f64,
+    i1,
+    i32,
+    i64,
+)
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.irdl import (
+    AnyAttr,
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    OpDef,
+    OptPropertyDef,
+    irdl_op_definition,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import EffectInstance, HasParent, MemoryEffect, MemoryEffectKind
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.ir.value_types import element_type_or_self
+from qdialect.text.linalg_syntax import parse_operands, parse_result_types
+from qdialect.text.op_forms import FormsDiffer
+
+Body: TypeAlias = int | float | str | tuple["Body", ...]
+"""
+What a body yields: an argument by its number, where -1 is the first output's, or the name of a
+function and what it is applied to.
+"""
+
+_PRODUCT: Final[Body] = ("mul", ("cast", 0), ("cast", 1))
+_SUM_OF_PRODUCTS: Final[Body] = ("add", -1, _PRODUCT)
+_WITH_ZERO_POINTS: Final[Body] = (
+    "add",
+    -1,
+    ("mul", ("sub", ("cast", 0), ("cast", 2)), ("sub", ("cast", 1), ("cast", 3))),
+)
+
+
+def _random(seed: Body) -> Body:
+    """One step of the generator of `fill_rng_2d`."""
+    product = ("mul", seed, ("i32", ("constant_i64", 1103515245)))
+    return ("add", product, ("i32", ("constant_i64", 12345)))
+
+
+_RANDOM: Final[Body] = (
+    "add",
+    (
+        "mul",
+        (
+            "add",
+            ("f64", ("constant_i64", 2147483647)),
+            (
+                "f64",
+                _random(("add", ("i32", ("index", 1)), _random(("add", ("i32", ("index", 0)), 2)))),
+            ),
+        ),
+        ("mul", ("sub", 1, 0), ("constant_f64", 2.3283063999999999e-10)),
+    ),
+    0,
+)
+
+_UNARY: Final = "abs ceil erf exp floor log negf round rsqrt sqrt tanh"
+_BINARY: Final = "add div div_unsigned max min mul powf sub"
+"""Ops whose bodies are the functions of the same names."""
+
+_WINDOW: Final = "strides dilations"
+
+_TABLE: Final[Sequence[tuple[str, Body, str]]] = (
+    ("batch_matvec batch_mmt4d batch_vecmat dot matvec mmt4d vecmat", _SUM_OF_PRODUCTS, ""),
+    ("batch_matmul batch_reduce_matmul contract matmul", _SUM_OF_PRODUCTS, "indexing_maps cast"),
+    ("conv_1d conv_2d conv_3d", _SUM_OF_PRODUCTS, ""),
+    (
+        "conv_1d_ncw_fcw conv_1d_nwc_wcf conv_2d_nchw_fchw conv_2d_ngchw_fgchw "
+        "conv_2d_ngchw_gfchw conv_2d_nhwc_fhwc conv_2d_nhwc_hwcf conv_2d_nhwgc_gfhwc "
+        "conv_3d_ncdhw_fcdhw conv_3d_ndhwc_dhwcf depthwise_conv_1d_ncw_cw "
+        "depthwise_conv_1d_nwc_wc depthwise_conv_1d_nwc_wcm depthwise_conv_2d_nchw_chw "
+        "depthwise_conv_2d_nhwc_hwc depthwise_conv_2d_nhwc_hwcm depthwise_conv_3d_ncdhw_cdhw "
+        "depthwise_conv_3d_ndhwc_dhwc depthwise_conv_3d_ndhwc_dhwcm",
+        _SUM_OF_PRODUCTS,
+        _WINDOW,
+    ),
+    ("quantized_batch_matmul quantized_matmul", _WITH_ZERO_POINTS, ""),
+    (
+        "conv_2d_nchw_fchw_q conv_2d_ngchw_gfchw_q conv_2d_nhwc_fhwc_q conv_2d_nhwc_hwcf_q "
+        "conv_2d_nhwgc_gfhwc_q conv_3d_ndhwc_dhwcf_q depthwise_conv_2d_nhwc_hwc_q "
+        "depthwise_conv_2d_nhwc_hwcm_q",
+        _WITH_ZERO_POINTS,
+        _WINDOW,
+    ),
+    (
+        "pooling_nchw_max pooling_ncw_max pooling_ndhwc_max pooling_nhwc_max pooling_nwc_max",
+        ("max", -1, ("cast", 0)),
+        _WINDOW,
+    ),
+    (
+        "pooling_ndhwc_min pooling_nhwc_min pooling_nwc_min",
+        ("min", -1, ("cast", 0)),
+        _WINDOW,
+    ),
+    (
+        "pooling_nchw_sum pooling_ncw_sum pooling_ndhwc_sum pooling_nhwc_sum pooling_nwc_sum",
+        ("add", -1, ("cast", 0)),
+        _WINDOW,
+    ),
+    (
+        "pooling_nhwc_max_unsigned pooling_nwc_max_unsigned",
+        ("max_unsigned", -1, ("cast_unsigned", 0)),
+        _WINDOW,
+    ),
+    (
+        "pooling_nhwc_min_unsigned pooling_nwc_min_unsigned",
+        ("min_unsigned", -1, ("cast_unsigned", 0)),
+        _WINDOW,
+    ),
+    *((name, (name, 0), "") for name in _UNARY.split()),
+    *((name, (name, 0, 1), "") for name in _BINARY.split()),
+    ("copy", ("cast", 0), "cast"),
+    ("fill", ("cast", 0), ""),
+    ("fill_rng_2d", ("cast", _RANDOM), ""),
+    ("reciprocal", ("div", ("one", 0), 0), ""),
+    ("select", ("select", 0, 1, 2), ""),
+    ("square", ("mul", 0, 0), ""),
+)
+"""Rows of ops, what their bodies yield, and properties."""
+
+_BODIES: Final = {f"linalg.{name}": body for names, body, _ in _TABLE for name in names.split()}
+
+_FUNCTIONS: Final[Mapping[str, str]] = {
+    "abs": "absf",
+    "add": "addf addi ori add",
+    "ceil": "ceil",
+    "div": "divf divsi - div",
+    "div_unsigned": "- divui",
+    "erf": "erf",
+    "exp": "exp",
+    "floor": "floor",
+    "log": "log",
+    "max": "maximumf maxsi maxsi",
+    "max_unsigned": "- maxui maxui",
+    "min": "minimumf minsi minsi",
+    "min_unsigned": "- minui minui",
+    "mul": "mulf muli andi mul",
+    "negf": "negf",
+    "powf": "powf",
+    "round": "round",
+    "rsqrt": "rsqrt",
+    "sqrt": "sqrt",
+    "sub": "subf subi - sub",
+    "tanh": "tanh",
+}
+"""For each function, its op for floats, integers, `i1` and complex numbers. `-` marks none."""
+
+
+def _maps(*axes: str) -> ArrayAttr[AffineMapAttr]:
+    """The maps to operands whose axes are these loops."""
+    loops = len(set("".join(axes)))
+    return ArrayAttr(
+        AffineMapAttr(
+            AffineMap(loops, 0, tuple(AffineExpr.dimension(int(loop)) for loop in of_operand))
+        )
+        for of_operand in axes
+    )
+
+
+_DEFAULT_MAPS: Final[Mapping[str, ArrayAttr[AffineMapAttr]]] = {
+    "linalg.batch_matmul": _maps("013", "032", "012"),
+    "linalg.batch_reduce_matmul": _maps("013", "032", "12"),
+    "linalg.matmul": _maps("02", "21", "01"),
+}
+"""The indexing maps that are not printed."""
+
+_NOT_PRINTED: Final = frozenset(
+    {"indexing_maps", "linalg.memoized_indexing_maps", "operandSegmentSizes"}
+)
+
+
+class _EffectsOnBuffers(MemoryEffect):
+    """Tensors are results, and buffers are written."""
+
+    @classmethod
+    @override
+    def get_effects(cls, op: Operation) -> set[EffectInstance]:
+        if not any(isinstance(type, MemRefType) for type in op.operand_types):
+            return set()
+        return {EffectInstance(MemoryEffectKind.READ), EffectInstance(MemoryEffectKind.WRITE)}
+
+
+class NamedStructuredOp(FormsDiffer, IRDLOperation, ABC):
+    """Base class of the ops: their custom form, and the body that it leaves out."""
+
+    @property
+    @override
+    def forms_differ(self) -> bool:
+        """Whether the form differs: it does not, since the body is the op's own."""
+        return False
+
+    @override
+    def verify_(self) -> None:
+        definition = self.get_irdl_definition()
+        definition.verify(self)
+        # xDSL's verifier needs the properties that have a default in MLIR.
+        has_all = definition.properties.keys() & {"strides", "dilations"} <= self.properties.keys()
+        if has_all and isinstance(self, LinalgStructuredOperation):
+            LinalgStructuredOperation.verify_(self)
+
+    @classmethod
+    @override
+    def parse(cls, parser: Parser) -> Self:
+        position = parser.pos
+        names = cls.get_irdl_definition().properties.keys()
+        properties: dict[str, Attribute] = {}
+        if "indexing_maps" in names and parser.parse_optional_keyword("indexing_maps") is not None:
+            parser.parse_punctuation("=")
+            properties["indexing_maps"] = parser.parse_attribute()
+        elif (default := _DEFAULT_MAPS.get(cls.name)) is not None:
+            properties["indexing_maps"] = default
+        attributes = parser.parse_optional_attr_dict()
+        operands = [parse_operands(parser, keyword) for keyword in ("ins", "outs")]
+        if parser.parse_optional_keyword("attrs") is not None:
+            # The form that xDSL prints.
+            parser.parse_punctuation("=")
+            attributes |= parser.parse_optional_attr_dict()
+        result_types = parse_result_types(parser)
+        for name in names & attributes.keys():
+            properties[name] = attributes.pop(name)
+        values = [value for group in operands for value in group]
+        try:
+            body = _body(_BODIES[cls.name], values, len(operands[0]), properties.get("cast"))
+        except VerifyException as error:
+            parser.raise_error(f"'{cls.name}' op {error}", position)
+        properties["operandSegmentSizes"] = DenseArrayBase.from_list(
+            i32, [len(group) for group in operands]
+        )
+        return cls.create(
+            operands=values,
+            result_types=result_types,
+            properties=properties,
+            attributes=attributes,
+            regions=[Region(body)],
+        )
+
+    @override
+    def print(self, printer: Printer) -> None:
+        maps = self.properties.get("indexing_maps")
+        if maps is not None and maps != _DEFAULT_MAPS.get(self.name):
+            printer.print_string(" indexing_maps = ")
+            printer.print_attribute(maps)
+        held = {**self.properties, **self.attributes}
+        shown = {name: held[name] for name in held if name not in _NOT_PRINTED}
+        if shown:
+            printer.print_op_attributes(shown)
+        sizes = cast(
+            DenseArrayBase[IntegerType], self.properties["operandSegmentSizes"]
+        ).get_values()
+        for keyword, values in (
+            ("ins", self.operands[: sizes[0]]),
+            ("outs", self.operands[sizes[0] :]),
+        ):
+            if values:
+                printer.print_string(f" {keyword}(")
+                printer.print_list(values, printer.print_ssa_value)
+                printer.print_string(" : ")
+                printer.print_list([value.type for value in values], printer.print_attribute)
+                printer.print_string(")")
+        if len(self.results) == 1:
+            printer.print_string(" -> ")
+            printer.print_attribute(self.results[0].type)
+        elif self.results:
+            printer.print_string(" -> (")
+            printer.print_list(self.result_types, printer.print_attribute)
+            printer.print_string(")")
+
+
+# Bodies
+
+
+def _body(body: Body, operands: Sequence[SSAValue], inputs: int, kind: Attribute | None) -> Block:
+    """
+    The block that MLIR makes for an op.
+
+    Raises VerifyException if the op is not defined on the types of its operands.
+    """
+    block = Block(arg_types=[_element_type(operand.type) for operand in operands])
+    if inputs == len(operands):
+        raise VerifyException("expected an output")
+    output = block.args[inputs]
+    is_unsigned = kind is not None and "unsigned" in str(kind)
+
+    def value_of(body: Body) -> SSAValue:
+        if isinstance(body, int):
+            return output if body < 0 else argument(body)
+        assert isinstance(body, tuple)
+        name, *arguments = body
+        assert isinstance(name, str)
+        if (leaf := _LEAVES.get(name)) is not None:
+            return add(leaf(arguments[0]))
+        values = [value_of(argument) for argument in arguments]
+        if (target := _CAST_TARGETS.get(name)) is not None:
+            return converted(values[0], target, is_unsigned=False)
+        match name:
+            case "cast" | "cast_unsigned":
+                unsigned = is_unsigned or name == "cast_unsigned"
+                return converted(values[0], output.type, is_unsigned=unsigned)
+            case "one":
+                if not isinstance(type := values[0].type, AnyFloat):
+                    raise VerifyException(f"is not defined on '{type}'")
+                return add(arith.ConstantOp(FloatAttr(1.0, type)))
+            case _:
+                return add(_function(name, values))
+
+    def argument(number: int) -> SSAValue:
+        if number >= inputs:
+            raise VerifyException(f"expected more than {inputs} inputs")
+        return block.args[number]
+
+    def add(op: Operation) -> SSAValue:
+        block.add_op(op)
+        return op.results[0]
+
+    def converted(value: SSAValue, type: Attribute, *, is_unsigned: bool) -> SSAValue:
+        if value.type == type:
+            return value
+        return add(_conversion(value, type, is_unsigned=is_unsigned))
+
+    block.add_op(YieldOp(value_of(body)))
+    return block
+
+
+def _element_type(type: Attribute) -> Attribute:
+    if isinstance(type, MemRefType):
+        return cast(MemRefType[Attribute], type).element_type
+    return element_type_or_self(type)
+
+
+_LEAVES: Final[Mapping[str, Callable[[Body], Operation]]] = {
+    "constant_f64": lambda value: arith.ConstantOp(FloatAttr(cast(float, value), f64)),
+    "constant_i64": lambda value: arith.ConstantOp(IntegerAttr(cast(int, value), i64)),
+    "index": lambda value: IndexInBodyOp(cast(int, value)),
+}
+
+_CAST_TARGETS: Final[Mapping[str, Attribute]] = {"i32": i32, "f64": f64}
+
+
+def _function(name: str, values: Sequence[SSAValue]) -> Operation:
+    """A function applied to values. Raises VerifyException if it is not defined on them."""
+    type = values[-1].type
+    is_select = name == "select"
+    if any(value.type != type for value in values[is_select:]):
+        raise VerifyException(f"is not defined on '{type}' and '{values[is_select].type}' together")
+    if is_select:
+        return arith.SelectOp(*values)
+    if isinstance(type, AnyFloat):
+        kind, modules = 0, ("arith", "math")
+    elif isinstance(type, IntegerType):
+        kind, modules = (2 if type == i1 else 1), ("arith",)
+    elif isinstance(type, ComplexType):
+        kind, modules = 3, ("complex",)
+    else:
+        raise VerifyException(f"is not defined on '{type}'")
+    op_name = dict(enumerate(_FUNCTIONS[name].split())).get(kind, "-")
+    for module in modules:
+        if (op_type := _OPS.get(f"{module}.{op_name}")) is not None:
+            return op_type(*values)
+    raise VerifyException(f"is not defined on '{type}'")
+
+
+def _conversion(value: SSAValue, type: Attribute, *, is_unsigned: bool) -> Operation:
+    """A conversion of a number. Raises VerifyException if there is none."""
+    source, u = value.type, "u" if is_unsigned else "s"
+    match source, type:
+        case (IndexType(), IntegerType()) | (IntegerType(), IndexType()):
+            name = "index_castui" if is_unsigned else "index_cast"
+        case IntegerType(), IntegerType():
+            is_wider = type.bitwidth > source.bitwidth
+            name = f"ext{u}i" if is_wider else "trunci"
+        case IntegerType(), _ if isinstance(type, AnyFloat):
+            name = f"{u}itofp"
+        case _, IntegerType() if isinstance(source, AnyFloat):
+            name = f"fpto{u}i"
+        case _ if (
+            isinstance(source, AnyFloat)
+            and isinstance(type, AnyFloat)
+            and source.bitwidth != type.bitwidth
+        ):
+            name = "extf" if type.bitwidth > source.bitwidth else "truncf"
+        case _:
+            raise VerifyException(f"cannot convert '{source}' to '{type}'")
+    return _OPS[f"arith.{name}"](value, type)
+
+
+_OPS: Final[Mapping[str, Callable[..., Operation]]] = {
+    op.name: op
+    for dialect in (arith.Arith, complex.Complex, math.Math)
+    for op in dialect.operations
+}
+
+
+# Classes
+
+
+_XDSL_OPS: Final = {op.name: op for op in linalg.Linalg.operations if issubclass(op, IRDLOperation)}
+
+
+def _define(name: str, properties: str) -> type[NamedStructuredOp]:
+    """The class of an op, from a row of the table; a subclass of xDSL's, if it has one."""
+    full_name = f"linalg.{name}"
+    class_name = "".join(part.capitalize() for part in name.split("_")) + "Op"
+    fields: dict[str, object] = {
+        "name": full_name,
+        "__doc__": f"`{full_name}`: https://mlir.llvm.org/docs/Dialects/Linalg/.",
+        "__module__": __name__,
+    }
+    if (xdsl_op := _XDSL_OPS.get(full_name)) is not None:
+        definition = _extended(xdsl_op.get_irdl_definition(), properties.split())
+        fields["get_irdl_definition"] = classmethod(lambda _: definition)
+        fields["traits"] = definition.traits
+        return cast(type[NamedStructuredOp], type(class_name, (NamedStructuredOp, xdsl_op), fields))
+    fields |= {
+        "inputs": var_operand_def(),
+        "outputs": var_operand_def(),
+        "res": var_result_def(),
+        "body": region_def("single_block"),
+        "irdl_options": (AttrSizedOperandSegments(as_property=True),),
+        "traits": traits_def(_EffectsOnBuffers()),
+    }
+    for field in properties.split():
+        fields[field] = prop_def() if field == "indexing_maps" else opt_prop_def()
+    new_op = type(class_name, (NamedStructuredOp,), fields)
+    return irdl_op_definition(cast(type[NamedStructuredOp], new_op))
+
+
+def _extended(definition: OpDef, properties: Iterable[str]) -> OpDef:
+    """A definition with the properties that MLIR has, all of which but the maps are optional."""
+    optional = {name: OptPropertyDef(AnyAttr()) for name in properties if name != "indexing_maps"}
+    return replace(
+        definition,
+        properties={**definition.properties, **optional},
+        traits=traits_def(*definition.traits.traits, _EffectsOnBuffers()),
+    )
+
+
+_NAMED_OPS: Final = tuple(
+    _define(name, properties) for names, _, properties in _TABLE for name in names.split()
+)
+
+
+class IndexInBodyOp(IndexOp):
+    """`linalg.index` in the body of any of these ops, such as that of `fill_rng_2d`."""
+
+    traits = traits_def(HasParent(GenericOp, *_NAMED_OPS))
+
+    @classmethod
+    @override
+    def get_irdl_definition(cls) -> OpDef:
+        return _INDEX_DEFINITION
+
+    @override
+    def verify_(self) -> None:
+        _INDEX_DEFINITION.verify(self)
+
+
+_INDEX_DEFINITION: Final = replace(IndexOp.get_irdl_definition(), traits=IndexInBodyOp.traits)
+
+OPS: Final[tuple[type[Operation], ...]] = (*_NAMED_OPS, IndexInBodyOp)
+"""The named structured ops, and what their bodies need. They replace xDSL's of the same names."""

@@ -1,0 +1,27 @@
+// RUN: qdialect-opt %s --allow-unregistered-dialect --fold-quant-shapes -o %t
+// RUN: filecheck %s --input-file %t
+// RUN: qdialect-check --allow-unregistered-dialect %s %t
+
+// What a slice cuts off is said by lists of integers.
+// CHECK-LABEL: @f
+// CHECK: "onnx.Constant"() {value = dense<[[2], [5]]> : tensor<2x1xi8>}
+// CHECK-NOT: onnx.Slice
+func.func @f() -> tensor<2x1xi8> {
+  %w = "onnx.Constant"() {value = dense<[[1, 2, 3], [4, 5, 6]]> : tensor<2x3xi8>} : () -> tensor<2x3xi8>
+  %starts = "onnx.Constant"() {value_ints = [1 : si64]} : () -> tensor<1xi64>
+  %ends = "onnx.Constant"() {value_ints = [2 : si64]} : () -> tensor<1xi64>
+  %axes = "onnx.Constant"() {value_ints = [1]} : () -> tensor<1xi64>
+  %0 = "onnx.Slice"(%w, %starts, %ends, %axes) : (tensor<2x3xi8>, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> tensor<2x1xi8>
+  return %0 : tensor<2x1xi8>
+}
+
+// CHECK-LABEL: @in_torch
+// CHECK-NOT: onnx.Slice
+func.func @in_torch() -> !torch.vtensor<[2,1],si8> {
+  %w = "torch.operator"() {name = "onnx.Constant", torch.onnx.value = dense<[[1, 2, 3], [4, 5, 6]]> : tensor<2x3xsi8>} : () -> !torch.vtensor<[2,3],si8>
+  %starts = "torch.operator"() {name = "onnx.Constant", torch.onnx.value_ints = [1 : si64]} : () -> !torch.vtensor<[1],si64>
+  %ends = "torch.operator"() {name = "onnx.Constant", torch.onnx.value_ints = [2 : si64]} : () -> !torch.vtensor<[1],si64>
+  %axes = "torch.operator"() {name = "onnx.Constant", torch.onnx.value_ints = [1 : si64]} : () -> !torch.vtensor<[1],si64>
+  %0 = "torch.operator"(%w, %starts, %ends, %axes) {name = "onnx.Slice"} : (!torch.vtensor<[2,3],si8>, !torch.vtensor<[1],si64>, !torch.vtensor<[1],si64>, !torch.vtensor<[1],si64>) -> !torch.vtensor<[2,1],si8>
+  return %0 : !torch.vtensor<[2,1],si8>
+}
