@@ -281,9 +281,9 @@ def test_the_first_block_is_recorded(
     assert told.count("remark") == 2
 
 
-@needs_iree
 @pytest.mark.exporters
-def test_digits(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_digits(tmp_path: Path, engine: str) -> None:
     """A model of JAX, run on real data: the range of each record is that of numpy."""
     datasets: Any = pytest.importorskip("sklearn.datasets")
     jnp: Any = pytest.importorskip("jax.numpy")
@@ -299,8 +299,13 @@ def test_digits(tmp_path: Path) -> None:
     with (tmp_path / "model.mlir").open("w") as stream:
         write_module(context, module, stream)
     save(tmp_path / "images.npz", {"arg0": images})
-    arguments = ["--data", tmp_path / "images.npz", "--allow-unregistered-dialect"]
-    profile = calibrate(tmp_path / "profile.json", tmp_path / "model.mlir", *arguments)
+    arguments = ["--data", tmp_path / "images.npz", f"--engine={engine}"]
+    profile = calibrate(
+        tmp_path / "profile.json",
+        tmp_path / "model.mlir",
+        *arguments,
+        "--allow-unregistered-dialect",
+    )
     hidden = images @ first
     expected = [images, hidden, np.tanh(hidden), np.tanh(hidden) @ second]
     for array in expected:
