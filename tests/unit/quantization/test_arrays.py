@@ -22,6 +22,8 @@ from qdialect.quantization.blocks import PER_TENSOR, Blocks
 from qdialect.quantization.presets import I8, SCHEMES, U8, luci, scheme_of
 from qdialect.quantization.schemes import Choice, Rounding, ZeroPointPlace
 
+pytestmark = pytest.mark.without_xdsl
+
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 I32 = StorageFormat(32, signed=True)

@@ -17,6 +17,8 @@ from qdialect.quantization.histograms import FloatHistogram, GlowHistogram
 from qdialect.quantization.presets import U8, luci
 from qdialect.quantization.ranges import Range, Statistics, merged
 
+pytestmark = pytest.mark.without_xdsl
+
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 numbers = st.one_of(

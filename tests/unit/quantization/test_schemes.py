@@ -37,6 +37,8 @@ from qdialect.quantization.presets import (
 )
 from qdialect.quantization.schemes import Scheme
 
+pytestmark = pytest.mark.without_xdsl
+
 I32 = StorageFormat(32, signed=True)
 I64 = StorageFormat(64, signed=True)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -16,8 +18,14 @@ from qdialect.quantization.arrays import quantize_array, quantize_values
 from qdialect.quantization.blocks import PER_TENSOR, Blocks
 from qdialect.quantization.presets import I8, U8, scheme_of
 
-torch: Any = pytest.importorskip("torch", reason="torch is not installed")
-observers: Any = pytest.importorskip("torch.ao.quantization.observer")
+HAS_TORCH = find_spec("torch") is not None
+torch: Any = import_module("torch") if HAS_TORCH else None
+observers: Any = import_module("torch.ao.quantization.observer") if HAS_TORCH else None
+
+pytestmark = [
+    pytest.mark.exporters,
+    pytest.mark.skipif(not HAS_TORCH, reason="torch is not installed"),
+]
 
 DTYPES = {I8: "qint8", U8: "quint8"}
 
