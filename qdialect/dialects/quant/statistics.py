@@ -25,9 +25,7 @@ from xdsl.irdl import (
     opt_prop_def,
     prop_def,
     result_def,
-    traits_def,
 )
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.float_format import FLOAT_FORMATS
@@ -51,6 +49,7 @@ class StatisticsOp(VerifiedByAttributes):
     `layerStats` holds the minimum and the maximum, as a dense tensor of shape [2]. `axisStats`,
     of shape [N, 2], holds one range for each of the N positions of `axis`. `key` names the record,
     and `count` is the number of records that it stands for. A minimum may equal its maximum.
+    It is not pure, so that no pass drops it unasked.
 
     The first three attributes are those of TensorFlow's op,
     https://github.com/tensorflow/tensorflow, `quantization/common/ir/QuantOps.td`.
@@ -69,7 +68,6 @@ class StatisticsOp(VerifiedByAttributes):
     key = opt_prop_def(StringAttr)
     count = opt_prop_def(IntegerAttr[I64])
 
-    traits = traits_def(Pure())
     irdl_options = (ParsePropInAttrDict(),)
 
     assembly_format = "$input attr-dict `:` type($input)"

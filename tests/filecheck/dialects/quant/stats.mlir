@@ -25,3 +25,12 @@ func.func @shapes(%x: tensor<*xbf16>, %y: tensor<?x3xf16>) -> (tensor<*xbf16>, t
   %1 = quant.stats %y {layerStats = dense<1.0> : tensor<2xf16>, axisStats = dense<1.0> : tensor<7x2xf16>, axis = 0 : i64} : tensor<?x3xf16>
   return %0, %1 : tensor<*xbf16>, tensor<?x3xf16>
 }
+
+// A record is not dropped with the last use of a value.
+// CHECK-LABEL: @unused
+// CHECK-NEXT:    %0 = quant.stats %x {layerStats = dense<0.000000e+00> : tensor<2xf32>} : tensor<4xf32>
+// CHECK-NEXT:    func.return
+func.func @unused(%x: tensor<4xf32>) {
+  %0 = quant.stats %x {layerStats = dense<0.0> : tensor<2xf32>} : tensor<4xf32>
+  return
+}
