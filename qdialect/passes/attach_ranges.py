@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 
 from typing_extensions import override
 from xdsl.context import Context
@@ -16,18 +14,7 @@ from qdialect.folding.report import Outcome
 from qdialect.folding.report_listener import FoldReportListener, WarningListener
 from qdialect.quantization.attaching import attach_ranges, differences_of
 from qdialect.quantization.profile import Profile
-from qdialect.quantization.ranges import Range, Statistics
-
-
-class ProfileReduction(StrEnum):
-    """What is taken of the ranges of several records."""
-
-    WHOLE = "whole"
-    """The least minimum and the greatest maximum."""
-    PERCENTILE = "percentile"
-    """Percentiles of the minima and of the maxima, as ONE's `record-minmax` takes them."""
-    MOVING_AVERAGE = "moving-average"
-    """The moving average of batches of records, as ONE's `record-minmax` takes it."""
+from qdialect.quantization.ranges import PERCENTILES, Reduction, ReductionKind
 
 
 @dataclass(frozen=True)
@@ -44,13 +31,13 @@ class AttachRangesPass(ModulePass):
     profile: str
     """The file of the profile: JSON."""
 
-    reduction: str = "whole"
-    """`whole`, `percentile` or `moving-average`: what is taken of several records."""
+    reduction: str | None = None
+    """`whole`, `percentile` or `moving-average`, in place of that which the profile names."""
 
-    low: int | float = 1.0
+    low: int | float = PERCENTILES[0]
     """The percentile of the minima."""
 
-    high: int | float = 99.0
+    high: int | float = PERCENTILES[1]
     """The percentile of the maxima."""
 
     strict: bool = False
@@ -58,21 +45,15 @@ class AttachRangesPass(ModulePass):
 
     def __post_init__(self) -> None:
         """Raise ValueError for a reduction that there is not, and a percentile that is none."""
-        if self.reduction not in tuple(ProfileReduction):
-            words = ", ".join(ProfileReduction)
-            raise ValueError(f"reduction must be one of {words}, not '{self.reduction}'")
-        for name, number in (("low", self.low), ("high", self.high)):
-            if not 0 <= number <= 100:
-                raise ValueError(f"{name} must be from 0 to 100, not {number}")
+        self._reduction()
 
-    def _reduction(self) -> Callable[[Statistics], Range]:
-        match self.reduction:
-            case ProfileReduction.PERCENTILE:
-                return lambda statistics: statistics.percentile(self.low, self.high)
-            case ProfileReduction.MOVING_AVERAGE:
-                return Statistics.moving_average
-            case _:
-                return Statistics.whole
+    def _reduction(self) -> Reduction | None:
+        if self.reduction is None:
+            return None
+        if self.reduction not in tuple(ReductionKind):
+            words = ", ".join(ReductionKind)
+            raise ValueError(f"reduction must be one of {words}, not '{self.reduction}'")
+        return Reduction(ReductionKind(self.reduction), self.low, self.high)
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
@@ -84,7 +65,7 @@ class AttachRangesPass(ModulePass):
             raise PassFailedException(str(error)) from None
         differences = differences_of(op, ctx, profile)
         told = f"'{self.profile}' was recorded on another module: {'; '.join(differences)}"
-        report = attach_ranges(op, profile, self._reduction())
+        report = attach_ranges(op, profile, self._reduction() or profile.reduction)
         refused = [each.reason for each in report.records if each.outcome is Outcome.REFUSED]
         if self.strict and (differences or refused):
             raise PassFailedException("; ".join([told] * bool(differences) + refused))

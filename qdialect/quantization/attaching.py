@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from xdsl.context import Context
@@ -19,15 +18,12 @@ from qdialect.ir.value_types import shape_of
 from qdialect.quantization.fingerprints import fingerprint_of
 from qdialect.quantization.keys import keys_of
 from qdialect.quantization.profile import Profile
-from qdialect.quantization.ranges import Range, Statistics
+from qdialect.quantization.ranges import Range, Reduction, Statistics
 from qdialect.shape_ops.interface import Code, name_of
 from qdialect.shape_ops.statistics import is_statistics
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-Reduction = Callable[[Statistics], Range]
-"""What becomes of the ranges of several records: one range for each slot."""
 
 
 def attach_ranges(module: ModuleOp, profile: Profile, reduction: Reduction) -> FoldReport:

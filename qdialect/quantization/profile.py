@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 from qdialect.algebra.lazy_numpy import np
 from qdialect.quantization.file_errors import FileError
 from qdialect.quantization.histograms import FloatHistogram
-from qdialect.quantization.ranges import Statistics, merged
+from qdialect.quantization.ranges import WHOLE, Reduction, ReductionKind, Statistics, merged
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,6 +60,8 @@ class Profile:
     """By the keys of values."""
     aliases: Mapping[str, str] = field(default_factory=dict[str, str])
     """Other keys of values, and the keys in `values` that they stand for."""
+    reduction: Reduction = WHOLE
+    """What is taken of several records, unless whoever reads them says otherwise."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for an alias of what is not there, or that is a key."""
@@ -88,6 +90,10 @@ class Profile:
         lines = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
         aliases = dict(sorted(self.aliases.items()))
         lines.append(f' "aliases": {json.dumps(aliases)}')
+        if self.reduction != WHOLE:
+            of = self.reduction
+            held = {"kind": of.kind.value, "low": of.low, "high": of.high}
+            lines.append(f' "reduction": {json.dumps(held)}')
         values = [
             f"  {json.dumps(key)}: {json.dumps(_to_json(self.values[key]), allow_nan=False)}"
             for key in sorted(self.values)
@@ -116,6 +122,8 @@ def merged_profiles(profiles: Sequence[Profile]) -> Profile:
             raise ValueError(
                 "profiles of different modules cannot be merged: " + "; ".join(differences)
             )
+        if first.reduction != other.reduction:
+            raise ValueError("profiles that reduce records in other ways cannot be merged")
     for profile in profiles:
         for key, statistics in profile.values.items():
             found.setdefault(key, []).append(statistics)
@@ -131,7 +139,7 @@ def merged_profiles(profiles: Sequence[Profile]) -> Profile:
             values[key] = merged(parts)
         except ValueError as error:
             raise ValueError(f"value '{key}': {error}") from None
-    return Profile(first.fingerprint, values, aliases)
+    return Profile(first.fingerprint, values, aliases, first.reduction)
 
 
 def _to_json(statistics: Statistics) -> dict[str, Any]:
@@ -208,14 +216,31 @@ class _JsonReader:
         parts = self._texts(profile, "module")
         aliases = self._texts(profile, "aliases")
         values = self._field((), profile, "values", _Object, "an object")
+        reduction = self._reduction(profile)
         return self._fitting(
             ("aliases",),
             lambda: Profile(
                 Fingerprint(parts),
                 {key: self._statistics(("values", key), of) for key, of in values.items()},
                 aliases,
+                reduction,
             ),
         )
+
+    def _reduction(self, profile: _Object) -> Reduction:
+        path = ("reduction",)
+        if "reduction" not in profile:
+            return WHOLE
+        held = self._field((), profile, "reduction", _Object, "an object")
+        kind = self._field(path, held, "kind", str, "a text")
+        if kind not in tuple(ReductionKind):
+            words = ", ".join(ReductionKind)
+            raise self._error((*path, "kind"), f"this must be one of {words}")
+        low, high = (
+            float(cast(float, self._field(path, held, name, (int, float), "a number")))
+            for name in ("low", "high")
+        )
+        return self._fitting(path, lambda: Reduction(ReductionKind(kind), low, high))
 
     def _statistics(self, path: _Path, content: Any) -> Statistics:
         value = self._typed(path, content, _Object, "an object")
@@ -286,12 +311,21 @@ class _JsonReader:
         texts = self._field((), profile, name, _Object, "an object")
         return {key: self._typed((name, key), text, str, "a text") for key, text in texts.items()}
 
-    def _field(self, path: _Path, value: _Object, name: str, wanted: type[_T], article: str) -> _T:
+    def _field(
+        self,
+        path: _Path,
+        value: _Object,
+        name: str,
+        wanted: type[_T] | tuple[type[_T], ...],
+        article: str,
+    ) -> _T:
         if name not in value:
             raise self._error(path, f"there is no {json.dumps(name)}")
         return self._typed((*path, name), value[name], wanted, article)
 
-    def _typed(self, path: _Path, value: Any, wanted: type[_T], article: str) -> _T:
+    def _typed(
+        self, path: _Path, value: Any, wanted: type[_T] | tuple[type[_T], ...], article: str
+    ) -> _T:
         if not isinstance(value, wanted) or isinstance(value, bool):
             raise self._error(path, f"this must be {article}")
         if isinstance(value, _Object) and value.repeated is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -168,6 +169,46 @@ class Statistics:
             _moving_average([self.minima[at : at + batch].min(axis=0) for at in starts], share),
             _moving_average([self.maxima[at : at + batch].max(axis=0) for at in starts], share),
         )
+
+
+class ReductionKind(StrEnum):
+    """What is taken of the ranges of several records."""
+
+    WHOLE = "whole"
+    PERCENTILE = "percentile"
+    MOVING_AVERAGE = "moving-average"
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """
+    What becomes of the ranges of several records, and with which percentiles.
+
+    Raises ValueError for a percentile that is not from 0 to 100.
+    """
+
+    kind: ReductionKind = ReductionKind.WHOLE
+    low: float = PERCENTILES[0]
+    high: float = PERCENTILES[1]
+
+    def __post_init__(self) -> None:
+        for name, percentile in (("low", self.low), ("high", self.high)):
+            if not 0 <= percentile <= 100:
+                raise ValueError(f"{name} must be from 0 to 100, not {percentile}")
+
+    def __call__(self, statistics: Statistics) -> Range:
+        """The range of all records."""
+        match self.kind:
+            case ReductionKind.PERCENTILE:
+                return statistics.percentile(self.low, self.high)
+            case ReductionKind.MOVING_AVERAGE:
+                return statistics.moving_average()
+            case _:
+                return statistics.whole()
+
+
+WHOLE: Final = Reduction()
+"""The least minimum and the greatest maximum."""
 
 
 def merged(statistics: Sequence[Statistics]) -> Statistics:

@@ -7,8 +7,9 @@ import signal
 import sys
 import time
 from argparse import Namespace, RawDescriptionHelpFormatter
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from qdialect.ir.resources import ResourceBlobs
 from qdialect.quantization.fingerprints import fingerprint_of
 from qdialect.quantization.keys import keys_of
 from qdialect.quantization.profile import Fingerprint, Profile, merged_profiles
+from qdialect.quantization.ranges import Reduction, ReductionKind
 from qdialect.quantization.record_files import Argument, RecordError, RecordFiles
 from qdialect.quantization.recorded_function import RecordedFunction, record_function
 from qdialect.tools.compilation import Compilation
@@ -91,6 +93,19 @@ class _CommandLine(ModuleArgumentParser):
             action="store_true",
             help="count the elements of each value, too; then IREE returns whole values, and not "
             "their ranges, which takes the memory of all of them",
+        )
+        reductions = self.add_mutually_exclusive_group()
+        reductions.add_argument(
+            "--percentile",
+            nargs=2,
+            type=float,
+            metavar=("LOW", "HIGH"),
+            help="have these percentiles taken of the minima and of the maxima of the records",
+        )
+        reductions.add_argument(
+            "--moving-average",
+            action="store_true",
+            help="have the moving average of batches of 16 records taken",
         )
         self.add_argument(
             "--jobs", type=int, default=1, metavar="N", help="spread records over N processes (1)"
@@ -186,7 +201,9 @@ def _calibrate(options: Namespace, interruption: _Interruption) -> bool:
         printer.error(f"'{name}' has no float tensor to record", compilation.locate(function))
         return False
     fingerprint = fingerprint_of(module, ResourceBlobs.of(compilation.context))
-    keeper = _Keeper(options, fingerprint, recorded, count)
+    known = {*recorded.values.keys}
+    aliases = {name: key for name, key in keys_of(module).aliases.items() if key in known}
+    keeper = _Keeper(options, fingerprint, aliases, recorded, count)
     try:
         _record(keeper, recorded, compilation, names, options, interruption)
     except RunFailure as failure:
@@ -243,13 +260,20 @@ class _Keeper:
     """What has been recorded, and the file that it goes to."""
 
     def __init__(
-        self, options: Namespace, fingerprint: Fingerprint, recorded: RecordedFunction, count: int
+        self,
+        options: Namespace,
+        fingerprint: Fingerprint,
+        aliases: Mapping[str, str],
+        recorded: RecordedFunction,
+        count: int,
     ) -> None:
         """Raises ToolError for a file that cannot be written, or gone on with."""
         self.count = count
         self._path: str = options.output
         self._fingerprint = fingerprint
         self._with_histogram: bool = options.histogram
+        self._aliases = aliases
+        self._reduction = _reduction(options)
         self._profile: Profile | None = None
         self._new = list[Seen]()
         self._keys = {*recorded.values.keys}
@@ -282,7 +306,8 @@ class _Keeper:
             reasons.append(f"it has record {last}, and there are {self.count}")
         if reasons:
             raise ToolError(f"cannot go on with '{self._path}': {'; '.join(sorted(reasons))}")
-        return profile
+        # How records are reduced may change, since they are all there.
+        return replace(profile, aliases=self._aliases, reduction=self._reduction)
 
     @property
     def missing(self) -> list[int]:
@@ -305,7 +330,10 @@ class _Keeper:
     def write(self) -> None:
         """Write what has been recorded, if anything has. Raises OSError and ToolError."""
         parts = [] if self._profile is None else [self._profile]
-        parts += [Profile(self._fingerprint, values) for _, values in self._new]
+        parts += [
+            Profile(self._fingerprint, values, self._aliases, self._reduction)
+            for _, values in self._new
+        ]
         if not parts:
             return
         self._profile, self._new = merged_profiles(parts), []
@@ -327,6 +355,16 @@ class _Keeper:
         if skipped:
             told += f"; NaN is skipped in {', '.join(repr(key) for key in sorted(skipped))}"
         return told
+
+
+def _reduction(options: Namespace) -> Reduction:
+    """What is to be taken of the records. Raises ToolError for percentiles that are none."""
+    try:
+        if options.percentile is not None:
+            return Reduction(ReductionKind.PERCENTILE, *options.percentile)
+    except ValueError as error:
+        raise ToolError(f"--percentile: {error}") from None
+    return Reduction(ReductionKind.MOVING_AVERAGE) if options.moving_average else Reduction()
 
 
 def _only_function(module: ModuleOp) -> str:

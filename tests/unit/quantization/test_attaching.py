@@ -21,7 +21,7 @@ from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
 from qdialect.quantization.fingerprints import fingerprint_of
 from qdialect.quantization.keys import keys_of
 from qdialect.quantization.profile import Fingerprint, Profile
-from qdialect.quantization.ranges import Statistics
+from qdialect.quantization.ranges import Reduction, ReductionKind, Statistics
 from qdialect.tools.opt import main
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
@@ -112,6 +112,19 @@ def test_percentiles_are_taken_of_the_records(profile: Path):
         for key, s in RECORDS.items()
     }
     assert attached(module.module) == expected
+
+
+def test_a_profile_may_name_its_reduction(tmp_path: Path):
+    path = tmp_path / "profile.json"
+    median = Reduction(ReductionKind.PERCENTILE, 50, 50)
+    profile = Profile(fingerprint(Module(TEXT)), RECORDS, reduction=median)
+    path.write_text(profile.to_json())
+    assert Profile.read(path).reduction == median
+    module = Module(TEXT)
+    module.run(AttachRangesPass(profile=str(path)))
+    assert attached(module.module)["image"] == [-0.75, 1.5]
+    module.run(AttachRangesPass(profile=str(path), reduction="whole"))
+    assert attached(module.module) == WHOLE
 
 
 def test_the_fingerprint_is_of_what_is_computed():

@@ -135,6 +135,11 @@ def test_a_file(tmp_path: Path):
         Profile.read(tmp_path / "profile.json")
 
 
+ALIASES = '"aliases": {"b": "a"},'
+REDUCTION = f'{ALIASES}\n "reduction":'
+PERCENTILE = '{"kind": "percentile", "low": 1, "high": %s}'
+
+
 @pytest.mark.parametrize(
     ("before", "after", "place", "reason"),
     [
@@ -149,6 +154,11 @@ def test_a_file(tmp_path: Path):
         ('"b": "a"', '"b": "c"', "5:13", "'b' is an alias of 'c', which has no statistics"),
         ('"b": "a"', '"a": "a"', "5:13", "'a' is an alias, but has statistics of its own"),
         ('"b": "a"', '"b": "a", "b": "a"', "5:29", '"b" is there twice'),
+        (ALIASES, f"{REDUCTION} 1,", "6:15", "this must be an object"),
+        (ALIASES, f'{REDUCTION} {{"kind": "mean"}},', "6:24", "this must be one of whole"),
+        (ALIASES, f'{REDUCTION} {{"kind": "whole"}},', "6:15", 'there is no "low"'),
+        (ALIASES, f"{REDUCTION} {PERCENTILE % '101'},", "6:15", "high must be from 0 to 100"),
+        (ALIASES, f"{REDUCTION} {PERCENTILE % 'true'},", "6:56", "this must be a number"),
         ('"records": [0, 2], ', "", "7:8", 'there is no "records"'),
         ("[0, 2]", "[0, 2.5]", "7:36", "this must be an integer"),
         ("[0, 2]", "[2, 0]", "7:8", "indices of records must be ascending"),

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from qdialect.frontends import from_jax
 from qdialect.quantization.histograms import FloatHistogram
 from qdialect.quantization.profile import Profile
-from qdialect.quantization.ranges import Statistics
+from qdialect.quantization.ranges import Reduction, ReductionKind, Statistics
 from qdialect.text import write_module
 from qdialect.tools.calibrate import main
 from qdialect.tools.progress import Progress
@@ -316,6 +316,44 @@ def test_digits(tmp_path: Path, engine: str) -> None:
         ends = np.stack([np.full(200, end(array)) for end in (np.min, np.max)])
         seen = [np.stack([found.minima, found.maxima]) for found in profile.values.values()]
         assert any((ends == each).all() for each in seen)
+
+
+def test_the_reduction_is_noted_and_records_are_kept(model: str, tmp_path: Path) -> None:
+    save(tmp_path / "data.npz", records_of(1, 5))
+    arguments = [model, "--data", tmp_path / "data.npz", "--engine=reference"]
+    file = tmp_path / "profile.json"
+    profile = calibrate(file, *arguments, "--percentile", 5, 95.5)
+    assert profile.reduction == Reduction(ReductionKind.PERCENTILE, 5, 95.5)
+    assert all(each.records.tolist() == list(range(5)) for each in profile.values.values())
+    # It may be another once all is recorded.
+    assert calibrate(file, *arguments, "--resume", "--moving-average").reduction == Reduction(
+        ReductionKind.MOVING_AVERAGE
+    )
+    assert calibrate(file, *arguments).reduction == Reduction()
+
+
+def test_percentiles_that_are_none_are_refused(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(tmp_path / "data.npz", records_of(1, 2))
+    arguments = [model, "--data", str(tmp_path / "data.npz"), "--engine=reference"]
+    assert main([*arguments, "--percentile", "5", "101"]) == 1
+    assert "--percentile: high must be from 0 to 100, not 101" in capsys.readouterr().err
+    assert main([*arguments, "--percentile", "5", "95", "--moving-average"]) == 1
+    assert "not allowed with argument --percentile" in capsys.readouterr().err
+
+
+def test_names_of_reshapes_are_aliases(tmp_path: Path) -> None:
+    (tmp_path / "model.mlir").write_text("""
+    func.func @main(%x: tensor<2x3xf32>) -> tensor<6xf32> {
+      %sum = arith.addf %x, %x : tensor<2x3xf32>
+      %flat = tensor.collapse_shape %sum [[0, 1]] : tensor<2x3xf32> into tensor<6xf32>
+      return %flat : tensor<6xf32>
+    }
+    """)
+    save(tmp_path / "data.npz", {"x": np.ones((2, 3), "f4")})
+    arguments = [tmp_path / "model.mlir", "--data", tmp_path / "data.npz", "--engine=reference"]
+    assert calibrate(tmp_path / "profile.json", *arguments).aliases == {"flat": "sum"}
 
 
 @pytest.mark.parametrize("engine", ENGINES)
