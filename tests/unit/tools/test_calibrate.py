@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,16 @@ def records_of(seed: int, count: int) -> dict[str, NDArray[Any]]:
     s = rng.normal(size=count)
     s[0] = 1e300
     return {"x": x, "h": rng.normal(size=(count, 4)).astype("f2"), "s": s}
+
+
+@pytest.fixture(autouse=True)
+def _no_signal_is_ignored() -> Iterator[None]:
+    """A process started here inherits what whoever runs the tests ignores, as shells have it."""
+    handlers = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def save(path: Path, arrays: Mapping[str, Any]) -> None:
