@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
     from qdialect.passes.normalize_quant_types import NormalizeQuantTypesPass
     from qdialect.passes.quantize_weights import QuantizeWeightsPass
+    from qdialect.passes.quantize_with_ranges import QuantizeWithRangesPass
     from qdialect.passes.raise_dequantization import RaiseDequantizationPass
     from qdialect.passes.sink_quant_shapes import SinkQuantShapesPass
     from qdialect.passes.strip_func_quant_types import StripFuncQuantTypesPass
@@ -45,6 +46,7 @@ __all__ = [
     "LowerQuantShapesPass",
     "NormalizeQuantTypesPass",
     "QuantizeWeightsPass",
+    "QuantizeWithRangesPass",
     "RaiseDequantizationPass",
     "SinkQuantShapesPass",
     "StripFuncQuantTypesPass",
@@ -66,6 +68,7 @@ PASSES: Final = {
     "lower-quant-shapes": "LowerQuantShapesPass",
     "normalize-quant-types": "NormalizeQuantTypesPass",
     "quantize-weights": "QuantizeWeightsPass",
+    "quantize-with-ranges": "QuantizeWithRangesPass",
     "raise-dequantization": "RaiseDequantizationPass",
     "sink-quant-shapes": "SinkQuantShapesPass",
     "strip-func-quant-types": "StripFuncQuantTypesPass",

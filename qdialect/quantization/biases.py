@@ -76,12 +76,17 @@ def quantize_bias(
     is_nothing = (scales == 0) & (numbers == 0)
     scales = np.where(is_nothing, np.ones((), "f4"), scales) if is_nothing.any() else scales
     _check_scales(scales)
-    return _quantized(numbers, scales, arithmetic, storage)
+    return bias_in_steps(numbers, scales, arithmetic, storage)
 
 
-def _quantized(
+def bias_in_steps(
     numbers: NDArray[Any], scales: NDArray[Any], arithmetic: ValueArithmetic, storage: StorageFormat
 ) -> QuantizedBias:
+    """
+    A bias of float32 in steps of `scales`, positive float32 that broadcast to its shape.
+
+    What does not fit `storage` is saturated and counted. Raises ValueError for NaN.
+    """
     with np.errstate(all="ignore"):
         if arithmetic.multiplies:
             quotients = numbers * (1 / scales.astype("f8")).astype("f4")
@@ -158,7 +163,7 @@ def glow_bias(
     else:
         scales = np.where(is_larger, own, products)
     _check_scales(scales)
-    quantized = _quantized(numbers, scales, scheme.values, StorageFormat(32, signed=True))
+    quantized = bias_in_steps(numbers, scales, scheme.values, StorageFormat(32, signed=True))
     return GlowBias(quantized, weights)
 
 

@@ -208,6 +208,32 @@ def luci_predefined(name: str, storage: StorageFormat) -> Choice:
     return luci(storage).given(scale, zero_point)
 
 
+_FIXED_RANGES: Mapping[str, tuple[int, int]] = MappingProxyType(
+    {"logistic": (0, 1), "tanh": (-1, 1), "softmax": (0, 1)}
+)
+
+
+def fixed_choice(name: str, scheme: Scheme) -> Choice:
+    """
+    The parameters of results that are in a range known before any data.
+
+    `name` is "logistic", "tanh" or "softmax". With ONE's schemes they are ONE's. Else the range is
+    divided by the number of codes, as in TFLite's
+    https://ai.google.dev/edge/litert/conversion/tensorflow/quantization/quantization_spec, and
+    symmetric codes have both signs. Raises ValueError for other names.
+    """
+    if scheme == (luci(scheme.storage) if scheme.storage in (U8, I16) else None):
+        return luci_predefined(name, scheme.storage)
+    if name not in _FIXED_RANGES:
+        raise ValueError(f"there is no known range of {name!r}")
+    low, high = _FIXED_RANGES[name]
+    count = 1 << scheme.storage.width
+    if scheme.symmetry is Symmetry.SYMMETRIC:
+        return scheme.given(2 / count, scheme.symmetric_zero_point)
+    steps = (high - low) / count
+    return scheme.given(steps, round(code_range(scheme.storage)[0] - low / steps))
+
+
 def luci_integer_scale(choice: Choice) -> Choice:
     """
     `choice` with a whole scale, as ONE's `set_int_scale` makes it for integral results.

@@ -49,7 +49,7 @@ from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.xdsl_private import NAME_OF_UNREGISTERED
 from qdialect.quantization.arrays import quantize_array
 from qdialect.quantization.blocks import PER_TENSOR, Blocks
-from qdialect.quantization.schemes import Scheme
+from qdialect.quantization.schemes import Choice, Scheme
 from qdialect.shape_ops.interface import (
     Code,
     NotFoldable,
@@ -108,11 +108,13 @@ class _Weight(NamedTuple):
     moved: MovedConstant
     uses: list[tuple[Operation, int]]
     """The layers, and the number of the operand of each."""
-    axes: list[_Axes]
+    axes: list[WeightAxes]
     """For each layer, what its axes are for."""
 
 
-class _Axes(NamedTuple):
+class WeightAxes(NamedTuple):
+    """What the axes of a weight are for."""
+
     channels: tuple[int, ...]
     contracted: tuple[int, ...]
 
@@ -169,7 +171,7 @@ class _WeightQuantizer:
         """Note the weights of a layer. Raises NotFoldable if it has none that are constant."""
         if (layer := layer_of(op)) is None:
             return
-        sides = list(_sides_of(layer))
+        sides = list(sides_of(layer))
         refusals = list[NotFoldable]()
         for number, axes in sides:
             value = self._graph.final(op.operands[number])
@@ -232,23 +234,11 @@ class _WeightQuantizer:
             return PER_TENSOR
         shape = weight.moved.shape
         # An axis of length 1 is as good as none, unless there is no other.
-        all_axes = {_Axes(*(_long_axes(axes, shape) for axes in each)) for each in weight.axes}
+        all_axes = {WeightAxes(*(long_axes(axes, shape) for axes in each)) for each in weight.axes}
         if len(all_axes) > 1:
             raise NotFoldable(Code.GRANULARITY, "its weights are read along other axes by others")
-        ((channels, contracted),) = all_axes
-        sizes = dict.fromkeys(channels, 1)
-        if granularity is WeightGranularity.BLOCK:
-            if not contracted:
-                raise NotFoldable(Code.GRANULARITY, "no axis of its weights is summed over")
-            axis, size = contracted[-1], self._policy.block_size
-            if shape[axis] % size:
-                raise NotFoldable(
-                    Code.GRANULARITY,
-                    f"blocks of {size} do not divide axis {axis} of its weights, of length "
-                    f"{shape[axis]}",
-                )
-            sizes[axis] = size
-        return Blocks.of_sizes(sizes)
+        (axes,) = all_axes
+        return blocks_of_weight(axes, shape, granularity, self._policy.block_size)
 
     def _write(
         self, weight: _Weight, blocks: Blocks, granularity: WeightGranularity
@@ -257,12 +247,12 @@ class _WeightQuantizer:
         expressed = cast(AnyFloat, weight.moved.layers[0].element_type)
         values = self._graph.values_of(weight.moved)
         try:
-            codes, type = self._codes(values, expressed, blocks)
+            codes, type = quantized_values(values, expressed, scheme, blocks)
         except (VerifyException, TooManySlotsError, ValueError) as error:
             raise NotFoldable(Code.ILLEGAL_TYPE, f"its weights: {error}") from None
         source = weight.moved.provenance.sources[0]
-        constant = ConstantOp(self._held(codes, type, source), type)
-        constant.attributes |= _kept_attributes(weight.moved.provenance.sources)
+        constant = ConstantOp(held_as_source(codes, type, source, self._resources), type)
+        constant.attributes |= kept_attributes(weight.moved.provenance.sources)
         constant.location = source.location
         back = DequantizeCastOp(constant, TensorType(expressed, type.get_shape()))
         hint = source.results[0].name_hint
@@ -282,60 +272,100 @@ class _WeightQuantizer:
             )
         return back
 
-    def _codes(
-        self, values: Values, expressed: AnyFloat, blocks: Blocks
-    ) -> tuple[Values, QuantizedTensor]:
-        """The codes of a weight and its type. Raises ValueError, and for a type that is none."""
-        scheme = self._policy.scheme
-        if isinstance(values, Splat):
-            element = _floats(np.asarray(values.value), expressed)
-            of_slots = np.broadcast_to(element, blocks.slots(values.shape))
-            each = Blocks.of_sizes({axis: 1 for axis, _ in blocks.sizes})
-            found = quantize_array(of_slots, scheme, each)
-            codes: Values = Splat(found.codes.reshape(-1)[0], values.shape)
-        else:
-            found = quantize_array(_floats(as_view(values).array(), expressed), scheme, blocks)
-            codes = found.codes
-        parameters = found.choice.parameters(values.shape)
-        like = UniformQuantizedType.per_tensor(_storage_of(scheme), expressed, 1.0)
-        return codes, TensorType(like.with_parameters(parameters), values.shape)
 
-    def _held(
-        self, codes: Values, type: QuantizedTensor, source: Operation
-    ) -> Values | DenseResourceAttr:
-        """The codes as a constant holds them: as a resource where its source does."""
-        name = cast(str, elements_attribute_of(source))
-        old = find_attribute(source, name)
-        if not isinstance(old, DenseResourceAttr) or isinstance(codes, Splat):
-            return codes
-        held = element_type_of(type.element_type)
-        codes = np.asarray(codes).astype(element_dtype(held), copy=False)
-        return self._resources.write(codes, held, old.resource_handle.data)
+def blocks_of_weight(
+    axes: WeightAxes, shape: Shape, granularity: WeightGranularity, block_size: int
+) -> Blocks:
+    """Which elements of a weight of `shape` share a slot. Raises NotFoldable."""
+    if granularity is WeightGranularity.TENSOR:
+        return PER_TENSOR
+    channels, contracted = axes
+    sizes = dict.fromkeys(channels, 1)
+    if granularity is WeightGranularity.BLOCK:
+        if not contracted:
+            raise NotFoldable(Code.GRANULARITY, "no axis of its weights is summed over")
+        axis = contracted[-1]
+        if shape[axis] % block_size:
+            raise NotFoldable(
+                Code.GRANULARITY,
+                f"blocks of {block_size} do not divide axis {axis} of its weights, of length "
+                f"{shape[axis]}",
+            )
+        sizes[axis] = block_size
+    return Blocks.of_sizes(sizes)
 
 
-def _sides_of(layer: Contraction | Lookup) -> Iterator[tuple[int, _Axes]]:
+def quantized_values(
+    values: Values, expressed: AnyFloat, scheme: Scheme, blocks: Blocks
+) -> tuple[Values, QuantizedTensor]:
+    """
+    The codes of a constant by its own ranges, and its type.
+
+    Raises ValueError for values without codes, and VerifyException or TooManySlotsError for a type
+    that there is not.
+    """
+    if isinstance(values, Splat):
+        element = floats_of(np.asarray(values.value), expressed)
+        of_slots = np.broadcast_to(element, blocks.slots(values.shape))
+        each = Blocks.of_sizes({axis: 1 for axis, _ in blocks.sizes})
+        found = quantize_array(of_slots, scheme, each)
+        codes: Values = Splat(found.codes.reshape(-1)[0], values.shape)
+    else:
+        found = quantize_array(floats_of(as_view(values).array(), expressed), scheme, blocks)
+        codes = found.codes
+    return codes, TensorType(type_of_choice(found.choice, values.shape, expressed), values.shape)
+
+
+def type_of_choice(choice: Choice, shape: Shape, expressed: AnyFloat) -> UniformQuantizedType:
+    """
+    The element type that spells a choice for a tensor of `shape`.
+
+    The shape is not read if there is one slot. Raises VerifyException and TooManySlotsError.
+    """
+    storage = storage_of(choice.scheme)
+    if choice.scales.size == 1:
+        scale, zero_point = float(choice.scales.item()), int(choice.zero_points.item())
+        return UniformQuantizedType.per_tensor(storage, expressed, scale, zero_point)
+    like = UniformQuantizedType.per_tensor(storage, expressed, 1.0)
+    return like.with_parameters(choice.parameters(shape))
+
+
+def held_as_source(
+    codes: Values, type: QuantizedTensor, source: Operation, resources: ResourceBlobs
+) -> Values | DenseResourceAttr:
+    """The codes as a constant holds them: as a resource where their source is one."""
+    name = cast(str, elements_attribute_of(source))
+    old = find_attribute(source, name)
+    if not isinstance(old, DenseResourceAttr) or isinstance(codes, Splat):
+        return codes
+    held = element_type_of(type.element_type)
+    codes = np.asarray(codes).astype(element_dtype(held), copy=False)
+    return resources.write(codes, held, old.resource_handle.data)
+
+
+def sides_of(layer: Contraction | Lookup) -> Iterator[tuple[int, WeightAxes]]:
     """The operands that may be weights, the likely one first, and what their axes are for."""
     if isinstance(layer, Lookup):
-        yield layer.operand, _Axes((layer.axis,), ())
+        yield layer.operand, WeightAxes((layer.axis,), ())
         return
     for number in (1, 0):
         side = layer.side(number)
-        yield side.operand, _Axes(side.channel_axes, side.contracted_axes)
+        yield side.operand, WeightAxes(side.channel_axes, side.contracted_axes)
 
 
-def _long_axes(axes: Sequence[int], shape: Shape) -> tuple[int, ...]:
+def long_axes(axes: Sequence[int], shape: Shape) -> tuple[int, ...]:
     """The axes that are longer than 1, else the last one."""
     return tuple(axis for axis in axes if shape[axis] > 1) or tuple(axes[-1:])
 
 
-def _floats(bits: NDArray[Any], type: AnyFloat) -> NDArray[Any]:
+def floats_of(bits: NDArray[Any], type: AnyFloat) -> NDArray[Any]:
     """Elements of a float type, given as their bits: of numpy's type where it has one."""
     if type.name in ("f16", "f32", "f64"):
         return bits.view(f"<f{bits.itemsize}")
     return FLOAT_FORMATS[type.name].decode(bits).astype(np.float32)
 
 
-def _storage_of(scheme: Scheme) -> Storage:
+def storage_of(scheme: Scheme) -> Storage:
     return Storage.of(
         IntegerType(scheme.storage.width),
         signed=scheme.storage.signed,
@@ -348,7 +378,7 @@ def _name_of(storage: StorageFormat) -> str:
     return f"{'i' if storage.signed else 'u'}{storage.width}"
 
 
-def _kept_attributes(sources: Sequence[Operation]) -> Mapping[str, Attribute]:
+def kept_attributes(sources: Sequence[Operation]) -> Mapping[str, Attribute]:
     """The attributes of constants, but their elements; of the first that has one."""
     kept = dict[str, Attribute]()
     for source in reversed(sources):

@@ -1,0 +1,195 @@
+"""
+Which parameters the values of a module have, before they are written into it.
+
+An assignment is not changed: each step of `assignment_steps` returns a new one. As attributes of
+the ops, it can be printed between two steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple, cast
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FloatAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    UnitAttr,
+    f64,
+    i64,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
+
+from qdialect.dialects.quant import UniformQuantizedType
+from qdialect.quantization.flow_graph import Range, Use
+from qdialect.relations.interface import Relation
+
+PARAMETERS: Final = "quant.parameters"
+"""The attribute with what is assigned to the results of an op, or to an argument."""
+
+READS: Final = "quant.reads"
+"""The attribute with what the operands of an op are read as, where that is something else."""
+
+
+class Assigned(NamedTuple):
+    """The parameters of a value, and what they follow from."""
+
+    type: UniformQuantizedType
+    """The element type of the quantized value."""
+
+    relation: Relation
+
+    range: Range | None = None
+    """What was recorded, if the parameters follow from that."""
+
+    origin: str = ""
+    """The key of the value whose parameters these were first; empty for its own."""
+
+    bits: int = 0
+    """The bits of the codes of a bias, if they are more than those of any type."""
+
+    def is_same_as(self, other: Assigned) -> bool:
+        """Whether a value with one needs no requantization to have the other."""
+        return self.type == other.type
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Parameters of values, and of operands that are read as something else."""
+
+    values: Mapping[SSAValue, Assigned] = field(default_factory=dict[SSAValue, Assigned])
+    """As its maker makes each value."""
+
+    reads: Mapping[Use, tuple[Assigned, ...]] = field(
+        default_factory=dict[Use, tuple[Assigned, ...]]
+    )
+    """
+    As ops read their operands: a constant is quantized with the last; any other value is
+    requantized to each in turn.
+    """
+
+    def with_values(self, values: Mapping[SSAValue, Assigned]) -> Assignment:
+        """These values in place of what they had."""
+        return replace(self, values={**self.values, **values})
+
+    def with_reads(self, reads: Mapping[Use, tuple[Assigned, ...]]) -> Assignment:
+        """These operands in place of what they had."""
+        return replace(self, reads={**self.reads, **reads})
+
+    def read(self, use: Use, value: SSAValue) -> Assigned | None:
+        """What an op reads as an operand, which is `value`."""
+        chain = self.reads.get(use)
+        return chain[-1] if chain else self.values.get(value)
+
+
+def write_attributes(module: ModuleOp, assignment: Assignment) -> None:
+    """Write an assignment as attributes, in place of any there."""
+    for op in module.walk():
+        op.attributes.pop(PARAMETERS, None)
+        op.attributes.pop(READS, None)
+    of_ops = dict[Operation, dict[int, Assigned]]()
+    for value, assigned in assignment.values.items():
+        if isinstance(value, BlockArgument):
+            _set_argument(value, _attribute_of(assigned))
+        else:
+            result = cast("OpResult[Attribute]", value)
+            of_ops.setdefault(result.op, {})[result.index] = assigned
+    for op, found in of_ops.items():
+        op.attributes[PARAMETERS] = ArrayAttr(
+            _or_unit(found.get(index)) for index in range(len(op.results))
+        )
+    chains = dict[Operation, dict[int, Sequence[Assigned]]]()
+    for use, chain in assignment.reads.items():
+        chains.setdefault(use.op, {})[use.number] = chain
+    for op, of_operands in chains.items():
+        op.attributes[READS] = ArrayAttr(
+            ArrayAttr(map(_attribute_of, of_operands.get(number, ())))
+            for number in range(len(op.operands))
+        )
+
+
+def read_attributes(module: ModuleOp) -> Assignment:
+    """The assignment that is written as attributes. Raises ValueError for others."""
+    values = dict[SSAValue, Assigned]()
+    reads = dict[Use, tuple[Assigned, ...]]()
+    for op in module.walk():
+        for result, held in zip(op.results, _items(op.attributes.get(PARAMETERS)), strict=False):
+            if (assigned := _assigned_in(held)) is not None:
+                values[result] = assigned
+        for number, held in enumerate(_items(op.attributes.get(READS))):
+            chain = [each for item in _items(held) if (each := _assigned_in(item)) is not None]
+            if chain and number < len(op.operands):
+                reads[Use(op, number)] = tuple(chain)
+        if isinstance(op, FuncOp) and op.arg_attrs and not op.is_declaration:
+            for argument, held in zip(op.args, op.arg_attrs.data, strict=True):
+                if (assigned := _assigned_in(held.data.get(PARAMETERS))) is not None:
+                    values[argument] = assigned
+    return Assignment(values, reads)
+
+
+def drop_attributes(module: ModuleOp) -> None:
+    """Erase what `write_attributes` wrote."""
+    write_attributes(module, Assignment())
+    for op in module.walk():
+        if isinstance(op, FuncOp) and op.arg_attrs:
+            kept = [
+                DictionaryAttr({name: of for name, of in each.data.items() if name != PARAMETERS})
+                for each in op.arg_attrs.data
+            ]
+            op.arg_attrs = ArrayAttr(kept) if any(each.data for each in kept) else None
+
+
+def _set_argument(argument: BlockArgument, attribute: Attribute) -> None:
+    function = argument.block.parent_op()
+    if not isinstance(function, FuncOp) or argument.block is not function.body.first_block:
+        return
+    held = [dict(each.data) for each in function.arg_attrs or ()]
+    held = held or [dict[str, Attribute]() for _ in function.function_type.inputs]
+    held[argument.index][PARAMETERS] = attribute
+    function.arg_attrs = ArrayAttr(map(DictionaryAttr, held))
+
+
+def _or_unit(assigned: Assigned | None) -> Attribute:
+    return UnitAttr() if assigned is None else _attribute_of(assigned)
+
+
+def _attribute_of(assigned: Assigned) -> Attribute:
+    found: dict[str, Attribute] = {
+        "type": assigned.type,
+        "relation": StringAttr(assigned.relation),
+    }
+    if assigned.range is not None:
+        found["range"] = ArrayAttr(FloatAttr(end, f64) for end in assigned.range)
+    if assigned.bits:
+        found["bits"] = IntegerAttr(assigned.bits, i64)
+    if assigned.origin:
+        found["origin"] = StringAttr(assigned.origin)
+    return DictionaryAttr(found)
+
+
+def _items(attribute: Attribute | None) -> Iterable[Attribute]:
+    return cast("ArrayAttr[Attribute]", attribute) if isinstance(attribute, ArrayAttr) else ()
+
+
+def _assigned_in(attribute: Attribute | None) -> Assigned | None:
+    if not isinstance(attribute, DictionaryAttr):
+        return None
+    held = attribute.data
+    type, relation, origin = (held.get(name) for name in ("type", "relation", "origin"))
+    if not isinstance(type, UniformQuantizedType) or not isinstance(relation, StringAttr):
+        raise ValueError(f"'{PARAMETERS}' and '{READS}' need a 'type' and a 'relation'")
+    ends = [
+        float(end.value.data) for end in _items(held.get("range")) if isinstance(end, FloatAttr)
+    ]
+    return Assigned(
+        type,
+        Relation(relation.data),
+        Range(*ends) if len(ends) == 2 else None,
+        origin.data if isinstance(origin, StringAttr) else "",
+        bits.value.data if isinstance(bits := held.get("bits"), IntegerAttr) else 0,
+    )

@@ -1,0 +1,549 @@
+"""
+The steps that choose the parameters of a module, in the order of ONE's QuantizeWithMinMax.
+
+Each is a function of a graph and of what the steps before it have assigned. Activations are first,
+since everything follows from them. Layers of another precision are set apart before parameters
+move, so that none moves from one precision to another. Parameters move backward before they move
+forward: where both could be, forward it is. Values with fixed parameters are between the two, so
+that these move on. Biases are last: their scale is the product of the two others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from math import prod
+from types import MappingProxyType
+from typing import TYPE_CHECKING, cast
+
+from xdsl.dialects.builtin import AnyFloat, IntegerType
+from xdsl.ir import Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.algebra.float_format import FLOAT_FORMATS
+from qdialect.algebra.granularity import Granularity
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.movement import (
+    DYNAMIC,
+    Concat,
+    Movement,
+    MovementError,
+    Shape,
+    Slice,
+    Splat,
+    ValueSet,
+    as_view,
+    pulled_back,
+)
+from qdialect.algebra.parameters import QuantizationParameters
+from qdialect.algebra.run_map import TooManySlotsError
+from qdialect.dialects.quant import Storage, UniformQuantizedType
+from qdialect.ir.value_types import element_type_or_self, shape_of
+from qdialect.quantization.arrays import array_range
+from qdialect.quantization.assignment import Assigned, Assignment
+from qdialect.quantization.blocks import Blocks
+from qdialect.quantization.flow_graph import FlowGraph, Node, Range, Use
+from qdialect.quantization.precision import Precision, Settings
+from qdialect.quantization.presets import fixed_choice, luci_integer_scale
+from qdialect.quantization.schemes import MAX_STORAGE_WIDTH, Choice
+from qdialect.quantization.weights import (
+    WeightAxes,
+    blocks_of_weight,
+    floats_of,
+    long_axes,
+    type_of_choice,
+)
+from qdialect.relations.interface import Relation
+from qdialect.shape_ops.interface import Code, NotFoldable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Step = Callable[["Flow", Assignment], Assignment]
+
+
+class Flow:
+    """A graph and its settings: what all steps read."""
+
+    def __init__(self, graph: FlowGraph, settings: Settings) -> None:
+        self.graph = graph
+        self.settings = settings
+        self.refusals = dict[Operation, NotFoldable]()
+        """Why an op stays in floats."""
+
+    def precision(self, node: Node) -> Precision:
+        """The precision of an op: a shape op has that of the layer next to its smaller side."""
+        return self._precisions[node]
+
+    @cached_property
+    def _precisions(self) -> Mapping[Node, Precision]:
+        found = dict[Node, Precision]()
+        if not self.settings.layers:
+            return dict.fromkeys(self.graph.nodes, self.settings.default)
+        for node in self.graph.nodes:
+            found[node] = self._configured(node) or self.settings.default
+        movers = [
+            node
+            for node in self.graph.nodes
+            if node.relation is Relation.MOVED
+            and len(node.uses) == 1
+            and not self._configured(node)
+        ]
+        grows = [node for node in movers if _size(node.results[0]) > _size(node.uses[0].value)]
+        for node in movers:
+            maker = self.graph.makers.get(self.graph.value(node.uses[0].value))
+            if node not in grows and maker is not None:
+                found[node] = found[maker]
+        for node in reversed(grows):
+            readers = {
+                reader
+                for use in self.graph.readers[node.results[0]]
+                if (reader := self.graph.node_of.get(use.op)) is not None
+            }
+            precisions = {found[reader].name: found[reader] for reader in readers}
+            if len(precisions) == 1:
+                found[node] = precisions.popitem()[1]
+        return found
+
+    def _configured(self, node: Node) -> Precision | None:
+        for op in reversed(node.ops):
+            for result in op.results:
+                if (found := self.settings.layers.get(self.graph.keys.get(result, ""))) is not None:
+                    return found
+        return None
+
+    def own(self, value: SSAValue, precision: Precision) -> Assigned | None:
+        """
+        The parameters of a value by what makes it, and by its range; None without a range.
+
+        A value without a range that only holds what another one holds has the range of that.
+        """
+        maker = self.graph.makers.get(value)
+        while value not in self.graph.ranges and maker is not None and _passes_on(maker):
+            value = self.graph.value(maker.uses[0].value)
+            maker = self.graph.makers.get(value)
+        found = self.graph.ranges.get(value)
+        expressed = element_type_or_self(value.type)
+        if maker is not None and maker.fixed:
+            choice = fixed_choice(maker.fixed, precision.activations)
+            return self._assigned(choice, expressed, Relation.FIXED, found)
+        if found is None:
+            return None
+        choice = precision.activations.choose(*found)
+        if maker is not None and maker.relation is Relation.WHOLE_NUMBER:
+            return self._assigned(luci_integer_scale(choice), expressed, maker.relation, found)
+        return self._assigned(choice, expressed, Relation.OWN, found)
+
+    def of_constant(self, use: Use, precision: Precision) -> Assigned:
+        """The parameters of a constant by its own values. Raises NotFoldable."""
+        numbers = self.numbers(use.value)
+        try:
+            found = array_range(numbers)
+            choice = precision.activations.choose(found.minimum, found.maximum)
+        except ValueError as error:
+            raise NotFoldable(Code.ILLEGAL_TYPE, f"its operand {use.number}: {error}") from None
+        low, high = float(found.minimum.item()), float(found.maximum.item())
+        expressed = element_type_or_self(use.value.type)
+        return self._assigned(choice, expressed, Relation.GIVEN, Range(low, high))
+
+    def _assigned(
+        self, choice: Choice, expressed: object, relation: Relation, found: Range | None
+    ) -> Assigned:
+        type = type_of_choice(choice, (), cast(AnyFloat, expressed))
+        return Assigned(type, relation, found)
+
+    def numbers(self, value: SSAValue) -> NDArray[np.floating]:
+        """The elements of a constant; one element stands for equal ones."""
+        moved = self.graph.constant(value)
+        assert moved is not None
+        held = self.graph.folding.values_of(moved)
+        type = cast(AnyFloat, element_type_or_self(value.type))
+        if isinstance(held, Splat):
+            return np.atleast_1d(floats_of(np.asarray(held.value), type))
+        return floats_of(as_view(held).array(), type)
+
+    def is_given(self, value: SSAValue) -> bool:
+        """Whether a constant is quantized already."""
+        moved = self.graph.constant(value)
+        return moved is not None and moved.is_quantized
+
+    def constant_uses(self, node: Node) -> Iterator[Use]:
+        """The constant operands that a node reads as codes, and that are floats."""
+        for use in node.uses:
+            if self.graph.is_constant(use.value) and not self.is_given(use.value):
+                yield use
+
+
+def assign_activations(flow: Flow, before: Assignment) -> Assignment:
+    """Each value that has a recorded range, by its own range alone."""
+    graph, found = flow.graph, dict[SSAValue, Assigned]()
+    for value in graph.values:
+        if (given := graph.given.get(value)) is not None:
+            found[value] = Assigned(given, Relation.GIVEN, graph.ranges.get(value))
+            continue
+        if value not in graph.ranges:
+            continue
+        maker = graph.makers.get(value)
+        precision = flow.settings.default if maker is None else flow.precision(maker)
+        try:
+            choice = precision.activations.choose(*graph.ranges[value])
+            type = type_of_choice(choice, (), cast(AnyFloat, element_type_or_self(value.type)))
+        except (ValueError, VerifyException) as error:
+            if maker is not None:
+                reason = f"the range of its result: {error}"
+                flow.refusals[maker.op] = NotFoldable(Code.ILLEGAL_TYPE, reason)
+            continue
+        found[value] = Assigned(type, Relation.OWN, graph.ranges[value])
+    return before.with_values(found)
+
+
+def assign_mixed_precision(flow: Flow, before: Assignment) -> Assignment:
+    """Layers of another precision: their operands are requantized to it, their results from it."""
+    default = flow.settings.default
+    reads = dict(before.reads)
+
+    def requantize(use: Use, precision: Precision, *, is_first: bool) -> None:
+        value = flow.graph.value(use.value)
+        if value in flow.graph.given:
+            return
+        if (link := flow.own(value, precision)) is not None:
+            chain = reads.get(use, ())
+            reads[use] = (link, *chain) if is_first else (*chain, link)
+
+    for node in flow.graph.nodes:
+        precision = flow.precision(node)
+        if precision.name == default.name:
+            continue
+        for use in node.uses:
+            if not flow.graph.is_constant(use.value):
+                requantize(use, precision, is_first=False)
+        for result in node.results:
+            for use in flow.graph.readers[result]:
+                requantize(use, default, is_first=True)
+    return Assignment(before.values, reads)
+
+
+def remove_redundant_quantize(flow: Flow, before: Assignment) -> Assignment:
+    """Of requantizations in a row the last one is kept, and that only if it changes the type."""
+    reads = dict[Use, tuple[Assigned, ...]]()
+    for use, chain in before.reads.items():
+        made = before.values.get(flow.graph.value(use.value))
+        if made is None or not chain[-1].is_same_as(made):
+            reads[use] = chain[-1:]
+    return Assignment(before.values, reads)
+
+
+def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
+    """From results to operands, where both have to be the same: concat, pad, select, and shapes."""
+    graph = flow.graph
+    values, reads = dict(before.values), dict(before.reads)
+    for node in reversed(graph.nodes):
+        is_joining = _joins(node)
+        if not is_joining and (node.relation is not Relation.MOVED or node.table is not None):
+            continue
+        if is_joining and (first := _beside_lowest(flow, node)) is not None:
+            # What is added is below each number: it is clamped, and the range stays.
+            kept = Assignment(values, reads).read(first, graph.value(first.value))
+            if kept is not None and kept.type.granularity is Granularity.PER_TENSOR:
+                origin = kept.origin or graph.keys.get(graph.value(first.value), "")
+                values[node.results[0]] = kept._replace(relation=Relation.SHARED, origin=origin)
+        made = values.get(node.results[0]) if node.results else None
+        if made is None or node.results[0] in graph.given:
+            continue
+        for use, type in zip(node.uses, _types_before(node, made.type), strict=True):
+            value = graph.value(use.value)
+            if type is None or value in graph.given or flow.is_given(use.value):
+                continue
+            origin = made.origin or graph.keys.get(node.results[0], "")
+            link = Assigned(type, node.relation, made.range, origin)
+            if graph.is_constant(use.value):
+                if is_joining:
+                    reads[use] = (link,)
+            elif value not in values and is_joining:
+                values[value] = link
+            elif len(graph.readers[value]) == 1 and use not in reads:
+                if value not in values or values[value].type.storage == type.storage:
+                    values[value] = link
+            elif is_joining:
+                reads[use] = (link,)
+    return Assignment(values, reads)
+
+
+def _joins(node: Node) -> bool:
+    """Whether several operands have to be read as the result is made."""
+    return node.relation is Relation.SHARED and len(node.uses) > 1 and len(node.results) == 1
+
+
+def _passes_on(node: Node) -> bool:
+    """Whether the result only holds what one operand holds."""
+    if len(node.uses) != 1 or len(node.results) != 1:
+        return False
+    return node.relation is Relation.MOVED or node.relation is Relation.SHARED
+
+
+def _beside_lowest(flow: Flow, node: Node) -> Use | None:
+    """The operand that is joined with a constant of the lowest number, or of minus infinity."""
+    others = [use for use in node.uses if not flow.graph.is_constant(use.value)]
+    if len(others) != 1 or len(node.uses) == 1:
+        return None
+    for use in node.uses:
+        if use is not others[0]:
+            numbers = flow.numbers(use.value)
+            if not (numbers <= np.finfo("f4").min).all():
+                return None
+    return others[0]
+
+
+def assign_constant_inputs(flow: Flow, before: Assignment) -> Assignment:
+    """Constant operands that nothing else determines, by their own values."""
+    reads = dict[Use, tuple[Assigned, ...]]()
+    for node in flow.graph.nodes:
+        for use in flow.constant_uses(node):
+            if use in before.reads:
+                continue
+            try:
+                reads[use] = (flow.of_constant(use, flow.precision(node)),)
+            except (NotFoldable, VerifyException) as error:
+                flow.refusals[node.op] = NotFoldable(Code.ILLEGAL_TYPE, str(error))
+    return before.with_reads(reads)
+
+
+def assign_fixed_values(flow: Flow, before: Assignment) -> Assignment:
+    """Results whose range is known before any data, and scales that have to be whole numbers."""
+    values = dict[SSAValue, Assigned]()
+    for node in flow.graph.nodes:
+        if not node.fixed and node.relation is not Relation.WHOLE_NUMBER:
+            continue
+        for result in node.results:
+            if result in flow.graph.given:
+                continue
+            if (own := flow.own(result, flow.precision(node))) is not None:
+                values[result] = own
+    return before.with_values(values)
+
+
+def propagate_forward(flow: Flow, before: Assignment) -> Assignment:
+    """From operands to results, where a result only holds what an operand holds."""
+    graph, values = flow.graph, dict(before.values)
+    for node in graph.nodes:
+        if not _passes_on(node):
+            continue
+        use = node.uses[0]
+        read = Assignment(values, before.reads).read(use, graph.value(use.value))
+        result = node.results[0]
+        if read is None or result in graph.given:
+            continue
+        type = _type_behind(node, read.type)
+        if type is not None:
+            origin = read.origin or graph.keys.get(graph.value(use.value), "")
+            values[result] = Assigned(type, node.relation, read.range, origin)
+    return Assignment(values, before.reads)
+
+
+def assign_weights(flow: Flow, before: Assignment) -> Assignment:
+    """Constant weights, by their own values, along the axes that their layers name."""
+    reads = dict[Use, tuple[Assigned, ...]]()
+    for node in flow.graph.nodes:
+        if node.weight is None or flow.is_given(node.weight.value):
+            continue
+        if not flow.graph.is_constant(node.weight.value):
+            continue
+        try:
+            reads[node.weight] = (_of_weight(flow, node, node.weight),)
+        except NotFoldable as error:
+            flow.refusals[node.op] = error
+        except (VerifyException, TooManySlotsError, ValueError) as error:
+            flow.refusals[node.op] = NotFoldable(Code.ILLEGAL_TYPE, f"its weights: {error}")
+    return before.with_reads(reads)
+
+
+def assign_biases(flow: Flow, before: Assignment) -> Assignment:
+    """Biases, in steps of the product of the scales of the input and of the weights."""
+    reads = dict[Use, tuple[Assigned, ...]]()
+    for node in flow.graph.nodes:
+        if node.bias is None or flow.is_given(node.bias.use.value):
+            continue
+        try:
+            found = _of_bias(flow, node, before)
+        except (NotFoldable, VerifyException, TooManySlotsError) as error:
+            code = error.code if isinstance(error, NotFoldable) else Code.ILLEGAL_TYPE
+            flow.refusals[node.op] = NotFoldable(code, f"its bias: {error}")
+            continue
+        reads[node.bias.use] = (found,)
+    return before.with_reads(reads)
+
+
+def _types_before(node: Node, type: UniformQuantizedType) -> Sequence[UniformQuantizedType | None]:
+    """The type of each operand with which the result has `type`; None where there is none."""
+    is_whole = all(movement.values is ValueSet.SAME for movement in node.movements)
+    if type.granularity is Granularity.PER_TENSOR:
+        return [type if _joins(node) or is_whole else None] * len(node.uses)
+    shapes = [shape_of(use.value.type) for use in node.uses]
+    shape = shape_of(node.results[0].type)
+    if shape is None or DYNAMIC in shape:
+        return [None] * len(shapes)
+    if not node.movements:
+        return [type if each == shape else None for each in shapes]
+    return [
+        _type_before(node.movements, type, shape, each, at, shapes)
+        for at, each in enumerate(shapes)
+    ]
+
+
+def type_before_shape(node: Node, type: UniformQuantizedType) -> UniformQuantizedType | None:
+    """The type before a shape op of one operand that is behind it `type`, even if it repeats."""
+    if type.granularity is Granularity.PER_TENSOR:
+        return type
+    return _types_before(node, type)[0]
+
+
+def _type_before(
+    movements: Sequence[Movement],
+    type: UniformQuantizedType,
+    shape: Shape,
+    operand: Shape | None,
+    at: int,
+    shapes: Sequence[Shape | None],
+) -> UniformQuantizedType | None:
+    """The type of one operand, by the movement undone."""
+    if operand is None or DYNAMIC in operand:
+        return None
+    parameters = type.parameters_on(shape)
+    try:
+        match movements:
+            case [Concat(axis=axis)]:
+                lengths = [(each or ())[axis] for each in shapes]
+                start = sum(lengths[:at])
+                starts = [start if each == axis else 0 for each in range(len(shape))]
+                ends = [low + length for low, length in zip(starts, operand, strict=True)]
+                piece = Slice.between(starts, ends, [1] * len(shape))
+                return type.with_parameters(piece(parameters))
+            case [movement] if len(shapes) == 1:
+                before = pulled_back(movement, parameters, operand)
+                return None if before is None else type.with_parameters(before)
+            case _:
+                return None
+    except (MovementError, TooManySlotsError):
+        return None
+
+
+def _type_behind(node: Node, type: UniformQuantizedType) -> UniformQuantizedType | None:
+    """The type of the result of an op that moves an operand of `type`."""
+    if type.granularity is Granularity.PER_TENSOR:
+        return type
+    operand = shape_of(node.uses[0].value.type)
+    if operand is None or DYNAMIC in operand or not node.movements:
+        return type if operand == shape_of(node.results[0].type) else None
+    parameters = type.parameters_on(operand)
+    try:
+        for movement in node.movements:
+            parameters = movement(parameters)
+        return type.with_parameters(parameters)
+    except (MovementError, TooManySlotsError):
+        return None
+
+
+def blocks_of(flow: Flow, node: Node, shape: Shape) -> Blocks:
+    """Which elements of the weights of a node share a slot. Raises NotFoldable."""
+    if node.table is not None:
+        axes = WeightAxes((node.table.axis,), ())
+    else:
+        assert node.side is not None
+        of_side = node.side.channel_axes, node.side.contracted_axes
+        axes = WeightAxes(*(long_axes(each, shape) for each in of_side))
+    precision = flow.precision(node)
+    return blocks_of_weight(axes, shape, precision.granularity, precision.block_size)
+
+
+def _of_weight(flow: Flow, node: Node, use: Use) -> Assigned:
+    """The parameters of a weight. Raises NotFoldable, ValueError, or that there is no such type."""
+    moved = flow.graph.constant(use.value)
+    assert moved is not None
+    precision, shape = flow.precision(node), moved.shape
+    blocks = blocks_of(flow, node, shape)
+    numbers = flow.numbers(use.value)
+    if numbers.shape != shape:
+        numbers = np.broadcast_to(numbers.reshape(()), shape)
+    found = array_range(numbers, blocks)
+    choice = precision.weights.choose(found.minimum, found.maximum)
+    type = type_of_choice(choice, shape, cast(AnyFloat, element_type_or_self(use.value.type)))
+    whole = Range(float(found.minimum.min()), float(found.maximum.max()))
+    return Assigned(type, Relation.GIVEN, whole)
+
+
+def _of_bias(flow: Flow, node: Node, before: Assignment) -> Assigned:
+    """The parameters of a bias. Raises NotFoldable, or that there is no such type."""
+    assert node.bias is not None
+    assert node.weight is not None
+    use = node.bias.use
+    read = before.read(node.uses[0], flow.graph.value(node.uses[0].value)) if node.uses else None
+    if read is None or read.type.granularity is not Granularity.PER_TENSOR:
+        raise NotFoldable(Code.NO_RECORD, "its input has no single scale")
+    slots = _scales_of(flow, node.weight, before)
+    of_bias = shape_of(use.value.type) or ()
+    lengths = [slots.shape[axis] for axes in node.bias.weight_axes for axis in axes]
+    if prod(lengths) != slots.size:
+        raise NotFoldable(Code.GRANULARITY, "its sums are of products of several scales")
+    order = [axis for axes in node.bias.weight_axes for axis in axes]
+    others = [axis for axis in range(slots.ndim) if axis not in order]
+    divided = [prod(slots.shape[axis] for axis in axes) for axes in node.bias.weight_axes]
+    if slots.size > 1 and any(
+        count not in (1, length) for count, length in zip(divided, of_bias, strict=True)
+    ):
+        raise NotFoldable(Code.GRANULARITY, "it has not one number for each channel")
+    scales = slots.transpose(order + others).reshape(divided)
+    product = np.asarray(np.float32(read.type.scales.item()) * scales.astype("f4"))
+    numbers = flow.numbers(use.value)
+    is_nothing = (product == 0) & (numbers.max() == numbers.min() == 0)
+    product = np.where(is_nothing, np.float32(1), product)
+    if not ((product > 0) & np.isfinite(product)).all():
+        raise NotFoldable(Code.ILLEGAL_TYPE, "the product of two scales is no positive float32")
+    precision = flow.precision(node)
+    storage = precision.bias_storage
+    bits = storage.width if storage.width > MAX_STORAGE_WIDTH else 0
+    held = Storage.of(IntegerType(min(storage.width, MAX_STORAGE_WIDTH)), signed=True)
+    expressed = cast(AnyFloat, element_type_or_self(use.value.type))
+    like = UniformQuantizedType.per_tensor(held, expressed, float(product.flat[0]))
+    if product.size > 1:
+        parameters = QuantizationParameters.from_blocks(
+            of_bias,
+            product.astype("f8"),
+            np.zeros(product.shape, np.int64),
+            FLOAT_FORMATS[expressed.name],
+            like.storage_format,
+        )
+        like = like.with_parameters(parameters)
+    return Assigned(like, Relation.DERIVED, None, flow.graph.keys.get(node.results[0], ""), bits)
+
+
+def _scales_of(flow: Flow, use: Use, before: Assignment) -> NDArray[np.float64]:
+    """The scales of a weight, of one dimension for each of its axes. Raises NotFoldable."""
+    moved = flow.graph.constant(use.value)
+    assert moved is not None
+    if (chain := before.reads.get(use)) is not None:
+        return chain[-1].type.parameters_on(moved.shape).coarsen().scales
+    known = [layer.parameters for layer in moved.layers if layer.parameters is not None]
+    if not known:
+        raise NotFoldable(Code.NO_RECORD, "its weights are not quantized")
+    return known[-1].coarsen().scales
+
+
+def _size(value: SSAValue) -> int:
+    """The number of elements; with one for a length that is not known."""
+    return prod(abs(length) for length in shape_of(value.type) or ())
+
+
+STEPS: Mapping[str, Step] = MappingProxyType(
+    {
+        "activations": assign_activations,
+        "mixed-precision": assign_mixed_precision,
+        "redundant-quantize": remove_redundant_quantize,
+        "backward": propagate_backward,
+        "constant-inputs": assign_constant_inputs,
+        "fixed-values": assign_fixed_values,
+        "forward": propagate_forward,
+        "weights": assign_weights,
+        "biases": assign_biases,
+    }
+)
+"""By name, in the order in which they are taken."""

@@ -1,0 +1,316 @@
+"""
+Functions that are written as several ops: softmax, normalizations, and gates such as gelu.
+
+Such ops start from one value, and join again in one. A value is found to be the start of a join by
+dominance in the graph of data: each path to the join goes through it. What is between stays in
+floats, since its steps are not what ranges are recorded for, and rounding each would lose most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from xdsl.ir import Operation, SSAValue
+
+from qdialect.contractions.interface import Contraction, layer_of
+from qdialect.quantization.keys import is_recordable
+from qdialect.relations.interface import relation_of
+from qdialect.shape_ops.interface import (
+    NotFoldable,
+    Operands,
+    is_cast,
+    model_of,
+    read_movements,
+)
+from qdialect.shape_ops.statistics import is_statistics
+
+_MOST_OPS: Final = 64
+"""The most ops of one function. A polynomial for `erf` has some 30."""
+
+
+@dataclass(frozen=True, eq=False)
+class FloatRegion:
+    """Ops that are one function of `entries`."""
+
+    ops: tuple[Operation, ...]
+    """In the order of the module; the last one makes the result."""
+    entries: frozenset[SSAValue]
+    """What is read from outside and is no constant."""
+    name: str
+    fixed: str = ""
+    """`softmax` if the results are in its range."""
+
+
+class _Dominators:
+    """
+    For each value, the nearest one that all paths to it go through.
+
+    Each has a link far up the tree, so that the common ancestor of two values is found in a number
+    of steps that is logarithmic. Myers, "An applicative random-access stack", 1983.
+    """
+
+    def __init__(self) -> None:
+        self._parent = dict[SSAValue | None, SSAValue | None]({None: None})
+        self._jump = dict[SSAValue | None, SSAValue | None]({None: None})
+        self._depth = dict[SSAValue | None, int]({None: 0})
+
+    def add(self, value: SSAValue, operands: Sequence[SSAValue]) -> None:
+        parent: SSAValue | None = None
+        if operands:
+            parent = operands[0]
+            for other in operands[1:]:
+                parent = self._common(parent, other)
+        jump = self._jump[parent]
+        far = (
+            self._depth[parent] - self._depth[jump]
+            == self._depth[jump] - self._depth[self._jump[jump]]
+        )
+        self._parent[value] = parent
+        self._jump[value] = self._jump[jump] if far else parent
+        self._depth[value] = self._depth[parent] + 1
+
+    def of(self, value: SSAValue) -> SSAValue | None:
+        """The nearest dominator of a value; None if there is no one value."""
+        return self._parent.get(value)
+
+    def knows(self, value: SSAValue) -> bool:
+        return value in self._depth
+
+    def _common(self, one: SSAValue | None, other: SSAValue | None) -> SSAValue | None:
+        one, other = self._lifted(one, other), self._lifted(other, one)
+        while one is not other:
+            if self._jump[one] is not self._jump[other]:
+                one, other = self._jump[one], self._jump[other]
+            else:
+                one, other = self._parent[one], self._parent[other]
+        return one
+
+    def _lifted(self, value: SSAValue | None, to: SSAValue | None) -> SSAValue | None:
+        """The ancestor of a value that is no deeper than another."""
+        depth = self._depth[to]
+        while self._depth[value] > depth:
+            jump = self._jump[value]
+            value = jump if self._depth[jump] >= depth else self._parent[value]
+        return value
+
+
+class _Step(NamedTuple):
+    """An op that a region may have."""
+
+    functions: frozenset[str]
+    operands: tuple[SSAValue, ...]
+    """What it reads that is a tensor of floats and no constant."""
+
+
+def float_regions(
+    ops: Sequence[Operation],
+    value_of: Callable[[SSAValue], SSAValue],
+    is_constant: Callable[[SSAValue], bool],
+    operands: Operands,
+) -> list[FloatRegion]:
+    """
+    The functions that `ops`, which are in the order of their module, are written as.
+
+    `value_of` looks through what only carries ranges, and `operands` reads those that parametrize
+    ops. No op is in two of the regions.
+    """
+    return _Finder(ops, value_of, is_constant, operands).regions()
+
+
+class _Finder:
+    def __init__(
+        self,
+        ops: Sequence[Operation],
+        value_of: Callable[[SSAValue], SSAValue],
+        is_constant: Callable[[SSAValue], bool],
+        operands: Operands,
+    ) -> None:
+        self._ops = ops
+        self._value_of = value_of
+        self._is_constant = is_constant
+        self._operands = operands
+        self._steps: Mapping[Operation, _Step] = {}
+        self._place = {op: place for place, op in enumerate(ops)}
+        self._dominators = _Dominators()
+
+    def regions(self) -> list[FloatRegion]:
+        self._steps = {op: step for op in self._ops if (step := self._step(op)) is not None}
+        found = list[FloatRegion]()
+        taken = set[Operation]()
+        # A larger function ends later: it takes what is in it.
+        for op in reversed(self._ops):
+            region = None if op in taken else self._ending_at(op)
+            if region is not None and taken.isdisjoint(region.ops):
+                found.append(region)
+                taken.update(region.ops)
+        return found
+
+    def _step(self, op: Operation) -> _Step | None:
+        """Note what dominates the results of an op, and read it."""
+        found = None if is_statistics(op) or is_cast(op) else _read(op, self._operands)
+        functions, operands = found or (frozenset[str](), ())
+        read = [
+            self._value_of(operand)
+            for operand in operands
+            if is_recordable(operand) and not self._is_constant(operand)
+        ]
+        for value in read:
+            if not self._dominators.knows(value):
+                self._dominators.add(value, ())
+        for result in op.results:
+            if self._value_of(result) is result:
+                self._dominators.add(result, read)
+        if found is None or len(op.results) != 1:
+            return None
+        return _Step(functions, tuple(dict.fromkeys(read)))
+
+    def _ending_at(self, op: Operation) -> FloatRegion | None:
+        """The function whose last join is an op."""
+        step = self._steps.get(op)
+        if step is None or not step.functions & _JOINS:
+            return None
+        joined = self._joined(op)
+        if joined is None:
+            return None
+        ops, entry = joined
+        functions = self._functions_of(ops)
+        if "reduce" not in functions:
+            is_gate = bool(step.functions & _PRODUCTS) and bool(functions & _NONLINEAR)
+            return self._region(ops, entry, "gate") if is_gate else None
+        if "exp" in functions or self._is_made_by(entry, "exp"):
+            return self._softmax(op, ops, entry)
+        if functions & _ROOTS:
+            ops, entry = self._with_difference(ops, entry)
+            return self._region(self._with_affine(ops), entry, "normalization")
+        return None
+
+    def _softmax(self, op: Operation, ops: set[Operation], entry: SSAValue) -> FloatRegion | None:
+        if self._is_made_by(entry, "exp"):
+            maker = self._maker(entry)
+            ops = {*ops, maker}
+            entry = self._steps[maker].operands[0]
+        ops, entry = self._with_difference(ops, entry)
+        is_quotient = bool(self._steps[op].functions & _PRODUCTS)
+        return self._region(ops, entry, "softmax" if is_quotient else "log-softmax")
+
+    def _with_difference(
+        self, ops: set[Operation], entry: SSAValue
+    ) -> tuple[set[Operation], SSAValue]:
+        """Also what makes the entry, if that is a value without its mean, or its maximum."""
+        maker = entry.owner
+        if not isinstance(maker, Operation) or maker not in self._steps:
+            return ops, entry
+        joined = self._joined(maker) if "sub" in self._steps[maker].functions else None
+        if joined is None or "reduce" not in self._functions_of(joined[0]):
+            return ops, entry
+        return ops | joined[0], joined[1]
+
+    def _with_affine(self, ops: set[Operation]) -> set[Operation]:
+        """Also the factors and the constants that are applied to the result alone."""
+        ops = set(ops)
+        last = max(ops, key=self._place.__getitem__)
+        while True:
+            readers = [use for use in self._readers(last.results[0])]
+            if len(readers) != 1 or (step := self._steps.get(readers[0])) is None:
+                return ops
+            moves = not step.functions
+            if len(step.operands) != 1 or not (moves or step.functions <= {"mul", "add"}):
+                return ops
+            if moves:
+                return ops
+            last = readers[0]
+            ops.add(last)
+
+    def _readers(self, value: SSAValue) -> Iterator[Operation]:
+        """The ops that read a value, through what only carries ranges."""
+        for use in value.uses:
+            behind = [each for each in use.operation.results if self._value_of(each) is value]
+            if behind:
+                for each in behind:
+                    yield from self._readers(each)
+            else:
+                yield use.operation
+
+    def _joined(self, op: Operation) -> tuple[set[Operation], SSAValue] | None:
+        """The ops on all paths to an op from the value that they start at; None if too many."""
+        if len(self._steps[op].operands) < 2:
+            return None
+        entry = self._dominators.of(op.results[0])
+        if entry is None:
+            return None
+        found, pending = {op}, [op]
+        while pending:
+            for value in self._steps[pending.pop()].operands:
+                if value is entry:
+                    continue
+                maker = value.owner
+                if not isinstance(maker, Operation) or maker not in self._steps:
+                    return None
+                if maker not in found:
+                    found.add(maker)
+                    pending.append(maker)
+            if len(found) > _MOST_OPS:
+                return None
+        return found, entry
+
+    def _region(self, ops: set[Operation], entry: SSAValue, name: str) -> FloatRegion | None:
+        """A region, if nothing else reads what is in it."""
+        ordered = sorted(ops, key=self._place.__getitem__)
+        for inner in ordered[:-1]:
+            if any(reader not in ops for reader in self._readers(inner.results[0])):
+                return None
+        return FloatRegion(
+            tuple(ordered), frozenset({entry}), name, "softmax" if name == "softmax" else ""
+        )
+
+    def _functions_of(self, ops: set[Operation]) -> frozenset[str]:
+        return frozenset[str]().union(*(self._steps[op].functions for op in ops))
+
+    def _maker(self, value: SSAValue) -> Operation:
+        assert isinstance(value.owner, Operation)
+        return value.owner
+
+    def _is_made_by(self, value: SSAValue, function: str) -> bool:
+        owner = value.owner
+        step = self._steps.get(owner) if isinstance(owner, Operation) else None
+        return step is not None and function in step.functions and len(step.operands) == 1
+
+
+def _read(op: Operation, operands: Operands) -> tuple[frozenset[str], Sequence[SSAValue]] | None:
+    """
+    What an op computes, and the operands that it computes it of; None if that is not known.
+
+    A shape op computes nothing.
+    """
+    try:
+        if isinstance(layer_of(op), Contraction):
+            return None
+    except NotFoldable:
+        pass
+    try:
+        if (model := model_of(op)) is not None:
+            return frozenset(), read_movements(op, model, operands).operands
+    except NotFoldable:
+        # Its numbers are known at run time only, or it is another op of this name.
+        pass
+    try:
+        found = relation_of(op)
+    except NotFoldable:
+        return None
+    if found is None:
+        return None
+    read = op.operands if found.operands is None else [op.operands[at] for at in found.operands]
+    return found.functions, read
+
+
+_PRODUCTS: Final = frozenset({"mul", "div"})
+_JOINS: Final = _PRODUCTS | {"sub"}
+"""What the last op of a region computes."""
+
+_ROOTS: Final = frozenset({"rsqrt", "sqrt"})
+_NONLINEAR: Final = frozenset(
+    {"erf", "tanh", "logistic", "exp", "clamp", "max", "min", "expm1", "log1p", "log", "select"}
+)
+"""What a gate has one of: a product of linear functions is none."""

@@ -1,0 +1,461 @@
+"""
+What reads and makes the float values of a module, as far as their quantization goes.
+
+A layer and the bias that is added to it are one node. So are the ops of a function that is written
+as several, such as a softmax: what is between them stays in floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+from typing import Final, NamedTuple, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.traits import IsolatedFromAbove, SymbolTable
+
+from qdialect.algebra.memory_budget import MemoryBudget
+from qdialect.algebra.movement import Movement
+from qdialect.contractions.interface import Contraction, Lookup, Side, layer_of
+from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp, UniformQuantizedType
+from qdialect.dialects.quant.types import uniform_tensor
+from qdialect.folding.graph import FoldGraph
+from qdialect.folding.moved_constant import MovedConstant
+from qdialect.ir.value_types import shape_of
+from qdialect.quantization.float_regions import FloatRegion, float_regions
+from qdialect.quantization.keys import is_recordable, keys_of
+from qdialect.relations.interface import OpRelation, Relation, relation_of
+from qdialect.shape_ops.interface import (
+    NotFoldable,
+    elements_attribute_of,
+    find_attribute,
+    model_of,
+    name_of,
+    read_movements,
+)
+from qdialect.shape_ops.statistics import is_statistics, statistics_of
+
+
+class Use(NamedTuple):
+    """One operand of an op."""
+
+    op: Operation
+    number: int
+
+    @property
+    def value(self) -> SSAValue:
+        """What is read."""
+        return self.op.operands[self.number]
+
+
+class Range(NamedTuple):
+    """The least and the greatest number that was recorded for a value."""
+
+    minimum: float
+    maximum: float
+
+
+@dataclass(frozen=True, eq=False)
+class Bias:
+    """What is added along the channels of the result of a layer."""
+
+    use: Use
+    weight_axes: tuple[tuple[int, ...], ...]
+    """For each axis of what is added, the axes of the weights that are channels there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """An op, or some that are one for quantization."""
+
+    ops: tuple[Operation, ...]
+    """In the order of the module."""
+
+    relation: Relation
+
+    uses: tuple[Use, ...]
+    """The operands that are read as codes, without weights and biases."""
+
+    results: tuple[SSAValue, ...]
+    """The tensors of floats that it makes."""
+
+    movements: tuple[Movement, ...] = ()
+    """Those of a shape op. The first takes all `uses`, each other one the result before it."""
+
+    weight: Use | None = None
+    side: Side | None = None
+    """What the axes of the weight are for."""
+
+    table: Lookup | None = None
+
+    bias: Bias | None = None
+
+    fixed: str = ""
+    """The range that the result of an op is known to have."""
+
+    is_homogeneous: bool = False
+
+    name: str = ""
+    """What several ops compute."""
+
+    @property
+    def op(self) -> Operation:
+        """The op that makes the results."""
+        return self.ops[-1]
+
+
+@dataclass(eq=False)
+class FlowGraph:
+    """
+    The nodes of a module, and what is known of the values between them.
+
+    Values are those that nodes and functions make. `quant.stats`, and pairs of `quant.qcast` and
+    `quant.dcast`, are no nodes: they say something of the value before them.
+    """
+
+    nodes: list[Node] = field(default_factory=list[Node])
+    ranges: dict[SSAValue, Range] = field(default_factory=dict[SSAValue, Range])
+    given: dict[SSAValue, UniformQuantizedType] = field(
+        default_factory=dict[SSAValue, UniformQuantizedType]
+    )
+    """The types of values that casts of the module quantize."""
+
+    same: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """The value before `quant.stats` or a pair of casts, for the value behind it."""
+
+    last: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """For each value, that behind the last of them."""
+
+    ops: list[Operation] = field(default_factory=list[Operation])
+    """Those of tensors of floats, in the order of the module."""
+
+    keys: Mapping[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+
+    def value(self, read: SSAValue) -> SSAValue:
+        """The value that is read, before its ranges and casts."""
+        while read in self.same:
+            read = self.same[read]
+        return read
+
+    @cached_property
+    def makers(self) -> Mapping[SSAValue, Node]:
+        """The node that makes each value."""
+        return {result: node for node in self.nodes for result in node.results}
+
+    @cached_property
+    def node_of(self) -> Mapping[Operation, Node]:
+        """The node that each op is part of."""
+        return {op: node for node in self.nodes for op in node.ops}
+
+    @cached_property
+    def readers(self) -> Mapping[SSAValue, Sequence[Use]]:
+        """The operands that read a value, also those of unknown ops."""
+        return {value: list(self.readers_of(value)) for value in self.values}
+
+    def readers_of(self, value: SSAValue) -> Iterator[Use]:
+        """The operands that read a value, as it is or behind its ranges and casts."""
+        pending = [value]
+        while pending:
+            for use in pending.pop().uses:
+                behind = [each for each in use.operation.results if each in self.same]
+                if isinstance(use.operation, QuantizeCastOp):
+                    casts = [each.operation for each in use.operation.results[0].uses]
+                    behind = [
+                        each.results[0]
+                        for each in casts
+                        if each.results and each.results[0] in self.same
+                    ]
+                pending += behind
+                if not behind:
+                    yield Use(use.operation, use.index)
+
+    @cached_property
+    def values(self) -> Sequence[SSAValue]:
+        """What nodes read and make, and is no constant."""
+        found = dict[SSAValue, None]()
+        for node in self.nodes:
+            uses = node.uses if node.weight is None else (*node.uses, node.weight)
+            for use in uses:
+                value = self.value(use.value)
+                if not self.is_constant(value):
+                    found[value] = None
+            found |= dict.fromkeys(node.results)
+        return list(found)
+
+    def is_constant(self, value: SSAValue) -> bool:
+        """Whether a value is computed from constants."""
+        return self.constant(value) is not None
+
+    def constant(self, value: SSAValue) -> MovedConstant | None:
+        """What a value holds that is computed from constants."""
+        owner = value.owner
+        if not isinstance(owner, Operation):
+            return None
+        if owner not in self.folding.moved and elements_attribute_of(owner) is None:
+            owner = self.folding.final(value).owner
+            if not isinstance(owner, Operation) or owner not in self.folding.moved:
+                return None
+        try:
+            return self.folding.known(value, owner)
+        except NotFoldable:
+            return None
+
+    folding: FoldGraph = field(kw_only=True)
+
+
+def flow_graph(module: ModuleOp, context: Context, budget: MemoryBudget) -> FlowGraph:
+    """Read a module, whose models are active."""
+    graph = FlowGraph(folding=FoldGraph(module, context, budget, has_parts=False))
+    graph.keys = keys_of(module).of_values
+    ops = [op for op in _ops_of(module) if _has_floats(op)]
+    graph.ops = ops
+    for op in ops:
+        _read_records(graph, op)
+    regions = float_regions(ops, graph.value, graph.is_constant, graph.folding.operands)
+    taken = {op: region for region in regions for op in region.ops}
+    done = set[Operation]()
+    for op in ops:
+        if op in done:
+            continue
+        if (region := taken.get(op)) is not None:
+            if op is region.ops[-1]:
+                graph.nodes.append(_of_region(graph, region))
+            continue
+        node = _node(graph, op)
+        if node is not None:
+            graph.nodes.append(node)
+            done.update(node.ops)
+    return graph
+
+
+def _ops_of(op: Operation) -> Iterator[Operation]:
+    """The ops in functions and in control flow: others compute with their own regions."""
+    pending = [op]
+    while pending:
+        op = pending.pop()
+        yield op
+        is_whole = any(
+            op.has_trait(trait, value_if_unregistered=False)
+            for trait in (SymbolTable, IsolatedFromAbove)
+        )
+        if is_whole or name_of(op) in _CONTROL:
+            inner = [each for region in op.regions for block in region.blocks for each in block.ops]
+            pending += reversed(inner)
+
+
+_CONTROL: Final = frozenset(
+    {
+        "scf.execute_region",
+        "scf.for",
+        "scf.if",
+        "scf.while",
+        "stablehlo.case",
+        "stablehlo.if",
+        "stablehlo.while",
+        "tosa.cond_if",
+        "tosa.while_loop",
+    }
+)
+"""Ops whose regions hold tensors of the model, and not what computes one element."""
+
+
+def _has_floats(op: Operation) -> bool:
+    return any(is_recordable(value) for value in (*op.operands, *op.results))
+
+
+def _read_records(graph: FlowGraph, op: Operation) -> None:
+    """Note the ranges, or the parameters, that an op says of its operand."""
+    if is_statistics(op):
+        value = graph.value(op.operands[0])
+        low, high = statistics_of(op, shape_of(op.operands[0].type)).layer
+        graph.ranges.setdefault(value, Range(float(low), float(high)))
+    elif isinstance(op, DequantizeCastOp):
+        cast_op = op.operands[0].owner
+        if (
+            not isinstance(cast_op, QuantizeCastOp)
+            or cast_op.operands[0].type != op.results[0].type
+        ):
+            return
+        value = graph.value(cast_op.operands[0])
+        type = cast(UniformQuantizedType, uniform_tensor(op.operands[0].type).element_type)
+        graph.given.setdefault(value, type)
+    else:
+        return
+    graph.same[op.results[0]] = value
+    graph.last[value] = op.results[0]
+
+
+def _of_region(graph: FlowGraph, region: FloatRegion) -> Node:
+    exit_op = region.ops[-1]
+    uses = [
+        Use(op, number)
+        for op in region.ops
+        for number, operand in enumerate(op.operands)
+        if graph.value(operand) in region.entries
+    ]
+    relation = Relation.FIXED if region.fixed else Relation.OWN
+    return Node(
+        region.ops,
+        relation,
+        tuple(uses),
+        tuple(exit_op.results),
+        fixed=region.fixed,
+        name=region.name,
+    )
+
+
+def _node(graph: FlowGraph, op: Operation) -> Node | None:
+    """The node that starts with an op; None for what is none."""
+    if is_statistics(op) or isinstance(op, QuantizeCastOp | DequantizeCastOp):
+        return None
+    if elements_attribute_of(op) is not None:
+        return None
+    results = tuple(filter(is_recordable, op.results))
+    if results and all(map(graph.is_constant, results)):
+        return None
+    try:
+        layer = layer_of(op)
+    except NotFoldable:
+        layer = None
+    if isinstance(layer, Contraction):
+        return _layer(graph, op, layer)
+    if isinstance(layer, Lookup):
+        uses = () if graph.is_constant(op.operands[layer.operand]) else (Use(op, layer.operand),)
+        weight = None if uses else Use(op, layer.operand)
+        return Node((op,), Relation.MOVED, uses, results, weight=weight, table=layer)
+    if (model := model_of(op)) is not None and len(results) == 1:
+        try:
+            operands, movements, padding = read_movements(op, model, graph.folding.operands)
+            uses = [Use(op, list(op.operands).index(operand)) for operand in operands]
+            if padding is not None and is_recordable(padding):
+                uses.append(Use(op, list(op.operands).index(padding)))
+            is_joined = len(uses) > 1
+            relation = Relation.SHARED if is_joined else Relation.MOVED
+            return Node((op,), relation, tuple(uses), results, tuple(movements))
+        except NotFoldable:
+            # Its numbers are known at run time only.
+            pass
+    try:
+        found = relation_of(op)
+    except NotFoldable:
+        found = None
+    return None if found is None else _computing(op, found, results)
+
+
+def _computing(op: Operation, found: OpRelation, results: tuple[SSAValue, ...]) -> Node:
+    numbers = range(len(op.operands)) if found.operands is None else found.operands
+    uses = [
+        Use(op, at) for at in numbers if at < len(op.operands) and is_recordable(op.operands[at])
+    ]
+    return Node(
+        (op,),
+        found.relation,
+        tuple(uses),
+        results,
+        fixed=found.fixed,
+        is_homogeneous=found.is_homogeneous,
+    )
+
+
+def _layer(graph: FlowGraph, op: Operation, layer: Contraction) -> Node:
+    """A sum of products, with the bias that is added to it."""
+    numbers = [
+        number for number in (1, 0) if graph.is_constant(op.operands[layer.operands[number]])
+    ]
+    weight = side = None
+    if numbers:
+        side = layer.side(numbers[0])
+        weight = Use(op, side.operand)
+    uses = tuple(Use(op, at) for at in layer.operands if weight is None or at != weight.number)
+    ops, result = (op,), op.results[0]
+    bias = None
+    if weight is not None and side is not None:
+        bias = _own_bias(graph, op, layer, side)
+        if bias is None and (added := _added_bias(graph, op, layer, side)) is not None:
+            bias = added
+            ops, result = (op, added.use.op), added.use.op.results[0]
+    return Node(ops, Relation.OWN, uses, (result,), weight=weight, side=side, bias=bias)
+
+
+def _own_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -> Bias | None:
+    """The operand of a layer that is added to the sums, if it is a constant."""
+    if layer.bias is None or layer.bias >= len(op.operands):
+        return None
+    use = Use(op, layer.bias)
+    if not is_recordable(use.value) or (held := graph.constant(use.value)) is None:
+        return None
+    if len(held.shape) == 1:
+        # One number for each channel, or for all of them.
+        return Bias(use, (_channels(layer, side),))
+    if held.splat is not None and not (held.splat.value << 1):
+        # The sums start from zero.
+        return None
+    return _bias(use, layer, side, range(len(layer.result)))
+
+
+def _added_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -> Bias | None:
+    """A constant that the only reader of a layer adds to it."""
+    readers = list(graph.readers_of(op.results[0]))
+    if len(readers) != 1:
+        return None
+    ((adder, number),) = readers
+    found = relation_of(adder)
+    if found is None or found.functions != {"add"} or found.operands is None:
+        return None
+    others = [each for each in found.operands if each != number]
+    if len(found.operands) != 2 or len(others) != 1:
+        return None
+    use = Use(adder, others[0])
+    axes = _result_axes(use)
+    if axes is None or graph.constant(use.value) is None:
+        return None
+    if _result_axes(Use(adder, number)) != tuple(range(len(layer.result))):
+        return None
+    return _bias(use, layer, side, axes)
+
+
+def _bias(use: Use, layer: Contraction, side: Side, axes: Sequence[int]) -> Bias | None:
+    """A bias whose axes are those of the result, if it has a number for each channel."""
+    labels = [_weight_axes(layer.result[axis], side) for axis in axes]
+    found = tuple(axis for of in labels for axis in of)
+    if sorted(found) != sorted(_channels(layer, side)):
+        return None
+    shape, lengths = shape_of(use.value.type), shape_of(use.op.operands[side.operand].type)
+    for length, of in zip(shape or (), labels, strict=False):
+        if of and lengths is not None and length != prod(lengths[axis] for axis in of):
+            return None
+    return Bias(use, tuple(labels))
+
+
+def _weight_axes(label: str, side: Side) -> tuple[int, ...]:
+    """The channel axes of the weights that are in one axis of the result."""
+    letters = label.strip("()")
+    return tuple(
+        side.labels.index(letter)
+        for letter in letters
+        if letter in side.labels and side.labels.index(letter) in side.channel_axes
+    )
+
+
+def _channels(layer: Contraction, side: Side) -> tuple[int, ...]:
+    """The channel axes of the weights, in the order of the result."""
+    return tuple(axis for label in layer.result for axis in _weight_axes(label, side))
+
+
+def _result_axes(use: Use) -> tuple[int, ...] | None:
+    """For each axis of an operand of an elementwise op, that of the result; None if unknown."""
+    rank = len(shape_of(use.value.type) or ())
+    maps = find_attribute(use.op, "indexing_maps")
+    if maps is None:
+        of_result = shape_of(use.op.results[0].type)
+        return tuple(range(rank)) if of_result is not None and len(of_result) == rank else None
+    own, result = (cast("ArrayAttr[AffineMapAttr]", maps).data[at].data for at in (use.number, -1))
+    if result != AffineMap.identity(result.num_dims):
+        return None
+    axes = [each.position for each in own.results if isinstance(each, AffineDimExpr)]
+    return tuple(axes) if len(axes) == len(own.results) else None

@@ -1,0 +1,84 @@
+"""How the values of one layer are quantized, and how those of a module are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final
+
+from qdialect.algebra.parameters import StorageFormat
+from qdialect.quantization.biases import BIAS_RULES
+from qdialect.quantization.presets import (
+    I8,
+    I16,
+    U8,
+    glow_asymmetric,
+    glow_symmetric,
+    luci,
+    torch_per_channel_symmetric,
+    torch_per_tensor_affine,
+)
+from qdialect.quantization.schemes import Scheme, ValueArithmetic
+from qdialect.quantization.weights import WeightGranularity
+
+I32: Final = StorageFormat(32, signed=True)
+I64: Final = StorageFormat(64, signed=True)
+
+
+@dataclass(frozen=True)
+class Precision:
+    """The schemes of one layer."""
+
+    name: str
+    activations: Scheme
+    weights: Scheme
+    bias: ValueArithmetic
+    bias_storage: StorageFormat = I32
+    granularity: WeightGranularity = WeightGranularity.CHANNEL
+    block_size: int = 32
+    """How many positions of the axis that is summed over are a block."""
+
+    def with_granularity(self, granularity: WeightGranularity, block_size: int) -> Precision:
+        """The same schemes for weights of another granularity."""
+        return replace(self, granularity=granularity, block_size=block_size)
+
+
+PRECISIONS: Mapping[str, Callable[[], Precision]] = MappingProxyType(
+    {
+        "one-u8": lambda: Precision("one-u8", luci(U8), luci(U8), BIAS_RULES["luci"]),
+        "one-s16": lambda: Precision(
+            "one-s16", luci(I16), luci(I16), BIAS_RULES["luci"], bias_storage=I64
+        ),
+        "torch-i8": lambda: Precision(
+            "torch-i8",
+            torch_per_tensor_affine(I8),
+            torch_per_channel_symmetric(I8),
+            BIAS_RULES["tico"],
+        ),
+        "glow-i8": lambda: Precision(
+            "glow-i8", glow_asymmetric(I8), glow_symmetric(I8), BIAS_RULES["tico"]
+        ),
+    }
+)
+"""By name: what the scheme of a system is for activations, weights and biases."""
+
+_OF_STORAGE: Final[Mapping[str, str]] = {"uint8": "one-u8", "int16": "one-s16"}
+"""The words of ONE's configuration."""
+
+
+def precision_of(name: str) -> Precision:
+    """The precision of that name, or of ONE's `uint8` and `int16`. Raises ValueError."""
+    found = PRECISIONS.get(_OF_STORAGE.get(name, name))
+    if found is None:
+        raise ValueError(f"there is no scheme {name!r}; known are {', '.join(PRECISIONS)}")
+    return found()
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a module is quantized."""
+
+    default: Precision
+    layers: Mapping[str, Precision] = field(default_factory=dict[str, Precision])
+    """By the key of a layer's result: what is not as the default."""

@@ -1,0 +1,312 @@
+"""An assignment written into its module: `quant.qcast` and `quant.dcast` around float ops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.arith import ConstantOp as ArithConstantOp
+from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.movement import Splat, Values, as_view
+from qdialect.dialects.quant import (
+    ConstantOp,
+    DequantizeCastOp,
+    QuantizeCastOp,
+    QuantizedTensor,
+    UniformQuantizedType,
+)
+
+try:
+    from qdialect.dialects.quant import DequantizeBiasOp, RequantizeOp
+except ImportError:
+    pass
+from qdialect.folding.unused_ops import erase_unused
+from qdialect.ir.elements import dense_elements
+from qdialect.ir.value_types import element_type_or_self, with_element_type
+from qdialect.quantization.arrays import quantize_values
+from qdialect.quantization.assignment import Assigned, Assignment
+from qdialect.quantization.assignment_steps import Flow, blocks_of, type_before_shape
+from qdialect.quantization.biases import bias_in_steps
+from qdialect.quantization.blocks import PER_TENSOR
+from qdialect.quantization.flow_graph import Node, Use
+from qdialect.quantization.weights import (
+    floats_of,
+    held_as_source,
+    kept_attributes,
+    quantized_values,
+)
+from qdialect.relations.interface import Relation
+from qdialect.shape_ops.interface import elements_attribute_of, model_of, read_movements
+from qdialect.shape_ops.statistics import is_statistics
+
+
+@dataclass(frozen=True)
+class Written:
+    """What became of a module."""
+
+    nodes: Sequence[Node]
+    """Those that read and make quantized values."""
+    floats: Mapping[Node, str]
+    """Why others stay in floats."""
+    values: Mapping[SSAValue, SSAValue]
+    """The dequantized value for each value."""
+    saturated: Mapping[Use, int]
+    """How many elements of a bias did not fit its storage."""
+
+
+def write_quantized(flow: Flow, assignment: Assignment) -> Written:
+    """
+    Write an assignment into its module.
+
+    Each value that is quantized is read behind `quant.dcast` of `quant.qcast`, and each constant as
+    `quant.dcast` of a `quant.constant`. An op stays in floats if one of its operands or results has
+    no parameters.
+    """
+    return _Writer(flow, assignment).write()
+
+
+def why_in_floats(flow: Flow, assignment: Assignment, node: Node) -> str | None:
+    """Why a node stays in floats; None if it does not."""
+    graph = flow.graph
+    if (refusal := flow.refusals.get(node.op)) is not None:
+        return str(refusal)
+    for use in node.uses:
+        value = graph.value(use.value)
+        if graph.is_constant(use.value):
+            if use not in assignment.reads and not flow.is_given(use.value):
+                return f"its operand {use.number} is a constant without parameters"
+        elif assignment.read(use, value) is None:
+            return f"there is no record of its operand '{graph.keys.get(value, '')}'"
+    for result in node.results:
+        if result not in assignment.values:
+            return f"there is no record of its result '{graph.keys.get(result, '')}'"
+    weight = node.weight
+    if weight is not None and weight not in assignment.reads and not flow.is_given(weight.value):
+        return "its weights have no parameters"
+    return None
+
+
+class _Writer:
+    def __init__(self, flow: Flow, assignment: Assignment) -> None:
+        self._flow = flow
+        self._graph = flow.graph
+        self._assignment = assignment
+        self._codes = dict[SSAValue, SSAValue]()
+        """The quantized value for each value."""
+        self._requantized = dict[tuple[SSAValue, Attribute], SSAValue]()
+        self._dequantized = dict[SSAValue, SSAValue]()
+        """For each quantized value, its cast back."""
+        self._constants = dict[tuple[SSAValue, Assigned], SSAValue]()
+        self._saturated = dict[Use, int]()
+
+    def write(self) -> Written:
+        floats = dict[Node, str]()
+        nodes = list[Node]()
+        for node in self._graph.nodes:
+            reason = why_in_floats(self._flow, self._assignment, node)
+            if reason is None:
+                nodes.append(node)
+            else:
+                floats[node] = reason
+        written = [(use, use.value, new) for use, new in self._written_constants(nodes)]
+        touched = dict[SSAValue, None]()
+        for node in nodes:
+            values = [self._graph.value(use.value) for use in node.uses]
+            touched |= dict.fromkeys(each for each in values if each in self._assignment.values)
+            touched |= dict.fromkeys(node.results)
+        quantized = {op for node in nodes for op in node.ops}
+        for value in touched:
+            readers = self._graph.readers[value]
+            self._quantize(value)
+            for use in readers:
+                chain = self._assignment.reads.get(use, ()) if use.op in quantized else ()
+                use.op.operands[use.number] = self._read(value, chain)
+        for use, _, new in written:
+            use.op.operands[use.number] = new
+        erase_unused([old.owner for _, old, _ in written if isinstance(old.owner, Operation)])
+        values = {value: self._dequantized[codes] for value, codes in self._codes.items()}
+        return Written(nodes, floats, values, self._saturated)
+
+    def _quantize(self, value: SSAValue) -> None:
+        """Insert the casts behind a value, unless they are there."""
+        last = self._graph.last.get(value, value)
+        if value in self._graph.given:
+            codes = cast(Operation, last.owner).operands[0]
+            self._codes[value], self._dequantized[codes] = codes, last
+            return
+        type = self._assignment.values[value].type
+        quantize = QuantizeCastOp(last, with_element_type(last.type, type))
+        dequantize = DequantizeCastOp(quantize, last.type)
+        owner = last.owner
+        place = (
+            InsertPoint.at_start(owner) if isinstance(owner, Block) else InsertPoint.after(owner)
+        )
+        Rewriter.insert_op([quantize, dequantize], place)
+        for op in (quantize, dequantize):
+            op.results[0].name_hint = value.name_hint
+        self._codes[value] = quantize.results[0]
+        self._dequantized[quantize.results[0]] = dequantize.results[0]
+
+    def _read(self, value: SSAValue, chain: Sequence[Assigned]) -> SSAValue:
+        """What is read of a value, after the requantizations of a chain."""
+        codes = self._codes[value]
+        for link in chain:
+            key = codes, cast(Attribute, link.type)
+            if (known := self._requantized.get(key)) is None:
+                op = RequantizeOp(codes, with_element_type(codes.type, link.type))
+                Rewriter.insert_op(op, InsertPoint.after(self._cast_of(codes)))
+                op.results[0].name_hint = value.name_hint
+                known = self._requantized[key] = op.results[0]
+            codes = known
+        if codes not in self._dequantized:
+            op = DequantizeCastOp(codes, self._graph.last.get(value, value).type)
+            Rewriter.insert_op(op, InsertPoint.after(cast(Operation, codes.owner)))
+            op.results[0].name_hint = value.name_hint
+            self._dequantized[codes] = op.results[0]
+        return self._dequantized[codes]
+
+    def _cast_of(self, codes: SSAValue) -> Operation:
+        """The last op that is next to a quantized value, for order in the text."""
+        back = self._dequantized.get(codes)
+        return cast(Operation, codes.owner if back is None else back.owner)
+
+    def _written_constants(self, nodes: Sequence[Node]) -> Iterator[tuple[Use, SSAValue]]:
+        """The dequantized constants that operands are replaced by."""
+        for node in nodes:
+            of_node = (*node.uses, node.weight, None if node.bias is None else node.bias.use)
+            for use in of_node:
+                if use is None or not self._graph.is_constant(use.value):
+                    continue
+                chain = self._assignment.reads.get(use)
+                if chain:
+                    yield use, self._constant(node, use, chain[-1])
+
+    def _constant(self, node: Node, use: Use, assigned: Assigned) -> SSAValue:
+        key = use.value, assigned
+        if key not in self._constants:
+            self._constants[key] = self._new_constant(node, use, assigned)
+        return self._constants[key]
+
+    def _new_constant(self, node: Node, use: Use, assigned: Assigned) -> SSAValue:
+        """A quantized constant and its cast back, at its source if shape ops repeat it."""
+        moved = self._graph.constant(use.value)
+        assert moved is not None
+        source, path, type = use.value, list[Operation](), assigned.type
+        is_repeated = bool(moved.repeated_bytes) or len(moved.provenance.sources) > 1
+        if is_repeated and (found := self._before_shapes(use.value, type)) is not None:
+            source, path, type = found
+            moved = self._graph.constant(source)
+            assert moved is not None
+        values = self._graph.folding.values_of(moved)
+        place = moved.provenance.sources[0]
+        tensor = cast(QuantizedTensor, with_element_type(source.type, type))
+        if node.bias is not None and use == node.bias.use:
+            new = self._bias(node, use, values, source, tensor, assigned, place)
+        else:
+            codes = self._codes_of(node, use, values, tensor, assigned)
+            held = held_as_source(codes, tensor, place, self._graph.folding.constants.resources)
+            constant = ConstantOp(held, tensor)
+            constant.attributes |= kept_attributes(moved.provenance.sources)
+            back = DequantizeCastOp(constant, source.type)
+            new = [constant, back]
+        for op in new:
+            op.results[0].name_hint = place.results[0].name_hint
+            op.location = place.location
+        Rewriter.insert_op(new, InsertPoint.after(place))
+        result, last = new[-1].results[0], place
+        for op in reversed(path):
+            clone = op.clone({op.operands[0]: result})
+            last = op
+            Rewriter.insert_op(clone, InsertPoint.after(last))
+            result = clone.results[0]
+        return result
+
+    def _before_shapes(
+        self, value: SSAValue, type: UniformQuantizedType
+    ) -> tuple[SSAValue, list[Operation], UniformQuantizedType] | None:
+        """The constant before shape ops, these, and its type; None if that is not known."""
+        path = list[Operation]()
+        while elements_attribute_of(op := cast(Operation, value.owner)) is None:
+            if is_statistics(op):
+                value = op.operands[0]
+                continue
+            if (model := model_of(op)) is None:
+                return None
+            operands, movements, padding = read_movements(op, model, self._graph.folding.operands)
+            if len(operands) != 1 or padding is not None or operands[0] is not op.operands[0]:
+                return None
+            node = Node((op,), Relation.MOVED, (Use(op, 0),), (value,), tuple(movements))
+            before = type_before_shape(node, type)
+            if before is None:
+                return None
+            path.append(op)
+            value, type = operands[0], before
+        return value, path, type
+
+    def _codes_of(
+        self, node: Node, use: Use, values: Values, tensor: QuantizedTensor, assigned: Assigned
+    ) -> Values:
+        """The codes of a constant: by its scheme, if its own values have chosen the parameters."""
+        expressed = cast(AnyFloat, element_type_or_self(use.value.type))
+        precision = self._flow.precision(node)
+        is_weight = use == node.weight
+        scheme = precision.weights if is_weight else precision.activations
+        if assigned.relation is Relation.GIVEN:
+            blocks = blocks_of(self._flow, node, tensor.get_shape()) if is_weight else PER_TENSOR
+            codes, own = quantized_values(values, expressed, scheme, blocks)
+            if own == tensor:
+                return codes
+        parameters = tensor.element_type.parameters_on(tensor.get_shape())
+        is_splat = isinstance(values, Splat)
+        bits = np.asarray(values.value) if is_splat else as_view(values).array()
+        numbers = floats_of(bits, expressed)
+        if tensor.element_type.storage_format == scheme.storage and parameters.size == 1:
+            choice = scheme.given(parameters.scales.reshape(()), parameters.zero_points.reshape(()))
+            codes = quantize_values(numbers, choice)
+        else:
+            ends = tensor.element_type.storage_type_min, tensor.element_type.storage_type_max
+            codes = parameters.store(numbers.astype("f8"), *ends)
+        if is_splat and codes.size == 1:
+            return Splat(codes.reshape(-1)[0], tensor.get_shape())
+        return codes
+
+    def _bias(
+        self,
+        node: Node,
+        use: Use,
+        values: Values,
+        source: SSAValue,
+        tensor: QuantizedTensor,
+        assigned: Assigned,
+        place: Operation,
+    ) -> list[Operation]:
+        """A bias in steps of its scales, and its cast back."""
+        expressed = cast(AnyFloat, element_type_or_self(source.type))
+        shape = tensor.get_shape()
+        bits = np.asarray(values.value) if isinstance(values, Splat) else as_view(values).array()
+        numbers = np.broadcast_to(floats_of(bits, expressed), shape).astype("f4")
+        scales = tensor.element_type.parameters_on(shape).expand()[0].astype("f4")
+        precision = self._flow.precision(node)
+        found = bias_in_steps(numbers, scales, precision.bias, precision.bias_storage)
+        if found.saturated:
+            self._saturated[use] = found.saturated
+        if not assigned.bits:
+            constant = ConstantOp(found.codes, tensor)
+            return [constant, DequantizeCastOp(constant, source.type)]
+        wide = TensorType(IntegerType(assigned.bits), shape)
+        codes = ArithConstantOp(dense_elements(found.codes, wide.element_type), wide)
+        axis = tensor.element_type.quantized_dimensions
+        return [
+            codes,
+            DequantizeBiasOp(
+                codes,
+                source.type,
+                tensor.element_type.scales.reshape(-1),
+                axis[0] if axis else None,
+            ),
+        ]

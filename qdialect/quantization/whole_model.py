@@ -1,0 +1,80 @@
+"""The whole sequence: a graph is read, its parameters are assigned and written, and reported."""
+
+from __future__ import annotations
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+from xdsl.traits import IsTerminator
+
+from qdialect.algebra.memory_budget import memory_budget
+from qdialect.folding.report import FoldRecord, FoldReport, Outcome
+from qdialect.ir.garbage import paused_collection
+from qdialect.quantization.assignment import Assignment
+from qdialect.quantization.assignment_steps import STEPS, Flow
+from qdialect.quantization.flow_graph import flow_graph
+from qdialect.quantization.keys import is_recordable
+from qdialect.quantization.precision import Settings
+from qdialect.quantization.quantized_writing import Written, write_quantized
+from qdialect.shape_ops.interface import Code, models_of, name_of
+
+
+def quantize_model(module: ModuleOp, context: Context, settings: Settings) -> FoldReport:
+    """
+    Quantize a module from its ranges.
+
+    The report has a record for each op: how its result is quantized, or why it stays in floats.
+    """
+    with paused_collection(), models_of(context), memory_budget() as budget:
+        flow = Flow(flow_graph(module, context, budget), settings)
+        assignment = Assignment()
+        for step in STEPS.values():
+            assignment = step(flow, assignment)
+        unknown = [op for op in flow.graph.ops if _is_unknown(flow, op)]
+        return _report(flow, assignment, write_quantized(flow, assignment), unknown)
+
+
+def _is_unknown(flow: Flow, op: Operation) -> bool:
+    """Whether an op computes with tensors of floats in a way that is not known."""
+    if op in flow.graph.node_of or isinstance(op, FuncOp) or op.has_trait(IsTerminator):
+        return False
+    results = [result for result in op.results if is_recordable(result)]
+    if not results or any(result in flow.graph.same for result in results):
+        return False
+    return not all(map(flow.graph.is_constant, results)) and bool(op.operands)
+
+
+def _report(
+    flow: Flow, assignment: Assignment, written: Written, unknown: list[Operation]
+) -> FoldReport:
+    report = FoldReport(verb="quantized")
+    for node in written.nodes:
+        for result in node.results:
+            found = assignment.values[result]
+            reason = f"its result is '{found.type}', {found.relation}"
+            if node.name:
+                reason = f"{node.name} of {len(node.ops)} ops: {reason}"
+            if node.bias is not None and (count := written.saturated.get(node.bias.use)):
+                reason += f"; {count} elements of its bias did not fit"
+            report.records.append(
+                FoldRecord(
+                    Outcome.QUANTIZED,
+                    node.op,
+                    name_of(node.op),
+                    reason=reason,
+                    stands=written.values[result],
+                )
+            )
+    for node, reason in written.floats.items():
+        refusal = flow.refusals.get(node.op)
+        code = Code.NO_RECORD if refusal is None else refusal.code
+        report.records.append(
+            FoldRecord(Outcome.REFUSED, node.op, name_of(node.op), code=code, reason=reason)
+        )
+    for op in unknown:
+        reason = "it is not known how its parameters hang together"
+        report.records.append(
+            FoldRecord(Outcome.REFUSED, op, name_of(op), code=Code.UNKNOWN_OP, reason=reason)
+        )
+    return report
