@@ -2,61 +2,110 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import ClassVar
 
 from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import PassFailedException
 
 from qdialect.folding.report_listener import FoldReportListener
 from qdialect.passes.drop_ranges import DropRangesPass
-from qdialect.quantization.precision import Settings, precision_of
-from qdialect.quantization.weights import WeightGranularity
+from qdialect.quantization.assignment_steps import STEPS
+from qdialect.quantization.configuration import Configuration
+from qdialect.quantization.precision import (
+    Settings,
+    declared_scheme,
+    granularity_of,
+    precision_of,
+)
 from qdialect.quantization.whole_model import quantize_model
 
 
 @dataclass(frozen=True)
-class QuantizeWithRangesPass(ModulePass):
-    """
-    Quantize the values that `quant.stats` knows, constants and weights.
+class AssignmentPass(ModulePass):
+    """A pass that takes steps of `quantize-with-ranges`, and has its options."""
 
-    What is quantized is read behind `quant.dcast` of `quant.qcast`. What stays in floats has a
-    remark.
-    """
+    STEPS: ClassVar[tuple[str, ...]]
+    IS_WRITTEN: ClassVar[bool] = False
 
-    name = "quantize-with-ranges"
+    config: str | None = None
+    """A file of layers that have another precision: JSON, as ONE's."""
 
-    scheme: str = "one-u8"
-    """The system whose rules are followed, and the storage."""
+    scheme: str | None = None
+    """The system whose rules are followed, and the storage: `one-u8` if no file names another."""
 
-    granularity: str = "channel"
-    """That of weights: `layer` (or `tensor`), `channel` or `block`."""
+    granularity: str | None = None
+    """That of weights: `layer` (or `tensor`), `channel` or `block`; `channel` if no file has one."""
 
     block_size: int = 32
     """How many positions of the axis that is summed over share a scale."""
+
+    input_types: tuple[str, ...] = ()
+    """The types that arguments get: `f32`, `u8`, `i8` or `i16`, for each or one for all."""
+
+    output_types: tuple[str, ...] = ()
+    """The types that results get, likewise."""
 
     save_ranges: bool = False
     """Whether `quant.stats` stays."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for a word or a number that there is not."""
-        self._settings()
-
-    def _settings(self) -> Settings:
         if self.block_size < 1:
             raise ValueError(f"block-size must be positive, not {self.block_size}")
-        word = "tensor" if self.granularity == "layer" else self.granularity
-        if word not in tuple(WeightGranularity):
-            words = ", ".join(("layer", *WeightGranularity))
-            raise ValueError(f"granularity must be one of {words}, not '{self.granularity}'")
-        precision = precision_of(self.scheme)
-        return Settings(precision.with_granularity(WeightGranularity(word), self.block_size))
+        self._settings(Configuration(), ())
+        for word in (*self.input_types, *self.output_types):
+            declared_scheme(word)
+
+    def _settings(self, configuration: Configuration, keys: Collection[str]) -> Settings:
+        precision = precision_of(self.scheme or configuration.dtype or "one-u8")
+        granularity = self.granularity or configuration.granularity or "channel"
+        default = precision.with_granularity(granularity_of(granularity), self.block_size)
+        return Settings(
+            default,
+            configuration.of_layers(keys, default),
+            configuration.parameters,
+            configuration.copies,
+            self.input_types,
+            self.output_types,
+        )
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        report = quantize_model(op, ctx, self._settings())
-        if not self.save_ranges:
+        try:
+            configuration = (
+                Configuration() if self.config is None else Configuration.read(self.config)
+            )
+            report = quantize_model(
+                op,
+                ctx,
+                lambda keys: self._settings(configuration, keys),
+                steps=self.STEPS,
+                is_written=self.IS_WRITTEN,
+            )
+        except OSError as error:
+            raise PassFailedException(f"cannot open '{self.config}': {error.strerror}") from None
+        except ValueError as error:
+            raise PassFailedException(str(error)) from None
+        if self.IS_WRITTEN and not self.save_ranges:
             DropRangesPass().apply(ctx, op)
         if isinstance(ctx, FoldReportListener):
             ctx.take_fold_report(report)
+
+
+@dataclass(frozen=True)
+class QuantizeWithRangesPass(AssignmentPass):
+    """
+    Quantize the values that `quant.stats` knows, constants, weights and biases.
+
+    What is quantized is read behind `quant.dcast` of `quant.qcast`. What stays in floats has a
+    remark.
+    """
+
+    name = "quantize-with-ranges"
+    STEPS = tuple(STEPS)
+    IS_WRITTEN = True

@@ -32,6 +32,9 @@ from qdialect.relations.interface import Relation
 PARAMETERS: Final = "quant.parameters"
 """The attribute with what is assigned to the results of an op, or to an argument."""
 
+DECLARED: Final = "quant.declared"
+"""The attribute with the type that an argument or a result of a function gets."""
+
 READS: Final = "quant.reads"
 """The attribute with what the operands of an op are read as, where that is something else."""
 
@@ -73,6 +76,11 @@ class Assignment:
     requantized to each in turn.
     """
 
+    declared: Mapping[SSAValue | Use, Assigned] = field(
+        default_factory=dict["SSAValue | Use", Assigned]
+    )
+    """The quantized types of arguments, and of what functions return."""
+
     def with_values(self, values: Mapping[SSAValue, Assigned]) -> Assignment:
         """These values in place of what they had."""
         return replace(self, values={**self.values, **values})
@@ -89,20 +97,14 @@ class Assignment:
 
 def write_attributes(module: ModuleOp, assignment: Assignment) -> None:
     """Write an assignment as attributes, in place of any there."""
-    for op in module.walk():
-        op.attributes.pop(PARAMETERS, None)
-        op.attributes.pop(READS, None)
-    of_ops = dict[Operation, dict[int, Assigned]]()
+    drop_attributes(module)
     for value, assigned in assignment.values.items():
-        if isinstance(value, BlockArgument):
-            _set_argument(value, _attribute_of(assigned))
+        _add(value, PARAMETERS, assigned)
+    for place, assigned in assignment.declared.items():
+        if isinstance(place, Use):
+            _add_at(place.op, len(place.op.operands), place.number, DECLARED, assigned)
         else:
-            result = cast("OpResult[Attribute]", value)
-            of_ops.setdefault(result.op, {})[result.index] = assigned
-    for op, found in of_ops.items():
-        op.attributes[PARAMETERS] = ArrayAttr(
-            _or_unit(found.get(index)) for index in range(len(op.results))
-        )
+            _add(place, DECLARED, assigned)
     chains = dict[Operation, dict[int, Sequence[Assigned]]]()
     for use, chain in assignment.reads.items():
         chains.setdefault(use.op, {})[use.number] = chain
@@ -117,6 +119,7 @@ def read_attributes(module: ModuleOp) -> Assignment:
     """The assignment that is written as attributes. Raises ValueError for others."""
     values = dict[SSAValue, Assigned]()
     reads = dict[Use, tuple[Assigned, ...]]()
+    declared = dict[SSAValue | Use, Assigned]()
     for op in module.walk():
         for result, held in zip(op.results, _items(op.attributes.get(PARAMETERS)), strict=False):
             if (assigned := _assigned_in(held)) is not None:
@@ -125,37 +128,50 @@ def read_attributes(module: ModuleOp) -> Assignment:
             chain = [each for item in _items(held) if (each := _assigned_in(item)) is not None]
             if chain and number < len(op.operands):
                 reads[Use(op, number)] = tuple(chain)
+        for number, held in enumerate(_items(op.attributes.get(DECLARED))):
+            if (assigned := _assigned_in(held)) is not None and number < len(op.operands):
+                declared[Use(op, number)] = assigned
         if isinstance(op, FuncOp) and op.arg_attrs and not op.is_declaration:
             for argument, held in zip(op.args, op.arg_attrs.data, strict=True):
                 if (assigned := _assigned_in(held.data.get(PARAMETERS))) is not None:
                     values[argument] = assigned
-    return Assignment(values, reads)
+                if (assigned := _assigned_in(held.data.get(DECLARED))) is not None:
+                    declared[argument] = assigned
+    return Assignment(values, reads, declared)
 
 
 def drop_attributes(module: ModuleOp) -> None:
     """Erase what `write_attributes` wrote."""
-    write_attributes(module, Assignment())
     for op in module.walk():
+        for name in (PARAMETERS, READS, DECLARED):
+            op.attributes.pop(name, None)
         if isinstance(op, FuncOp) and op.arg_attrs:
             kept = [
-                DictionaryAttr({name: of for name, of in each.data.items() if name != PARAMETERS})
+                {name: of for name, of in each.data.items() if name not in (PARAMETERS, DECLARED)}
                 for each in op.arg_attrs.data
             ]
-            op.arg_attrs = ArrayAttr(kept) if any(each.data for each in kept) else None
+            op.arg_attrs = ArrayAttr(map(DictionaryAttr, kept)) if any(kept) else None
 
 
-def _set_argument(argument: BlockArgument, attribute: Attribute) -> None:
-    function = argument.block.parent_op()
-    if not isinstance(function, FuncOp) or argument.block is not function.body.first_block:
+def _add(value: SSAValue, name: str, assigned: Assigned) -> None:
+    """Note what a value has on the op that makes it, or on its function."""
+    if not isinstance(value, BlockArgument):
+        result = cast("OpResult[Attribute]", value)
+        _add_at(result.op, len(result.op.results), result.index, name, assigned)
+        return
+    function = value.block.parent_op()
+    if not isinstance(function, FuncOp) or value.block is not function.body.first_block:
         return
     held = [dict(each.data) for each in function.arg_attrs or ()]
     held = held or [dict[str, Attribute]() for _ in function.function_type.inputs]
-    held[argument.index][PARAMETERS] = attribute
+    held[value.index][name] = _attribute_of(assigned)
     function.arg_attrs = ArrayAttr(map(DictionaryAttr, held))
 
 
-def _or_unit(assigned: Assigned | None) -> Attribute:
-    return UnitAttr() if assigned is None else _attribute_of(assigned)
+def _add_at(op: Operation, count: int, index: int, name: str, assigned: Assigned) -> None:
+    held = list(_items(op.attributes.get(name))) or [UnitAttr()] * count
+    held[index] = _attribute_of(assigned)
+    op.attributes[name] = ArrayAttr(held)
 
 
 def _attribute_of(assigned: Assigned) -> Attribute:

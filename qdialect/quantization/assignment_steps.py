@@ -11,12 +11,14 @@ that these move on. Biases are last: their scale is the product of the two other
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType
+from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -43,9 +45,10 @@ from qdialect.quantization.arrays import array_range
 from qdialect.quantization.assignment import Assigned, Assignment
 from qdialect.quantization.blocks import Blocks
 from qdialect.quantization.flow_graph import FlowGraph, Node, Range, Use
-from qdialect.quantization.precision import Precision, Settings
+from qdialect.quantization.keys import is_recordable
+from qdialect.quantization.precision import Precision, Settings, declared_scheme
 from qdialect.quantization.presets import fixed_choice, luci_integer_scale
-from qdialect.quantization.schemes import MAX_STORAGE_WIDTH, Choice
+from qdialect.quantization.schemes import MAX_STORAGE_WIDTH, Choice, Scheme
 from qdialect.quantization.weights import (
     WeightAxes,
     blocks_of_weight,
@@ -162,6 +165,35 @@ class Flow:
             return np.atleast_1d(floats_of(np.asarray(held.value), type))
         return floats_of(as_view(held).array(), type)
 
+    @cached_property
+    def forced(self) -> Mapping[SSAValue, Assigned]:
+        """What values have by the settings, whatever their ranges are."""
+        found = dict[SSAValue, Assigned]()
+        if not (self.settings.parameters or self.settings.copies):
+            return found
+        of_keys = {self.graph.keys.get(value, ""): value for value in reversed(self.graph.values)}
+        for value in self.graph.values:
+            key = self.graph.keys.get(value, "")
+            source = of_keys.get(self.settings.copies.get(key, ""))
+            if source is not None:
+                maker = self.graph.makers.get(source)
+                precision = self.settings.default if maker is None else self.precision(maker)
+                if (copied := self.own(source, precision)) is not None:
+                    origin = self.settings.copies[key]
+                    found[value] = copied._replace(relation=Relation.GIVEN, origin=origin)
+            if (slot := self.settings.parameters.get(key)) is not None:
+                maker = self.graph.makers.get(value)
+                precision = self.settings.default if maker is None else self.precision(maker)
+                choice = precision.activations.given(*slot)
+                expressed = element_type_or_self(value.type)
+                recorded = self.graph.ranges.get(value)
+                found[value] = self._assigned(choice, expressed, Relation.GIVEN, recorded)
+        return found
+
+    def is_pinned(self, value: SSAValue) -> bool:
+        """Whether the parameters of a value are given, and so do not follow from others."""
+        return value in self.graph.given or value in self.forced
+
     def is_given(self, value: SSAValue) -> bool:
         """Whether a constant is quantized already."""
         moved = self.graph.constant(value)
@@ -180,6 +212,9 @@ def assign_activations(flow: Flow, before: Assignment) -> Assignment:
     for value in graph.values:
         if (given := graph.given.get(value)) is not None:
             found[value] = Assigned(given, Relation.GIVEN, graph.ranges.get(value))
+            continue
+        if (forced := flow.forced.get(value)) is not None:
+            found[value] = forced
             continue
         if value not in graph.ranges:
             continue
@@ -204,7 +239,7 @@ def assign_mixed_precision(flow: Flow, before: Assignment) -> Assignment:
 
     def requantize(use: Use, precision: Precision, *, is_first: bool) -> None:
         value = flow.graph.value(use.value)
-        if value in flow.graph.given:
+        if flow.is_pinned(value):
             return
         if (link := flow.own(value, precision)) is not None:
             chain = reads.get(use, ())
@@ -220,7 +255,7 @@ def assign_mixed_precision(flow: Flow, before: Assignment) -> Assignment:
         for result in node.results:
             for use in flow.graph.readers[result]:
                 requantize(use, default, is_first=True)
-    return Assignment(before.values, reads)
+    return replace(before, reads=reads)
 
 
 def remove_redundant_quantize(flow: Flow, before: Assignment) -> Assignment:
@@ -230,7 +265,7 @@ def remove_redundant_quantize(flow: Flow, before: Assignment) -> Assignment:
         made = before.values.get(flow.graph.value(use.value))
         if made is None or not chain[-1].is_same_as(made):
             reads[use] = chain[-1:]
-    return Assignment(before.values, reads)
+    return replace(before, reads=reads)
 
 
 def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
@@ -248,11 +283,11 @@ def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
                 origin = kept.origin or graph.keys.get(graph.value(first.value), "")
                 values[node.results[0]] = kept._replace(relation=Relation.SHARED, origin=origin)
         made = values.get(node.results[0]) if node.results else None
-        if made is None or node.results[0] in graph.given:
+        if made is None or flow.is_pinned(node.results[0]):
             continue
         for use, type in zip(node.uses, _types_before(node, made.type), strict=True):
             value = graph.value(use.value)
-            if type is None or value in graph.given or flow.is_given(use.value):
+            if type is None or flow.is_pinned(value) or flow.is_given(use.value):
                 continue
             origin = made.origin or graph.keys.get(node.results[0], "")
             link = Assigned(type, node.relation, made.range, origin)
@@ -266,7 +301,7 @@ def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
                     values[value] = link
             elif is_joining:
                 reads[use] = (link,)
-    return Assignment(values, reads)
+    return replace(before, values=values, reads=reads)
 
 
 def _joins(node: Node) -> bool:
@@ -315,7 +350,7 @@ def assign_fixed_values(flow: Flow, before: Assignment) -> Assignment:
         if not node.fixed and node.relation is not Relation.WHOLE_NUMBER:
             continue
         for result in node.results:
-            if result in flow.graph.given:
+            if flow.is_pinned(result):
                 continue
             if (own := flow.own(result, flow.precision(node))) is not None:
                 values[result] = own
@@ -331,13 +366,13 @@ def propagate_forward(flow: Flow, before: Assignment) -> Assignment:
         use = node.uses[0]
         read = Assignment(values, before.reads).read(use, graph.value(use.value))
         result = node.results[0]
-        if read is None or result in graph.given:
+        if read is None or flow.is_pinned(result):
             continue
         type = _type_behind(node, read.type)
         if type is not None:
             origin = read.origin or graph.keys.get(graph.value(use.value), "")
             values[result] = Assigned(type, node.relation, read.range, origin)
-    return Assignment(values, before.reads)
+    return replace(before, values=values)
 
 
 def assign_weights(flow: Flow, before: Assignment) -> Assignment:
@@ -533,6 +568,63 @@ def _size(value: SSAValue) -> int:
     return prod(abs(length) for length in shape_of(value.type) or ())
 
 
+def set_input_types(flow: Flow, before: Assignment) -> Assignment:
+    """The quantized types of arguments."""
+    declared = dict(before.declared)
+    for function in flow.graph.functions:
+        arguments = list(function.body.block.args)
+        for number, scheme in _declared(arguments, flow.settings.input_types, "input-types"):
+            argument = arguments[number]
+            if (assigned := _as_declared(flow, before, argument, scheme)) is not None:
+                declared[argument] = assigned
+    return replace(before, declared=declared)
+
+
+def set_output_types(flow: Flow, before: Assignment) -> Assignment:
+    """The quantized types of what functions return."""
+    declared = dict(before.declared)
+    for function in flow.graph.functions:
+        for block in function.body.blocks:
+            end = block.last_op
+            if not isinstance(end, ReturnOp):
+                continue
+            returned = list(end.operands)
+            for value, scheme in _declared(returned, flow.settings.output_types, "output-types"):
+                if (
+                    found := _as_declared(flow, before, flow.graph.value(value), scheme)
+                ) is not None:
+                    declared[Use(end, returned.index(value))] = found
+    return replace(before, declared=declared)
+
+
+def _declared(
+    values: Sequence[SSAValue], words: Sequence[str], option: str
+) -> Iterator[tuple[int, Scheme]]:
+    """The numbers of values that get a quantized type. Raises ValueError for other types."""
+    if not words:
+        return
+    if len(words) not in (1, len(values)):
+        raise ValueError(f"{option} has {len(words)} types, but the function has {len(values)}")
+    for number, value in enumerate(values):
+        scheme = declared_scheme(words[number if len(words) > 1 else 0])
+        if scheme is None:
+            continue
+        if is_recordable(value):
+            yield number, scheme
+        elif len(words) > 1:
+            raise ValueError(f"{option} cannot change number {number}, '{value.type}'")
+
+
+def _as_declared(
+    flow: Flow, before: Assignment, value: SSAValue, scheme: Scheme
+) -> Assigned | None:
+    """The parameters of a value with another storage, or as they are."""
+    made = before.values.get(value)
+    if made is None or made.type.storage_format == scheme.storage:
+        return made
+    return flow.own(value, replace(flow.settings.default, activations=scheme))
+
+
 STEPS: Mapping[str, Step] = MappingProxyType(
     {
         "activations": assign_activations,
@@ -544,6 +636,8 @@ STEPS: Mapping[str, Step] = MappingProxyType(
         "forward": propagate_forward,
         "weights": assign_weights,
         "biases": assign_biases,
+        "input-types": set_input_types,
+        "output-types": set_output_types,
     }
 )
 """By name, in the order in which they are taken."""

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.traits import IsolatedFromAbove, SymbolTable
@@ -118,6 +119,10 @@ class FlowGraph:
     `quant.dcast`, are no nodes: they say something of the value before them.
     """
 
+    module: ModuleOp
+    folding: FoldGraph
+    """What constants are moved to."""
+
     nodes: list[Node] = field(default_factory=list[Node])
     ranges: dict[SSAValue, Range] = field(default_factory=dict[SSAValue, Range])
     given: dict[SSAValue, UniformQuantizedType] = field(
@@ -141,6 +146,17 @@ class FlowGraph:
         while read in self.same:
             read = self.same[read]
         return read
+
+    @cached_property
+    def functions(self) -> Sequence[FuncOp]:
+        """Those that the world sees, and that have a body."""
+        found = [op for op in self.module.walk() if isinstance(op, FuncOp)]
+        return [
+            op
+            for op in found
+            if not op.is_declaration
+            and (op.sym_visibility is None or op.sym_visibility.data != "private")
+        ]
 
     @cached_property
     def makers(self) -> Mapping[SSAValue, Node]:
@@ -193,24 +209,20 @@ class FlowGraph:
 
     def constant(self, value: SSAValue) -> MovedConstant | None:
         """What a value holds that is computed from constants."""
-        owner = value.owner
+        owner = self.folding.final(value).owner
         if not isinstance(owner, Operation):
             return None
         if owner not in self.folding.moved and elements_attribute_of(owner) is None:
-            owner = self.folding.final(value).owner
-            if not isinstance(owner, Operation) or owner not in self.folding.moved:
-                return None
+            return None
         try:
             return self.folding.known(value, owner)
         except NotFoldable:
             return None
 
-    folding: FoldGraph = field(kw_only=True)
-
 
 def flow_graph(module: ModuleOp, context: Context, budget: MemoryBudget) -> FlowGraph:
     """Read a module, whose models are active."""
-    graph = FlowGraph(folding=FoldGraph(module, context, budget, has_parts=False))
+    graph = FlowGraph(module, FoldGraph(module, context, budget, has_parts=False))
     graph.keys = keys_of(module).of_values
     ops = [op for op in _ops_of(module) if _has_floats(op)]
     graph.ops = ops

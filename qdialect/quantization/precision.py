@@ -63,15 +63,48 @@ PRECISIONS: Mapping[str, Callable[[], Precision]] = MappingProxyType(
 )
 """By name: what the scheme of a system is for activations, weights and biases."""
 
-_OF_STORAGE: Final[Mapping[str, str]] = {"uint8": "one-u8", "int16": "one-s16"}
+_OF_DTYPE: Final[Mapping[str, str]] = {"uint8": "one-u8", "int16": "one-s16"}
 """The words of ONE's configuration."""
 
 
 def precision_of(name: str) -> Precision:
     """The precision of that name, or of ONE's `uint8` and `int16`. Raises ValueError."""
-    found = PRECISIONS.get(_OF_STORAGE.get(name, name))
+    found = PRECISIONS.get(_OF_DTYPE.get(name, name))
     if found is None:
-        raise ValueError(f"there is no scheme {name!r}; known are {', '.join(PRECISIONS)}")
+        raise ValueError(f"there is no scheme '{name}'; known are {', '.join(PRECISIONS)}")
+    return found()
+
+
+def granularity_of(word: str) -> WeightGranularity:
+    """The granularity that a word means, `layer` being ONE's for `tensor`. Raises ValueError."""
+    word = "tensor" if word == "layer" else word
+    if word not in tuple(WeightGranularity):
+        words = ", ".join(("layer", *WeightGranularity))
+        raise ValueError(f"granularity must be one of {words}, not '{word}'")
+    return WeightGranularity(word)
+
+
+_DECLARED: Final[Mapping[str, Callable[[], Scheme]]] = {
+    "u8": lambda: luci(U8),
+    "uint8": lambda: luci(U8),
+    "i8": lambda: torch_per_tensor_affine(I8),
+    "int8": lambda: torch_per_tensor_affine(I8),
+    "i16": lambda: luci(I16),
+    "int16": lambda: luci(I16),
+}
+_FLOAT_WORDS: Final = ("f32", "float32")
+
+
+def declared_scheme(word: str) -> Scheme | None:
+    """
+    The scheme of arguments or results of a function, by a word such as `u8`; None for floats.
+
+    Raises ValueError for another word.
+    """
+    if word in _FLOAT_WORDS:
+        return None
+    if (found := _DECLARED.get(word)) is None:
+        raise ValueError(f"'{word}' is none of {', '.join((*_FLOAT_WORDS, *_DECLARED))}")
     return found()
 
 
@@ -82,3 +115,12 @@ class Settings:
     default: Precision
     layers: Mapping[str, Precision] = field(default_factory=dict[str, Precision])
     """By the key of a layer's result: what is not as the default."""
+    parameters: Mapping[str, tuple[float, int]] = field(
+        default_factory=dict[str, tuple[float, int]]
+    )
+    """By key: the scale and the zero point that a value has, whatever its range is."""
+    copies: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By key: the key of the value whose parameters a value has."""
+    input_types: tuple[str, ...] = ()
+    """The types of the arguments of functions: one for all, or one for each; none if floats."""
+    output_types: tuple[str, ...] = ()

@@ -126,6 +126,13 @@ class _Writer:
             for use in readers:
                 chain = self._assignment.reads.get(use, ()) if use.op in quantized else ()
                 use.op.operands[use.number] = self._read(value, chain)
+        for place, assigned in self._assignment.declared.items():
+            if isinstance(place, Use):
+                self._declare_result(place, assigned)
+            elif place in self._codes:
+                self._declare_argument(place, assigned)
+        for function in self._graph.functions:
+            function.update_function_type()
         for use, _, new in written:
             use.op.operands[use.number] = new
         erase_unused([old.owner for _, old, _ in written if isinstance(old.owner, Operation)])
@@ -169,6 +176,36 @@ class _Writer:
             op.results[0].name_hint = value.name_hint
             self._dequantized[codes] = op.results[0]
         return self._dequantized[codes]
+
+    def _declare_argument(self, argument: SSAValue, assigned: Assigned) -> None:
+        """Make an argument a quantized one, in place of the cast of it."""
+        codes = self._codes[argument]
+        quantize = cast(Operation, codes.owner)
+        between = quantize.operands[0].owner
+        Rewriter.replace_value_with_new_type(
+            argument, with_element_type(argument.type, assigned.type)
+        )
+        new = argument
+        if argument.type != codes.type:
+            requantize = RequantizeOp(argument, codes.type)
+            Rewriter.insert_op(requantize, InsertPoint.before(quantize))
+            new = requantize.results[0]
+        Rewriter.replace_op(quantize, [], [new])
+        if isinstance(between, Operation):
+            Rewriter.erase_op(between)
+
+    def _declare_result(self, use: Use, assigned: Assigned) -> None:
+        """Return the codes of a value."""
+        back = use.value.owner
+        if not isinstance(back, DequantizeCastOp):
+            return
+        codes = back.operands[0]
+        if cast(QuantizedTensor, codes.type).element_type != assigned.type:
+            requantize = RequantizeOp(codes, with_element_type(codes.type, assigned.type))
+            Rewriter.insert_op(requantize, InsertPoint.after(back))
+            codes = requantize.results[0]
+        use.op.operands[use.number] = codes
+        erase_unused([back])
 
     def _cast_of(self, codes: SSAValue) -> Operation:
         """The last op that is next to a quantized value, for order in the text."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
+
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -11,7 +13,12 @@ from xdsl.traits import IsTerminator
 from qdialect.algebra.memory_budget import memory_budget
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
 from qdialect.ir.garbage import paused_collection
-from qdialect.quantization.assignment import Assignment
+from qdialect.quantization.assignment import (
+    Assignment,
+    drop_attributes,
+    read_attributes,
+    write_attributes,
+)
 from qdialect.quantization.assignment_steps import STEPS, Flow
 from qdialect.quantization.flow_graph import flow_graph
 from qdialect.quantization.keys import is_recordable
@@ -20,19 +27,43 @@ from qdialect.quantization.quantized_writing import Written, write_quantized
 from qdialect.shape_ops.interface import Code, models_of, name_of
 
 
-def quantize_model(module: ModuleOp, context: Context, settings: Settings) -> FoldReport:
+def quantize_model(
+    module: ModuleOp,
+    context: Context,
+    read_settings: Callable[[Collection[str]], Settings],
+    *,
+    steps: Sequence[str] = tuple(STEPS),
+    is_written: bool = True,
+) -> FoldReport:
     """
-    Quantize a module from its ranges.
+    Take the named steps for a module, from what its attributes say is assigned already.
 
-    The report has a record for each op: how its result is quantized, or why it stays in floats.
+    `read_settings` is called with the keys of the module. What is assigned is written as casts, or
+    else as attributes. The report has a record for each op: how its result is
+    quantized, or why it stays in floats. Raises ValueError for settings that do not fit.
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
-        flow = Flow(flow_graph(module, context, budget), settings)
-        assignment = Assignment()
-        for step in STEPS.values():
-            assignment = step(flow, assignment)
-        unknown = [op for op in flow.graph.ops if _is_unknown(flow, op)]
+        graph = flow_graph(module, context, budget)
+        flow = Flow(graph, read_settings(set(graph.keys.values())))
+        assignment = read_attributes(module)
+        for name in steps:
+            assignment = STEPS[name](flow, assignment)
+        if not is_written:
+            write_attributes(module, assignment)
+            return _refusals(flow)
+        drop_attributes(module)
+        unknown = [op for op in graph.ops if _is_unknown(flow, op)]
         return _report(flow, assignment, write_quantized(flow, assignment), unknown)
+
+
+def _refusals(flow: Flow) -> FoldReport:
+    """The ops that stay in floats so far."""
+    report = FoldReport(verb="quantized")
+    for op, refusal in flow.refusals.items():
+        report.records.append(
+            FoldRecord(Outcome.REFUSED, op, name_of(op), code=refusal.code, reason=str(refusal))
+        )
+    return report
 
 
 def _is_unknown(flow: Flow, op: Operation) -> bool:

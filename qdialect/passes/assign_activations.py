@@ -1,0 +1,19 @@
+"""A step of `quantize-with-ranges`: activations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qdialect.passes.quantize_with_ranges import AssignmentPass
+
+
+@dataclass(frozen=True)
+class AssignActivationsPass(AssignmentPass):
+    """
+    Assign parameters to the values that have recorded ranges.
+
+    What is assigned is written as attributes, for the steps after this one.
+    """
+
+    name = "assign-activations"
+    STEPS = ("activations",)

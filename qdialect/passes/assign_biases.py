@@ -1,0 +1,19 @@
+"""A step of `quantize-with-ranges`: biases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qdialect.passes.quantize_with_ranges import AssignmentPass
+
+
+@dataclass(frozen=True)
+class AssignBiasesPass(AssignmentPass):
+    """
+    Assign to biases the product of the scales of the input and of the weights.
+
+    What is assigned is written as attributes, for the steps after this one.
+    """
+
+    name = "assign-biases"
+    STEPS = ("biases",)

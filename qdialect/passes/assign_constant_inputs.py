@@ -1,0 +1,19 @@
+"""A step of `quantize-with-ranges`: constant inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qdialect.passes.quantize_with_ranges import AssignmentPass
+
+
+@dataclass(frozen=True)
+class AssignConstantInputsPass(AssignmentPass):
+    """
+    Assign parameters to constant operands by their own values.
+
+    What is assigned is written as attributes, for the steps after this one.
+    """
+
+    name = "assign-constant-inputs"
+    STEPS = ("constant-inputs",)

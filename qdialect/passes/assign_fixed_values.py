@@ -1,0 +1,19 @@
+"""A step of `quantize-with-ranges`: fixed values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qdialect.passes.quantize_with_ranges import AssignmentPass
+
+
+@dataclass(frozen=True)
+class AssignFixedValuesPass(AssignmentPass):
+    """
+    Assign parameters that follow from the op, and make some scales whole numbers.
+
+    What is assigned is written as attributes, for the steps after this one.
+    """
+
+    name = "assign-fixed-values"
+    STEPS = ("fixed-values",)

@@ -1,0 +1,19 @@
+"""A step of `quantize-with-ranges`: input types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qdialect.passes.quantize_with_ranges import AssignmentPass
+
+
+@dataclass(frozen=True)
+class AssignInputTypesPass(AssignmentPass):
+    """
+    Give arguments of functions quantized types.
+
+    What is assigned is written as attributes, for the steps after this one.
+    """
+
+    name = "assign-input-types"
+    STEPS = ("input-types",)

@@ -1,0 +1,19 @@
+"""A step of `quantize-with-ranges`: mixed precision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qdialect.passes.quantize_with_ranges import AssignmentPass
+
+
+@dataclass(frozen=True)
+class AssignMixedPrecisionPass(AssignmentPass):
+    """
+    Requantize the operands and results of layers of another precision.
+
+    What is assigned is written as attributes, for the steps after this one.
+    """
+
+    name = "assign-mixed-precision"
+    STEPS = ("mixed-precision",)

@@ -1,0 +1,19 @@
+"""A step of `quantize-with-ranges`: output types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qdialect.passes.quantize_with_ranges import AssignmentPass
+
+
+@dataclass(frozen=True)
+class AssignOutputTypesPass(AssignmentPass):
+    """
+    Give results of functions quantized types.
+
+    What is assigned is written as attributes, for the steps after this one.
+    """
+
+    name = "assign-output-types"
+    STEPS = ("output-types",)

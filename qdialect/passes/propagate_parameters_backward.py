@@ -1,0 +1,19 @@
+"""A step of `quantize-with-ranges`: backward."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qdialect.passes.quantize_with_ranges import AssignmentPass
+
+
+@dataclass(frozen=True)
+class PropagateParametersBackwardPass(AssignmentPass):
+    """
+    Give operands the parameters of results that hold the same elements.
+
+    What is assigned is written as attributes, for the steps after this one.
+    """
+
+    name = "propagate-parameters-backward"
+    STEPS = ("backward",)

@@ -1,0 +1,19 @@
+"""A step of `quantize-with-ranges`: forward."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qdialect.passes.quantize_with_ranges import AssignmentPass
+
+
+@dataclass(frozen=True)
+class PropagateParametersForwardPass(AssignmentPass):
+    """
+    Give results the parameters of operands that they hold the elements of.
+
+    What is assigned is written as attributes, for the steps after this one.
+    """
+
+    name = "propagate-parameters-forward"
+    STEPS = ("forward",)

@@ -1,0 +1,19 @@
+"""A step of `quantize-with-ranges`: redundant quantize."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qdialect.passes.quantize_with_ranges import AssignmentPass
+
+
+@dataclass(frozen=True)
+class RemoveRedundantQuantizePass(AssignmentPass):
+    """
+    Keep the last of requantizations in a row, if it changes the type.
+
+    What is assigned is written as attributes, for the steps after this one.
+    """
+
+    name = "remove-redundant-quantize"
+    STEPS = ("redundant-quantize",)
