@@ -446,8 +446,9 @@ def _type_before(
     parameters = type.parameters_on(shape)
     try:
         match movements:
-            case [Concat(axis=axis)]:
-                lengths = [(each or ())[axis] for each in shapes]
+            case [Concat() as concat]:
+                axis = concat.dim
+                lengths = [each[axis] for each in shapes if each is not None]
                 start = sum(lengths[:at])
                 starts = [start if each == axis else 0 for each in range(len(shape))]
                 ends = [low + length for low, length in zip(starts, operand, strict=True)]
@@ -588,12 +589,11 @@ def set_output_types(flow: Flow, before: Assignment) -> Assignment:
             end = block.last_op
             if not isinstance(end, ReturnOp):
                 continue
-            returned = list(end.operands)
-            for value, scheme in _declared(returned, flow.settings.output_types, "output-types"):
-                if (
-                    found := _as_declared(flow, before, flow.graph.value(value), scheme)
-                ) is not None:
-                    declared[Use(end, returned.index(value))] = found
+            words = flow.settings.output_types
+            for number, scheme in _declared(end.operands, words, "output-types"):
+                value = flow.graph.value(end.operands[number])
+                if (found := _as_declared(flow, before, value, scheme)) is not None:
+                    declared[Use(end, number)] = found
     return replace(before, declared=declared)
 
 

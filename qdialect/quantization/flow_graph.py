@@ -294,7 +294,7 @@ def _read_records(graph: FlowGraph, op: Operation) -> None:
         ):
             return
         value = graph.value(cast_op.operands[0])
-        type = cast(UniformQuantizedType, uniform_tensor(op.operands[0].type).element_type)
+        type = uniform_tensor(op.operands[0].type).element_type
         graph.given.setdefault(value, type)
     else:
         return
@@ -417,7 +417,7 @@ def _added_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side)
         return None
     ((adder, number),) = readers
     found = relation_of(adder)
-    if found is None or found.functions != {"add"} or found.operands is None:
+    if found is None or found.functions != frozenset({"add"}) or found.operands is None:
         return None
     others = [each for each in found.operands if each != number]
     if len(found.operands) != 2 or len(others) != 1:
