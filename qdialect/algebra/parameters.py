@@ -27,6 +27,7 @@ from qdialect.algebra.arguments import (
 from qdialect.algebra.bounded_cache import BoundedCache
 from qdialect.algebra.float_format import FloatFormat
 from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.rounding import Rounding
 from qdialect.algebra.run_map import IntArray, SlotMap
 
 if TYPE_CHECKING:
@@ -208,13 +209,19 @@ class QuantizationParameters(SlotMap):
             difference = of(of(stored) - of(zero_points.astype(np.float64)))
             return of(difference * scales)
 
-    def store(self, numbers: FloatArray, minimum: int, maximum: int) -> IntArray:
+    def store(
+        self,
+        numbers: FloatArray,
+        minimum: int,
+        maximum: int,
+        rounding: Rounding = Rounding.NEAREST_EVEN,
+    ) -> IntArray:
         """
         The integers that store numbers: `round(number / scale + zero_point)`, int64, clamped.
 
         `numbers` are of the expressed type, float64, and broadcast to the tensor's shape.
-        Division and addition are rounded to the expressed type, and the sum to the nearest
-        integer, ties to even. Results below `minimum` or above `maximum`, also infinite ones,
+        Division and addition are rounded to the expressed type, and the sum to an integer by
+        `rounding`. Results below `minimum` or above `maximum`, also infinite ones,
         are clamped; NaN becomes `minimum`. Exact for expressed types of up to 64 bits. Raises
         TypeError if `numbers` holds anything but numbers.
         """
@@ -223,5 +230,5 @@ class QuantizationParameters(SlotMap):
         of = self.expressed.round
         with np.errstate(all="ignore"):
             shifted = of(of(numbers / scales) + of(zero_points.astype(np.float64)))
-        bounded = np.clip(np.rint(shifted), minimum, maximum)
+        bounded = np.clip(rounding.round(shifted), minimum, maximum)
         return np.where(np.isnan(bounded), minimum, bounded).astype(np.int64)

@@ -20,6 +20,7 @@ from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import InterpretationError
 
+from qdialect.algebra.rounding import rounded_half_away
 from qdialect.interpreters.functions import Run, with_runs
 from qdialect.interpreters.memory import Slices, elementwise
 from qdialect.interpreters.scalar_functions import (
@@ -27,7 +28,6 @@ from qdialect.interpreters.scalar_functions import (
     larger,
     larger_number,
     reciprocal_root,
-    rounded_half_away,
     smaller,
     smaller_number,
 )

@@ -49,6 +49,7 @@ from qdialect.algebra.padding import (
     padding_of_codes,
 )
 from qdialect.algebra.parameters import QuantizationParameters
+from qdialect.dialects.quant.casts import rounding_of
 from qdialect.dialects.quant.shape_ops import ShapeOp
 from qdialect.dialects.quant.types import StoredType, UniformQuantizedType, uniform_tensor
 from qdialect.dialects.quant.verification import verify_movement, with_lengths_of_slots
@@ -150,7 +151,7 @@ def run_cast(op: Operation, args: Sequence[Any]) -> TypedArray:
     match source, result:
         case UniformQuantizedType(), UniformQuantizedType():
             real = TensorType(source.expressed_type, operand.shape)
-            return quantized(dequantized(operand, real), declared)
+            return quantized(dequantized(operand, real), declared, rounding_of(op))
         case (StoredType(), IntegerType()) | (IntegerType(), StoredType()) if (
             not (reads := cast_reads(op)) or CastReads.BITS in reads
         ):

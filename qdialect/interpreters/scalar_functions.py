@@ -82,14 +82,6 @@ def sign(numbers: Numbers) -> Numbers:
     return np.where(numbers == 0, numbers, np.sign(numbers))
 
 
-def rounded_half_away(numbers: Numbers) -> Numbers:
-    """The nearest whole number, halves away from zero."""
-    whole = np.trunc(numbers)
-    # Exact: the difference of a number and its whole part is one.
-    away = np.abs(numbers - whole) >= 0.5
-    return np.copysign(np.where(away, whole + np.sign(numbers), whole), numbers)
-
-
 _ERF_IS_ONE = 6.0
 """From here on, the error function is 1 in double."""
 

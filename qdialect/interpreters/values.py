@@ -27,6 +27,7 @@ from xdsl.utils.exceptions import InterpretationError, VerifyException
 from qdialect.algebra.float_format import FLOAT_FORMATS, FloatFormat
 from qdialect.algebra.movement import DYNAMIC, Elements, Shape, Splat
 from qdialect.algebra.parameters import FloatArray, QuantizationParameters, StorageFormat
+from qdialect.algebra.rounding import Rounding
 from qdialect.dialects.quant.constants import element_type_of
 from qdialect.dialects.quant.types import StoredType, UniformQuantizedType
 from qdialect.interpreters.memory import (
@@ -305,7 +306,9 @@ def dequantized(value: TypedArray, declared: Attribute) -> TypedArray:
     return TypedArray.of(elements, at_all_positions(declared, value.shape))
 
 
-def quantized(value: TypedArray, declared: Attribute) -> TypedArray:
+def quantized(
+    value: TypedArray, declared: Attribute, rounding: Rounding = Rounding.NEAREST_EVEN
+) -> TypedArray:
     """
     The result of `quant.qcast`: see `QuantizationParameters.store`.
 
@@ -321,7 +324,7 @@ def quantized(value: TypedArray, declared: Attribute) -> TypedArray:
 
     def store(slices: Slices, elements: NDArray[Any]) -> NDArray[Any]:
         numbers = TypedArray(elements, value.element_type).numbers
-        stored = _part(parameters, slices).store(numbers, least, greatest)
+        stored = _part(parameters, slices).store(numbers, least, greatest, rounding)
         return elements_of_numbers(stored, type)
 
     return TypedArray.of(_with_slots(store, value, parameters, type), declared)

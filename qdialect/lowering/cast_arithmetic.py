@@ -1,7 +1,7 @@
 """
-Lowering `quant.qcast` and `quant.dcast` to MLIR's `arith` and `math` dialects.
+Lowering `quant.qcast`, `quant.dcast` and `quant.requantize` to MLIR's `arith` and `math` dialects.
 
-With `Rounding.UPSTREAM`, the result is upstream's lowering, op for op:
+With `Rounding.UPSTREAM`, the result for casts is upstream's lowering, op for op:
 https://mlir.llvm.org/docs/Dialects/QuantDialect/#-lower-quant-ops.
 """
 
@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from typing_extensions import override
 from xdsl.dialects import arith, math, tensor
@@ -34,7 +33,14 @@ from qdialect.algebra.float_format import FloatFormat
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import DYNAMIC
 from qdialect.algebra.parameters import StorageFormat
-from qdialect.dialects.quant.casts import DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from qdialect.algebra.rounding import Rounding
+from qdialect.dialects.quant.casts import (
+    DequantizeCastOp,
+    QuantizeCastOp,
+    RequantizeOp,
+    StorageCastOp,
+    rounding_of,
+)
 from qdialect.dialects.quant.slot_arrays import Granularity
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.dialects.upstream.arith import FPToSIOp, FPToUIOp, SIToFPOp, UIToFPOp
@@ -54,54 +60,47 @@ if TYPE_CHECKING:
 
     from qdialect.algebra.parameters import FloatArray
 
-ArithmeticCast: TypeAlias = QuantizeCastOp | DequantizeCastOp
+ArithmeticCast: TypeAlias = QuantizeCastOp | DequantizeCastOp | RequantizeOp
 
 Spread: TypeAlias = Callable[[SSAValue], SSAValue]
 """Broadcasts a scalar that all elements share to the shape of the computed value."""
 
 
-class Rounding(Enum):
-    """How quantization rounds a quotient to a storage integer."""
-
-    UPSTREAM = "upstream"
-    """
-    Truncate toward zero, as in MLIR. A number outside the storage type is undefined; a number
-    outside a narrower storage range is clamped.
-    """
-
-    NEAREST_EVEN = "nearest-even"
-    """
-    Round to the nearest integer, ties to even, and clamp to the storage range, infinities too.
-    NaN becomes the minimum of the range.
-    """
-
-
 def unknown_arithmetic(op: ArithmeticCast) -> str | None:
     """The reason why `op` cannot be lowered; None if it can."""
-    quantized, other = op.input, op.result
-    if isinstance(op, QuantizeCastOp):
-        quantized, other = other, quantized
-    type = element_type_or_self(quantized.type)
-    if not isinstance(type, UniformQuantizedType):
-        return f"'{type}' has no scale"
-    if reason := unreadable_storage(type):
-        return reason
-    if isinstance(type.expressed_type, Float80Type | Float128Type):
-        return f"there are no constants of type '{type.expressed_type}'"
     # The result of `linalg.generic` has no encoding.
     computed: list[SSAValue] = [op.result] if isinstance(op, DequantizeCastOp) else []
-    if type.granularity is Granularity.PER_TENSOR:
-        computed.append(op.input)
+    for value in _quantized_ends(op):
+        type = element_type_or_self(value.type)
+        if not isinstance(type, UniformQuantizedType):
+            return f"'{type}' has no scale"
+        if reason := unreadable_storage(type):
+            return reason
+        if isinstance(type.expressed_type, Float80Type | Float128Type):
+            return f"there are no constants of type '{type.expressed_type}'"
+        if type.granularity is Granularity.PER_TENSOR:
+            computed.append(op.input)
     for value in computed:
         if has_encoding(value.type):
             return f"the arithmetic would drop the encoding of '{value.type}'"
     return None
 
 
-def quantized_type(op: ArithmeticCast) -> UniformQuantizedType:
-    """The uniform quantized type of `op`; `unknown_arithmetic` must have returned None."""
-    quantized = op.result if isinstance(op, QuantizeCastOp) else op.input
-    return cast(UniformQuantizedType, element_type_or_self(quantized.type))
+def _quantized_ends(op: ArithmeticCast) -> Sequence[SSAValue]:
+    """Those of the operand and the result of `op` that are quantized."""
+    match op:
+        case QuantizeCastOp():
+            return [op.result]
+        case DequantizeCastOp():
+            return [op.input]
+        case RequantizeOp():
+            return [op.input, op.result]
+
+
+def quantized_types(op: ArithmeticCast) -> Sequence[UniformQuantizedType]:
+    """The uniform quantized types of `op`; `unknown_arithmetic` must have returned None."""
+    types = [element_type_or_self(value.type) for value in _quantized_ends(op)]
+    return cast("Sequence[UniformQuantizedType]", types)
 
 
 def lower_cast(op: ArithmeticCast, rounding: Rounding, slots: SlotConstants) -> SSAValue:
@@ -111,13 +110,18 @@ def lower_cast(op: ArithmeticCast, rounding: Rounding, slots: SlotConstants) -> 
     `unknown_arithmetic` must have returned None. All casts of a run share `slots`.
     """
     builder = _CastBuilder(InsertPoint.before(op), op.location, slots)
-    type = quantized_type(op)
-    if isinstance(op, QuantizeCastOp):
-        computed = _Quantization(type, rounding).of(builder, op.input)
-        return builder.insert(StorageCastOp(computed, op.result.type)).result
-    storage = with_element_type(op.input.type, _storage_type(type))
-    stored = builder.insert(StorageCastOp(op.input, storage)).result
-    return _Dequantization(type).of(builder, stored)
+    value, types = op.input, quantized_types(op)
+    if not isinstance(op, QuantizeCastOp):
+        storage = with_element_type(op.input.type, _storage_type(types[0]))
+        stored = builder.insert(StorageCastOp(op.input, storage)).result
+        value = _Dequantization(types[0]).of(builder, stored)
+    if isinstance(op, DequantizeCastOp):
+        return value
+    is_cast = isinstance(op, QuantizeCastOp)
+    is_undefined = is_cast and rounding is Rounding.UPSTREAM
+    quantization = _Quantization(types[-1], rounding if is_cast else rounding_of(op), is_undefined)
+    computed = quantization.of(builder, value)
+    return builder.insert(StorageCastOp(computed, op.result.type)).result
 
 
 def _storage_type(type: UniformQuantizedType) -> IntegerType:
@@ -298,6 +302,9 @@ class _Quantization(_Arithmetic):
 
     rounding: Rounding
 
+    is_undefined: bool
+    """Whether numbers outside of the storage type may become anything, as in MLIR."""
+
     @property
     @override
     def made(self) -> Attribute:
@@ -314,11 +321,9 @@ class _Quantization(_Arithmetic):
     ) -> SSAValue:
         value = builder.insert(arith.DivfOp(value, spread(scale))).result
         value = self._with_zero_point(arith.AddfOp, builder, value, zero_point, spread)
-        match self.rounding:
-            case Rounding.UPSTREAM:
-                return self._truncated(builder, value, spread)
-            case Rounding.NEAREST_EVEN:
-                return self._rounded(builder, value, spread)
+        if self.is_undefined:
+            return self._truncated(builder, value, spread)
+        return self._rounded(builder, value, spread)
 
     @property
     def _range(self) -> tuple[int, int]:
@@ -339,7 +344,7 @@ class _Quantization(_Arithmetic):
         return builder.insert(minimum(value, greatest)).result
 
     def _rounded(self, builder: StorageBuilder, value: SSAValue, spread: Spread) -> SSAValue:
-        value = builder.insert(math.RoundEvenOp(value)).result
+        value = builder.insert(_ROUNDING_OPS[self.rounding](value)).result
         expressed = self.type.expressed_type
         if not _holds(self.type.expressed_format, self._range):
             # Doubles represent every storage integer and every number of a narrower format.
@@ -356,6 +361,13 @@ class _Quantization(_Arithmetic):
         op = FPToSIOp if self.type.is_signed else FPToUIOp
         type = with_element_type(value.type, _storage_type(self.type))
         return builder.insert(op(value, cast(IntegerType, type))).result
+
+
+_ROUNDING_OPS: Final = {
+    Rounding.UPSTREAM: math.TruncOp,
+    Rounding.NEAREST_EVEN: math.RoundEvenOp,
+    Rounding.NEAREST_AWAY: math.RoundOp,
+}
 
 
 def _holds(format: FloatFormat, bounds: tuple[int, int]) -> bool:

@@ -1,4 +1,4 @@
-"""The pass that drops pairs of casts that undo each other."""
+"""The pass that drops pairs of casts that undo each other, and casts that change nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from qdialect.dialects.quant.casts import CastOp, DequantizeCastOp, QuantizeCastOp
+from qdialect.dialects.quant.casts import (
+    CastOp,
+    DequantizeCastOp,
+    QuantizeCastOp,
+    RequantizeOp,
+    rounding_of,
+)
 from qdialect.dialects.quant.constants import ConstantOp
 from qdialect.dialects.quant.round_trips import UnprovableError, first_change
 from qdialect.dialects.quant.shape_ops import PadOp, ShapeOp
@@ -24,6 +30,7 @@ from qdialect.ir.value_types import element_type_or_self
 from qdialect.shape_ops.interface import Code, keeping_attribute_of
 
 QuantOp: TypeAlias = CastOp | ConstantOp | ShapeOp
+RoundTrip: TypeAlias = QuantizeCastOp | DequantizeCastOp | RequantizeOp
 
 
 class RoundTripElider:
@@ -43,7 +50,7 @@ class RoundTripElider:
         for op in operands_first(ops):
             if self._makes_range(op):
                 self._in_range.add(op.result)
-            if isinstance(op, QuantizeCastOp | DequantizeCastOp):
+            if isinstance(op, QuantizeCastOp | DequantizeCastOp | RequantizeOp):
                 self._visit(op)
         self._replaced.apply()
         erase_with_unused(self._gone)
@@ -59,16 +66,19 @@ class RoundTripElider:
             return False
         if isinstance(op, ConstantOp | ShapeOp):
             return all(operand in self._in_range for operand in op.operands)
-        return isinstance(op, QuantizeCastOp)
+        return isinstance(op, QuantizeCastOp | RequantizeOp)
 
-    def _visit(self, op: QuantizeCastOp | DequantizeCastOp) -> None:
-        first = self._replaced.final(op.input).owner
-        if not isinstance(first, CastOp) or first.name != op.INVERSE:
-            return
-        origin = self._replaced.final(first.input)
+    def _visit(self, op: RoundTrip) -> None:
+        origin, what, kept = self._replaced.final(op.input), f"'{op.name}'", None
+        if not isinstance(op, RequantizeOp):
+            first = origin.owner
+            if not isinstance(first, CastOp) or first.name != op.INVERSE:
+                return
+            origin, what = self._replaced.final(first.input), f"'{op.name}' of '{first.name}'"
+            kept = keeping_attribute_of(first)
         if origin.type != op.result.type or origin is op.result:
             return
-        kept = keeping_attribute_of(op) or keeping_attribute_of(first)
+        kept = keeping_attribute_of(op) or kept
         if kept is not None:
             reason = f"the attribute '{kept}' says that it stays"
             record = FoldRecord(Outcome.REFUSED, op, op.name, code=Code.KEPT, reason=reason)
@@ -81,18 +91,18 @@ class RoundTripElider:
                 op,
                 op.name,
                 code=Code.NUMERICS,
-                reason=f"'{op.name}' of '{first.name}' would change numerics: {change}",
+                reason=f"{what} would change numerics: {change}",
             )
         else:
-            is_same = f"'{op.name}' of '{first.name}' is the identity for every integer"
-            changes = f"'{op.name}' of '{first.name}' is gone, which changes numerics: {change}"
+            is_same = f"{what} is the identity for every integer"
+            changes = f"{what} is gone, which changes numerics: {change}"
             reason = is_same if change is None else changes
             record = FoldRecord(Outcome.ELIDED, op, op.name, reason=reason, stands=origin)
             self._replaced.add(op.result, origin)
             self._gone[op] = None
         self._report.records.append(record)
 
-    def _change(self, op: QuantizeCastOp | DequantizeCastOp, origin: SSAValue) -> str | None:
+    def _change(self, op: RoundTrip, origin: SSAValue) -> str | None:
         """The change of values if `origin` replaced the result of `op`, None if there is none."""
         if isinstance(op, DequantizeCastOp):
             return "floats are no longer rounded and bounded"
@@ -100,7 +110,8 @@ class RoundTripElider:
         if not isinstance(type, UniformQuantizedType):
             return "the type does not say how it is read"
         try:
-            change = first_change(type, is_in_range=origin in self._in_range)
+            is_in_range = origin in self._in_range
+            change = first_change(type, rounding_of(op), is_in_range=is_in_range)
         except UnprovableError as error:
             return f"perhaps, since {error}"
         return None if change is None else str(change)
@@ -109,7 +120,7 @@ class RoundTripElider:
 @dataclass(frozen=True)
 class ElideRoundTripsPass(ModulePass):
     """
-    Drop a `qcast` of a `dcast` where that is provably the identity.
+    Drop a `qcast` of a `dcast`, or a `requantize`, where that is provably the identity.
 
     This is proven by trying every storage integer with every slot of the type. With `changing`,
     pairs that change numerics are dropped too, such as `dcast` of `qcast`. The report lists

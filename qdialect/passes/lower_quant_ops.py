@@ -12,16 +12,16 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from qdialect.algebra.memory_budget import memory_budget
-from qdialect.dialects.quant.casts import DequantizeCastOp, QuantizeCastOp
+from qdialect.algebra.rounding import Rounding
+from qdialect.dialects.quant.casts import DequantizeCastOp, QuantizeCastOp, RequantizeOp
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.replacements import Replacements
 from qdialect.lowering.cast_arithmetic import (
     ArithmeticCast,
-    Rounding,
     SlotConstants,
     lower_cast,
-    quantized_type,
+    quantized_types,
     slot_bytes,
     unknown_arithmetic,
 )
@@ -42,10 +42,10 @@ def lower_casts(casts: Sequence[ArithmeticCast], rounding: Rounding) -> None:
     for op in lowered:
         if reason := unknown_arithmetic(op):
             raise OpErrors.of(op, f"cannot be lowered: {reason}")
-        type = quantized_type(op)
-        if type not in reserved:
-            reserve_for(op, slot_bytes(type))
-            reserved.add(type)
+        for type in quantized_types(op):
+            if type not in reserved:
+                reserve_for(op, slot_bytes(type))
+                reserved.add(type)
     slots = SlotConstants()
     for op in lowered:
         result = lower_cast(op, rounding, slots)
@@ -60,7 +60,7 @@ def lower_casts(casts: Sequence[ArithmeticCast], rounding: Rounding) -> None:
 @dataclass(frozen=True)
 class LowerQuantOpsPass(ModulePass):
     """
-    Lower `quant.qcast` and `quant.dcast` to arithmetic on storage integers.
+    Lower `quant.qcast`, `quant.dcast` and `quant.requantize` to arithmetic on storage integers.
 
     `quant.scast` converts between storage integers and quantized values, and is not lowered.
     The result is that of MLIR's pass of this name, op for op: only functions at the top level
@@ -71,7 +71,7 @@ class LowerQuantOpsPass(ModulePass):
     name = "lower-quant-ops"
 
     rounding: str = Rounding.UPSTREAM.value
-    """How quantization rounds a quotient: the value of a `Rounding`."""
+    """How `quant.qcast` rounds a quotient: the value of a `Rounding`."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for an invalid value of an option."""
@@ -88,7 +88,7 @@ class LowerQuantOpsPass(ModulePass):
             inner
             for function in functions_in(op)
             for inner in converted_ops(function)
-            if isinstance(inner, QuantizeCastOp | DequantizeCastOp)
+            if isinstance(inner, QuantizeCastOp | DequantizeCastOp | RequantizeOp)
         ]
         with memory_budget():
             lower_casts(casts, Rounding(self.rounding))

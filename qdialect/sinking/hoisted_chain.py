@@ -13,7 +13,7 @@ from qdialect.algebra.bounded_cache import BoundedCache
 from qdialect.algebra.movement import DYNAMIC, Movement, Shape, pulled_back
 from qdialect.algebra.padding import Pad, StorageRange, ZeroPoints
 from qdialect.algebra.run_map import TooManySlotsError
-from qdialect.dialects.quant.casts import CastOp, StorageCastOp
+from qdialect.dialects.quant.casts import CastOp, RequantizeOp, StorageCastOp
 from qdialect.dialects.quant.slot_arrays import Granularity
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.folding.policy import FoldPolicy, spell
@@ -71,6 +71,10 @@ class Link:
                 range = StorageRange(element.storage_format, *bounds)
                 yield from ZeroPoints.of(movement, element.parameters_on(shape), range)
 
+    def _padded(self) -> Iterator[ZeroPoints]:
+        """The padded regions above the cast. Raises NotFoldable."""
+        return self._zero_points(self.form.elements)
+
     def _check_padding(self, cast: CastOp, elements: Sequence[Attribute]) -> None:
         """Raise NotFoldable unless `cast` maps the padding to the zero points."""
         padding = self.form.padding
@@ -80,6 +84,8 @@ class Link:
             else:
                 # Only 0.0 is quantized to the same integer under all rounding modes.
                 is_zero = padding is not None and padding.value.data == 0
+                if isinstance(cast, RequantizeOp):
+                    is_zero = all(old.are_read_as_zero() for old in self._padded())
                 is_exact = is_zero and new.are_quantized_zeros()
             if not is_exact:
                 raise NotFoldable(
@@ -90,7 +96,7 @@ class Link:
         """The single element to which `cast` maps all zero points. Raises NotFoldable."""
         if not any(isinstance(movement, Pad) for movement in self.moving.movements):
             return None
-        regions = self._zero_points(self.form.elements)
+        regions = self._padded()
         if isinstance(cast, StorageCastOp):
             bits = {new.bits() for new in regions} or {0}
             if len(bits) == 1 and (single := bits.pop()) is not None:

@@ -28,7 +28,7 @@ def join_casts(moving: MovingOp, operands: Sequence[SSAValue]) -> tuple[list[Cas
     if len(operands) < 2 or len(casts) < len(operands):
         raise NotFoldable(Code.CASTS, "not all operands are made by casts")
     first = casts[0]
-    if any(type(each) is not type(first) for each in casts):
+    if any(type(each) is not type(first) or each.properties != first.properties for each in casts):
         raise NotFoldable(Code.CASTS, "its operands are made by different casts")
     if any(each.parent is not moving.op.parent for each in casts):
         raise NotFoldable(Code.CASTS, "an operand is cast in another block")

@@ -413,6 +413,7 @@ def _is_equal(one: CastOp, other: CastOp) -> bool:
     return one is other or (
         type(one) is type(other)
         and one.result.type == other.result.type
+        and one.properties == other.properties
         and one.parent is other.parent
     )
 

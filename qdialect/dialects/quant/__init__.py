@@ -1,5 +1,5 @@
 """
-MLIR's quant dialect, extended by shape ops and a constant.
+MLIR's quant dialect, extended by shape ops, a constant, and ops for choosing types.
 
 Types and casts are those of https://mlir.llvm.org/docs/Dialects/QuantDialect/.
 """
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         CastOp,
         DequantizeCastOp,
         QuantizeCastOp,
+        RequantizeOp,
         StorageCastOp,
     )
     from qdialect.dialects.quant.constants import ConstantOp
@@ -59,6 +60,7 @@ __all__ = [
     "QuantizeCastOp",
     "QuantizedTensor",
     "QuantizedType",
+    "RequantizeOp",
     "ReshapeOp",
     "ReverseOp",
     "ShapeOp",
@@ -90,6 +92,7 @@ __getattr__ = lazy_exports(
         "QuantizeCastOp": "casts",
         "QuantizedTensor": "types",
         "QuantizedType": "types",
+        "RequantizeOp": "casts",
         "ReshapeOp": "shape_ops",
         "ReverseOp": "shape_ops",
         "ShapeOp": "shape_ops",

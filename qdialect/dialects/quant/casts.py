@@ -1,7 +1,7 @@
 """
 The casts of the quant dialect, with upstream's constraints, messages and folds.
 
-https://mlir.llvm.org/docs/Dialects/QuantDialect/#operations.
+https://mlir.llvm.org/docs/Dialects/QuantDialect/#operations. `quant.requantize` is an extension.
 """
 
 from __future__ import annotations
@@ -15,21 +15,26 @@ from xdsl.dialects.builtin import (
     AnyFloat,
     IntegerType,
     Signedness,
+    StringAttr,
     TensorType,
     UnrankedTensorType,
 )
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
+    ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     result_def,
     traits_def,
 )
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect.algebra.rounding import Rounding
 from qdialect.dialects.quant import builder_arguments
+from qdialect.dialects.quant.round_trips import UnprovableError, first_change
 from qdialect.dialects.quant.slot_arrays import Granularity
 from qdialect.dialects.quant.types import (
     AnyQuantizedType,
@@ -45,11 +50,14 @@ from qdialect.shape_ops.interface import keeping_attribute_of
 _FLOATS = "floating-point"
 _QUANTIZED = "quantized type"
 _INTEGERS_OR_QUANTIZED = "signless integer or quantized type"
+_UNIFORM = "uniform quantized type"
 
 
 def _is_of_kind(type: Attribute, kind: str) -> bool:
     if kind == _FLOATS:
         return isinstance(type, AnyFloat)
+    if kind == _UNIFORM:
+        return isinstance(type, UniformQuantizedType)
     return isinstance(type, QuantizedType) or (
         kind == _INTEGERS_OR_QUANTIZED
         and isinstance(type, IntegerType)
@@ -120,7 +128,10 @@ class CastOp(VerifiedByAttributes, HasFolderInterface, ABC):
                 f"'{self.name}' op failed to verify that input and result are both "
                 "scalars or both tensors with matching shape"
             )
-        input, result = map(element_type_or_self, (self.input.type, self.result.type))
+        self._verify_elements(*map(element_type_or_self, (self.input.type, self.result.type)))
+
+    def _verify_elements(self, input: Attribute, result: Attribute) -> None:
+        """Raise VerifyException unless elements of one type can be cast to the other."""
         if isinstance(input, QuantizedType) == isinstance(result, QuantizedType):
             raise VerifyException(
                 f"'{self.name}' op failed to verify that input must be integer and "
@@ -199,3 +210,79 @@ class StorageCastOp(CastOp):
     def _verify_values(self, quantized: QuantizedType, other: Attribute) -> None:
         if not isinstance(quantized, StoredType) or quantized.storage_type != other:
             raise VerifyException("storage type in quantized type expected to match integer type")
+
+
+@irdl_op_definition
+class RequantizeOp(CastOp):
+    """
+    Quantize quantized values anew: `qcast(dcast(x))` to other parameters, or another storage.
+
+    Upstream has no such op. `canonicalize` drops a `dcast` of a `qcast`, and so may join what two
+    pairs of these casts do; it leaves requantizations alone, but for those that change no integer.
+    `rounding` is the value of a `Rounding`, that of `qcast` if there is none.
+    """
+
+    name = "quant.requantize"
+    INPUT_KIND: ClassVar = _UNIFORM
+    RESULT_KIND: ClassVar = _UNIFORM
+    INVERSE: ClassVar = ""
+
+    rounding = opt_prop_def(StringAttr)
+
+    irdl_options = (ParsePropInAttrDict(),)
+
+    def __init__(
+        self,
+        input: SSAValue | Operation,
+        result_type: Attribute,
+        rounding: Rounding = Rounding.NEAREST_EVEN,
+    ):
+        """A requantization of `input` to `result_type`. Raises TypeError, as the casts do."""
+        super().__init__(input, result_type)
+        if rounding is not Rounding.NEAREST_EVEN:
+            self.rounding = StringAttr(rounding.value)
+
+    @override
+    def verify_(self) -> None:
+        super().verify_()
+        values = [rounding.value for rounding in Rounding]
+        if self.rounding is not None and self.rounding.data not in values:
+            raise VerifyException(
+                f"'{self.name}' op 'rounding' must be one of {', '.join(values)}, but is "
+                f"'{self.rounding.data}'"
+            )
+
+    @override
+    def _verify_elements(self, input: Attribute, result: Attribute) -> None:
+        ends = [
+            (end, cast(UniformQuantizedType, element_type_or_self(end.type)))
+            for end in (self.input, self.result)
+        ]
+        (_, one), (_, other) = ends
+        if one.expressed_type != other.expressed_type:
+            raise VerifyException(
+                f"'{self.name}' op failed to verify that operand and result express the same "
+                f"type, but they express '{one.expressed_type}' and '{other.expressed_type}'"
+            )
+        for value, type in ends:
+            _verify_fits(type, value.type)
+
+    @override
+    def fold(self) -> Sequence[SSAValue | Attribute] | None:
+        """`requantize(x) = x`, if that is so for every integer of the type of both."""
+        if self.input.type != self.result.type or keeping_attribute_of(self) is not None:
+            return None
+        type = cast(UniformQuantizedType, element_type_or_self(self.input.type))
+        # What is quantized is in the storage range; what else there is may not be.
+        is_in_range = isinstance(self.input.owner, QuantizeCastOp | RequantizeOp)
+        try:
+            change = first_change(type, rounding_of(self), is_in_range=is_in_range)
+        except UnprovableError:
+            return None
+        return (self.input,) if change is None else None
+
+
+def rounding_of(op: Operation) -> Rounding:
+    """How a cast rounds to storage integers: that of `qcast`, unless the op says something else."""
+    rounding = op.rounding if isinstance(op, RequantizeOp) else None
+    return Rounding.NEAREST_EVEN if rounding is None else Rounding(rounding.data)

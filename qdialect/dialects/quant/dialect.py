@@ -5,6 +5,7 @@ from xdsl.ir import Dialect
 from qdialect.dialects.quant.casts import (
     DequantizeCastOp,
     QuantizeCastOp,
+    RequantizeOp,
     StorageCastOp,
 )
 from qdialect.dialects.quant.constants import (
@@ -33,6 +34,7 @@ Quant = Dialect(
         QuantizeCastOp,
         DequantizeCastOp,
         StorageCastOp,
+        RequantizeOp,
         ConstantOp,
         TransposeOp,
         ReshapeOp,

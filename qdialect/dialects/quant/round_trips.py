@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from qdialect.algebra.bounded_cache import BoundedCache
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.parameters import QuantizationParameters, Slot
+from qdialect.algebra.rounding import Rounding
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.elements import integer_range
 
@@ -44,7 +45,9 @@ class Change:
         )
 
 
-def first_change(type: UniformQuantizedType, *, is_in_range: bool) -> Change | None:
+def first_change(
+    type: UniformQuantizedType, rounding: Rounding = Rounding.NEAREST_EVEN, *, is_in_range: bool
+) -> Change | None:
     """
     An integer `q` with `qcast(dcast(q)) != q` under some slot of `type`; None if there is none.
 
@@ -52,17 +55,19 @@ def first_change(type: UniformQuantizedType, *, is_in_range: bool) -> Change | N
     range (`is_in_range` is false). The casts are `QuantizationParameters.read` and `store`.
     Raises UnprovableError if this takes too long or is not exact.
     """
-    key = type, is_in_range
+    key = type, rounding, is_in_range
     if (known := _KNOWN_CHANGES.get(key)) is None:
-        found = _first_change(type, is_in_range=is_in_range)
+        found = _first_change(type, rounding, is_in_range=is_in_range)
         known = _KNOWN_CHANGES.add(key, (found,), type.scales.size)
     return known[0]
 
 
-_KNOWN_CHANGES = BoundedCache[tuple[UniformQuantizedType, bool], tuple[Change | None]]()
+_KNOWN_CHANGES = BoundedCache[tuple[UniformQuantizedType, Rounding, bool], tuple[Change | None]]()
 
 
-def _first_change(type: UniformQuantizedType, *, is_in_range: bool) -> Change | None:
+def _first_change(
+    type: UniformQuantizedType, rounding: Rounding, *, is_in_range: bool
+) -> Change | None:
     low, high = type.storage_type_min, type.storage_type_max
     width = type.storage_format.width
     first, last = (low, high) if is_in_range else integer_range(width, type.storage_format.signed)
@@ -82,7 +87,7 @@ def _first_change(type: UniformQuantizedType, *, is_in_range: bool) -> Change | 
             type.expressed_format,
             type.storage_format,
         )
-        stored = parameters.store(parameters.read(codes[np.newaxis]), low, high)
+        stored = parameters.store(parameters.read(codes[np.newaxis]), low, high, rounding)
         changed = np.argwhere(stored != codes)
         if len(changed):
             at = tuple(map(int, changed[0]))

@@ -17,6 +17,7 @@ from xdsl.interpreter import Interpreter
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import InterpretationError
 
+from qdialect.algebra.rounding import rounded_half_away
 from qdialect.contractions.interface import positive
 from qdialect.interpreters.loops import Access
 from qdialect.interpreters.reference.layers import run_layer
@@ -44,7 +45,6 @@ from qdialect.interpreters.scalar_functions import (
     quotient,
     reciprocal,
     reciprocal_root,
-    rounded_half_away,
     smaller,
 )
 from qdialect.interpreters.values import TypedArray, at_all_positions, value_of

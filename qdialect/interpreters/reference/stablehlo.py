@@ -19,6 +19,7 @@ from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.algebra.movement import DYNAMIC
+from qdialect.algebra.rounding import rounded_half_away
 from qdialect.contractions.interface import per_window, positive
 from qdialect.interpreters.memory import require_possible, temporary_memory
 from qdialect.interpreters.movements import run_cast
@@ -50,7 +51,6 @@ from qdialect.interpreters.scalar_functions import (
     quotient,
     reciprocal_root,
     remainder,
-    rounded_half_away,
     sign,
     smaller,
 )

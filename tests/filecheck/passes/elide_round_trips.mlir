@@ -116,3 +116,23 @@ func.func @there_and_back_again(%x: tensor<2xf32>) -> tensor<2x!q> {
   %2 = quant.qcast %1 : tensor<2xf32> to tensor<2x!q>
   return %2 : tensor<2x!q>
 }
+
+// -----
+
+// A requantization to the type of its operand.
+!n = !quant.uniform<i8<-127:127>:f32, 0.5>
+// CHECK-LABEL: @requantize
+// CHECK-NEXT:    %0 = quant.requantize %q
+// CHECK-NEXT:    %1 = quant.reverse %0
+// CHECK-NEXT:    func.return %1
+// CHANGING-LABEL: @requantize
+// CHANGING-NEXT:    %0 = quant.reverse %q
+// CHANGING-NEXT:    func.return %0
+func.func @requantize(%q: tensor<2x!n>) -> tensor<2x!n> {
+  // expected-remark @below {{not elided: 'quant.requantize' would change numerics: -128 becomes -127 with scale 5.000000e-01, zero point 0 [numerics]}}
+  %0 = quant.requantize %q : tensor<2x!n> to tensor<2x!n>
+  %1 = quant.reverse %0 dims = [0] : tensor<2x!n> to tensor<2x!n>
+  // expected-remark @below {{elided 'quant.requantize': 'quant.requantize' is the identity for every integer}}
+  %2 = quant.requantize %1 {rounding = "nearest-away"} : tensor<2x!n> to tensor<2x!n>
+  return %2 : tensor<2x!n>
+}

@@ -68,20 +68,31 @@ def cast(op: Operation, value: Value) -> Value:
     if source is None and target is None:
         is_float = value.element in FLOATS
         return Value.of_numbers(element, value.floats if is_float else value.codes, value.known)
-    if target is None or source is not None:
+    if target is None or (source is not None and name_of(op) != "quant.requantize"):
         raise EvaluationError(f"'{name_of(op)}' from '{value.element}' to '{element}'")
+    rounding = getattr(attributes_of(op).get("rounding"), "data", "nearest-even")
     scales, zero_points = target.slots(shape)
     dtype = FLOATS[target.expressed]
+    floats = value.floats if source is None else value.dequantized
     with np.errstate(all="ignore"):
-        quotients = (value.floats / scales.astype(dtype)).astype(dtype)
+        quotients = (floats / scales.astype(dtype)).astype(dtype)
         sums = (quotients + zero_points.astype(dtype)).astype(dtype)
-        numbers = np.clip(np.rint(sums.astype(np.float64)), target.low, target.high)
+        numbers = np.clip(ROUNDINGS[rounding](sums.astype(np.float64)), target.low, target.high)
     codes = np.where(np.isnan(numbers), target.low, numbers)
     return Value.of(element, codes.astype(np.int64), value.known)
 
 
+ROUNDINGS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
+    "nearest-even": np.rint,
+    "nearest-away": lambda of: np.copysign(
+        np.floor(np.abs(of)) + (np.modf(of)[0] ** 2 >= 0.25), of
+    ),
+    "upstream": np.trunc,
+}
+
 CASTS = (
     "quant.scast",
+    "quant.requantize",
     "quant.dcast",
     "quant.qcast",
     "tosa.cast",

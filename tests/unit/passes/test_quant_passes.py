@@ -26,10 +26,10 @@ from xdsl.parser import Parser
 
 from qdialect.algebra.float_format import FLOAT_FORMATS, FloatFormat
 from qdialect.algebra.parameters import StorageFormat
+from qdialect.algebra.rounding import Rounding
 from qdialect.dialects.quant import UniformQuantizedType
 from qdialect.ir.elements import integer_range
 from qdialect.ir.errors import OpErrors
-from qdialect.lowering.cast_arithmetic import Rounding
 from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
 from qdialect.tools.opt import main
 from qdialect.tools.registry import ToolContext
@@ -156,7 +156,13 @@ class Evaluation:
             whole = np.trunc(quotients)
             is_defined = (whole >= least) & (whole <= greatest)
         else:
-            whole = np.where(np.isnan(quotients), -np.inf, np.rint(quotients))
+            nearest = np.rint(quotients)
+            if self.rounding is Rounding.NEAREST_AWAY:
+                floor = np.floor(np.abs(quotients))
+                with np.errstate(invalid="ignore"):
+                    away = floor + (np.abs(quotients) - floor >= 0.5)
+                nearest = np.where(np.isfinite(quotients), np.copysign(away, quotients), quotients)
+            whole = np.where(np.isnan(quotients), -np.inf, nearest)
             is_defined = np.full(whole.shape, True)
         clipped = np.clip(
             np.where(is_defined, whole, least), parsed.storage_type_min, parsed.storage_type_max
@@ -249,7 +255,7 @@ def evaluations(draw: st.DrawFn, rounding: Rounding) -> Evaluation:
     offsets = generator.choice([0.0, 0.5, -0.5, 0.49, 3.7], shape)
     with np.errstate(all="ignore"):
         values = of((codes + offsets - zero_points) * scales)
-    if rounding is Rounding.NEAREST_EVEN:
+    if rounding is not Rounding.UPSTREAM:
         special = of(np.array([np.inf, -np.inf, np.nan, -0.0, 1e300, -1e300]))
         values = np.where(generator.random(shape) < 0.3, generator.choice(special, shape), values)
     return Evaluation(type, rounding, np.asarray(values, dtype=np.float64))
