@@ -14,7 +14,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from qdialect.folding.report_listener import FoldReportListener
 from qdialect.passes.drop_ranges import DropRangesPass
-from qdialect.quantization.assignment_steps import STEPS
+from qdialect.quantization.assignment_steps import SEQUENCE
 from qdialect.quantization.configuration import Configuration
 from qdialect.quantization.precision import (
     Settings,
@@ -39,7 +39,7 @@ class AssignmentPass(ModulePass):
     """The system whose rules are followed, and the storage: `one-u8` if no file names another."""
 
     granularity: str | None = None
-    """That of weights: `layer` (or `tensor`), `channel` or `block`; `channel` if no file has one."""
+    """That of weights: `layer` (or `tensor`), `channel`, or `block`. The default is `channel`."""
 
     block_size: int = 32
     """How many positions of the axis that is summed over share a scale."""
@@ -107,5 +107,5 @@ class QuantizeWithRangesPass(AssignmentPass):
     """
 
     name = "quantize-with-ranges"
-    STEPS = tuple(STEPS)
+    STEPS = SEQUENCE
     IS_WRITTEN = True

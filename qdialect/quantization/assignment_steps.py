@@ -32,9 +32,7 @@ from qdialect.algebra.movement import (
     MovementError,
     Shape,
     Slice,
-    Splat,
     ValueSet,
-    as_view,
     pulled_back,
 )
 from qdialect.algebra.parameters import QuantizationParameters
@@ -52,7 +50,6 @@ from qdialect.quantization.schemes import MAX_STORAGE_WIDTH, Choice, Scheme
 from qdialect.quantization.weights import (
     WeightAxes,
     blocks_of_weight,
-    floats_of,
     long_axes,
     type_of_choice,
 )
@@ -73,6 +70,8 @@ class Flow:
         self.settings = settings
         self.refusals = dict[Operation, NotFoldable]()
         """Why an op stays in floats."""
+        self.float_biases = dict[Operation, str]()
+        """Why the bias of a layer does."""
 
     def precision(self, node: Node) -> Precision:
         """The precision of an op: a shape op has that of the layer next to its smaller side."""
@@ -122,7 +121,11 @@ class Flow:
         A value without a range that only holds what another one holds has the range of that.
         """
         maker = self.graph.makers.get(value)
-        while value not in self.graph.ranges and maker is not None and _passes_on(maker):
+        while (
+            maker is not None
+            and _passes_on(maker)
+            and (maker.filler is not None or value not in self.graph.ranges)
+        ):
             value = self.graph.value(maker.uses[0].value)
             maker = self.graph.makers.get(value)
         found = self.graph.ranges.get(value)
@@ -139,7 +142,7 @@ class Flow:
 
     def of_constant(self, use: Use, precision: Precision) -> Assigned:
         """The parameters of a constant by its own values. Raises NotFoldable."""
-        numbers = self.numbers(use.value)
+        numbers = self.graph.numbers(use.value)
         try:
             found = array_range(numbers)
             choice = precision.activations.choose(found.minimum, found.maximum)
@@ -154,16 +157,6 @@ class Flow:
     ) -> Assigned:
         type = type_of_choice(choice, (), cast(AnyFloat, expressed))
         return Assigned(type, relation, found)
-
-    def numbers(self, value: SSAValue) -> NDArray[np.floating]:
-        """The elements of a constant; one element stands for equal ones."""
-        moved = self.graph.constant(value)
-        assert moved is not None
-        held = self.graph.folding.values_of(moved)
-        type = cast(AnyFloat, element_type_or_self(value.type))
-        if isinstance(held, Splat):
-            return np.atleast_1d(floats_of(np.asarray(held.value), type))
-        return floats_of(as_view(held).array(), type)
 
     @cached_property
     def forced(self) -> Mapping[SSAValue, Assigned]:
@@ -219,6 +212,9 @@ def assign_activations(flow: Flow, before: Assignment) -> Assignment:
         if value not in graph.ranges:
             continue
         maker = graph.makers.get(value)
+        if maker is not None and maker.filler is not None:
+            # What fills is not in the range that is wanted.
+            continue
         precision = flow.settings.default if maker is None else flow.precision(maker)
         try:
             choice = precision.activations.choose(*graph.ranges[value])
@@ -276,12 +272,6 @@ def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
         is_joining = _joins(node)
         if not is_joining and (node.relation is not Relation.MOVED or node.table is not None):
             continue
-        if is_joining and (first := _beside_lowest(flow, node)) is not None:
-            # What is added is below each number: it is clamped, and the range stays.
-            kept = Assignment(values, reads).read(first, graph.value(first.value))
-            if kept is not None and kept.type.granularity is Granularity.PER_TENSOR:
-                origin = kept.origin or graph.keys.get(graph.value(first.value), "")
-                values[node.results[0]] = kept._replace(relation=Relation.SHARED, origin=origin)
         made = values.get(node.results[0]) if node.results else None
         if made is None or flow.is_pinned(node.results[0]):
             continue
@@ -316,19 +306,6 @@ def _passes_on(node: Node) -> bool:
     return node.relation is Relation.MOVED or node.relation is Relation.SHARED
 
 
-def _beside_lowest(flow: Flow, node: Node) -> Use | None:
-    """The operand that is joined with a constant of the lowest number, or of minus infinity."""
-    others = [use for use in node.uses if not flow.graph.is_constant(use.value)]
-    if len(others) != 1 or len(node.uses) == 1:
-        return None
-    for use in node.uses:
-        if use is not others[0]:
-            numbers = flow.numbers(use.value)
-            if not (numbers <= np.finfo("f4").min).all():
-                return None
-    return others[0]
-
-
 def assign_constant_inputs(flow: Flow, before: Assignment) -> Assignment:
     """Constant operands that nothing else determines, by their own values."""
     reads = dict[Use, tuple[Assigned, ...]]()
@@ -359,20 +336,22 @@ def assign_fixed_values(flow: Flow, before: Assignment) -> Assignment:
 
 def propagate_forward(flow: Flow, before: Assignment) -> Assignment:
     """From operands to results, where a result only holds what an operand holds."""
-    graph, values = flow.graph, dict(before.values)
+    graph, values, reads = flow.graph, dict(before.values), dict(before.reads)
     for node in graph.nodes:
         if not _passes_on(node):
             continue
-        use = node.uses[0]
-        read = Assignment(values, before.reads).read(use, graph.value(use.value))
-        result = node.results[0]
+        use, result = node.uses[0], node.results[0]
+        value = graph.value(use.value)
+        chain = before.reads.get(use)
+        read = chain[-1] if chain else values.get(value)
         if read is None or flow.is_pinned(result):
             continue
-        type = _type_behind(node, read.type)
-        if type is not None:
-            origin = read.origin or graph.keys.get(graph.value(use.value), "")
+        if (type := _type_behind(node, read.type)) is not None:
+            origin = read.origin or graph.keys.get(value, "")
             values[result] = Assigned(type, node.relation, read.range, origin)
-    return replace(before, values=values)
+            if node.filler is not None:
+                reads[node.filler] = (values[result],)
+    return replace(before, values=values, reads=reads)
 
 
 def assign_weights(flow: Flow, before: Assignment) -> Assignment:
@@ -401,8 +380,7 @@ def assign_biases(flow: Flow, before: Assignment) -> Assignment:
         try:
             found = _of_bias(flow, node, before)
         except (NotFoldable, VerifyException, TooManySlotsError) as error:
-            code = error.code if isinstance(error, NotFoldable) else Code.ILLEGAL_TYPE
-            flow.refusals[node.op] = NotFoldable(code, f"its bias: {error}")
+            flow.float_biases[node.op] = str(error)
             continue
         reads[node.bias.use] = (found,)
     return before.with_reads(reads)
@@ -497,7 +475,7 @@ def _of_weight(flow: Flow, node: Node, use: Use) -> Assigned:
     assert moved is not None
     precision, shape = flow.precision(node), moved.shape
     blocks = blocks_of(flow, node, shape)
-    numbers = flow.numbers(use.value)
+    numbers = flow.graph.numbers(use.value)
     if numbers.shape != shape:
         numbers = np.broadcast_to(numbers.reshape(()), shape)
     found = array_range(numbers, blocks)
@@ -529,7 +507,7 @@ def _of_bias(flow: Flow, node: Node, before: Assignment) -> Assigned:
         raise NotFoldable(Code.GRANULARITY, "it has not one number for each channel")
     scales = slots.transpose(order + others).reshape(divided)
     product = np.asarray(np.float32(read.type.scales.item()) * scales.astype("f4"))
-    numbers = flow.numbers(use.value)
+    numbers = flow.graph.numbers(use.value)
     is_nothing = (product == 0) & (numbers.max() == numbers.min() == 0)
     product = np.where(is_nothing, np.float32(1), product)
     if not ((product > 0) & np.isfinite(product)).all():
@@ -569,32 +547,39 @@ def _size(value: SSAValue) -> int:
     return prod(abs(length) for length in shape_of(value.type) or ())
 
 
-def set_input_types(flow: Flow, before: Assignment) -> Assignment:
-    """The quantized types of arguments."""
-    declared = dict(before.declared)
+def assign_input_types(flow: Flow, before: Assignment) -> Assignment:
+    """Arguments of quantized types, which are requantized for those who read something else."""
+    values, reads, declared = dict(before.values), dict(before.reads), dict(before.declared)
     for function in flow.graph.functions:
         arguments = list(function.body.block.args)
         for number, scheme in _declared(arguments, flow.settings.input_types, "input-types"):
             argument = arguments[number]
-            if (assigned := _as_declared(flow, before, argument, scheme)) is not None:
-                declared[argument] = assigned
-    return replace(before, declared=declared)
+            made = before.values.get(argument)
+            found = _as_declared(flow, made, argument, scheme)
+            if made is None or found is None:
+                continue
+            values[argument] = declared[argument] = found
+            for use in flow.graph.readers[argument]:
+                reads.setdefault(use, (made,))
+    return replace(before, values=values, reads=reads, declared=declared)
 
 
-def set_output_types(flow: Flow, before: Assignment) -> Assignment:
-    """The quantized types of what functions return."""
-    declared = dict(before.declared)
+def assign_output_types(flow: Flow, before: Assignment) -> Assignment:
+    """Results of quantized types, to which the values that are returned are requantized."""
+    reads, declared = dict(before.reads), dict(before.declared)
     for function in flow.graph.functions:
-        for block in function.body.blocks:
-            end = block.last_op
+        for end in (block.last_op for block in function.body.blocks):
             if not isinstance(end, ReturnOp):
                 continue
             words = flow.settings.output_types
             for number, scheme in _declared(end.operands, words, "output-types"):
-                value = flow.graph.value(end.operands[number])
-                if (found := _as_declared(flow, before, value, scheme)) is not None:
-                    declared[Use(end, number)] = found
-    return replace(before, declared=declared)
+                use = Use(end, number)
+                value = flow.graph.value(use.value)
+                found = _as_declared(flow, before.read(use, value), value, scheme)
+                if found is not None:
+                    reads[use] = (*reads.get(use, ()), found)
+                    declared[use] = found
+    return replace(before, reads=reads, declared=declared)
 
 
 def _declared(
@@ -616,10 +601,9 @@ def _declared(
 
 
 def _as_declared(
-    flow: Flow, before: Assignment, value: SSAValue, scheme: Scheme
+    flow: Flow, made: Assigned | None, value: SSAValue, scheme: Scheme
 ) -> Assigned | None:
     """The parameters of a value with another storage, or as they are."""
-    made = before.values.get(value)
     if made is None or made.type.storage_format == scheme.storage:
         return made
     return flow.own(value, replace(flow.settings.default, activations=scheme))
@@ -636,8 +620,11 @@ STEPS: Mapping[str, Step] = MappingProxyType(
         "forward": propagate_forward,
         "weights": assign_weights,
         "biases": assign_biases,
-        "input-types": set_input_types,
-        "output-types": set_output_types,
+        "input-types": assign_input_types,
+        "output-types": assign_output_types,
     }
 )
-"""By name, in the order in which they are taken."""
+"""By name, in the order in which they are taken first."""
+
+SEQUENCE = (*STEPS, "redundant-quantize")
+"""The names of all steps, in order."""

@@ -8,28 +8,30 @@ as several, such as a softmax: what is between them stays in floats.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
-from typing import Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, ModuleOp
+from xdsl.dialects.builtin import AffineMapAttr, AnyFloat, ArrayAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.traits import IsolatedFromAbove, SymbolTable
 
+from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.memory_budget import MemoryBudget
-from qdialect.algebra.movement import Movement
+from qdialect.algebra.movement import Movement, Splat, as_view
 from qdialect.contractions.interface import Contraction, Lookup, Side, layer_of
 from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp, UniformQuantizedType
 from qdialect.dialects.quant.types import uniform_tensor
 from qdialect.folding.graph import FoldGraph
 from qdialect.folding.moved_constant import MovedConstant
-from qdialect.ir.value_types import shape_of
+from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.quantization.float_regions import FloatRegion, float_regions
 from qdialect.quantization.keys import is_recordable, keys_of
+from qdialect.quantization.weights import floats_of
 from qdialect.relations.interface import OpRelation, Relation, relation_of
 from qdialect.shape_ops.interface import (
     NotFoldable,
@@ -40,6 +42,9 @@ from qdialect.shape_ops.interface import (
     read_movements,
 )
 from qdialect.shape_ops.statistics import is_statistics, statistics_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class Use(NamedTuple):
@@ -96,6 +101,9 @@ class Node:
 
     bias: Bias | None = None
 
+    filler: Use | None = None
+    """A constant below all numbers, which is read as the result is made."""
+
     fixed: str = ""
     """The range that the result of an op is known to have."""
 
@@ -129,6 +137,9 @@ class FlowGraph:
         default_factory=dict[SSAValue, UniformQuantizedType]
     )
     """The types of values that casts of the module quantize."""
+
+    codes: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """What these casts make, or read."""
 
     same: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """The value before `quant.stats` or a pair of casts, for the value behind it."""
@@ -178,17 +189,17 @@ class FlowGraph:
         pending = [value]
         while pending:
             for use in pending.pop().uses:
-                behind = [each for each in use.operation.results if each in self.same]
                 if isinstance(use.operation, QuantizeCastOp):
-                    casts = [each.operation for each in use.operation.results[0].uses]
-                    behind = [
-                        each.results[0]
-                        for each in casts
-                        if each.results and each.results[0] in self.same
-                    ]
-                pending += behind
-                if not behind:
+                    pairs = (each.operation for each in use.operation.result.uses)
+                    pending += [op.results[0] for op in pairs if self._is_behind(op)]
+                elif self._is_behind(use.operation):
+                    pending.append(use.operation.results[0])
+                else:
                     yield Use(use.operation, use.index)
+
+    def _is_behind(self, op: Operation) -> bool:
+        """Whether an op is `quant.stats`, or the second one of a pair of casts."""
+        return len(op.results) == 1 and op.results[0] in self.same
 
     @cached_property
     def values(self) -> Sequence[SSAValue]:
@@ -218,6 +229,16 @@ class FlowGraph:
             return self.folding.known(value, owner)
         except NotFoldable:
             return None
+
+    def numbers(self, value: SSAValue) -> NDArray[np.floating]:
+        """The elements of a constant; one element stands for equal ones."""
+        moved = self.constant(value)
+        assert moved is not None
+        held = self.folding.values_of(moved)
+        type = cast(AnyFloat, element_type_or_self(value.type))
+        if isinstance(held, Splat):
+            return np.atleast_1d(floats_of(np.asarray(held.value), type))
+        return floats_of(as_view(held).array(), type)
 
 
 def flow_graph(module: ModuleOp, context: Context, budget: MemoryBudget) -> FlowGraph:
@@ -286,16 +307,19 @@ def _read_records(graph: FlowGraph, op: Operation) -> None:
         value = graph.value(op.operands[0])
         low, high = statistics_of(op, shape_of(op.operands[0].type)).layer
         graph.ranges.setdefault(value, Range(float(low), float(high)))
+    elif isinstance(op, QuantizeCastOp) and is_recordable(op.operands[0]):
+        value = graph.value(op.operands[0])
+        graph.given.setdefault(value, uniform_tensor(op.results[0].type).element_type)
+        graph.codes.setdefault(value, op.results[0])
+        return
     elif isinstance(op, DequantizeCastOp):
-        cast_op = op.operands[0].owner
-        if (
-            not isinstance(cast_op, QuantizeCastOp)
-            or cast_op.operands[0].type != op.results[0].type
-        ):
+        maker = op.operands[0].owner
+        if not isinstance(maker, QuantizeCastOp) or maker.input.type != op.results[0].type:
+            # An argument, a requantization, or an op of quantized types makes the codes.
+            type = uniform_tensor(op.operands[0].type).element_type
+            graph.given[op.results[0]], graph.codes[op.results[0]] = type, op.operands[0]
             return
-        value = graph.value(cast_op.operands[0])
-        type = uniform_tensor(op.operands[0].type).element_type
-        graph.given.setdefault(value, type)
+        value = graph.value(maker.input)
     else:
         return
     graph.same[op.results[0]] = value
@@ -346,9 +370,8 @@ def _node(graph: FlowGraph, op: Operation) -> Node | None:
             uses = [Use(op, list(op.operands).index(operand)) for operand in operands]
             if padding is not None and is_recordable(padding):
                 uses.append(Use(op, list(op.operands).index(padding)))
-            is_joined = len(uses) > 1
-            relation = Relation.SHARED if is_joined else Relation.MOVED
-            return Node((op,), relation, tuple(uses), results, tuple(movements))
+            relation = Relation.MOVED if len(uses) == 1 else Relation.SHARED
+            return _joining(graph, Node((op,), relation, tuple(uses), results, tuple(movements)))
         except NotFoldable:
             # Its numbers are known at run time only.
             pass
@@ -356,7 +379,19 @@ def _node(graph: FlowGraph, op: Operation) -> Node | None:
         found = relation_of(op)
     except NotFoldable:
         found = None
-    return None if found is None else _computing(op, found, results)
+    return None if found is None else _joining(graph, _computing(op, found, results))
+
+
+def _joining(graph: FlowGraph, node: Node) -> Node:
+    """A node that reads its operands alike: a constant below all numbers is set apart."""
+    if node.relation is not Relation.SHARED or len(node.uses) != 2:
+        return node
+    for use, other in (node.uses, node.uses[::-1]):
+        if not graph.is_constant(use.value) or graph.is_constant(other.value):
+            continue
+        if (graph.numbers(use.value) <= np.finfo("f4").min).all():
+            return replace(node, uses=(other,), filler=use)
+    return node
 
 
 def _computing(op: Operation, found: OpRelation, results: tuple[SSAValue, ...]) -> Node:

@@ -18,13 +18,9 @@ from qdialect.dialects.quant import (
     DequantizeCastOp,
     QuantizeCastOp,
     QuantizedTensor,
+    RequantizeOp,
     UniformQuantizedType,
 )
-
-try:
-    from qdialect.dialects.quant import DequantizeBiasOp, RequantizeOp
-except ImportError:
-    pass
 from qdialect.folding.unused_ops import erase_unused
 from qdialect.ir.elements import dense_elements
 from qdialect.ir.value_types import element_type_or_self, with_element_type
@@ -124,13 +120,14 @@ class _Writer:
             readers = self._graph.readers[value]
             self._quantize(value)
             for use in readers:
-                chain = self._assignment.reads.get(use, ()) if use.op in quantized else ()
+                is_quantized = use.op in quantized or use in self._assignment.declared
+                chain = self._assignment.reads.get(use, ()) if is_quantized else ()
                 use.op.operands[use.number] = self._read(value, chain)
-        for place, assigned in self._assignment.declared.items():
+        for place in self._assignment.declared:
             if isinstance(place, Use):
-                self._declare_result(place, assigned)
+                self._declare_result(place)
             elif place in self._codes:
-                self._declare_argument(place, assigned)
+                self._declare_argument(place)
         for function in self._graph.functions:
             function.update_function_type()
         for use, _, new in written:
@@ -143,8 +140,9 @@ class _Writer:
         """Insert the casts behind a value, unless they are there."""
         last = self._graph.last.get(value, value)
         if value in self._graph.given:
-            codes = cast(Operation, last.owner).operands[0]
-            self._codes[value], self._dequantized[codes] = codes, last
+            codes = self._codes[value] = self._graph.codes[value]
+            if isinstance(last.owner, DequantizeCastOp) and last.owner.operands[0] is codes:
+                self._dequantized[codes] = last
             return
         type = self._assignment.values[value].type
         quantize = QuantizeCastOp(last, with_element_type(last.type, type))
@@ -177,35 +175,21 @@ class _Writer:
             self._dequantized[codes] = op.results[0]
         return self._dequantized[codes]
 
-    def _declare_argument(self, argument: SSAValue, assigned: Assigned) -> None:
+    def _declare_argument(self, argument: SSAValue) -> None:
         """Make an argument a quantized one, in place of the cast of it."""
-        codes = self._codes[argument]
-        quantize = cast(Operation, codes.owner)
+        quantize = cast(Operation, self._codes[argument].owner)
         between = quantize.operands[0].owner
-        Rewriter.replace_value_with_new_type(
-            argument, with_element_type(argument.type, assigned.type)
-        )
-        new = argument
-        if argument.type != codes.type:
-            requantize = RequantizeOp(argument, codes.type)
-            Rewriter.insert_op(requantize, InsertPoint.before(quantize))
-            new = requantize.results[0]
+        new = Rewriter.replace_value_with_new_type(argument, self._codes[argument].type)
         Rewriter.replace_op(quantize, [], [new])
         if isinstance(between, Operation):
             Rewriter.erase_op(between)
 
-    def _declare_result(self, use: Use, assigned: Assigned) -> None:
+    def _declare_result(self, use: Use) -> None:
         """Return the codes of a value."""
         back = use.value.owner
-        if not isinstance(back, DequantizeCastOp):
-            return
-        codes = back.operands[0]
-        if cast(QuantizedTensor, codes.type).element_type != assigned.type:
-            requantize = RequantizeOp(codes, with_element_type(codes.type, assigned.type))
-            Rewriter.insert_op(requantize, InsertPoint.after(back))
-            codes = requantize.results[0]
-        use.op.operands[use.number] = codes
-        erase_unused([back])
+        if isinstance(back, DequantizeCastOp):
+            use.op.operands[use.number] = back.operands[0]
+            erase_unused([back])
 
     def _cast_of(self, codes: SSAValue) -> Operation:
         """The last op that is next to a quantized value, for order in the text."""
@@ -215,7 +199,8 @@ class _Writer:
     def _written_constants(self, nodes: Sequence[Node]) -> Iterator[tuple[Use, SSAValue]]:
         """The dequantized constants that operands are replaced by."""
         for node in nodes:
-            of_node = (*node.uses, node.weight, None if node.bias is None else node.bias.use)
+            bias = None if node.bias is None else node.bias.use
+            of_node = (*node.uses, node.filler, node.weight, bias)
             for use in of_node:
                 if use is None or not self._graph.is_constant(use.value):
                     continue

@@ -19,12 +19,12 @@ from qdialect.quantization.assignment import (
     read_attributes,
     write_attributes,
 )
-from qdialect.quantization.assignment_steps import STEPS, Flow
+from qdialect.quantization.assignment_steps import SEQUENCE, STEPS, Flow
 from qdialect.quantization.flow_graph import flow_graph
 from qdialect.quantization.keys import is_recordable
 from qdialect.quantization.precision import Settings
 from qdialect.quantization.quantized_writing import Written, write_quantized
-from qdialect.shape_ops.interface import Code, models_of, name_of
+from qdialect.shape_ops.interface import Code, is_cast, models_of, name_of
 
 
 def quantize_model(
@@ -32,7 +32,7 @@ def quantize_model(
     context: Context,
     read_settings: Callable[[Collection[str]], Settings],
     *,
-    steps: Sequence[str] = tuple(STEPS),
+    steps: Sequence[str] = SEQUENCE,
     is_written: bool = True,
 ) -> FoldReport:
     """
@@ -68,7 +68,9 @@ def _refusals(flow: Flow) -> FoldReport:
 
 def _is_unknown(flow: Flow, op: Operation) -> bool:
     """Whether an op computes with tensors of floats in a way that is not known."""
-    if op in flow.graph.node_of or isinstance(op, FuncOp) or op.has_trait(IsTerminator):
+    if op in flow.graph.node_of or isinstance(op, FuncOp) or is_cast(op):
+        return False
+    if op.has_trait(IsTerminator, value_if_unregistered=False):
         return False
     results = [result for result in op.results if is_recordable(result)]
     if not results or any(result in flow.graph.same for result in results):
@@ -88,6 +90,8 @@ def _report(
                 reason = f"{node.name} of {len(node.ops)} ops: {reason}"
             if node.bias is not None and (count := written.saturated.get(node.bias.use)):
                 reason += f"; {count} elements of its bias did not fit"
+            if (why := flow.float_biases.get(node.op)) is not None:
+                reason += f"; its bias stays in floats: {why}"
             report.records.append(
                 FoldRecord(
                     Outcome.QUANTIZED,
