@@ -24,6 +24,7 @@ from qdialect.algebra.movement import Shape
 from qdialect.certificates.function_terms import ComparedModule
 from qdialect.certificates.step_budget import STEPS_PER_REQUEST
 from qdialect.certificates.typed_values import Numbers
+from qdialect.dialects.quant.biases import DequantizeBiasOp
 from qdialect.dialects.quant.slot_arrays import Granularity
 from qdialect.dialects.quant.types import StoredType, UniformQuantizedType
 from qdialect.interpreters import DealtArguments, TypedArray
@@ -85,6 +86,8 @@ def _keeps_positions(op: Operation) -> bool:
     if elements_attribute_of(op) is not None and not op.operands:
         return True
     if name_of(op) not in ELEMENTWISE_OPS and not is_cast(op):
+        return False
+    if isinstance(op, DequantizeBiasOp) and op.axis is not None:
         return False
     shapes = set(
         map(_shape_computed_alone, cast("Sequence[SSAValue]", (*op.operands, *op.results)))

@@ -49,6 +49,7 @@ from qdialect.ir.elements import (
 from qdialect.ir.ordering import dependencies_first
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, shape_of
+from qdialect.shape_ops.along_axis import AXIS, AlongAxis, said_along_axis
 from qdialect.shape_ops.elementwise import is_arithmetic, read_elementwise
 from qdialect.shape_ops.interface import (
     Code,
@@ -65,7 +66,6 @@ from qdialect.shape_ops.interface import (
     name_of,
     read_movements,
 )
-from qdialect.shape_ops.statistics import AXIS, AXIS_STATS, is_statistics, statistics_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -207,16 +207,16 @@ class GraphReader:
     def _cast(self, op: Operation) -> Node:
         operand = self._operand(op.operands[0])
         type, slots = _typed(op.results[0].type, operand.shape)
-        sides = _ranges_of_axis(op, operand.shape) if is_statistics(op) else ()
-        if sides:
+        said = _said_along_axis(op, operand.shape)
+        if said is not None:
             return ComputedNode(
                 shape=operand.shape,
                 element_type=type,
                 op=op,
                 slots=slots,
                 operand=operand,
-                settings=self._settings(op, AXIS, AXIS_STATS),
-                sides=sides,
+                settings=self._settings(op, AXIS, said.attribute),
+                sides=_sides_of_elements(op, said, operand.shape),
             )
         return CastNode(
             shape=operand.shape,
@@ -322,30 +322,29 @@ class _UnknownNode(Node):
         return cls(shape=(), element_type=value.type, reason=reason)
 
 
-def _ranges_of_axis(op: Operation, shape: Shape) -> tuple[Node, ...]:
-    """
-    The minimum and the maximum that an op carries for each element, if it has them for an axis.
-
-    Raises NotCertifiableError.
-    """
+def _said_along_axis(op: Operation, shape: Shape) -> AlongAxis | None:
+    """What a cast says of the positions of an axis. Raises NotCertifiableError."""
     try:
-        _, axis, ranges = statistics_of(op, shape)
+        return said_along_axis(op, shape)
     except NotFoldable as error:
         raise NotCertifiableError(str(error)) from None
-    if axis is None or ranges is None:
-        return ()
+
+
+def _sides_of_elements(op: Operation, said: AlongAxis, shape: Shape) -> tuple[Node, ...]:
+    """What a cast says of each element, by columns: minimum and maximum, or the scale."""
+    rows = said.rows.reshape(len(said.rows), -1)
     columns = (
         ConstantNode(
-            shape=ranges.shape[:1],
+            shape=rows.shape[:1],
             element_type=f64,
             op=op,
             slots=None,
             elements=column.copy().view(element_dtype(f64)),
             held_type=f64,
         )
-        for column in ranges.T
+        for column in rows.T
     )
-    along = BroadcastInDim((axis,), shape)
+    along = BroadcastInDim((said.axis,), shape)
     return tuple(_moved([along], [column], None, f64) for column in columns)
 
 

@@ -1,7 +1,7 @@
 """
-The ranges of an axis that an op between a constant and a shape op carries.
+The ranges or scales of an axis that a cast between a constant and a shape op carries.
 
-The shape op moves, with the elements, which of the ranges each of them has: `ranges . f`. The range
+The shape op moves, with the elements, which of them each element has: `ranges . f`. The range
 of all elements stays: a movement adds no value.
 """
 
@@ -19,8 +19,8 @@ from qdialect.algebra.movement import Movement, Shape, as_view
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.folding.policy import FoldPolicy
 from qdialect.ir.elements import DenseElementsAttr, dense_elements, elements_of
+from qdialect.shape_ops.along_axis import AXIS, AlongAxis, said_along_axis
 from qdialect.shape_ops.interface import Code, NotFoldable, attribute_of
-from qdialect.shape_ops.statistics import AXIS, AXIS_STATS, statistics_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,24 +28,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class CarriedRanges:
-    """Which of the ranges of an op each element of a tensor has."""
+    """Which of the ranges or scales of a cast each element of a tensor has."""
 
     op: Operation
     """The op of the module."""
 
+    said: AlongAxis
+    """What it says of each position of an axis."""
+
     slots: ElementSlots
-    """The rows of `axisStats` that the positions of the tensor read: int64."""
+    """The rows of it that the positions of the tensor read: int64."""
 
     @classmethod
     def of(cls, op: Operation, shape: Shape) -> CarriedRanges | None:
         """What an op carries for a tensor of `shape`; None without an axis. Raises NotFoldable."""
-        axis = statistics_of(op, shape).axis
-        if axis is None or 0 in shape:
+        said = said_along_axis(op, shape)
+        if said is None or 0 in shape:
             return None
+        axis = said.axis
         ends = [np.asarray([length], np.int64) for length in shape]
         ends[axis] = np.arange(1, shape[axis] + 1, dtype=np.int64)
         rows = np.arange(shape[axis], dtype=np.int64)
-        return cls(op, ElementSlots(tuple(ends), rows.reshape([len(each) for each in ends])))
+        return cls(op, said, ElementSlots(tuple(ends), rows.reshape([len(each) for each in ends])))
 
     def moved(self, movement: Movement) -> CarriedRanges:
         """`ranges . f`."""
@@ -53,12 +57,13 @@ class CarriedRanges:
 
     def check(self, policy: FoldPolicy) -> None:
         """Raise NotFoldable if there would be more ranges than `policy` allows."""
-        before, after = len(self._ranges), len(self._rows()[1])
+        before, after = len(self._held), len(self._rows()[1])
         allowed = before + (policy.max_parameter_growth or 0)
         if after > allowed:
             raise NotFoldable(
                 Code.PARAMETER_GROWTH,
-                f"it would have {after} ranges, its source has {before}, and {allowed} are allowed",
+                f"it would have {after} {self.said.are}, its source has {before}, and {allowed} "
+                "are allowed",
             )
 
     def write(self, op: Operation) -> None:
@@ -66,7 +71,7 @@ class CarriedRanges:
         axis, rows = self._rows()
         type = self._attribute.type.element_type
         new = {
-            AXIS_STATS: dense_elements(self._ranges[rows], type),
+            self.said.attribute: dense_elements(self._held[rows], type),
             AXIS: IntegerAttr(axis, i64),
         }
         for held in (op.properties, op.attributes):
@@ -74,10 +79,10 @@ class CarriedRanges:
 
     @property
     def _attribute(self) -> DenseElementsAttr:
-        return cast(DenseElementsAttr, attribute_of(self.op, AXIS_STATS))
+        return cast(DenseElementsAttr, attribute_of(self.op, self.said.attribute))
 
     @property
-    def _ranges(self) -> NDArray[Any]:
+    def _held(self) -> NDArray[Any]:
         return as_view(elements_of(self._attribute)).array()
 
     def _rows(self) -> tuple[int, NDArray[np.int64]]:
@@ -85,9 +90,11 @@ class CarriedRanges:
         slots = self.slots
         axes = [axis for axis, ends in enumerate(slots.ends) if len(ends) > 1]
         if len(axes) > 1:
-            raise NotFoldable(Code.GRANULARITY, f"its ranges would follow the axes {axes}")
+            reason = f"its {self.said.are} would follow the axes {axes}"
+            raise NotFoldable(Code.GRANULARITY, reason)
         if not slots.ndim:
-            raise NotFoldable(Code.GRANULARITY, "its ranges are of an axis, and none would be left")
+            reason = f"its {self.said.are} are of an axis, and none would be left"
+            raise NotFoldable(Code.GRANULARITY, reason)
         # If all positions have one range, each axis has it.
         axis = axes[0] if axes else min(range(slots.ndim), key=slots.shape.__getitem__)
         try:

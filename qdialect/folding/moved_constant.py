@@ -53,7 +53,6 @@ from qdialect.ir.elements import has_signedness, integer_range
 from qdialect.ir.value_types import element_type_or_self, tensor_element_type, tensor_parts
 from qdialect.shape_ops.interface import CastReads, Code, NotFoldable, cast_reads, name_of
 from qdialect.shape_ops.reading import StoredElement
-from qdialect.shape_ops.statistics import is_statistics
 
 SLOT_BYTES: Final = 16
 """The bytes of a scale and a zero point in a type."""
@@ -85,7 +84,7 @@ class Layer:
     """The side constants of the arithmetic that computes the elements, if any."""
 
     ranges: CarriedRanges | None = None
-    """The ranges of an axis that were recorded for these elements."""
+    """The ranges of an axis that were recorded for these elements, or their scales."""
 
     @classmethod
     def of(cls, element_type: Attribute, shape: Shape) -> Layer:
@@ -236,8 +235,8 @@ class MovedConstant(NamedTuple):
         if parts is None:
             raise NotFoldable(Code.UNKNOWN_OP, "it does not cast a ranked tensor")
         layer = Layer.of(parts.element_type, self.shape)
-        if is_statistics(cast_op):
-            layer = replace(layer, ranges=CarriedRanges.of(cast_op, self.shape))
+        if (ranges := CarriedRanges.of(cast_op, self.shape)) is not None:
+            layer = replace(layer, ranges=ranges)
         return self.behind(cast_op, layer)
 
     def behind(self, cast_op: Operation, layer: Layer) -> MovedConstant:

@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     TensorType,
     UnregisteredAttr,
+    f64,
     i64,
 )
 from xdsl.interpreter import Interpreter
@@ -27,6 +28,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.algebra.array_view import ArrayView
+from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.movement import (
     DYNAMIC,
     BroadcastInDim,
@@ -49,6 +51,7 @@ from qdialect.algebra.padding import (
     padding_of_codes,
 )
 from qdialect.algebra.parameters import QuantizationParameters
+from qdialect.dialects.quant.biases import DequantizeBiasOp
 from qdialect.dialects.quant.casts import rounding_of
 from qdialect.dialects.quant.shape_ops import ShapeOp
 from qdialect.dialects.quant.types import StoredType, UniformQuantizedType, uniform_tensor
@@ -64,6 +67,7 @@ from qdialect.interpreters.values import (
     TypedArray,
     computed,
     dequantized,
+    elements_of_bits,
     operands_of,
     quantized,
     reinterpreted,
@@ -147,6 +151,8 @@ def run_cast(op: Operation, args: Sequence[Any]) -> TypedArray:
     Raises InterpretationError if the types do not determine it.
     """
     operand, declared = value_of(args[0], op.operands[0].type), op.results[0].type
+    if isinstance(op, DequantizeBiasOp):
+        return run_bias(op, operand)
     source, result = operand.element_type, element_type_or_self(declared)
     match source, result:
         case UniformQuantizedType(), UniformQuantizedType():
@@ -169,6 +175,22 @@ def run_cast(op: Operation, args: Sequence[Any]) -> TypedArray:
             return computed(_numbers, [operand], declared)
         case _:
             raise InterpretationError(f"nothing says how '{source}' is cast to '{result}'")
+
+
+def run_bias(op: DequantizeBiasOp, codes: TypedArray) -> TypedArray:
+    """The result of a bias: products in double, rounded once more. Raises NotFoldable."""
+    scales, axis = op.scales_of_elements
+    if axis is not None:
+        # The axes of a batch are before those of the declared type.
+        last = len(shape_of(op.input.type) or ()) - 1
+        scales = scales.reshape(-1, *(1,) * (last - axis))
+    bits = FLOAT_FORMATS[f64.name].encode(np.broadcast_to(scales, codes.shape))
+    of_elements = TypedArray.of(elements_of_bits(bits, f64), TensorType(f64, codes.shape))
+
+    def multiply(codes: TypedArray, scales: TypedArray) -> NDArray[np.float64]:
+        return codes.numbers.astype(np.float64) * scales.numbers
+
+    return computed(multiply, [codes, of_elements], op.result.type)
 
 
 def _numbers(value: TypedArray) -> NDArray[Any]:

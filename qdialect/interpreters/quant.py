@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues
+from xdsl.ir import Operation
 from xdsl.utils.exceptions import InterpretationError
 
-from qdialect.dialects.quant import CastOp, ConstantOp, Quant, ShapeOp
+from qdialect.dialects.quant import Quant
 from qdialect.interpreters.functions import with_runs
 from qdialect.interpreters.movements import run_known_op
 from qdialect.ir.resources import ResourceBlobs
@@ -20,7 +21,7 @@ from qdialect.ir.resources import ResourceBlobs
 def _run(
     functions: QuantFunctions,
     interpreter: Interpreter,
-    op: CastOp | ConstantOp | ShapeOp,
+    op: Operation,
     args: PythonValues,
 ) -> PythonValues:
     result = run_known_op(interpreter, op, args, functions.resources)

@@ -22,11 +22,14 @@ from xdsl.dialects.builtin import (
     IntegerType,
     Signedness,
     TensorType,
+    f32,
+    f64,
 )
 from xdsl.ir import Attribute
 
 from qdialect.algebra.array_view import ArrayView
 from qdialect.algebra.bounded_cache import BoundedCache, registered_cache
+from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.memory_budget import memory_budget
 from qdialect.ir.dense_attributes import dense_of_bytes
@@ -325,3 +328,11 @@ def resized(raw: NDArray[np.uint8], size: int, new_size: int) -> NDArray[np.uint
     kept = min(size, new_size)
     resized[:, :kept] = rows[:, :kept]
     return resized.reshape(-1)
+
+
+def floats_attribute(numbers: NDArray[np.float64]) -> DenseElementsAttr:
+    """Numbers as a dense attribute, exactly: of f32 if that is exact, else of f64."""
+    rounded = FLOAT_FORMATS[f32.name].round(numbers)
+    type = f32 if (rounded == numbers).all() else f64
+    bits = FLOAT_FORMATS[type.name].encode(numbers)
+    return dense_elements(bits.astype(element_dtype(type)), type)

@@ -109,7 +109,7 @@ def lower_cast(op: ArithmeticCast, rounding: Rounding, slots: SlotConstants) -> 
 
     `unknown_arithmetic` must have returned None. All casts of a run share `slots`.
     """
-    builder = _CastBuilder(InsertPoint.before(op), op.location, slots)
+    builder = CastBuilder(InsertPoint.before(op), op.location, slots)
     value, types = op.input, quantized_types(op)
     if not isinstance(op, QuantizeCastOp):
         storage = with_element_type(op.input.type, _storage_type(types[0]))
@@ -128,11 +128,11 @@ def _storage_type(type: UniformQuantizedType) -> IntegerType:
     return IntegerType(type.storage_type.bitwidth)
 
 
-def _constant(builder: StorageBuilder, value: IntegerAttr | FloatAttr | DenseElementsAttr):
+def insert_constant(builder: StorageBuilder, value: IntegerAttr | FloatAttr | DenseElementsAttr):
     return builder.insert(arith.ConstantOp(value)).result
 
 
-class _CastBuilder(StorageBuilder):
+class CastBuilder(StorageBuilder):
     """A builder that makes a constant for each index, as upstream does."""
 
     def __init__(self, point: InsertPoint, location: LocationAttr, slots: SlotConstants):
@@ -143,7 +143,7 @@ class _CastBuilder(StorageBuilder):
     def index(self, length: Length) -> SSAValue:
         if isinstance(length, SSAValue):
             return length
-        return _constant(self, IntegerAttr.from_index_int_value(length))
+        return insert_constant(self, IntegerAttr.from_index_int_value(length))
 
     def spread_to(self, value: SSAValue) -> Spread:
         """The broadcast of scalars to the shape of `value`, if that is a tensor."""
@@ -178,7 +178,7 @@ class _Arithmetic:
         """Compute one element, or all elements that share a slot. A zero point of None means 0."""
         raise NotImplementedError
 
-    def of(self, builder: _CastBuilder, value: SSAValue) -> SSAValue:
+    def of(self, builder: CastBuilder, value: SSAValue) -> SSAValue:
         """Compute all of `value`, a scalar or a tensor."""
         if not isinstance(value.type, UnrankedTensorType):
             return self._of_ranked(builder, value, self.type.quantized_dimensions)
@@ -191,7 +191,7 @@ class _Arithmetic:
         computed = self._of_ranked(builder, flat, axes)
         return builder.insert(ReshapeOp(computed, shape, UnrankedTensorType(self.made))).result
 
-    def _around_axis(self, builder: _CastBuilder, shape: SSAValue) -> Sequence[SSAValue]:
+    def _around_axis(self, builder: CastBuilder, shape: SSAValue) -> Sequence[SSAValue]:
         """The numbers of elements before, on and after the quantized axis."""
         (axis,) = self.type.quantized_dimensions
         at, behind = builder.index(axis), builder.index(axis + 1)
@@ -202,18 +202,18 @@ class _Arithmetic:
         return before, builder.index(self.type.scales.size), after
 
     def _reshape(
-        self, builder: _CastBuilder, value: SSAValue, lengths: Sequence[SSAValue]
+        self, builder: CastBuilder, value: SSAValue, lengths: Sequence[SSAValue]
     ) -> SSAValue:
         known = [DYNAMIC] if len(lengths) == 1 else [DYNAMIC, self.type.scales.size, DYNAMIC]
         shape = builder.insert(tensor.FromElementsOp(*lengths)).result
         type = TensorType(element_type_or_self(value.type), known)
         return builder.insert(ReshapeOp(value, shape, type)).result
 
-    def _of_ranked(self, builder: _CastBuilder, value: SSAValue, axes: Sequence[int]) -> SSAValue:
+    def _of_ranked(self, builder: CastBuilder, value: SSAValue, axes: Sequence[int]) -> SSAValue:
         if self.type.granularity is Granularity.PER_TENSOR:
             return self._of_one_slot(builder, value)
         shape = cast(TensorType[Attribute], value.type).get_shape()
-        scales, zero_points = (_constant(builder, of) for of in builder.slots.of(self.type))
+        scales, zero_points = (insert_constant(builder, of) for of in builder.slots.of(self.type))
         init = builder.empty(builder.lengths(value), self.made)
         slots = AffineMap(len(shape), 0, tuple(self._slot_at(axes, len(shape))))
 
@@ -239,10 +239,10 @@ class _Arithmetic:
             for axis in range(rank)
         ]
 
-    def _of_one_slot(self, builder: _CastBuilder, value: SSAValue) -> SSAValue:
+    def _of_one_slot(self, builder: CastBuilder, value: SSAValue) -> SSAValue:
         slot, expressed = self.type.single_slot, self.type.expressed_type
-        scale = _constant(builder, FloatAttr(slot.scale, expressed))
-        zero_point = _constant(builder, self._integer(slot.zero_point))
+        scale = insert_constant(builder, FloatAttr(slot.scale, expressed))
+        zero_point = insert_constant(builder, self._integer(slot.zero_point))
         spread = builder.spread_to(value)
         return self.element(builder, value, scale, zero_point if slot.zero_point else None, spread)
 
@@ -333,7 +333,7 @@ class _Quantization(_Arithmetic):
         value = self._as_integer(builder, value)
         if self._range == integer_range(self.type.storage_type.bitwidth, self.type.is_signed):
             return value
-        constants = [_constant(builder, self._integer(bound)) for bound in self._range]
+        constants = [insert_constant(builder, self._integer(bound)) for bound in self._range]
         least, greatest = map(spread, constants)
         maximum, minimum = (
             (arith.MaxSIOp, arith.MinSIOp)
@@ -350,7 +350,7 @@ class _Quantization(_Arithmetic):
             # Doubles represent every storage integer and every number of a narrower format.
             expressed = f64
             value = builder.insert(arith.ExtFOp(value, with_element_type(value.type, f64))).result
-        constants = [_constant(builder, FloatAttr(bound, expressed)) for bound in self._range]
+        constants = [insert_constant(builder, FloatAttr(bound, expressed)) for bound in self._range]
         least, greatest = map(spread, constants)
         # Given NaN and a number, these ops return the number.
         value = builder.insert(arith.MaxnumfOp(value, least)).result

@@ -21,9 +21,9 @@ from qdialect.dialects.quant import (
     QuantizeCastOp,
     StatisticsOp,
 )
-from qdialect.dialects.quant.statistics import ranges_attribute
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
 from qdialect.folding.report_listener import FoldReportListener
+from qdialect.ir.elements import floats_attribute
 from qdialect.ir.replacements import Replacements, erase_with_unused
 from qdialect.ir.value_types import element_type_or_self, is_tensor, shape_of, with_element_type
 from qdialect.ir.xdsl_private import NAME_OF_UNREGISTERED
@@ -129,7 +129,7 @@ def _to_stats(op: Operation) -> Sequence[Operation]:
     calibrated = element_type_or_self(first.result.type)
     if not isinstance(calibrated, CalibratedQuantizedType) or not is_tensor(first.input.type):
         return ()
-    new = StatisticsOp(first.input, ranges_attribute(np.array([calibrated.min, calibrated.max])))
+    new = StatisticsOp(first.input, floats_attribute(np.array([calibrated.min, calibrated.max])))
     for name, attribute in first.attributes.items():
         held = new.properties if name in ("key", "count") else new.attributes
         held[name] = attribute

@@ -13,10 +13,12 @@ from xdsl.rewriter import Rewriter
 
 from qdialect.algebra.memory_budget import memory_budget
 from qdialect.algebra.rounding import Rounding
+from qdialect.dialects.quant.biases import DequantizeBiasOp
 from qdialect.dialects.quant.casts import DequantizeCastOp, QuantizeCastOp, RequantizeOp
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.replacements import Replacements
+from qdialect.lowering.biases import bias_bytes, lower_bias, unknown_bias
 from qdialect.lowering.cast_arithmetic import (
     ArithmeticCast,
     SlotConstants,
@@ -33,8 +35,10 @@ from qdialect.lowering.dialect_conversion import (
 )
 
 
-def lower_casts(casts: Sequence[ArithmeticCast], rounding: Rounding) -> None:
-    """Replace casts by arithmetic. Raises OpErrors; the module is unchanged then."""
+def lower_casts(
+    casts: Sequence[ArithmeticCast], biases: Sequence[DequantizeBiasOp], rounding: Rounding
+) -> None:
+    """Replace casts and biases by arithmetic. Raises OpErrors; the module is unchanged then."""
     replacements = Replacements()
     folded = fold_casts(casts, replacements)
     lowered = [op for op in casts if op not in folded]
@@ -46,22 +50,28 @@ def lower_casts(casts: Sequence[ArithmeticCast], rounding: Rounding) -> None:
             if type not in reserved:
                 reserve_for(op, slot_bytes(type))
                 reserved.add(type)
+    for op in biases:
+        if reason := unknown_bias(op):
+            raise OpErrors.of(op, f"cannot be lowered: {reason}")
+        reserve_for(op, bias_bytes(op))
     slots = SlotConstants()
-    for op in lowered:
-        result = lower_cast(op, rounding, slots)
+    results = {op.result: lower_cast(op, rounding, slots) for op in lowered}
+    results |= {op.result: lower_bias(op) for op in biases}
+    for replaced, result in results.items():
         if result.name_hint is None:
-            result.name_hint = op.result.name_hint
-        replacements.add(op.result, result)
+            result.name_hint = replaced.name_hint
+        replacements.add(replaced, result)
     replacements.apply()
-    for op in casts:
+    for op in (*casts, *biases):
         Rewriter.erase_op(op)
 
 
 @dataclass(frozen=True)
 class LowerQuantOpsPass(ModulePass):
     """
-    Lower `quant.qcast`, `quant.dcast` and `quant.requantize` to arithmetic on storage integers.
+    Lower the casts that compute to arithmetic on storage integers.
 
+    These are `quant.qcast`, `quant.dcast`, `quant.requantize` and `quant.dequantize_bias`.
     `quant.scast` converts between storage integers and quantized values, and is not lowered.
     The result is that of MLIR's pass of this name, op for op: only functions at the top level
     are lowered, a cast that undoes another one is dropped, and unreachable blocks are left
@@ -84,11 +94,12 @@ class LowerQuantOpsPass(ModulePass):
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Raises OpErrors."""
+        ops = [inner for function in functions_in(op) for inner in converted_ops(function)]
         casts = [
             inner
-            for function in functions_in(op)
-            for inner in converted_ops(function)
+            for inner in ops
             if isinstance(inner, QuantizeCastOp | DequantizeCastOp | RequantizeOp)
         ]
+        biases = [inner for inner in ops if isinstance(inner, DequantizeBiasOp)]
         with memory_budget():
-            lower_casts(casts, Rounding(self.rounding))
+            lower_casts(casts, biases, Rounding(self.rounding))

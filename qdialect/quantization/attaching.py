@@ -11,8 +11,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from qdialect.algebra.lazy_numpy import np
 from qdialect.dialects.quant import StatisticsOp
-from qdialect.dialects.quant.statistics import ranges_attribute
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
+from qdialect.ir.elements import floats_attribute
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import shape_of
 from qdialect.quantization.fingerprints import fingerprint_of
@@ -97,10 +97,10 @@ def _attach(
     ends: NDArray[np.float64] = np.stack([found.minimum, found.maximum], -1).astype(np.float64)
     whole = np.array([ends[..., 0].min(), ends[..., 1].max()])
     axis = statistics.axes[0] if statistics.axes else None
-    by_axis = None if axis is None else ranges_attribute(ends)
+    by_axis = None if axis is None else floats_attribute(ends)
     before = {use.operation for use in value.uses if is_statistics(use.operation)}
     new = StatisticsOp(
-        value, ranges_attribute(whole), by_axis, axis, key=key, count=len(statistics.records)
+        value, floats_attribute(whole), by_axis, axis, key=key, count=len(statistics.records)
     )
     for old in before:
         # What was recorded before is replaced.

@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, Operation
 from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.movement import DYNAMIC, Shape, as_view
 from qdialect.ir.elements import DenseElementsAttr, elements_of
+from qdialect.shape_ops.along_axis import AXIS, AlongAxis, register_along_axis
 from qdialect.shape_ops.interface import (
     CastReads,
     Code,
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
 LAYER_STATS: Final = "layerStats"
 AXIS_STATS: Final = "axisStats"
-AXIS: Final = "axis"
-
 _NAMES: Final[set[str]] = set()
 
 
@@ -52,7 +51,13 @@ class Statistics(NamedTuple):
 def register_statistics(name: str) -> None:
     """Register an op that returns its operand, and has the attributes of `quant.stats`."""
     register_cast(name, CastReads.CONVERTED)
+    register_along_axis(name, _ranges_along_axis)
     _NAMES.add(name)
+
+
+def _ranges_along_axis(op: Operation, shape: Shape) -> AlongAxis | None:
+    _, axis, ranges = statistics_of(op, shape)
+    return None if axis is None or ranges is None else AlongAxis(axis, ranges, AXIS_STATS, "ranges")
 
 
 def is_statistics(op: Operation) -> bool:

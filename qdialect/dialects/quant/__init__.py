@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from qdialect.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from qdialect.dialects.quant.biases import DequantizeBiasOp
     from qdialect.dialects.quant.casts import (
         CastOp,
         DequantizeCastOp,
@@ -52,6 +53,7 @@ __all__ = [
     "CastOp",
     "ConcatOp",
     "ConstantOp",
+    "DequantizeBiasOp",
     "DequantizeCastOp",
     "GatherOp",
     "Granularity",
@@ -84,6 +86,7 @@ __getattr__ = lazy_exports(
         "CastOp": "casts",
         "ConcatOp": "shape_ops",
         "ConstantOp": "constants",
+        "DequantizeBiasOp": "biases",
         "DequantizeCastOp": "casts",
         "GatherOp": "shape_ops",
         "Granularity": "slot_arrays",

@@ -2,6 +2,7 @@
 
 from xdsl.ir import Dialect
 
+from qdialect.dialects.quant.biases import DequantizeBiasOp
 from qdialect.dialects.quant.casts import (
     DequantizeCastOp,
     QuantizeCastOp,
@@ -35,6 +36,7 @@ Quant = Dialect(
         DequantizeCastOp,
         StorageCastOp,
         RequantizeOp,
+        DequantizeBiasOp,
         ConstantOp,
         TransposeOp,
         ReshapeOp,

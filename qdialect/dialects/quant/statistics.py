@@ -11,8 +11,6 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     StringAttr,
     TensorType,
-    f32,
-    f64,
     i64,
 )
 from xdsl.ir import Operation, SSAValue
@@ -28,17 +26,15 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.dialects.quant import builder_arguments
-from qdialect.ir.elements import DenseElementsAttr, dense_elements, element_dtype
+from qdialect.ir.elements import DenseElementsAttr
 from qdialect.ir.op_verifiers import VerifiedByAttributes
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.shape_ops.interface import NotFoldable
 from qdialect.shape_ops.statistics import statistics_of
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    pass
 
 
 @irdl_op_definition
@@ -113,15 +109,3 @@ class StatisticsOp(VerifiedByAttributes):
             raise VerifyException(f"'{self.name}' op 'key' must not be empty")
         if self.count is not None and self.count.value.data < 1:
             raise VerifyException(f"'{self.name}' op 'count' must be at least 1")
-
-
-def ranges_attribute(ranges: NDArray[np.float64]) -> DenseElementsAttr:
-    """
-    Minima and maxima as an attribute of `quant.stats`, exactly.
-
-    `ranges` has shape (2,) or (n, 2). The elements are f32 where that is exact, else f64.
-    """
-    rounded = FLOAT_FORMATS[f32.name].round(ranges)
-    type = f32 if (rounded == ranges).all() else f64
-    bits = FLOAT_FORMATS[type.name].encode(ranges)
-    return dense_elements(bits.astype(element_dtype(type)), type)

@@ -1,0 +1,55 @@
+"""What casts say, in attributes, of each position of an axis: ranges, or scales."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from xdsl.ir import Operation
+
+from qdialect.algebra.movement import Shape
+from qdialect.shape_ops.interface import is_cast, name_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+AXIS: Final = "axis"
+"""The attribute with the axis."""
+
+
+class AlongAxis(NamedTuple):
+    """What a cast says of the positions of an axis."""
+
+    axis: int
+
+    rows: NDArray[np.float64]
+    """What it says of each position: shape (length,) or (length, n)."""
+
+    attribute: str
+    """The name of the attribute with the rows, which are a dense tensor."""
+
+    are: str
+    """What the rows are, in words."""
+
+
+Reader = Callable[[Operation, Shape], AlongAxis | None]
+"""Reads a cast to a tensor of a shape; None if it says nothing of an axis. Raises NotFoldable."""
+
+_READERS: Final[dict[str, Reader]] = {}
+
+
+def register_along_axis(name: str, reader: Reader) -> None:
+    """Register what the casts of one name say of an axis, which moves with the elements."""
+    _READERS[name] = reader
+
+
+def said_along_axis(op: Operation, shape: Shape) -> AlongAxis | None:
+    """
+    What an op says of the positions of an axis; None if nothing.
+
+    Raises NotFoldable, with the reason, if it does not fit a tensor of `shape`.
+    """
+    # In this order: the first imports the models, which register.
+    reader = _READERS.get(name_of(op)) if is_cast(op) else None
+    return None if reader is None else reader(op, shape)
