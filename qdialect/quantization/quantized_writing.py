@@ -15,6 +15,7 @@ from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import Splat, Values, as_view
 from qdialect.dialects.quant import (
     ConstantOp,
+    DequantizeBiasOp,
     DequantizeCastOp,
     QuantizeCastOp,
     QuantizedTensor,
@@ -50,7 +51,7 @@ class Written:
     floats: Mapping[Node, str]
     """Why others stay in floats."""
     values: Mapping[SSAValue, SSAValue]
-    """The dequantized value for each value."""
+    """For each value, what is read in its place; its codes, if nothing reads it as floats."""
     saturated: Mapping[Use, int]
     """How many elements of a bias did not fit its storage."""
 
@@ -133,7 +134,9 @@ class _Writer:
         for use, _, new in written:
             use.op.operands[use.number] = new
         erase_unused([old.owner for _, old, _ in written if isinstance(old.owner, Operation)])
-        values = {value: self._dequantized[codes] for value, codes in self._codes.items()}
+        values = {
+            value: self._dequantized.get(codes, codes) for value, codes in self._codes.items()
+        }
         return Written(nodes, floats, values, self._saturated)
 
     def _quantize(self, value: SSAValue) -> None:
@@ -219,7 +222,7 @@ class _Writer:
         moved = self._graph.constant(use.value)
         assert moved is not None
         source, path, type = use.value, list[Operation](), assigned.type
-        is_repeated = bool(moved.repeated_bytes) or len(moved.provenance.sources) > 1
+        is_repeated = bool(moved.repeated_bytes)
         if is_repeated and (found := self._before_shapes(use.value, type)) is not None:
             source, path, type = found
             moved = self._graph.constant(source)
