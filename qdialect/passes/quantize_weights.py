@@ -12,13 +12,13 @@ from xdsl.passes import ModulePass
 
 from qdialect.algebra.parameters import StorageFormat
 from qdialect.folding.report_listener import FoldReportListener
-from qdialect.quantization.presets import scheme_of
-from qdialect.quantization.weights import (
+from qdialect.post_training.weights import (
     Otherwise,
     WeightGranularity,
     WeightPolicy,
     quantize_weights,
 )
+from qdialect.quantization.presets import scheme_of
 
 
 @dataclass(frozen=True)

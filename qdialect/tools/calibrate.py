@@ -22,12 +22,12 @@ from qdialect.certificates.function_comparison import visibility_of
 from qdialect.certificates.sampled_runs import RunFailure
 from qdialect.interpreters import find_function
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.quantization.fingerprints import fingerprint_of
-from qdialect.quantization.keys import keys_of
+from qdialect.post_training.fingerprints import fingerprint_of
+from qdialect.post_training.keys import keys_of
+from qdialect.post_training.record_files import Argument, RecordError, RecordFiles
+from qdialect.post_training.recorded_function import RecordedFunction, record_function
 from qdialect.quantization.profile import Fingerprint, Profile, merged_profiles
 from qdialect.quantization.ranges import Reduction, ReductionKind
-from qdialect.quantization.record_files import Argument, RecordError, RecordFiles
-from qdialect.quantization.recorded_function import RecordedFunction, record_function
 from qdialect.tools.compilation import Compilation
 from qdialect.tools.diagnostics import DiagnosticPrinter
 from qdialect.tools.exit_status import run_tool

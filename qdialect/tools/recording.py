@@ -28,9 +28,9 @@ from qdialect.certificates.module_comparison import Side
 from qdialect.certificates.sampled_runs import RunFailure
 from qdialect.interpreters import TypedArray, find_function, run_function
 from qdialect.ir.extras import MissingLibraryError
+from qdialect.post_training.record_files import Argument, RecordError, RecordFiles
+from qdialect.post_training.recorded_function import RecordedFunction, RecordedValues
 from qdialect.quantization.ranges import Statistics
-from qdialect.quantization.record_files import Argument, RecordError, RecordFiles
-from qdialect.quantization.recorded_function import RecordedFunction, RecordedValues
 from qdialect.text import write_module
 from qdialect.text.source import abridge
 from qdialect.tools.command_line import Options

@@ -15,8 +15,8 @@ from qdialect.dialects.quant.statistics import ranges_attribute
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import shape_of
-from qdialect.quantization.fingerprints import fingerprint_of
-from qdialect.quantization.keys import keys_of
+from qdialect.post_training.fingerprints import fingerprint_of
+from qdialect.post_training.keys import keys_of
 from qdialect.quantization.profile import Profile
 from qdialect.quantization.ranges import Range, Reduction, Statistics
 from qdialect.shape_ops.interface import Code, name_of

@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import as_view
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.quantization.keys import KEY_ATTRIBUTE
+from qdialect.post_training.keys import KEY_ATTRIBUTE
 from qdialect.quantization.profile import Fingerprint
 from qdialect.shape_ops.interface import name_of
 from qdialect.shape_ops.statistics import is_statistics

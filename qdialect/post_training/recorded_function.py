@@ -45,7 +45,7 @@ from qdialect.algebra.lazy_numpy import np
 from qdialect.interpreters import TypedArray, find_function
 from qdialect.interpreters.values import held_type
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.quantization.keys import keys_of
+from qdialect.post_training.keys import keys_of
 from qdialect.quantization.ranges import Statistics
 
 if TYPE_CHECKING:
