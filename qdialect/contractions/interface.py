@@ -16,12 +16,11 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, Final, TypeVar
 
 from xdsl.ir import Operation
 
+from qdialect.ir.dialect_files import import_dialect_file
 from qdialect.shape_ops.interface import Code, NotFoldable, find_attribute, integers_of, name_of
 
 Labels = tuple[str, ...]
@@ -223,8 +222,6 @@ def positive(op: Operation, name: str, count: int, default: int | None = None) -
 def layer_of(op: Operation) -> Contraction | Lookup | None:
     """What `op` is, if it is known to be a sum of products or a look-up. Raises NotFoldable."""
     name = name_of(op)
-    module = f"qdialect.contractions.{name.partition('.')[0]}"
-    if name.partition(".")[0].isidentifier() and find_spec(module) is not None:
-        import_module(module)
+    import_dialect_file(__package__, name.partition(".")[0])
     model = _MODELS.get(name)
     return None if model is None else model(op)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Final, TypeVar
 
 import numpy as np
@@ -13,9 +10,9 @@ from xdsl.interpreter import Interpreter
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import InterpretationError
 
-from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.dialects.quant.types import StoredType
 from qdialect.interpreters.values import TypedArray, operands_of
+from qdialect.ir.dialect_files import import_dialect_file
 from qdialect.ir.value_types import element_type_or_self
 
 NamedRun = Callable[[Interpreter, Operation, Sequence[TypedArray]], Sequence[TypedArray]]
@@ -46,13 +43,13 @@ def named_run(*names: str, is_rounded: bool) -> Callable[[RunT], RunT]:
 
 def runs_of(dialect: str) -> Mapping[str, NamedRun]:
     """The functions for the ops of a dialect that come with qdialect, by name."""
-    _load(dialect)
+    import_dialect_file(__package__, dialect)
     return {name: run for name, run in _RUNS.items() if name.partition(".")[0] == dialect}
 
 
 def find_run(name: str) -> NamedRun | None:
     """The function for ops of that name, if there is one."""
-    _load(name.partition(".")[0])
+    import_dialect_file(__package__, name.partition(".")[0])
     return _RUNS.get(name)
 
 
@@ -72,17 +69,8 @@ def run_named_op(
 
 def is_rounded_by_name(name: str) -> bool:
     """Whether results of ops of that name agree with a compiler's up to rounding only."""
-    _load(name.partition(".")[0])
+    import_dialect_file(__package__, name.partition(".")[0])
     return name in _ROUNDED
-
-
-@registered_cache
-@cache
-def _load(dialect: str) -> None:
-    """Import the functions that come with qdialect for `dialect`, if there are any."""
-    module = f"{__package__}.{dialect}"
-    if dialect in DIALECTS and find_spec(module) is not None:
-        import_module(module)
 
 
 RETURNS: Final = frozenset({"stablehlo.return"})
