@@ -1,4 +1,4 @@
-"""Recorded ranges as ops: `quant.stats` behind each value that a profile knows."""
+"""Recorded ranges as ops: `quant.stats` after each value that has a record in a profile."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 def attach_ranges(module: ModuleOp, profile: Profile, reduction: Reduction) -> FoldReport:
     """
-    Put `quant.stats` behind each value that has a record in `profile`, in place of any there.
+    Insert `quant.stats` after each value that has a record in `profile`, in place of any there.
 
-    What only holds the numbers of another value gets none. The report says which values have no
-    record, and which records have no value.
+    A value that only holds the numbers of another one gets none. The report names values without a
+    record, and records without a value.
     """
     report = FoldReport(verb="attached")
     keys = keys_of(module)
@@ -58,7 +58,7 @@ def attach_ranges(module: ModuleOp, profile: Profile, reduction: Reduction) -> F
 
 
 def differences_of(module: ModuleOp, context: Context, profile: Profile) -> list[str]:
-    """What tells a module from the one that `profile` was recorded on, in words."""
+    """The differences of a module from the one that `profile` was recorded on, in words."""
     return profile.fingerprint.differences(fingerprint_of(module, ResourceBlobs.of(context)))
 
 
@@ -68,7 +68,7 @@ def _refuse(report: FoldReport, op: Operation, code: Code, reason: str) -> None:
 
 
 def _op_of(value: SSAValue) -> Operation:
-    """The op that makes a value, or that has it as an argument."""
+    """The op that a value is a result or a block argument of."""
     owner = value.owner
     if isinstance(owner, Block):
         parent = owner.parent_op()
@@ -78,7 +78,7 @@ def _op_of(value: SSAValue) -> Operation:
 
 
 def _misfit(statistics: Statistics, value: SSAValue) -> str | None:
-    """Why ranges are not those of a value, if they are not."""
+    """Why ranges do not fit a value; None if they do."""
     axes, shape = statistics.axes, shape_of(value.type)
     if not axes:
         return None
@@ -103,7 +103,7 @@ def _attach(
         value, ranges_attribute(whole), by_axis, axis, key=key, count=len(statistics.records)
     )
     for old in before:
-        # What was recorded before is replaced.
+        # The new op replaces those of an earlier profile.
         old.results[0].replace_all_uses_with(value)
         Rewriter.erase_op(old)
     value.replace_uses_with_if(new.result, lambda use: use.operation is not new)

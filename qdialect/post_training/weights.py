@@ -1,8 +1,8 @@
 """
-Constant weights of layers, quantized by their own values.
+Quantization of the constant weights of layers, by the ranges of their values.
 
-The shape ops between a constant and its layer are folded on the way: what is quantized is what the
-layer reads, along the axes that the layer names. So a fold before or after changes nothing.
+The shape ops between a constant and its layer are folded first: the quantized values are those that
+the layer reads, along the axes of its operand. So a fold before or after gives the same result.
 """
 
 from __future__ import annotations
@@ -68,18 +68,18 @@ class WeightGranularity(StrEnum):
 
     TENSOR = "tensor"
     CHANNEL = "channel"
-    """Those that make one channel of the result, or one row of a table."""
+    """The elements of one channel of the result, or of one row of a table."""
     BLOCK = "block"
-    """Of each channel, some that are next to each other on the axis that is summed over."""
+    """Adjacent elements of one channel, along the axis that is summed over."""
 
 
 class Otherwise(StrEnum):
-    """What becomes of a weight that cannot have the granularity that is asked for."""
+    """The fallback for a weight that cannot have the requested granularity."""
 
     LEAVE = "leave"
     """It stays in floats."""
     COARSER = "coarser"
-    """It has the next granularity that it can have."""
+    """It gets the next coarser granularity that fits."""
 
 
 @dataclass(frozen=True)
@@ -89,12 +89,12 @@ class WeightPolicy:
     scheme: Scheme
     granularity: WeightGranularity = WeightGranularity.CHANNEL
     block_size: int = 32
-    """How many positions of the axis that is summed over are a block."""
+    """The length of a block along the axis that is summed over."""
     otherwise: Otherwise = Otherwise.LEAVE
 
     @property
     def granularities(self) -> Sequence[WeightGranularity]:
-        """What is tried, in this order."""
+        """The granularities to try, in this order."""
         if self.otherwise is Otherwise.LEAVE:
             return (self.granularity,)
         coarser = (WeightGranularity.BLOCK, WeightGranularity.CHANNEL, WeightGranularity.TENSOR)
@@ -102,14 +102,14 @@ class WeightPolicy:
 
 
 class _Weight(NamedTuple):
-    """A tensor that layers read as their weights."""
+    """A tensor that is the weights of one or more layers."""
 
     value: SSAValue
     moved: MovedConstant
     uses: list[tuple[Operation, int]]
-    """The layers, and the number of the operand of each."""
+    """The layers, each with the number of its operand."""
     axes: list[_Axes]
-    """For each layer, what its axes are for."""
+    """The roles of the axes, for each layer."""
 
 
 class _Axes(NamedTuple):
@@ -119,9 +119,9 @@ class _Axes(NamedTuple):
 
 def quantize_weights(module: ModuleOp, context: Context, policy: WeightPolicy) -> FoldReport:
     """
-    Make `dcast` of a quantized constant of each constant weight of a known layer.
+    Replace each constant weight of a known layer by `quant.dcast` of a quantized constant.
 
-    The report has a record for each layer: what its weights became, or why they are left.
+    The report has a record for each layer: the new type of its weights, or why they are left.
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
         return _WeightQuantizer(module, context, policy, budget).run()
@@ -136,11 +136,11 @@ class _WeightQuantizer:
         self._resources = ResourceBlobs.of(context)
         self._report = FoldReport(verb="quantized")
         self._uses = set[tuple[Operation, int]]()
-        """Layers, and the number of the operand that is the weights."""
+        """The operands that are weights: a layer, and a number."""
         self._graph = FoldGraph(module, context, budget)
 
     def run(self) -> FoldReport:
-        """Quantize the weights of the module, and return what became of each layer."""
+        """Quantize the weights of the module, and return the report."""
         weights = dict[SSAValue, _Weight]()
         for op in list(self._module.walk()):
             try:
@@ -166,7 +166,7 @@ class _WeightQuantizer:
         self._report.records.append(record)
 
     def _find(self, op: Operation, weights: dict[SSAValue, _Weight]) -> None:
-        """Note the weights of a layer. Raises NotFoldable if it has none that are constant."""
+        """Add the weights of a layer. Raises NotFoldable if it has no constant ones."""
         if (layer := layer_of(op)) is None:
             return
         sides = list(_sides_of(layer))
@@ -186,7 +186,7 @@ class _WeightQuantizer:
         raise refusals[0]
 
     def _constant(self, value: SSAValue, user: Operation) -> MovedConstant:
-        """What a weight holds. Raises NotFoldable if that is no constant of floats."""
+        """The constant behind a weight. Raises NotFoldable if it is not one of floats."""
         moved = self._graph.known(value, user)
         if moved.casts or moved.is_quantized:
             raise NotFoldable(Code.QUANTIZED, "its weights are quantized")
@@ -195,7 +195,7 @@ class _WeightQuantizer:
         return moved
 
     def _quantized(self, weight: _Weight) -> Operation:
-        """The cast back of the quantized weight, which is inserted. Raises NotFoldable."""
+        """Insert the quantized weight and its cast, and return the cast. Raises NotFoldable."""
         for source in weight.moved.provenance.sources:
             if (other := self._other_user(source.results[0])) is not None:
                 raise NotFoldable(Code.USES, f"its weights are used by '{name_of(other)}' too")
@@ -213,7 +213,7 @@ class _WeightQuantizer:
         raise refusal
 
     def _other_user(self, value: SSAValue) -> Operation | None:
-        """An op, behind shape ops, that reads a value otherwise than as the weights of a layer."""
+        """An op that reads a value, perhaps through shape ops, other than as weights of a layer."""
         pending, seen = [value], {value}
         while pending:
             for use in pending.pop().uses:
@@ -227,11 +227,11 @@ class _WeightQuantizer:
         return None
 
     def _blocks(self, weight: _Weight, granularity: WeightGranularity) -> Blocks:
-        """Which elements share a slot. Raises NotFoldable."""
+        """The elements that share a slot. Raises NotFoldable."""
         if granularity is WeightGranularity.TENSOR:
             return PER_TENSOR
         shape = weight.moved.shape
-        # An axis of length 1 is as good as none, unless there is no other.
+        # An axis of length 1 is ignored, unless there is no other.
         all_axes = {_Axes(*(_long_axes(axes, shape) for axes in each)) for each in weight.axes}
         if len(all_axes) > 1:
             raise NotFoldable(Code.GRANULARITY, "its weights are read along other axes by others")
@@ -285,7 +285,9 @@ class _WeightQuantizer:
     def _codes(
         self, values: Values, expressed: AnyFloat, blocks: Blocks
     ) -> tuple[Values, QuantizedTensor]:
-        """The codes of a weight and its type. Raises ValueError, and for a type that is none."""
+        """
+        The codes of a weight, and its type. Raises ValueError, and VerifyException for the type.
+        """
         scheme = self._policy.scheme
         if isinstance(values, Splat):
             element = _floats(np.asarray(values.value), expressed)
@@ -303,7 +305,7 @@ class _WeightQuantizer:
     def _held(
         self, codes: Values, type: QuantizedTensor, source: Operation
     ) -> Values | DenseResourceAttr:
-        """The codes as a constant holds them: as a resource where its source does."""
+        """The codes as a constant holds them; as a resource if its source is one."""
         name = cast(str, elements_attribute_of(source))
         old = find_attribute(source, name)
         if not isinstance(old, DenseResourceAttr) or isinstance(codes, Splat):
@@ -314,7 +316,7 @@ class _WeightQuantizer:
 
 
 def _sides_of(layer: Contraction | Lookup) -> Iterator[tuple[int, _Axes]]:
-    """The operands that may be weights, the likely one first, and what their axes are for."""
+    """The operands that may be weights, the likelier one first, with the roles of their axes."""
     if isinstance(layer, Lookup):
         yield layer.operand, _Axes((layer.axis,), ())
         return
@@ -329,7 +331,7 @@ def _long_axes(axes: Sequence[int], shape: Shape) -> tuple[int, ...]:
 
 
 def _floats(bits: NDArray[Any], type: AnyFloat) -> NDArray[Any]:
-    """Elements of a float type, given as their bits: of numpy's type where it has one."""
+    """Elements of a float type from their bits, in numpy's dtype if there is one, else float32."""
     if type.name in ("f16", "f32", "f64"):
         return bits.view(f"<f{bits.itemsize}")
     return FLOAT_FORMATS[type.name].decode(bits).astype(np.float32)
@@ -349,7 +351,7 @@ def _name_of(storage: StorageFormat) -> str:
 
 
 def _kept_attributes(sources: Sequence[Operation]) -> Mapping[str, Attribute]:
-    """The attributes of constants, but their elements; of the first that has one."""
+    """The attributes of constants without their elements; the first constant takes precedence."""
     kept = dict[str, Attribute]()
     for source in reversed(sources):
         own = (elements_attribute_of(source), NAME_OF_UNREGISTERED)
