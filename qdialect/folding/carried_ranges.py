@@ -1,8 +1,8 @@
 """
-The ranges of an axis that an op between a constant and a shape op carries.
+Ranges of an axis, carried by an op between a constant and a shape op.
 
-The shape op moves, with the elements, which of the ranges each of them has: `ranges . f`. The range
-of all elements stays: a movement adds no value.
+The shape op moves the map from elements to ranges with the elements: `ranges . f`. The range of all
+elements stays, since a movement adds no value.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class CarriedRanges:
-    """Which of the ranges of an op each element of a tensor has."""
+    """The map from the elements of a tensor to the ranges of an op."""
 
     op: Operation
     """The op of the module."""
@@ -38,7 +38,7 @@ class CarriedRanges:
 
     @classmethod
     def of(cls, op: Operation, shape: Shape) -> CarriedRanges | None:
-        """What an op carries for a tensor of `shape`; None without an axis. Raises NotFoldable."""
+        """The ranges of an op for a tensor of `shape`; None without an axis. Raises NotFoldable."""
         axis = statistics_of(op, shape).axis
         if axis is None or 0 in shape:
             return None
@@ -62,7 +62,7 @@ class CarriedRanges:
             )
 
     def write(self, op: Operation) -> None:
-        """Have `op`, which is like the op of the module, carry these ranges. Raises NotFoldable."""
+        """Give these ranges to `op`, a copy of the op of the module. Raises NotFoldable."""
         axis, rows = self._rows()
         type = self._attribute.type.element_type
         new = {
@@ -81,14 +81,14 @@ class CarriedRanges:
         return as_view(elements_of(self._attribute)).array()
 
     def _rows(self) -> tuple[int, NDArray[np.int64]]:
-        """The axis of the ranges, and which of them its positions have. Raises NotFoldable."""
+        """The axis of the ranges, and the range of each of its positions. Raises NotFoldable."""
         slots = self.slots
         axes = [axis for axis, ends in enumerate(slots.ends) if len(ends) > 1]
         if len(axes) > 1:
             raise NotFoldable(Code.GRANULARITY, f"its ranges would follow the axes {axes}")
         if not slots.ndim:
             raise NotFoldable(Code.GRANULARITY, "its ranges are of an axis, and none would be left")
-        # If all positions have one range, each axis has it.
+        # If all positions have the same range, any axis fits.
         axis = axes[0] if axes else min(range(slots.ndim), key=slots.shape.__getitem__)
         try:
             return axis, slots.in_single_positions(axis).elements.reshape(-1)

@@ -17,7 +17,7 @@ class AttachKeysPass(ModulePass):
     """
     Write the key of each tensor of floats as the attribute `quant.key` of its op or argument.
 
-    SSA names are lost in passes of MLIR, and locations may be. Attributes are kept by more of them.
+    Passes of MLIR drop SSA names, and some drop locations. More of them keep attributes.
     """
 
     name = "attach-keys"

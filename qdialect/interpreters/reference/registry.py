@@ -1,4 +1,4 @@
-"""Which function computes an op of a name, for ops of any dialect, registered or not."""
+"""The functions that run ops by name, for ops of any dialect, registered or not."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def named_run(*names: str, is_rounded: bool) -> Callable[[RunT], RunT]:
     """
     Register a function that computes the ops of these names.
 
-    `is_rounded` says that a compiler's result may differ in the last digits: the order of sums,
-    or a function such as exp, is its own choice.
+    `is_rounded` says that a compiler's result may differ in the last bits, as it chooses the order
+    of sums and the approximation of functions such as exp.
     """
 
     def register(run: RunT) -> RunT:
@@ -68,13 +68,13 @@ def run_named_op(
 
 
 def is_rounded_by_name(name: str) -> bool:
-    """Whether results of ops of that name agree with a compiler's up to rounding only."""
+    """Whether the results of the op `name` agree with a compiler's only up to rounding."""
     import_dialect_file(__package__, name.partition(".")[0])
     return name in _ROUNDED
 
 
 RETURNS: Final = frozenset({"stablehlo.return"})
-"""Ops that end a region, and give it its values."""
+"""Terminators that yield the values of a region."""
 
 DIALECTS: Final[Collection[str]] = ("chlo", "linalg", "stablehlo", "tosa")
-"""The dialects that this package has a file for."""
+"""The dialects that have a file in this package."""

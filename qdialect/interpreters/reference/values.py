@@ -44,12 +44,12 @@ def range_of(type: Attribute) -> tuple[int, int]:
 
 
 def is_integer(type: Attribute) -> bool:
-    """Whether elements of `type` are integers or truth values."""
+    """Whether elements of `type` are integers, including i1."""
     return isinstance(type, IntegerType)
 
 
 def is_truth(type: Attribute) -> bool:
-    """Whether elements of `type` are truth values: i1."""
+    """Whether elements of `type` are i1."""
     return isinstance(type, IntegerType) and type.bitwidth == 1
 
 
@@ -61,7 +61,7 @@ def numbers_of(value: TypedArray) -> Numbers:
 
 @contextmanager
 def all_numbers(*values: TypedArray) -> Generator[list[Numbers]]:
-    """The numbers of whole values, counted while they are needed."""
+    """The numbers of whole values, with their bytes reserved for the duration of the block."""
     with temporary_memory(sum(8 * value.elements.size for value in values)):
         yield [numbers_of(value) for value in values]
 
@@ -86,10 +86,11 @@ def on_elements(
     broadcasts: bool = False,
 ) -> NamedRun:
     """
-    The run of a function of numbers, applied to the elements of the first `count` operands.
+    A run that applies a function of numbers to the elements of the first `count` operands.
 
-    There is one function for floats, for integers, and for truth values; None where the op takes
-    none. Operands have one shape, unless axes of length 1 are `broadcasts`, or they are scalars.
+    There are separate functions for floats, for integers, and for i1; None if the op does not take
+    such elements. Operands must have the same shape, unless `broadcasts` allows axes of length 1,
+    or they are scalars.
     """
 
     def run(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> list[TypedArray]:
@@ -126,7 +127,7 @@ def applied(
 
 
 def _require_one_shape(op: Operation, values: Sequence[TypedArray], *, broadcasts: bool) -> None:
-    # What is declared: in a body that is run for many positions, values have axes of them.
+    # Use declared shapes: in a vectorized body, values have additional axes.
     shapes = [shape_of(operand.type) or () for operand in op.operands[: len(values)]]
     if broadcasts:
         fits = len({len(shape) for shape in shapes}) <= 1
