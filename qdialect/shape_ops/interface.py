@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from enum import Flag, StrEnum, auto
+from enum import Flag, auto
 from functools import cache, lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, cast
@@ -59,55 +59,14 @@ from qdialect.ir.elements import MAX_REPEATED_ELEMENTS, element_dtype, elements_
 from qdialect.ir.errors import message_of
 from qdialect.ir.value_types import register_tensor_type as register_tensor_type
 from qdialect.ir.value_types import tensor_parts
+from qdialect.shape_ops.refusals import Code as Code
+from qdialect.shape_ops.refusals import NoSuchMovementError as NoSuchMovementError
+from qdialect.shape_ops.refusals import NotFoldable as NotFoldable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qdialect.shape_ops.elementwise import BroadcastWriter, ElementwiseModel, ReshapeWriter
-
-
-class Code(StrEnum):
-    """
-    The reason why an op is not folded, sunk or elided.
-
-    The values do not change between versions: tools may match them.
-    """
-
-    NOT_CONSTANT = "not-constant"
-    DYNAMIC_SHAPE = "dynamic-shape"
-    UNKNOWN_OP = "unknown-op"
-    STALE_TYPE = "stale-type"
-    QUANTIZED = "quantized"
-    GRANULARITY = "granularity"
-    PARAMETER_GROWTH = "parameter-growth"
-    GROWTH = "growth"
-    MEMORY = "memory"
-    PADDING = "padding"
-    ARITHMETIC = "arithmetic"
-    MIXED_CONSTANTS = "mixed-constants"
-    ILLEGAL_TYPE = "illegal-type"
-    NOT_INVERTIBLE = "not-invertible"
-    USES = "uses"
-    CASTS = "casts"
-    NUMERICS = "numerics"
-    KEPT = "kept"
-    NO_RECORD = "no-record"
-    NO_VALUE = "no-value"
-
-
-class NotFoldable(Exception):
-    """An op cannot be folded, or cannot be read. The message is the reason."""
-
-    def __init__(self, code: Code, reason: str) -> None:
-        super().__init__(reason)
-        self.code = code
-
-
-class NoSuchMovementError(NotFoldable):
-    """The op can be read, but its numbers do not fit its operands."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(Code.UNKNOWN_OP, reason)
 
 
 class Operands(Protocol):
