@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import Rewriter
 
 from qdialect.algebra.lazy_numpy import np
 from qdialect.dialects.quant import StatisticsOp
 from qdialect.dialects.quant.statistics import ranges_attribute
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
+from qdialect.ir.replacements import insert_after
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import shape_of
 from qdialect.post_training.fingerprints import fingerprint_of
@@ -107,9 +108,7 @@ def _attach(
         old.results[0].replace_all_uses_with(value)
         Rewriter.erase_op(old)
     value.replace_uses_with_if(new.result, lambda use: use.operation is not new)
-    owner = value.owner
-    point = InsertPoint.at_start(owner) if isinstance(owner, Block) else InsertPoint.after(owner)
-    Rewriter.insert_op(new, point)
+    insert_after(new, value)
     report.records.append(
         FoldRecord(
             Outcome.ATTACHED,

@@ -21,7 +21,6 @@ from xdsl.utils.exceptions import InterpretationError
 from qdialect.algebra.movement import DYNAMIC
 from qdialect.contractions.interface import per_window, positive
 from qdialect.interpreters.memory import require_possible, temporary_memory
-from qdialect.interpreters.movements import run_cast
 from qdialect.interpreters.reference.layers import run_layer
 from qdialect.interpreters.reference.reductions import (
     Arrays,
@@ -35,13 +34,9 @@ from qdialect.interpreters.reference.registry import named_run
 from qdialect.interpreters.reference.values import (
     Function,
     Numbers,
-    applied,
-    is_float,
-    is_integer,
-    is_truth,
     on_elements,
-    range_of,
     rounded,
+    run_conversion,
 )
 from qdialect.interpreters.scalar_functions import (
     clamped,
@@ -55,7 +50,7 @@ from qdialect.interpreters.scalar_functions import (
     smaller,
 )
 from qdialect.interpreters.values import TypedArray, value_of
-from qdialect.ir.value_types import element_type_or_self, shape_of
+from qdialect.ir.value_types import shape_of
 from qdialect.shape_ops.interface import (
     attribute_of,
     find_attribute,
@@ -145,14 +140,8 @@ def _compare(
 @named_run("stablehlo.convert", is_rounded=False)
 def _convert(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
     """A conversion: floats to integers truncate toward zero, all others are casts."""
-    result = element_type_or_self(op.results[0].type)
-    if not is_float(operands[0]) or not is_integer(result):
-        return [run_cast(op, operands)]
-    least, greatest = range_of(result)
 
-    def whole(numbers: Numbers) -> Numbers:
-        if is_truth(result):
-            return numbers != 0
+    def truncate(numbers: Numbers, least: int, greatest: int) -> Numbers:
         cut = np.trunc(numbers)
         # The greatest 64-bit integer is not a double, but the number after it is.
         if not np.all((cut >= least) & (cut < float(greatest + 1))):
@@ -161,7 +150,7 @@ def _convert(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> S
             )
         return cut.astype(np.int64 if least else np.uint64)
 
-    return [applied((whole, None, None), operands, op.results[0].type)]
+    return [run_conversion(op, operands, truncate)]
 
 
 @named_run("stablehlo.optimization_barrier", is_rounded=False)

@@ -17,7 +17,6 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.interpreters.memory import temporary_memory
-from qdialect.interpreters.movements import run_cast
 from qdialect.interpreters.reference.layers import run_layer
 from qdialect.interpreters.reference.reductions import (
     PoolWindow,
@@ -30,13 +29,11 @@ from qdialect.interpreters.reference.values import (
     Function,
     Numbers,
     all_numbers,
-    applied,
     is_float,
-    is_integer,
-    is_truth,
     on_elements,
     range_of,
     rounded,
+    run_conversion,
 )
 from qdialect.interpreters.scalar_functions import (
     erf,
@@ -49,7 +46,6 @@ from qdialect.interpreters.scalar_functions import (
     smaller_number,
 )
 from qdialect.interpreters.values import TypedArray
-from qdialect.ir.value_types import element_type_or_self
 from qdialect.shape_ops.interface import find_attribute, integer_of, integers_of, name_of
 
 _ROUNDED: Final[dict[str, Function]] = {
@@ -161,14 +157,8 @@ def _negate(
 @named_run("tosa.cast", is_rounded=False)
 def _cast(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
     """A conversion: floats to integers round half to even and saturate, all others are casts."""
-    result = element_type_or_self(op.results[0].type)
-    if not is_float(operands[0]) or not is_integer(result):
-        return [run_cast(op, operands)]
-    least, greatest = range_of(result)
 
-    def whole(numbers: Numbers) -> Numbers:
-        if is_truth(result):
-            return numbers != 0
+    def nearest_code(numbers: Numbers, least: int, greatest: int) -> Numbers:
         if np.isnan(numbers).any():
             raise InterpretationError("the result is undefined: NaN is no integer")
         nearest = np.rint(numbers)
@@ -176,7 +166,7 @@ def _cast(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequ
         inside = np.clip(nearest, least, np.nextafter(float(greatest + 1), 0)).astype(np.int64)
         return np.where(nearest >= greatest, greatest, inside)
 
-    return [applied((whole, None, None), operands, op.results[0].type)]
+    return [run_conversion(op, operands, nearest_code)]
 
 
 for _names, _zeros in (

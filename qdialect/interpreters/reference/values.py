@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.interpreters.memory import Slices, elementwise, temporary_memory
+from qdialect.interpreters.movements import run_cast
 from qdialect.interpreters.reference.registry import NamedRun
 from qdialect.interpreters.values import (
     TypedArray,
@@ -124,6 +125,29 @@ def applied(
             return np.asarray(function(*map(numbers_of, pieces)))
 
     return computed(compute, values, declared)
+
+
+def run_conversion(
+    op: Operation,
+    operands: Sequence[TypedArray],
+    to_integers: Callable[[Numbers, int, int], Numbers],
+) -> TypedArray:
+    """
+    Run a conversion of elements.
+
+    `to_integers` converts floats to integers, from the least to the greatest one. Floats become i1
+    by comparison with 0. All other conversions are casts.
+    """
+    declared = op.results[0].type
+    result = element_type_or_self(declared)
+    if not is_float(operands[0]) or not is_integer(result):
+        return run_cast(op, operands)
+    least, greatest = range_of(result)
+
+    def convert(numbers: Numbers) -> Numbers:
+        return numbers != 0 if is_truth(result) else to_integers(numbers, least, greatest)
+
+    return applied((convert, None, None), operands, declared)
 
 
 def _require_one_shape(op: Operation, values: Sequence[TypedArray], *, broadcasts: bool) -> None:
