@@ -1,4 +1,4 @@
-"""Which functions have results whose bits are the same however they are compiled."""
+"""The functions whose results have the same bits with every compiler."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ _EXACT: Final = {
     """,
 }
 """
-Ops on floats each element of whose result is moved, or is rounded once, as IEEE 754 says.
+Ops on floats that move elements, or round each result once, as IEEE 754 defines it.
 
-Sums of many terms are not among them, and neither is what compilers approximate, such as `exp`.
+Sums of many terms are not among them, nor are functions that compilers approximate, such as `exp`.
 """
 
 _CONTROL: Final = frozenset({"builtin", "cf", "func", "scf", "shape", "ub"})
-"""Dialects of what has no arithmetic of its own."""
+"""Dialects without arithmetic of their own."""
 
 _UNDEFINED: Final = {
     "arith": """
@@ -61,51 +61,52 @@ _UNDEFINED: Final = {
     "tosa": "arithmetic_right_shift intdiv logical_left_shift logical_right_shift",
     "stablehlo": "shift_left shift_right_arithmetic shift_right_logical",
 }
-"""Ops that have no defined result for some operands."""
+"""Ops that are undefined for some operands."""
 
 _DIVISIONS: Final = frozenset({"stablehlo.divide", "stablehlo.remainder"})
-"""Ops that have no defined result for some integers."""
+"""Ops that are undefined for some integers."""
 
 _WHOLE_NAMES: Final = "ceil floor round roundeven round_nearest_afz round_nearest_even sign trunc"
 _WHOLE: Final = frozenset(_WHOLE_NAMES.split())
-"""The names of ops, in any dialect, that make whole numbers, as floats."""
+"""The names of ops, without the dialect, whose results are whole floats."""
 
 _CONVERSIONS: Final = frozenset({"arith.fptosi", "arith.fptoui", "stablehlo.convert", "tosa.cast"})
 
 
 @dataclass(frozen=True)
 class DefinedBits:
-    """What is known of the bits of results, wherever two compilers, or two runs of one, differ."""
+    """Reasons why the bits of results may differ between compilers, or between two runs."""
 
     unordered: str | None
-    """An op whose floats depend on how it is compiled, such as a sum; None if there is none."""
+    """An op whose floats depend on the compiler, such as a sum; None if there is none."""
 
     undefined: str | None
-    """An op that has no defined result for some operands; None if there is none."""
+    """An op that is undefined for some operands; None if there is none."""
 
     is_discrete: bool
     """
     Whether floats are compared, or rounded to whole numbers.
 
-    A small difference before may be a large one behind.
+    Then a small difference before may become a large one after.
     """
 
     precision: int
-    """The digits of the narrowest floats that unordered ops have."""
+    """The significant bits of the narrowest floats that unordered ops have."""
 
     @property
     def tolerance(self) -> float:
         """
-        How much results may differ, in terms of the largest of them.
+        The tolerance of results, relative to the largest of them: two thirds of the bits must
+        agree.
 
-        A third of the digits. Rounding errors of `n` terms grow as the square root of `n`, so
-        that 40,000 terms of f32 stay within it.
+        Rounding errors of `n` terms grow as the square root of `n`, so 40,000 terms of f32 stay
+        within it.
         """
         return 2.0 ** (-2 * (self.precision - 1) / 3)
 
 
 def defined_bits(ops: Iterable[Operation]) -> DefinedBits:
-    """What is known of functions that consist of these ops, of which none has regions left out."""
+    """The reasons for functions that consist of `ops`, which include those in regions."""
     unordered = undefined = None
     is_discrete, precision = False, 53
     for op in ops:
@@ -145,7 +146,7 @@ def _is_moved(op: Operation) -> bool:
 
 
 def _is_conversion(op: Operation, name: str) -> bool:
-    """Whether it makes integers of floats."""
+    """Whether it converts floats to integers."""
     if name not in _CONVERSIONS:
         return False
     before, after = (
@@ -156,7 +157,7 @@ def _is_conversion(op: Operation, name: str) -> bool:
 
 
 def _is_discrete(op: Operation, name: str) -> bool:
-    """Whether it makes something else than floats of floats, or whole numbers."""
+    """Whether it maps floats to whole numbers, or to something other than floats."""
     before, after = (
         [_precision_of(element_type_or_self(value.type)) is not None for value in values]
         for values in (op.operands, op.results)
@@ -175,7 +176,7 @@ def _element_types(op: Operation) -> Iterator[Attribute]:
 
 
 def _precision_of(type: Attribute) -> int | None:
-    """The digits of a float, or of the parts of a complex number; None for others."""
+    """The significant bits of a float, or of the parts of a complex number; None for others."""
     part = (
         cast("ComplexType[AnyFloat]", type).element_type if isinstance(type, ComplexType) else type
     )

@@ -95,22 +95,10 @@ def compare_runs(
     arguments, or the second one for arguments with which the first one succeeds.
     """
     old, new = functions
-
-    def sets_of(max_combinations: int) -> DealtArguments:
-        try:
-            return dealt_arguments(
-                old.function_type,
-                interesting=interesting_numbers(functions),
-                max_sets=max_sets,
-                max_combinations=max_combinations,
-            )
-        except InterpretationError as error:
-            raise RunFailure(str(error), old, is_before=True) from None
-
-    sets = sets_of(_MAX_BATCHED_COMBINATIONS)
+    sets = _dealt(functions, max_sets, _MAX_BATCHED_COMBINATIONS)
     batches = _batches(sides, functions, sets, steps)
     if batches is None:
-        sets = sets_of(max(max_sets, MAX_COMBINATIONS))
+        sets = _dealt(functions, max_sets, max(max_sets, MAX_COMBINATIONS))
         numbers, count = range(len(sets)), 0
     else:
         numbers, count = batches.unknown, batches.count
@@ -144,6 +132,22 @@ def compare_runs(
         raise failure or RunFailure("there are no arguments for it", old, is_before=True)
     is_rounded = any(runner.is_rounded for runner in runners)
     return Runs(count, sets.is_exhaustive and count == len(sets) and not is_rounded)
+
+
+def _dealt(
+    functions: tuple[FuncOp, FuncOp], max_sets: int, max_combinations: int
+) -> DealtArguments:
+    """Arguments for both functions. Raises RunFailure if a type has no values to deal."""
+    old = functions[0]
+    try:
+        return dealt_arguments(
+            old.function_type,
+            interesting=interesting_numbers(functions),
+            max_sets=max_sets,
+            max_combinations=max_combinations,
+        )
+    except InterpretationError as error:
+        raise RunFailure(str(error), old, is_before=True) from None
 
 
 def _batches(

@@ -1,1 +1,1 @@
-"""Which ops of each dialect are sums of products, and what the axes of their operands are for."""
+"""Sums of products: the ops of each dialect that are one, and the roles of their axes."""

@@ -1,11 +1,11 @@
 """
-Sums of products, as einsum writes them: convolutions, matrix products, and their like.
+Sums of products in the notation of einsum: convolutions, matrix products, and similar ops.
 
-`"n**i,ohwi->n**o"` is a convolution: `i` is summed over, `o` comes from the weights alone, `*` is
-an axis that a window slides over, and `h` and `w` are positions in the window. `(cm)` is an axis of
-the result that two axes of the operands make together. What the axes of an operand are for follows
-from which parts have their letters. Models are registered for the names of ops, one file per
-dialect.
+`"n**i,ohwi->n**o"` is a convolution: `i` is summed over, `o` is an axis of the weights alone, `*`
+is an axis that a window slides over, and `h` and `w` are positions in the window. `(cm)` is an axis
+of the result that combines two axes of the operands. The roles of the axes of an operand follow
+from the letters that it shares with the other operand and with the result. Models are registered by
+the names of ops, in one file per dialect.
 
 https://numpy.org/doc/stable/reference/generated/numpy.einsum.html.
 """
@@ -16,23 +16,22 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, Final, TypeVar
 
 from xdsl.ir import Operation
 
+from qdialect.ir.dialect_files import import_dialect_file
 from qdialect.shape_ops.interface import Code, NotFoldable, find_attribute, integers_of, name_of
 
 Labels = tuple[str, ...]
-"""A letter for each axis; several where axes are one axis of the result; `*` for a window."""
+"""One label per axis: a letter, several letters for a combined axis, or `*` for a window."""
 
 _WINDOW: Final = "*"
 
 
 @dataclass(frozen=True)
 class Contraction:
-    """Which axes of two operands, and of the result, go together."""
+    """A sum of products of two operands, by the labels of their axes and of the result's."""
 
     lhs: Labels
     rhs: Labels
@@ -42,7 +41,7 @@ class Contraction:
     """The number of the operand that is added along the channels of the result."""
 
     groups: int = 1
-    """The groups of channels, of which each reads its own part of the activation."""
+    """The number of groups of channels; each reads its own part of the activation."""
 
     operands: tuple[int, int] = (0, 1)
     """The numbers of the two operands."""
@@ -57,7 +56,7 @@ class Contraction:
         return cls(lhs, rhs, result, bias, groups)
 
     def side(self, number: int) -> Side:
-        """The part of one operand: 0 for the left one, 1 for the right one."""
+        """The view from one operand: 0 for the left one, 1 for the right one."""
         own, other = (self.lhs, self.rhs)[:: 1 if number == 0 else -1]
         return Side(self.operands[number], self.operands[1 - number], own, other, self.result)
 
@@ -70,10 +69,10 @@ class Side:
     """One operand of a sum of products, seen as the weights."""
 
     operand: int
-    """Its number."""
+    """The number of the operand."""
 
     other: int
-    """The number of the other one."""
+    """The number of the other operand."""
 
     labels: Labels
     other_labels: Labels
@@ -81,13 +80,13 @@ class Side:
 
     @cached_property
     def channel_axes(self) -> tuple[int, ...]:
-        """The axes of which each position is used for its own part of the result."""
+        """The axes whose positions contribute to different parts of the result."""
         made = "".join(self.result_labels)
         return tuple(axis for axis, label in enumerate(self.labels) if _is_in(label, made))
 
     @cached_property
     def contracted_axes(self) -> tuple[int, ...]:
-        """The axes that are summed over together with one of the other operand."""
+        """The axes that are summed over jointly with one of the other operand."""
         made, other = "".join(self.result_labels), "".join(self.other_labels)
         return tuple(
             axis
@@ -102,13 +101,13 @@ def _is_in(label: str, labels: str) -> bool:
 
 @dataclass(frozen=True)
 class Lookup:
-    """Rows of a table that an op takes by their numbers, as an embedding."""
+    """A look-up of rows of a table by index, such as an embedding."""
 
     operand: int
     """The number of the operand that is the table."""
 
     axis: int
-    """The axis of the table that the numbers are positions of."""
+    """The axis of the table that is indexed."""
 
 
 @dataclass(frozen=True)
@@ -116,21 +115,21 @@ class Window:
     """How one axis of the weights slides over one axis of the other operand."""
 
     axes: tuple[int, int, int]
-    """The axis of the left operand, of the right one, and of the result."""
+    """The axes of the left operand, of the right one, and of the result."""
 
     stride: int = 1
     dilation: int = 1
-    """The distance of two neighbours in the window."""
+    """The distance of adjacent positions in the window."""
 
     base_dilation: int = 1
-    """The distance of two neighbours of the operand, once zeros are put between them."""
+    """The distance of adjacent elements of the operand, after zeros are inserted between them."""
 
     low: int = 0
     high: int = 0
-    """The zeros before and after the operand; fewer than none crop it."""
+    """The number of zeros before and after the operand; a negative number crops it."""
 
     is_reversed: bool = False
-    """Whether the last position of the weights meets the first one in the window."""
+    """Whether the weights are reversed along the window."""
 
 
 Model = Callable[[Any], Contraction | Lookup]
@@ -157,7 +156,7 @@ def layer(*names: str) -> Callable[[ModelT], ModelT]:
 
 
 def register_layers(equations: Sequence[tuple[str, str]], prefix: str, bias: int | None) -> None:
-    """Register ops whose axes are always the same: names without a prefix, and equations."""
+    """Register ops with fixed axes, by names without the prefix and an equation."""
     for names, equation in equations:
         read = Contraction.of(equation, bias)
         for name in names.split():
@@ -175,7 +174,7 @@ def windows(dialect: str) -> Callable[[WindowsT], WindowsT]:
 
 
 def windows_of(op: Operation, contraction: Contraction) -> Sequence[Window]:
-    """The windows of `op`, which is `contraction`. Raises NotFoldable."""
+    """The windows of `op`, which was read as `contraction`. Raises NotFoldable."""
     if _WINDOW not in contraction.lhs:
         return ()
     return _WINDOWS[name_of(op).partition(".")[0]](op, contraction)
@@ -183,9 +182,9 @@ def windows_of(op: Operation, contraction: Contraction) -> Sequence[Window]:
 
 def sliding_axes(contraction: Contraction) -> list[tuple[int, int, int]]:
     """
-    The axes of each window, where those of all three parts are in the same order.
+    The axes of each window, if operands and result have them in the same order.
 
-    Raises NotFoldable if the parts have not the same number of them.
+    Raises NotFoldable if their numbers differ.
     """
     others = "".join((*contraction.lhs, *contraction.result))
     axes = (
@@ -221,10 +220,8 @@ def positive(op: Operation, name: str, count: int, default: int | None = None) -
 
 
 def layer_of(op: Operation) -> Contraction | Lookup | None:
-    """What `op` is, if it is known to be a sum of products or a look-up. Raises NotFoldable."""
+    """The sum of products or look-up that `op` is; None if it is not known. Raises NotFoldable."""
     name = name_of(op)
-    module = f"qdialect.contractions.{name.partition('.')[0]}"
-    if name.partition(".")[0].isidentifier() and find_spec(module) is not None:
-        import_module(module)
+    import_dialect_file(__package__, name.partition(".")[0])
     model = _MODELS.get(name)
     return None if model is None else model(op)

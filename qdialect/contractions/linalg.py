@@ -1,8 +1,8 @@
 """
 The ops of linalg that have weights.
 
-Named ops have fixed axes; where an op has indexing maps, these say which. What is added is the
-initial value of the result. https://mlir.llvm.org/docs/Dialects/Linalg/.
+Named ops have fixed axes; indexing maps take precedence where an op has them. The initial value of
+the result is added. https://mlir.llvm.org/docs/Dialects/Linalg/.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAMED = {
     "matmul": "mk,kn->mn",
     "batch_matmul": "bmk,bkn->bmn",
 }
-"""Ops that may have other axes than these: then they have indexing maps."""
+"""Ops whose axes are these unless they have indexing maps."""
 
 register_layers(
     [
@@ -106,7 +106,7 @@ def _of_maps(maps: Attribute) -> Contraction:
     if "*" in result or ("*" in lhs and "*" in rhs):
         raise NotFoldable(Code.UNKNOWN_OP, "its indexing maps do more than to name axes")
     if "*" in lhs or "*" in rhs:
-        # The loops over a window, and over where it is, are in one axis of an input.
+        # The loops over a window, and over its position, index one axis of an input.
         window = [label for label in result if label not in lhs and label not in rhs]
         result = tuple("*" if label in window else label for label in result)
     return Contraction(lhs, rhs, result, bias=2)

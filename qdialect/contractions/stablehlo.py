@@ -1,8 +1,8 @@
 """
 The ops of StableHLO that have weights.
 
-Their numbers are read from text: registered and unregistered attributes print the same.
-https://openxla.org/stablehlo/spec.
+Their dimension numbers are read from text, since registered and unregistered attributes print the
+same. https://openxla.org/stablehlo/spec.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _dot_general(op: Operation) -> Contraction:
 
 
 def _list_in(text: str, name: str) -> tuple[int, ...]:
-    """The numbers of `name = [...]`; none if it is not there."""
+    """The numbers of `name = [...]`; empty if it is missing."""
     found = re.search(rf"\b{name} = \[([0-9, ]*)\]", text)
     return () if found is None else tuple(map(int, re.findall("[0-9]+", found[1])))
 
@@ -94,7 +94,9 @@ def _convolution(op: Operation) -> Contraction:
 
 
 def _axes_of_convolution(op: Operation) -> list[list[str]]:
-    """What each axis of the operands and of the result is: letters, and numbers of windows."""
+    """
+    The role of each axis of the operands and of the result: a letter, or the number of a window.
+    """
     text = str(attribute_of(op, "dimension_numbers"))
     found = _CONVOLUTION.fullmatch(text)
     if found is None:
@@ -149,7 +151,7 @@ _CONVOLUTION: Final = re.compile(
 
 @layer("stablehlo.gather")
 def _gather(op: Operation) -> Lookup:
-    """Whole rows of a table, as an embedding takes them."""
+    """A gather of whole rows of a table, such as an embedding."""
     text, shape = str(attribute_of(op, "dimension_numbers")), shape_of(op.operands[0])
     axes = _list_in(text, "start_index_map")
     sizes = integers_of(op, "slice_sizes")

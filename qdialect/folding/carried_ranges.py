@@ -1,8 +1,8 @@
 """
-The ranges or scales of an axis that a cast between a constant and a shape op carries.
+Ranges of an axis, carried by an op between a constant and a shape op.
 
-The shape op moves, with the elements, which of them each element has: `ranges . f`. The range
-of all elements stays: a movement adds no value.
+The shape op moves the map from elements to ranges with the elements: `ranges . f`. The range of all
+elements stays, since a movement adds no value.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class CarriedRanges:
             )
 
     def write(self, op: Operation) -> None:
-        """Have `op`, which is like the op of the module, carry these ranges. Raises NotFoldable."""
+        """Give these ranges to `op`, a copy of the op of the module. Raises NotFoldable."""
         axis, rows = self._rows()
         type = self._attribute.type.element_type
         new = {
@@ -86,7 +86,7 @@ class CarriedRanges:
         return as_view(elements_of(self._attribute)).array()
 
     def _rows(self) -> tuple[int, NDArray[np.int64]]:
-        """The axis of the ranges, and which of them its positions have. Raises NotFoldable."""
+        """The axis of the ranges, and the range of each of its positions. Raises NotFoldable."""
         slots = self.slots
         axes = [axis for axis, ends in enumerate(slots.ends) if len(ends) > 1]
         if len(axes) > 1:

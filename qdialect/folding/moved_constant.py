@@ -347,24 +347,8 @@ def move(
     first, *others = operands
     for other in others:
         check_joinable(first, other)
-    try:
-        shape = movement.result_shape(*[operand.shape for operand in operands])
-        size = math.prod(shape)
-        if size > _MAX_ELEMENTS:
-            raise MovementError(f"{size} elements are too many")
-        if declared is not None:
-            layers = (declared,)
-        elif others:
-            all_layers = zip(*[operand.layers for operand in operands], strict=True)
-            layers = tuple([_move_layers(movement, layers) for layers in all_layers])
-        else:
-            layers = tuple([_move_layers(movement, (layer,)) for layer in first.layers])
-    except MovementError as error:
-        raise NotFoldable(Code.UNKNOWN_OP, str(error)) from None
-    except TooManySlotsError as error:
-        raise NotFoldable(Code.PARAMETER_GROWTH, str(error)) from None
-    if len(shape) > MAX_RANK:
-        raise NotFoldable(Code.UNKNOWN_OP, f"rank {len(shape)} is more than {MAX_RANK}")
+    shape, layers = _moved_layers(movement, operands, declared)
+    size = math.prod(shape)
     input_bytes, distinct, origins = first.input_bytes, first.distinct, first.scale_origins
     if others:
         each_once = {id(operand): operand for operand in operands}.values()
@@ -391,6 +375,29 @@ def move(
         min(distinct, size),
     )
     return ElementMove(movement, read), moved
+
+
+def _moved_layers(
+    movement: Movement, operands: Sequence[MovedConstant], declared: Layer | None
+) -> tuple[Shape, tuple[Layer, ...]]:
+    """The shape and the layers of the result. Raises NotFoldable."""
+    try:
+        shape = movement.result_shape(*[operand.shape for operand in operands])
+        size = math.prod(shape)
+        if size > _MAX_ELEMENTS:
+            raise MovementError(f"{size} elements are too many")
+        if declared is not None:
+            layers = (declared,)
+        else:
+            all_layers = zip(*[operand.layers for operand in operands], strict=True)
+            layers = tuple([_move_layers(movement, layers) for layers in all_layers])
+    except MovementError as error:
+        raise NotFoldable(Code.UNKNOWN_OP, str(error)) from None
+    except TooManySlotsError as error:
+        raise NotFoldable(Code.PARAMETER_GROWTH, str(error)) from None
+    if len(shape) > MAX_RANK:
+        raise NotFoldable(Code.UNKNOWN_OP, f"rank {len(shape)} is more than {MAX_RANK}")
+    return shape, layers
 
 
 def move_elements(moves: Sequence[ElementMove], operands: Sequence[Values]) -> Values:

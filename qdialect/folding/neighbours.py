@@ -1,8 +1,8 @@
 """
-Neighbouring constants among the operands of a concatenation that has other operands too.
+Adjacent constants among the operands of a concatenation that has other operands too.
 
-`concat(x, C, D)` is `concat(x, concat(C, D))`. While a fold is planned the module has the inner
-op, a part, which is folded as any other op. A part that is not folded is taken back.
+`concat(x, C, D)` is `concat(x, concat(C, D))`. While a fold is planned, the module has the inner
+op, a part, which is folded like any other op. A part that is not folded is removed again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from qdialect.shape_ops.interface import Code, Movements, NotFoldable
 
 
 class Part(NamedTuple):
-    """Which operands of an op a part stands for, by their numbers before there were parts."""
+    """The operands of an op that a part replaces, by their original indices."""
 
     of: Operation
     start: int
@@ -38,9 +38,9 @@ def split(
     op: Operation, movements: Movements, known: Callable[[SSAValue], MovedConstant]
 ) -> Iterator[tuple[Operation, Part]]:
     """
-    Make parts of the neighbouring constants among the operands of a concatenation.
+    Make parts of the adjacent constants of a concatenation, and leave other ops alone.
 
-    `known` raises NotFoldable for an operand that is none. Nothing is done to other ops.
+    `known` raises NotFoldable for an operand that is no constant.
     """
     operands, all_movements = tuple(op.operands), movements.movements
     is_concat = len(all_movements) == 1 and isinstance(all_movements[0], Concat)
@@ -57,7 +57,7 @@ def split(
             continue
         part = recreated(op, inner, type)
         cast(Block, op.parent).insert_op_before(part, op)
-        # There are fewer operands than there were, but only before these.
+        # Earlier parts have replaced operands, but only before these.
         fewer = len(operands) - len(op.operands)
         rest = op.operands[stop - fewer :]
         op.operands = [*op.operands[: start - fewer], part.results[0], *rest]
@@ -68,7 +68,7 @@ def split(
 
 
 def dissolve(part: Operation, of: Operation) -> None:
-    """Give the operands of a part back to the op whose part it is, and erase it."""
+    """Erase a part, and restore the operands of its op."""
     result = part.results[0]
     of.operands = [
         each
@@ -81,7 +81,9 @@ def dissolve(part: Operation, of: Operation) -> None:
 def _runs(
     operands: Iterable[SSAValue], known: Callable[[SSAValue], MovedConstant]
 ) -> Iterator[tuple[int, Sequence[MovedConstant]]]:
-    """Where each run of constants that can be one starts among `operands`, and the constants."""
+    """
+    Runs of constants that can be joined: the index of the first in `operands`, and the constants.
+    """
     start, run = 0, list[MovedConstant]()
     for number, operand in enumerate(operands):
         try:
@@ -116,11 +118,7 @@ def _joined_type(
     operands: Sequence[SSAValue],
     constants: Sequence[MovedConstant],
 ) -> Attribute:
-    """
-    The type of constants that are joined, as `op` can have it for an operand.
-
-    Raises NotFoldable.
-    """
+    """The type of joined constants, as an operand of `op`. Raises NotFoldable."""
     if any(has_encoding(operand.type) for operand in operands):
         raise NotFoldable(Code.ILLEGAL_TYPE, "what their encoding becomes is unknown")
     _, moved = move(movement, constants)
@@ -128,7 +126,7 @@ def _joined_type(
     if layer.parameters is not None:
         finest = Granularity.SUB_CHANNEL
         if not isinstance(op, ShapeOp):
-            # What ops of other dialects take is not known, but for that which they have.
+            # The operand types of ops of other dialects are unknown, except those that the op has.
             for constant in constants:
                 finest = coarser(finest, constant.layers[-1].quantized.granularity)
         element = spell(layer.quantized, layer.parameters, finest)

@@ -1,8 +1,8 @@
 """
-Models of other systems as modules: each is exported by a library that knows its format.
+Import of models of other systems, each by a library that knows its format.
 
-Each front door needs an extra of this package, which installs that library; it is imported when
-the function is called. See docs/pipelines.md.
+Each function needs an extra of this package, which installs the library. The library is imported
+when the function is called. See docs/pipelines.md.
 """
 
 from __future__ import annotations

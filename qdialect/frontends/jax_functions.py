@@ -1,4 +1,4 @@
-"""Functions that JAX traces and lowers to StableHLO."""
+"""Functions that are traced and lowered to StableHLO by JAX."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ def from_jax(
     function: Callable[..., object], *arguments: object, context: Context | None = None
 ) -> ModuleOp:
     """
-    A function in StableHLO: the public function `main` of the module, as JAX lowers it.
+    Import a function as StableHLO: the public function `main` of the module, as JAX lowers it.
 
-    `arguments` have the shapes and dtypes to trace it with, such as `jax.ShapeDtypeStruct` or
-    numpy arrays, or are pytrees of such; `main` has one tensor for each leaf, in the order of the
-    leaves. All stay its arguments, also those that it does not use. A function that `jax.jit` has
-    made is lowered as that was told to. Arrays that the function closes over are constants.
+    `arguments` give the shapes and dtypes to trace it with: `jax.ShapeDtypeStruct`s, numpy arrays,
+    or pytrees of these. `main` has one tensor argument for each leaf, in the order of the leaves,
+    including unused ones. A function made by `jax.jit` is lowered with its own options. Arrays that
+    the function closes over are constants.
 
     https://docs.jax.dev/en/latest/aot.html
 
-    Resources are kept in `context` if it is given; else, the module needs none. Raises
-    MissingLibraryError without the extra `jax`, what JAX raises for a function that it cannot
-    trace, and ParseError for what cannot be read.
+    Resources are kept in `context` if it is given; otherwise, the module has none. Raises
+    MissingLibraryError without the extra `jax`, JAX's own errors for a function that it cannot
+    trace, and ParseError for text that cannot be read.
     """
     jax: Any = library("jax", "jax")
     jitted: Any = function if hasattr(function, "lower") else jax.jit(function, keep_unused=True)

@@ -27,19 +27,19 @@ def from_onnx(
     context: Context | None = None,
 ) -> ModuleOp:
     """
-    A model in the dialects of `form`: one function, which has the name of its graph.
+    Import a model in the dialects of `form`: one function, named like its graph.
 
-    The function has one tensor for each input of the graph that is no initializer, of its shape
-    and element type, in `linalg`, `tensor`, `arith` and `math`. With `form="onnx"`, the ops are
-    `torch.operator`s that say which ONNX op they are, on `!torch.vtensor`s. Initializers are
-    constants, also those in files beside the model.
+    The function has one tensor argument for each input of the graph that is no initializer, with
+    its shape and element type. Its ops are of `linalg`, `tensor`, `arith` and `math`. With
+    `form="onnx"`, they are `torch.operator`s with the names of ONNX ops, on `!torch.vtensor`s.
+    Initializers are constants, including those in files beside the model.
 
     https://iree.dev/guides/ml-frameworks/onnx/
 
-    Resources are kept in `context` if it is given; else, the module needs none. Raises OSError
+    Resources are kept in `context` if it is given; otherwise, the module has none. Raises OSError
     for the file, ValueError for an unknown form, MissingLibraryError without the extra `onnx`,
-    what `onnx` and IREE raise for a model that they cannot read or lower, and ParseError for what
-    cannot be read.
+    errors of `onnx` and IREE for a model that they cannot read or lower, and ParseError for text
+    that cannot be read.
     """
     if form not in get_args(OnnxForm):
         raise ValueError(f"there is no form {form!r}; there are {', '.join(get_args(OnnxForm))}")
@@ -47,7 +47,7 @@ def from_onnx(
     importer: Any = library("iree.compiler.extras.onnx_importer", "onnx")
     ir: Any = library("iree.compiler.ir", "onnx")
     passes: Any = library("iree.compiler.passmanager", "onnx")
-    # The importer asks for the shapes and types of all values.
+    # The importer needs the shapes and types of all values.
     model = onnx.shape_inference.infer_shapes(onnx.load(os.fspath(path)), data_prop=True)
     info = importer.ModelInfo(model)
     with ir.Context() as mlir:

@@ -1,4 +1,4 @@
-"""What another library prints, read as a module of xDSL."""
+"""Reading modules that other libraries print."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from qdialect.tools.registry import ToolContext
 
 def read_operation(operation: Any, name: str, context: Context | None) -> ModuleOp:
     """
-    A module that MLIR's Python bindings hold, by its generic form: see `read_printed`.
+    Read a module of MLIR's Python bindings, from its generic form: see `read_printed`.
 
-    Elements of constants come as hexadecimal digits, which are decoded where they end up.
+    Elements of constants are printed as hexadecimal digits, which are decoded once.
     """
     text: bytes = operation.get_asm(binary=True, print_generic_op_form=True, assume_verified=True)
     return read_printed(text, name, context)
@@ -25,10 +25,10 @@ def read_operation(operation: Any, name: str, context: Context | None) -> Module
 
 def read_printed(text: bytes, name: str, context: Context | None) -> ModuleOp:
     """
-    The module in a text, which errors call `name`.
+    Read a module from text; `name` is its file name in errors.
 
-    Resources are kept in the context. Without one, they become elements of the module itself.
-    Raises ParseError, and ValueError for a resource that cannot.
+    Resources are kept in `context`. Without one, they become elements in the module. Raises
+    ParseError, and ValueError for a resource that cannot.
     """
     if context is not None:
         return parse_module(context, text, name)

@@ -15,20 +15,20 @@ from qdialect.ir.extras import library
 
 def from_tflite(path: str | os.PathLike[str], *, context: Context | None = None) -> ModuleOp:
     """
-    A model in TOSA: one function for each of its subgraphs, `main` for the first.
+    Import a model as TOSA: one function for each of its subgraphs, `main` for the first.
 
-    The functions have one tensor for each input and each output, of its shape. Quantized tensors
+    The functions have one tensor for each input and each output, with its shape. Quantized tensors
     are plain integers: their scales are in `tosa.rescale`.
 
     https://pypi.org/project/tosa-converter-for-tflite/
 
-    Resources are kept in `context` if it is given; else, the module needs none. Raises OSError
-    for the file, MissingLibraryError without the extra `tflite`, what the converter raises for a
-    model that it cannot convert, and ParseError for what cannot be read.
+    Resources are kept in `context` if it is given; otherwise, the module has none. Raises OSError
+    for the file, MissingLibraryError without the extra `tflite`, errors of the converter for a
+    model that it cannot convert, and ParseError for text that cannot be read.
     """
     converter: Any = library("tosa_converter_for_tflite", "tflite")
     name = os.fspath(path)
-    # The converter does not say what is wrong with a file.
+    # The converter reports no reason for a file that it cannot open.
     with open(name, "rb"):
         pass
     printed = BytesIO()

@@ -1,4 +1,4 @@
-"""Programs that torch.export has made, imported by torch-mlir."""
+"""Programs of torch.export, imported by torch-mlir."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def from_torch(
     program: object, form: TorchForm = "linalg-on-tensors", *, context: Context | None = None
 ) -> ModuleOp:
     """
-    A program in the dialects of `form`: the function `main` of the module.
+    Import a program in the dialects of `form`: the function `main` of the module.
 
-    `program` is a `torch.export.ExportedProgram`. Its parameters and buffers are constants; `main`
-    has one tensor for each input, of its shape and dtype. With `form="torch"`, they are
+    `program` is a `torch.export.ExportedProgram`. Its parameters and buffers are constants. `main`
+    has one tensor argument for each input, with its shape and dtype; with `form="torch"`, these are
     `!torch.vtensor`s.
 
     https://github.com/llvm/torch-mlir/blob/main/python/torch_mlir/fx.py
 
-    Resources, which torch-mlir makes of all parameters, are kept in `context` if it is given;
-    else, the module needs none. Raises TypeError for what is no exported program, ValueError for
-    an unknown form, MissingLibraryError without the extra `torch`, what torch-mlir raises for a
-    program that it cannot lower, and ParseError for what cannot be read.
+    torch-mlir makes resources of all parameters. They are kept in `context` if it is given;
+    otherwise, the module has none. Raises TypeError for another object, ValueError for an unknown
+    form, MissingLibraryError without the extra `torch`, errors of torch-mlir for a program that it
+    cannot lower, and ParseError for text that cannot be read.
     """
     if form not in get_args(TorchForm):
         raise ValueError(f"there is no form {form!r}; there are {', '.join(get_args(TorchForm))}")
@@ -48,9 +48,9 @@ def from_torch(
 
 def _literals_from_memory() -> object:
     """
-    Hooks of the importer that hand it the memory of tensors.
+    Hooks of the importer that pass it the memory of tensors.
 
-    By itself it makes a number of Python of each element: 7 s and 1.3 GiB for 64 MiB of i8.
+    Without them, it makes a Python number of each element: 7 s and 1.3 GiB for 64 MiB of i8.
     """
     torch: Any = library("torch", "torch")
     importer: Any = library("torch_mlir.extras.fx_importer", "torch")
@@ -60,7 +60,7 @@ def _literals_from_memory() -> object:
     def resolve_literal(self: object, node: object, literal: Any, info: object) -> Any:
         if (
             type(literal) not in (torch.Tensor, torch.nn.Parameter)
-            # The importer makes a splat of one element.
+            # The importer itself makes a splat of one element.
             or literal.numel() <= 1
             or literal.device.type != "cpu"
             or not literal.is_contiguous()
@@ -72,7 +72,7 @@ def _literals_from_memory() -> object:
         if key not in attributes:
             memory = (c_char * literal.nbytes).from_address(literal.data_ptr())
             name = "_".join(("torch_tensor", *map(str, literal.shape), str(literal.dtype)))
-            # The resource keeps the buffer alive, and that, the tensor.
+            # The resource keeps the buffer alive, and the buffer keeps the tensor.
             memory.tensor = literal
             attributes[key] = ir.DenseResourceElementsAttr.get_from_buffer(
                 np.frombuffer(memory, dtype=np.uint8), name, tensor_type

@@ -45,16 +45,16 @@ Arrays = list[NDArray[Any]]
 
 @dataclass(frozen=True)
 class GenericRun:
-    """A `linalg.generic`, and the values that it is run on."""
+    """A `linalg.generic` with its operands."""
 
     values: Sequence[TypedArray]
     accesses: Sequence[Access]
 
     read: Arrays
-    """What each iteration reads of each operand."""
+    """The element of each operand that an iteration reads."""
 
     positions: Indices
-    """The number of each iteration, per loop."""
+    """The index of each iteration, per loop."""
 
     reducing: Sequence[int]
     """The loops that are not parallel."""
@@ -93,7 +93,7 @@ def run_generic(op: Operation, run: GenericRun) -> tuple[TypedArray, ...]:
 
 
 def _reduced(op: Operation, run: GenericRun, first: int) -> Arrays:
-    """The elements of each result, with the parallel loops, in order, for axes."""
+    """The elements of each result; the axes are the parallel loops, in order."""
     initial = [_without(array, run.reducing) for array in run.read[first:]]
     if not math.prod(run.loops):
         return initial
@@ -137,7 +137,7 @@ def _sum_of_products(run: GenericRun, initial: NDArray[Any]) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class _Combiner:
-    """The last step of a body: it combines what it has computed with the element so far."""
+    """The last step of a body: it combines a computed element with the accumulator."""
 
     function: Callable[..., NDArray[Any]]
     identity: float | int
@@ -156,11 +156,11 @@ _IDENTITIES: Final[dict[str, float | int]] = {
     "arith.andi": -1,
     "arith.ori": 0,
 }
-"""The element that each op leaves the other operand as it is with."""
+"""The identity of each op."""
 
 
 def _combiners(block: Block, count: int) -> list[_Combiner] | None:
-    """The last steps of a body, one per result; None if one of them is something else."""
+    """The last steps of a body, one per result; None if the body does not end in such steps."""
     if block.last_op is None or len(block.last_op.operands) != count:
         return None
     found: list[_Combiner] = []
@@ -188,14 +188,14 @@ def _identity(name: str, type: Attribute) -> float | int | None:
 
 
 _PIECE: Final = 1 << 20
-"""The maximum number of iterations that a body is run for at once, if one row has no more."""
+"""The maximum number of iterations to run a body for at once, unless one row has more."""
 
 
 def _combined(run: GenericRun, initial: Arrays, combiners: Sequence[_Combiner]) -> Arrays:
     """
     The results of a body whose last steps are `combiners`.
 
-    With their identities in the place of the elements so far, the body yields what it would
+    The body is run with identities as accumulators. It then yields the elements that it would
     combine with them.
     """
     first = len(run.values) - len(combiners)
@@ -226,7 +226,7 @@ def _combined(run: GenericRun, initial: Arrays, combiners: Sequence[_Combiner]) 
 
 
 def _pieces(run: GenericRun) -> Iterator[tuple[slice, ...]]:
-    """Slices of all loops, which cut the longest parallel one."""
+    """Slices of all loops, which split the longest parallel one."""
     whole = [slice(0, length) for length in run.loops]
     parallel = [at for at in range(len(whole)) if at not in run.reducing]
     if not parallel:

@@ -33,6 +33,7 @@ from qdialect.interpreters.movements import run_known_op
 from qdialect.interpreters.reference.registry import (
     RETURNS,
     find_run,
+    is_quantized,
     is_rounded_by_name,
     run_named_op,
 )
@@ -42,7 +43,15 @@ from qdialect.ir.errors import describe
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ir.xdsl_private import InterpreterHooks, implementations_of, scope_of, set_scope
-from qdialect.shape_ops.interface import Code, NotFoldable, find_attribute, models_of, name_of
+from qdialect.shape_ops.interface import (
+    Code,
+    NotFoldable,
+    find_attribute,
+    is_cast,
+    model_of,
+    models_of,
+    name_of,
+)
 
 
 class OpInterpretationError(InterpretationError):
@@ -167,7 +176,10 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
             return cast(OpImplResult, run(functions, self, op, inputs))
         if name_of(op) in RETURNS:
             return OpImplResult((), ReturnedValues(inputs))
-        if (named := find_run(name_of(op))) is not None:
+        named = find_run(name_of(op))
+        # The models know what casts and shape ops do to quantized values.
+        has_model = is_cast(op) or model_of(op) is not None
+        if named is not None and not (has_model and is_quantized(op)):
             return OpImplResult(run_named_op(self, op, inputs, named), None)
         known = run_known_op(self, op, inputs, self._resources)
         if known is None:

@@ -45,7 +45,7 @@ class Access:
         self.is_plain = len(set(self.dims)) == len(results)
         """Whether the map is a projected permutation: each axis of the operand is another loop."""
         self.used = map.used_dims()
-        """The loops that the element that is read depends on."""
+        """The loops that the read element depends on."""
 
     def read(self, elements: NDArray[Any]) -> NDArray[Any]:
         """The element that each iteration reads: an array of the shape of the loops."""
@@ -105,7 +105,7 @@ class Access:
 
 @dataclass(frozen=True)
 class _Step:
-    """An index: the first one, and what each loop adds per iteration."""
+    """An index: the value at the first iteration, and the step of each loop."""
 
     first: int
     by: tuple[int, ...]

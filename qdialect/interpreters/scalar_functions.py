@@ -1,4 +1,4 @@
-"""Functions of numbers that numpy lacks, or defines otherwise than MLIR. They take arrays."""
+"""Functions of arrays of numbers that numpy lacks, or defines differently from MLIR."""
 
 from __future__ import annotations
 
@@ -51,12 +51,14 @@ def clamped(numbers: Numbers, least: Numbers, greatest: Numbers) -> Numbers:
 
 
 def quotient(one: Numbers, other: Numbers) -> Numbers:
-    """The quotient of integers, toward zero. Raises InterpretationError for division by zero."""
+    """
+    The quotient of integers, truncated toward zero. Raises InterpretationError for a division by 0.
+    """
     return (one - remainder(one, other)) // other
 
 
 def remainder(one: Numbers, other: Numbers) -> Numbers:
-    """What is left of integers, with the sign of `one`. Raises InterpretationError as above."""
+    """The remainder of integers, with the sign of `one`. Raises InterpretationError as above."""
     if not np.all(other):
         raise InterpretationError("the result is undefined: division by zero")
     return np.fmod(one, other)
@@ -83,15 +85,15 @@ def sign(numbers: Numbers) -> Numbers:
 
 
 _ERF_IS_ONE = 6.0
-"""From here on, the error function is 1 in double."""
+"""From this number on, the error function is 1 in double."""
 
 
 def erf(numbers: Numbers) -> Numbers:
     """
-    The error function.
+    The error function, by the series of https://dlmf.nist.gov/7.6.E2.
 
-    Its series of positive terms, 2x/sqrt(pi) exp(-x^2) (1 + 2x^2/3 + (2x^2)^2/(3*5) + ...),
-    cancels nothing. https://dlmf.nist.gov/7.6.E2.
+    All terms of 2x/sqrt(pi) exp(-x^2) (1 + 2x^2/3 + (2x^2)^2/(3*5) + ...) are positive, so no
+    digits cancel.
     """
     x = np.clip(numbers, -_ERF_IS_ONE, _ERF_IS_ONE)
     doubled = 2.0 * x * x

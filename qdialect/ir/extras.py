@@ -1,4 +1,4 @@
-"""Libraries that are used where they are installed: each has an extra of this package."""
+"""Optional libraries: each is installed by an extra of this package."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ class MissingLibraryError(ImportError):
 
 def library(name: str, extra: str) -> Any:
     """
-    The module of that name, which the extra installs.
+    Import the module `name`, which the extra `extra` installs.
 
-    Raises MissingLibraryError if it is not there; what it raises itself goes on.
+    Raises MissingLibraryError if it is not installed; other errors of the import propagate.
     """
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
-        # One that is installed may lack something else, which the extra installs too.
+        # An installed library may lack another one, which the extra installs too.
         raise MissingLibraryError(
             f"'{error.name}' is not installed: pip install \"qdialect[{extra}]\"", name=error.name
         ) from None

@@ -1,14 +1,24 @@
-"""Replacing the uses of many values at once, and erasing the ops that are then unused."""
+"""Inserting ops after values, replacing many values at once, and erasing unused ops."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from xdsl.ir import Operation, SSAValue
-from xdsl.rewriter import Rewriter
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.transforms.dead_code_elimination import is_trivially_dead
 
 from qdialect.shape_ops.interface import elements_attribute_of
+
+
+def insert_after(op: Operation, value: SSAValue) -> None:
+    """Insert an op directly after the definition of a value, with the location of that."""
+    owner = value.owner
+    if isinstance(owner, Block):
+        Rewriter.insert_op(op, InsertPoint.at_start(owner))
+    else:
+        op.location = owner.location
+        Rewriter.insert_op(op, InsertPoint.after(owner))
 
 
 class Replacements:

@@ -9,7 +9,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from qdialect.quantization.keys import attach_keys
+from qdialect.post_training.keys import attach_keys
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class AttachKeysPass(ModulePass):
     """
     Write the key of each tensor of floats as the attribute `quant.key` of its op or argument.
 
-    SSA names are lost in passes of MLIR, and locations may be. Attributes are kept by more of them.
+    Passes of MLIR drop SSA names, and some drop locations. More of them keep attributes.
     """
 
     name = "attach-keys"

@@ -12,7 +12,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from qdialect.folding.report import Outcome
 from qdialect.folding.report_listener import FoldReportListener, WarningListener
-from qdialect.quantization.attaching import attach_ranges, differences_of
+from qdialect.post_training.attaching import attach_ranges, differences_of
 from qdialect.quantization.profile import Profile
 from qdialect.quantization.ranges import PERCENTILES, Reduction, ReductionKind
 
@@ -20,10 +20,10 @@ from qdialect.quantization.ranges import PERCENTILES, Reduction, ReductionKind
 @dataclass(frozen=True)
 class AttachRangesPass(ModulePass):
     """
-    Put `quant.stats` behind each value that a profile has a record of.
+    Insert `quant.stats` after each value that has a record in a profile.
 
-    Values without a record, and records without a value, have remarks. A profile of another module
-    is a warning.
+    Values without a record, and records without a value, are reported as remarks. A profile of
+    another module is a warning.
     """
 
     name = "attach-ranges"
@@ -32,7 +32,7 @@ class AttachRangesPass(ModulePass):
     """The file of the profile: JSON."""
 
     reduction: str | None = None
-    """`whole`, `percentile` or `moving-average`, in place of that which the profile names."""
+    """`whole`, `percentile` or `moving-average`, in place of the reduction in the profile."""
 
     low: int | float = PERCENTILES[0]
     """The percentile of the minima."""
@@ -44,7 +44,7 @@ class AttachRangesPass(ModulePass):
     """Whether a value without a record, a record without a value and another module are errors."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a reduction that there is not, and a percentile that is none."""
+        """Raise ValueError for an unknown reduction or an invalid percentile."""
         self._reduction()
 
     def _reduction(self) -> Reduction | None:

@@ -1,4 +1,4 @@
-"""The pass between ranges as ops and ranges as types."""
+"""The pass that converts recorded ranges between ops and types."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from qdialect.shape_ops.statistics import LAYER_STATS, is_statistics, statistics
 
 
 class RangeForm(StrEnum):
-    """How a range is said."""
+    """The forms of a recorded range."""
 
     CALIBRATED = "calibrated"
     """Upstream's type, in `dcast(qcast(x))`: a minimum that is less than the maximum."""
@@ -44,10 +44,10 @@ class RangeForm(StrEnum):
 @dataclass(frozen=True)
 class ConvertRangesPass(ModulePass):
     """
-    Turn `quant.stats` into casts to `!quant.calibrated` and back, or such casts into `quant.stats`.
+    Convert `quant.stats` to casts to `!quant.calibrated` and back, or such casts to `quant.stats`.
 
-    What upstream's type cannot say, ranges of an axis and a minimum that is its maximum, is left,
-    and the report says why. `canonicalize` drops such casts.
+    Ranges of an axis, and a minimum that equals its maximum, are kept and reported, since
+    upstream's type has no form for them. `canonicalize` drops such casts.
     """
 
     name = "convert-ranges"
@@ -97,7 +97,7 @@ class ConvertRangesPass(ModulePass):
 
 
 def _to_calibrated(op: Operation) -> Sequence[Operation]:
-    """Casts in the place of an op that carries ranges. Raises NotFoldable."""
+    """The casts that replace an op that carries ranges. Raises NotFoldable."""
     if not is_statistics(op):
         return ()
     (value,) = op.operands
@@ -122,7 +122,7 @@ def _to_calibrated(op: Operation) -> Sequence[Operation]:
 
 
 def _to_stats(op: Operation) -> Sequence[Operation]:
-    """An op that carries a range in the place of a cast back from `!quant.calibrated`."""
+    """The op that replaces a cast back from `!quant.calibrated`."""
     first = op.operands[0].owner if isinstance(op, DequantizeCastOp) else None
     if not isinstance(first, QuantizeCastOp) or first.input.type != op.results[0].type:
         return ()

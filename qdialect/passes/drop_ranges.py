@@ -15,7 +15,7 @@ from qdialect.shape_ops.statistics import is_statistics
 
 @dataclass(frozen=True)
 class DropRangesPass(ModulePass):
-    """Use the operand of each `quant.stats` in its place, and of TensorFlow's ops like it."""
+    """Replace each `quant.stats`, and each op of TensorFlow like it, by its operand."""
 
     name = "drop-ranges"
 

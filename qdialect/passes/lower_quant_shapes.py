@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     ModuleOp,
 )
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -27,7 +27,7 @@ from qdialect.dialects.quant.types import uniform_tensor
 from qdialect.ir.elements import MAX_REPEATED_ELEMENTS, element_dtype, signless_elements
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.ordering import operands_first
-from qdialect.ir.replacements import Replacements
+from qdialect.ir.replacements import Replacements, insert_after
 from qdialect.lowering.dialect_conversion import reserve_for
 from qdialect.lowering.storage_ops import (
     STORAGE_OPS,
@@ -100,13 +100,8 @@ class QuantShapesLowering:
 
     def _cast_after(self, value: SSAValue) -> SSAValue:
         """Insert a cast of `value`, which no lowered op defines, to its storage integers."""
-        owner = value.owner
         op = StorageCastOp(value, storage_tensor(uniform_tensor(value.type)))
-        if isinstance(owner, Block):
-            Rewriter.insert_op(op, InsertPoint.at_start(owner))
-        else:
-            op.location = owner.location
-            Rewriter.insert_op(op, InsertPoint.after(owner))
+        insert_after(op, value)
         self.casts[op] = None
         return op.result
 

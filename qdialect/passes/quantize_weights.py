@@ -12,13 +12,13 @@ from xdsl.passes import ModulePass
 
 from qdialect.algebra.parameters import StorageFormat
 from qdialect.folding.report_listener import FoldReportListener
-from qdialect.quantization.presets import scheme_of
-from qdialect.quantization.weights import (
+from qdialect.post_training.weights import (
     Otherwise,
     WeightGranularity,
     WeightPolicy,
     quantize_weights,
 )
+from qdialect.quantization.presets import scheme_of
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class QuantizeWeightsPass(ModulePass):
     """
     Quantize the constant weights of layers: `quant.dcast` of a `quant.constant`.
 
-    Scales and zero points follow from the weights, by the scheme of the system that is named. Shape
-    ops between a constant and its layer are folded. What is left in floats has a remark.
+    Scales and zero points follow from the weights, by the scheme of the chosen system. Shape ops
+    between a constant and its layer are folded. Weights that stay floats are reported as remarks.
     """
 
     name = "quantize-weights"
@@ -36,19 +36,19 @@ class QuantizeWeightsPass(ModulePass):
     """`tensor`, `channel` or `block`."""
 
     block_size: int = 32
-    """How many positions of the axis that is summed over share a scale."""
+    """The length of a block along the axis that is summed over."""
 
     scheme: str = "torch-per-channel-symmetric"
-    """The system whose rules are followed."""
+    """The name of a scheme, which begins with that of its system."""
 
     storage: str = "i8"
     """The integers: `i8`, `u8`, `i4`, `i16`, ..."""
 
     otherwise: str = "leave"
-    """What cannot be so is left in floats, or has a `coarser` granularity."""
+    """The fallback of a weight: `leave` it in floats, or a `coarser` granularity."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a word or a number that there is not."""
+        """Raise ValueError for an unknown word or an invalid number."""
         self._policy()
 
     def _policy(self) -> WeightPolicy:

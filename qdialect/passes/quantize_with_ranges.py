@@ -14,15 +14,15 @@ from xdsl.utils.exceptions import PassFailedException
 
 from qdialect.folding.report_listener import FoldReportListener
 from qdialect.passes.drop_ranges import DropRangesPass
-from qdialect.quantization.assignment_steps import SEQUENCE
-from qdialect.quantization.configuration import Configuration
-from qdialect.quantization.precision import (
+from qdialect.post_training.assignment_steps import SEQUENCE
+from qdialect.post_training.configuration import Configuration
+from qdialect.post_training.precision import (
     Settings,
     declared_scheme,
     granularity_of,
     precision_of,
 )
-from qdialect.quantization.whole_model import quantize_model
+from qdialect.post_training.whole_model import quantize_model
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
 
 from qdialect.dialects.quant.casts import CastOp, StorageCastOp
 from qdialect.dialects.quant.types import QuantizedType, StoredType
 from qdialect.ir.errors import OpErrors
+from qdialect.ir.replacements import insert_after
 from qdialect.ir.value_types import element_type_or_self, with_element_type
 from qdialect.lowering.dialect_conversion import (
     TypeConversion,
@@ -147,12 +147,8 @@ class FunctionStripping:
 
 def _insert_cast(value: SSAValue, type: Attribute) -> SSAValue:
     """Insert a cast of `value` directly after its definition, so before casts inserted earlier."""
-    op, owner = StorageCastOp(value, type), value.owner
-    if isinstance(owner, Block):
-        Rewriter.insert_op(op, InsertPoint.at_start(owner))
-    else:
-        op.location = owner.location
-        Rewriter.insert_op(op, InsertPoint.after(owner))
+    op = StorageCastOp(value, type)
+    insert_after(op, value)
     return op.result
 
 

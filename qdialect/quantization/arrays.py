@@ -1,10 +1,9 @@
 """
-Ranges of float arrays, and their codes: in blocks that fit the cache, by several threads.
+Ranges and codes of float arrays, computed in blocks that fit the cache, by several threads.
 
-A pass over memory costs more than the arithmetic. Each block of elements is read from memory
-once, is computed with in the cache, and its codes are written once. numpy lets go of the
-interpreter's lock, so that threads have blocks of their own. What comes out does not depend on
-blocks and threads.
+A pass over memory costs more than the arithmetic. So each block of elements is read from memory
+once, computed with in the cache, and its codes are written once. numpy releases the interpreter
+lock, so each thread works on a block of its own. The result does not depend on blocks and threads.
 """
 
 from __future__ import annotations
@@ -37,28 +36,27 @@ if TYPE_CHECKING:
 
 _BLOCK: Final = 1 << 18
 """
-How many elements are computed with at once: 1 MiB of float32, which caches hold.
-
-With fewer, threads wait for each other's turn with the interpreter.
+Elements per block: 1 MiB of float32, which fits the cache. With smaller blocks, threads wait for
+the interpreter lock.
 """
 
 _PIECE: Final = 1 << 21
-"""How many elements of an array in another order are copied at once: 8 MiB of float32."""
+"""Elements copied at once from an array in another order: 8 MiB of float32."""
 
 _MOST_THREADS: Final = 8
-"""More of them wait for memory."""
+"""More threads would wait for memory."""
 
 _FEW: Final = 16
-"""Along an inner axis of fewer positions, numpy takes its time for each row of parameters."""
+"""Inner axes shorter than this cost numpy more per row of parameters than per element."""
 
 _SHORT: Final = 128
-"""Rows of no more positions are quicker reduced all at once than one by one."""
+"""Rows up to this length are reduced faster all at once than one by one."""
 
 _HALVED: Final = 32
-"""Longer rows are halved before."""
+"""Longer rows are halved first."""
 
 _LONG: Final = 512
-"""Along an inner axis of as many positions, the time for each row is nothing."""
+"""From this length of the inner axis on, the cost per row is negligible."""
 
 _FLOATS = ("f2", "f4", "f8")
 
@@ -71,15 +69,15 @@ class ArrayRange:
     """Of the shape of the slots, one dimension per axis. Zero is never negative."""
     maximum: NDArray[np.float32]
     nans: int
-    """How many elements are NaN, and were skipped."""
+    """The number of NaNs, which are skipped."""
 
 
 @dataclass(frozen=True, eq=False)
 class QuantizedArray:
-    """Codes, and the parameters that they are read with."""
+    """Codes, and the parameters to read them with."""
 
     codes: NDArray[Any]
-    """Of the shape of the array, and the smallest integers that hold the storage."""
+    """Of the shape of the array, in the smallest dtype that holds the storage."""
     parameters: QuantizationParameters
     choice: Choice
 
@@ -90,9 +88,9 @@ def array_range(
     """
     Minimum and maximum of each slot, without NaN: exact, and rounded to float32 from float64.
 
-    `array` is float16, float32 or float64 of any shape and order. There are as many threads
-    as processors, up to eight, if `threads` does not say so. Raises TypeError for another dtype,
-    and ValueError if a slot has no element that is a number, and where `blocks` do not fit.
+    `array` is float16, float32 or float64, of any shape and order. `threads` is by default the
+    number of processors, at most eight. Raises TypeError for another dtype, and ValueError if all
+    elements of a slot are NaN, and if `blocks` do not fit.
     """
     _check_floats(array)
     lengths, slots = blocks.lengths(array.shape), blocks.slots(array.shape)
@@ -109,7 +107,7 @@ def array_range(
         at = first_index(is_empty) if blocks.sizes else ()
         raise ValueError(f"all elements{of_slot(at)} are NaN: they have no range")
     with np.errstate(over="ignore"):
-        # What is added makes a negative zero positive.
+        # Adding 0 makes a negative zero positive.
         low, high = (end.astype("f4") + np.float32(0) for end in (found.minimum, found.maximum))
     return ArrayRange(low, high, found.nans)
 
@@ -164,7 +162,7 @@ def _codes(
     known: ArrayRange | None,
     threads: int | None,
 ) -> NDArray[Any]:
-    """Codes; `known` is the range of all elements, if it is known."""
+    """Codes. `known` is the range of all elements, where the caller has it."""
     codes = np.empty(array.shape, choice.scheme.code_dtype)
     if codes.size:
         with _Pool(threads) as pool:
@@ -182,7 +180,7 @@ def _nan_message(array: NDArray[Any]) -> str:
 
 
 class _Pool:
-    """Runs what is independent, in threads if there are several."""
+    """Runs independent calls, in threads if there are several."""
 
     def __init__(self, threads: int | None) -> None:
         self.threads = threads or min(processors(), _MOST_THREADS)
@@ -196,7 +194,7 @@ class _Pool:
             self._executor.shutdown()
 
     def run(self, function: Callable[[slice], None], count: int) -> None:
-        """Call `function` with ranges that make up `count`. Raises what it raises."""
+        """Call `function` with ranges that make up `count`, and raise what it raises."""
         parts = min(count, 4 * self.threads)
         edges = [count * part // parts for part in range(parts + 1)]
         ranges = [slice(*pair) for pair in pairwise(edges)]
@@ -206,13 +204,13 @@ class _Pool:
 
 @dataclass(frozen=True)
 class _Block:
-    """Where elements of a row-major array are, and the slots that they read."""
+    """Elements of a row-major array, and the slots that they read."""
 
     elements: slice
-    """In the flat array."""
+    """Their positions in the flat array."""
     shape: tuple[int, ...]
     slots: tuple[slice, ...]
-    """One for each axis of `_Layout.slots`."""
+    """The positions of their slots, one for each axis of `_Layout.slots`."""
 
 
 class _Layout:
@@ -236,7 +234,7 @@ class _Layout:
         self.shape = tuple(size for size, _ in merged)
         self.slots = tuple(size if is_slot else 1 for size, is_slot in merged)
         self.split = len(merged) - 1
-        """The axis of which a block has several positions, and all of the axes after it."""
+        """The outermost axis of which a block has several positions, and the axes after it."""
         self.row = 1
         while self.split and self.row * self.shape[self.split] <= _BLOCK // 2:
             self.row *= self.shape[self.split]
@@ -266,7 +264,7 @@ class _Layout:
 
 
 class _Extremes:
-    """Collects minimum and maximum, and how many are NaN."""
+    """Collects minimum, maximum, and the number of NaNs."""
 
     def __init__(self, slots: tuple[int, ...], dtype: np.dtype[Any], *, skips_nans: bool) -> None:
         self.skips_nans = skips_nans
@@ -274,7 +272,7 @@ class _Extremes:
         self.maximum = np.full(slots, np.nan if skips_nans else -np.inf, dtype.newbyteorder("="))
         self.nans = 0
         self._lock = Lock()
-        # The same with infinities would not tell an empty slot from one of infinities.
+        # Infinities as initial values could not tell an empty slot from a slot of infinities.
         self._functions = (np.fmin, np.fmax) if skips_nans else (np.minimum, np.maximum)
 
     def visit(self, layout: _Layout, piece: _Piece, elements: NDArray[Any], which: slice) -> None:
@@ -287,7 +285,7 @@ class _Extremes:
             with self._lock:
                 self.nans += nans
                 for of, found, end in zip(self._functions, (lows, highs), ends, strict=True):
-                    # Neighbours, as the elements of a piece are: no copy.
+                    # The elements of a piece are contiguous, so this is no copy.
                     part = end.reshape(layout.slots)[block.slots]
                     of(part, found.reshape(part.shape), out=part)
 
@@ -324,7 +322,7 @@ def _of_short_rows(function: Any, rows: NDArray[Any]) -> NDArray[Any]:
 
 
 def _with_longer_rows(function: Any, rows: NDArray[Any]) -> NDArray[Any]:
-    """Rows to reduce along axis 1, of which several have been reduced as one longer row."""
+    """Rows to reduce along axis 1, where several were first reduced as one longer row."""
     outer, count, inner = rows.shape
     several = _LONG // inner
     whole = count // several
@@ -366,11 +364,11 @@ class _Codes:
         self._buffers = local()
         self._is_checked = True
         if known is not None:
-            # No step makes a larger number the smaller one.
+            # Each step is monotonic.
             self._is_checked = not all(map(self._fits, (known.minimum, known.maximum)))
 
     def _fits(self, values: NDArray[Any]) -> bool:
-        """Whether one value for each slot has a code without being clamped."""
+        """Whether the given value of each slot has a code without clamping."""
         numbers = np.empty(values.shape, self._dtype)
         with np.errstate(all="ignore"):
             self._quantize(values, numbers, self._scales, self._origin)
@@ -399,7 +397,7 @@ class _Codes:
     def _quantize(
         self, values: NDArray[Any], numbers: NDArray[Any], scale: Any, origin: Any
     ) -> None:
-        """Write rounded numbers, of which some are too large."""
+        """Write rounded numbers, some of which are out of range."""
         arithmetic, place = self._arithmetic, self._arithmetic.place
         if values.dtype.itemsize > 4:
             values = values.astype("f4")
@@ -424,7 +422,7 @@ class _Codes:
             return
         half = self._half
         if self._arithmetic.place is not ZeroPointPlace.AS_MINIMUM:
-            # Below the minimum, all numbers have the lowest code, whichever way they are rounded.
+            # All numbers below the minimum have the lowest code, with either rounding.
             half = np.copysign(half, numbers)
         np.add(numbers, half, out=numbers)
         np.trunc(numbers, out=numbers)
@@ -440,17 +438,17 @@ class _Codes:
 
 
 _DROPPED: Final = 29
-"""How many digits a float64 has more than a float32."""
+"""The extra bits of the significand of float64 over float32."""
 
 
 def _round_to_float32(
     sums: NDArray[Any], values: NDArray[Any], factors: NDArray[Any], addends: NDArray[Any]
 ) -> None:
     """
-    Round `values * factors + addends`, float64, in place as if it had not been rounded before.
+    Compute `values * factors + addends` of float64 in place, rounded to float32 once.
 
-    Only a sum halfway between two float32 can go the wrong way: the part of it that was lost
-    says which is right.
+    Double rounding is wrong only for a sum halfway between two float32: then the lost part of the
+    sum gives the direction.
     """
     is_halfway = (sums.view(np.int64) & ((1 << _DROPPED) - 1)) == 1 << (_DROPPED - 1)
     if is_halfway.any():
@@ -490,12 +488,12 @@ def _broadcast_shape(
 
 @dataclass(frozen=True)
 class _Piece:
-    """A part of an array whose elements are neighbours in row-major order."""
+    """A part of an array that is contiguous in row-major order."""
 
     place: tuple[slice, ...]
-    """Of the leading axes; the others are whole."""
+    """The positions along the leading axes; the part is whole along the others."""
     slots: tuple[slice, ...]
-    """What it reads: along the axes of `place`."""
+    """The slots that it reads: along the axes of `place`."""
 
 
 def _pieces(
@@ -526,7 +524,7 @@ def _visit(
     visitor: _Extremes | _Codes,
     pool: _Pool,
 ) -> None:
-    """Have `visitor` see all blocks of `array`. Raises ValueError if it finds a NaN."""
+    """Let `visitor` visit all blocks of `array`. Raises ValueError if it finds a NaN."""
     is_plain = array.flags.c_contiguous and array.dtype.isnative
     whole = _Piece((), ())
     pieces = [whole] if is_plain else _pieces(array.shape, lengths, slots, whole)

@@ -1,8 +1,8 @@
 """
 Parameters of biases, which follow from those of the input and the weight.
 
-An accumulator counts in steps of `input scale * weight scale`, and a bias that is added to it
-has to count in the same ones.
+An accumulator counts in steps of `input scale * weight scale`, so a bias that is added to it must
+have that scale.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class QuantizedBias:
-    """A bias in steps of scales, with zero points of zero."""
+    """A quantized bias, with zero points of zero."""
 
     codes: NDArray[Any]
     """int32 or int64, of the shape of the bias."""
     scales: NDArray[np.float32]
-    """One for each element, or only one: float32."""
+    """One per element, or a single one: float32."""
     saturated: int
-    """How many elements did not fit the storage, and have its lowest or highest code."""
+    """The number of elements that were clamped to the lowest or highest code."""
 
 
 BIAS_RULES: Mapping[str, ValueArithmetic] = MappingProxyType(
@@ -96,7 +96,7 @@ def bias_in_steps(
     if np.isnan(rounded).any():
         raise ValueError("the bias has a NaN, which has no code")
     low, high = code_range(storage)
-    # The highest i64 is no double, but the next integer is.
+    # The highest i64 is not a float64, but the next integer is.
     too_high, too_low = rounded >= float(high + 1), rounded < low
     fitting = np.where(too_high | too_low, 0, rounded).astype(np.int64)
     codes = np.where(too_high, high, np.where(too_low, low, fitting))
@@ -125,11 +125,11 @@ def _check_scales(scales: NDArray[Any]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class GlowBias:
-    """A bias as Glow quantizes it, and the scales of the weight that it asks for."""
+    """A bias as Glow quantizes it, and the scales that the weight must have."""
 
     bias: QuantizedBias
     weight_scales: NDArray[np.float32]
-    """Those of the weight, of which some may have been raised."""
+    """The scales of the weight, some of which may have been raised."""
 
 
 def glow_bias(
@@ -171,7 +171,7 @@ def bias_range_scheme(scheme: Scheme) -> Scheme:
     """
     The scheme that chooses the scale of a bias of i32: a quarter of the codes, around zero.
 
-    Glow has it so that differences of codes fit 32 bits.
+    So in Glow, differences of codes fit 32 bits.
     """
     storage = StorageFormat(32, signed=True)
     low, high = code_range(storage)

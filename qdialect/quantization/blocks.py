@@ -1,4 +1,4 @@
-"""Which elements of a tensor share a slot: all, those at an index of an axis, or a block."""
+"""Granularity: the elements of a tensor that share a slot."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Blocks:
     """
 
     sizes: tuple[tuple[int, int], ...] = ()
-    """Pairs of an axis and a size, by axis."""
+    """Pairs of an axis and a block size, ordered by axis."""
 
     def __post_init__(self) -> None:
         axes = [integer("axis", axis) for axis, _ in self.sizes]
@@ -42,7 +42,7 @@ class Blocks:
 
     @property
     def granularity(self) -> Granularity:
-        """The coarsest form of a type that can always spell such slots."""
+        """The coarsest granularity of a type that can always hold such slots."""
         match self.sizes:
             case ():
                 return Granularity.PER_TENSOR
@@ -53,7 +53,7 @@ class Blocks:
 
     def lengths(self, shape: Sequence[int]) -> tuple[int, ...]:
         """
-        How many positions a block has along each axis of `shape`.
+        The length of a block along each axis of `shape`.
 
         Raises ValueError if an axis is missing, or if its blocks do not divide it.
         """
@@ -69,7 +69,7 @@ class Blocks:
         return tuple(lengths)
 
     def slots(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """How many slots there are along each axis of `shape`. Raises as `lengths` does."""
+        """The number of slots along each axis of `shape`. Raises as `lengths` does."""
         divided = dict(self.sizes)
         self.lengths(shape)
         return tuple(

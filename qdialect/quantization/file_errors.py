@@ -1,4 +1,4 @@
-"""What is wrong with a file, where, and what to do about it."""
+"""Errors in a file: the reason, the place, and the remedy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing_extensions import override
 
 
 class FileError(ValueError):
-    """A file cannot be read: `file:line:column: reason; remedy`, from one on."""
+    """A file cannot be read: `file:line:column: reason; remedy`, counted from one."""
 
     def __init__(self, file: str, text: str, offset: int, reason: str, remedy: str) -> None:
         super().__init__(reason)

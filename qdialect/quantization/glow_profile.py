@@ -23,7 +23,7 @@ from qdialect.quantization.profile import Fingerprint, Profile
 from qdialect.quantization.ranges import Range, Statistics
 
 BINS: Final = 10
-"""How many bins Glow's histograms have by default."""
+"""The default number of bins in Glow."""
 
 _VERSION: Final = "GlowToolsVersion"
 _HASH: Final = "GraphPreLowerHash"
@@ -34,10 +34,10 @@ _RECORD_AGAIN: Final = "record the profile again with Glow's tools"
 
 @dataclass(frozen=True)
 class GlowValue:
-    """What Glow has of a value."""
+    """The profile of one value."""
 
     minimum: float
-    """A float32, as is `maximum`."""
+    """A float32, like `maximum`."""
     maximum: float
     histogram: tuple[float, ...]
     """Counts of equal bins from `minimum` to `maximum`; Glow writes six digits of them."""
@@ -50,18 +50,18 @@ class GlowProfile:
     version: str
     """The date on which Glow's tools were built, or nothing."""
     graph_hash: int
-    """Of the graph before it was lowered: 64 bits."""
+    """The hash of the graph before lowering: 64 bits."""
     values: Mapping[str, GlowValue]
     """By `<node>:<number of the result>`."""
 
     @classmethod
     def from_yaml(cls, text: str, file: str = "<profile>") -> GlowProfile:
-        """The profile in a text. Raises FileError, which names `file`, if there is none."""
+        """Parse a profile. Raises FileError, which names `file`."""
         return _YamlReader(text, file).profile()
 
     @classmethod
     def read(cls, path: str | Path) -> GlowProfile:
-        """The profile in a file. Raises OSError, and FileError if there is none."""
+        """Read a profile. Raises OSError and FileError."""
         return cls.from_yaml(Path(path).read_text(encoding="utf-8", errors="replace"), str(path))
 
     @classmethod
@@ -122,7 +122,7 @@ def _quoted(text: str) -> str:
 
 
 def _decimal(number: float) -> str:
-    """All digits: a float has a finite number of them."""
+    """All digits of a float."""
     if math.isinf(number):
         return str(number)
     return format(Decimal(number), "f")
@@ -137,7 +137,7 @@ _DOUBLE = re.compile(r'("(?:[^"\\]|\\.)*")\s*(?:#.*)?$')
 
 @dataclass(frozen=True)
 class _Text:
-    """A part of the text of a file, and where it begins."""
+    """A part of the text of a file, and its position."""
 
     text: str
     offset: int
@@ -209,7 +209,7 @@ class _YamlReader:
         return documents
 
     def _list(self, value: _Text) -> _Text:
-        """A list, in brackets or a line for each element, which may go on in other lines."""
+        """A list, in brackets or with a line for each element; brackets may span lines."""
         if value.text:
             found = _FLOW.match(self._text, value.offset)
             if found is None:

@@ -1,4 +1,4 @@
-"""How often which numbers occur: counted so that order does not matter, and as Glow counts."""
+"""Histograms: one that can be merged in any order, and Glow's."""
 
 from __future__ import annotations
 
@@ -11,39 +11,42 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _DROPPED: Final = 20
-"""Of the bits of a float32: the sign, the exponent and three digits are left."""
+"""The low bits of a float32 that bins ignore: its sign, exponent and three bits are left."""
 
 _POSITIVE: Final = 1 << (31 - _DROPPED)
-"""Of what is left of the bits, so many have no sign."""
+"""The number of bins without the sign."""
 
 _NUMBERS: Final = 1 << 20
-"""So many are counted at once, to need little memory."""
+"""The numbers counted at once, which bounds temporary memory."""
 
 
 @dataclass(frozen=True, eq=False)
 class FloatHistogram:
     """
-    Counts of float32 numbers by their leading bits: sign, exponent, three digits.
+    Counts of float32 numbers by their leading bits: sign, exponent, and three of the significand.
 
-    The bins are the same for all data, eight from a power of two to the next. So histograms
-    are added exactly, in any order, whatever their ranges are.
+    The bins are the same for all data, eight from a power of two to the next. So histograms can be
+    added exactly, in any order, whatever their ranges.
     """
 
     bins: NDArray[np.int64]
-    """Those that are not empty, from low to high numbers: int64. Negative numbers have negative
-    bins, of which -1 is that of the smallest magnitudes."""
+    """
+    The bins that are not empty, from low to high numbers: int64.
+
+    Negative numbers have negative bins; bin -1 has the smallest magnitudes.
+    """
     counts: NDArray[np.int64]
     """int64, one for each of `bins`."""
 
     @classmethod
     def of(cls, array: NDArray[Any]) -> FloatHistogram:
-        """The histogram of floats of any shape, rounded to float32; NaN does not count."""
+        """The histogram of floats of any shape, rounded to float32. NaN is skipped."""
         counts = np.zeros(2 * _POSITIVE, np.int64)
         flat = array.reshape(-1)
         for start in range(0, flat.size, _NUMBERS):
             with np.errstate(over="ignore"):
                 numbers = flat[start : start + _NUMBERS].astype("f4")
-            # What is added makes a negative zero positive.
+            # Adding 0 makes a negative zero positive.
             numbers = numbers[~np.isnan(numbers)] + np.float32(0)
             leading = numbers.view(np.uint32) >> _DROPPED
             counts += np.bincount(leading, minlength=len(counts))
@@ -53,12 +56,12 @@ class FloatHistogram:
 
     @classmethod
     def of_counts(cls, counts: dict[int, int]) -> FloatHistogram:
-        """A histogram with `counts[bin]` numbers in each bin that is a key."""
+        """A histogram from the count of each bin."""
         bins = sorted(counts)
         return cls(np.array(bins, np.int64), np.array([counts[at] for at in bins], np.int64))
 
     def merge(self, other: FloatHistogram) -> FloatHistogram:
-        """Both together."""
+        """The sum of both histograms."""
         counts = dict(zip(self.bins.tolist(), self.counts.tolist(), strict=True))
         for at, count in zip(other.bins.tolist(), other.counts.tolist(), strict=True):
             counts[at] = counts.get(at, 0) + count
@@ -79,7 +82,7 @@ class FloatHistogram:
         """
         The counts in `bins` equal parts of a range: int64.
 
-        Approximately: all numbers of a bin are counted where its middle is, within the range.
+        This is approximate: all numbers of a bin are counted at its middle, within the range.
         """
         near, far = self.edges
         with np.errstate(all="ignore"):
@@ -106,7 +109,7 @@ class GlowHistogram:
         self.maximum = np.float32(0)
 
     def update(self, tensor: NDArray[Any]) -> None:
-        """Count the floats of a tensor. Raises ValueError if none is a number."""
+        """Count the floats of a tensor. Raises ValueError if all are NaN."""
         values = tensor.astype("f4").reshape(-1)
         values = values[~np.isnan(values)]
         if not values.size:
@@ -140,7 +143,7 @@ class GlowHistogram:
             begin = np.float32(self.minimum + width * np.float32(at))
             new_end = np.float32(low + new_width * np.float32(int((begin - low) / new_width) + 1))
             share = np.float32((new_end - begin) / width * np.float32(count))
-            # A source of no width is in one bin.
+            # A range of width 0 is in one bin.
             kept = (
                 min(int(np.trunc(share + np.copysign(0.5, share))), count)
                 if np.isfinite(share)

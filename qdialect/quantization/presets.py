@@ -36,7 +36,7 @@ I16: Final = StorageFormat(16, signed=True)
 _LUCI_GIVEN = ValueArithmetic(
     Rounding.HALF_AWAY, ZeroPointPlace.AFTER_ROUNDING, multiplies=True, precision="f8"
 )
-"""Constants that take the parameters of another value."""
+"""The arithmetic of constants that take the parameters of another value."""
 
 _LUCI_FLOORS: Mapping[StorageFormat, float] = MappingProxyType({U8: 1e-5, I8: 1e-5, I16: 1e-8})
 
@@ -178,7 +178,7 @@ SCHEMES: Mapping[str, Callable[[StorageFormat], Scheme]] = MappingProxyType(
 
 
 def scheme_of(name: str, storage: StorageFormat) -> Scheme:
-    """The scheme of that name for `storage`. Raises ValueError where there is none."""
+    """The scheme with that name for `storage`. Raises ValueError if there is none."""
     if (preset := SCHEMES.get(name)) is None:
         raise ValueError(f"there is no scheme {name!r}; known are {', '.join(SCHEMES)}")
     try:

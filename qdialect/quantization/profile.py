@@ -1,8 +1,8 @@
 """
-Profiles: what was seen of the values of a module, by their keys, as JSON.
+Profiles: the recorded ranges of the values of a module, by their keys, as JSON.
 
-Floats are written so that they are read as the same float32, and infinities as text. A profile
-has the fingerprint of the module that it was recorded on; only profiles of the same module are
+Floats are written so that they are read as the same float32, and infinities as text. A profile has
+the fingerprint of the module that it was recorded on; only profiles of the same module can be
 merged.
 """
 
@@ -36,12 +36,12 @@ _INFINITIES: Final[Mapping[float, str]] = {float("inf"): "inf", float("-inf"): "
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What a module is: a text for each of its parts, such as the hash of a function."""
+    """The identity of a module: a text for each of its parts, such as the hash of a function."""
 
     parts: Mapping[str, str]
 
     def differences(self, other: Fingerprint) -> list[str]:
-        """What tells `other` from this one, in words; nothing if it is the same."""
+        """The differences of `other` from this one, in words; empty if it is the same."""
         return [
             f"'{part}' is another"
             if part in self.parts and part in other.parts
@@ -59,12 +59,12 @@ class Profile:
     values: Mapping[str, Statistics]
     """By the keys of values."""
     aliases: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Other keys of values, and the keys in `values` that they stand for."""
+    """Other names of values, and the keys in `values` that they stand for."""
     reduction: Reduction = WHOLE
-    """What is taken of several records, unless whoever reads them says otherwise."""
+    """The default reduction of several records to one range."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for an alias of what is not there, or that is a key."""
+        """Raise ValueError for an alias of a missing key, and for one that is a key itself."""
         for alias, key in self.aliases.items():
             if key not in self.values:
                 raise ValueError(f"'{alias}' is an alias of '{key}', which has no statistics")
@@ -72,15 +72,15 @@ class Profile:
                 raise ValueError(f"'{alias}' is an alias, but has statistics of its own")
 
     def statistics(self, key: str) -> Statistics | None:
-        """What was seen of the value with `key`, which may be an alias."""
+        """The statistics of the value with `key`, which may be an alias; None if there are none."""
         return self.values.get(self.aliases.get(key, key))
 
     def merge(self, other: Profile) -> Profile:
         """
-        What both have seen, in any order; a value may be in only one of them.
+        The union of both profiles, in any order; a value may be in only one of them.
 
-        Raises ValueError if they are of different modules, and says how these differ; if a
-        record is in both; and if they have ranges of different axes.
+        Raises ValueError if they are of different modules, and says how these differ; if both have
+        the same record; and if they have ranges of different axes.
         """
         return merged_profiles((self, other))
 
@@ -103,17 +103,17 @@ class Profile:
 
     @classmethod
     def from_json(cls, text: str, file: str = "<profile>") -> Profile:
-        """The profile in a text. Raises FileError, which names `file`, if there is none."""
+        """Parse a profile. Raises FileError, which names `file`."""
         return _JsonReader(text, file).profile()
 
     @classmethod
     def read(cls, path: str | Path) -> Profile:
-        """The profile in a file. Raises OSError, and FileError if there is none."""
+        """Read a profile. Raises OSError and FileError."""
         return cls.from_json(Path(path).read_text(encoding="utf-8", errors="replace"), str(path))
 
 
 def merged_profiles(profiles: Sequence[Profile]) -> Profile:
-    """All of them, of which there is at least one. Raises as `Profile.merge`."""
+    """Merge at least one profile. Raises as `Profile.merge`."""
     first, *others = profiles
     found: dict[str, list[Statistics]] = {}
     aliases: dict[str, str] = {}
@@ -173,7 +173,7 @@ def _nested(numbers: NDArray[np.float32]) -> Any:
 
 
 class _Object(dict[str, Any]):
-    """An object of JSON, which knows if a key is there twice."""
+    """An object of JSON. Raises ValueError for a duplicate key."""
 
     repeated: str | None = None
 
@@ -350,7 +350,7 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 
 
 def _offset_of(text: str, path: Sequence[str | int]) -> int:
-    """Where the value is that `path` leads to, in a text that is JSON."""
+    """The position of the value at `path`, in a valid JSON text."""
 
     def after_space(offset: int) -> int:
         found = _SPACE.match(text, offset)
@@ -366,7 +366,7 @@ def _offset_of(text: str, path: Sequence[str | int]) -> int:
                 key, at = decoder.raw_decode(text, at)
                 at = after_space(after_space(at) + 1)
             if key == step:
-                # The last one, if there are several.
+                # The last key counts, if there are several.
                 found = at
             at = after_space(decoder.raw_decode(text, at)[1])
             at = after_space(at + 1) if text[at] == "," else at

@@ -1,9 +1,9 @@
 """
-What was seen of a value, record by record: ranges that may be merged in any order.
+Statistics of a value, record by record: ranges that can be merged in any order.
 
-A record is one run of a model, and has an index. Records may be spread over processes, and what
-they saw be merged in any order: a moving average, which depends on the order by definition,
-depends on that of the indices.
+A record is one run of a model, and has an index. Records may be spread over processes and merged in
+any order. A moving average depends on the order by definition: it is computed in the order of the
+indices.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BATCH: Final = 16
-"""How many records a moving average takes as one, as ONE does."""
+"""The records in one batch of a moving average, as in ONE."""
 
 SHARE: Final = 0.1
-"""How much of a moving average is that of the next batch, as in ONE."""
+"""The weight of the next batch in a moving average, as in ONE."""
 
 PERCENTILES: Final = (1.0, 99.0)
-"""Those of the minima and of the maxima that ONE takes."""
+"""The percentiles of the minima and of the maxima in ONE."""
 
 
 class Range(NamedTuple):
-    """A range for each slot, as `Scheme.choose` takes it: float32 of the shape of the slots."""
+    """A range for each slot, as `Scheme.choose` takes it: float32 in the shape of the slots."""
 
     minimum: NDArray[np.float32]
     maximum: NDArray[np.float32]
@@ -66,7 +66,7 @@ class Statistics:
     """
 
     axes: tuple[int, ...]
-    """The axes whose indices have ranges of their own, ascending; none if there is one range."""
+    """The axes whose indices have ranges of their own, ascending; empty for one range."""
     records: NDArray[np.int64]
     """Indices of records, ascending: int64."""
     minima: NDArray[np.float32]
@@ -74,9 +74,9 @@ class Statistics:
     maxima: NDArray[np.float32]
     """Of the shape of `minima`."""
     count: int
-    """How many elements were seen that are numbers."""
+    """The number of elements that are not NaN."""
     nans: int = 0
-    """How many elements were seen that are NaN, and were skipped."""
+    """The number of NaNs, which are skipped."""
     histogram: FloatHistogram | None = None
 
     def __post_init__(self) -> None:
@@ -127,10 +127,10 @@ class Statistics:
 
     def merge(self, other: Statistics) -> Statistics:
         """
-        What was seen in the records of both: associative, and in any order.
+        The statistics of the records of both. The operation is associative and commutative.
 
-        Raises ValueError if both saw the same record, and for other axes, lengths of axes, or
-        a histogram that only one of them has.
+        Raises ValueError if both have the same record, and if they differ in axes, lengths of axes,
+        or whether they have histograms.
         """
         return merged((self, other))
 
@@ -172,7 +172,7 @@ class Statistics:
 
 
 class ReductionKind(StrEnum):
-    """What is taken of the ranges of several records."""
+    """The ways to reduce the ranges of several records to one."""
 
     WHOLE = "whole"
     PERCENTILE = "percentile"
@@ -182,7 +182,7 @@ class ReductionKind(StrEnum):
 @dataclass(frozen=True)
 class Reduction:
     """
-    What becomes of the ranges of several records, and with which percentiles.
+    A reduction of the ranges of several records, with its percentiles.
 
     Raises ValueError for a percentile that is not from 0 to 100.
     """
@@ -212,7 +212,7 @@ WHOLE: Final = Reduction()
 
 
 def merged(statistics: Sequence[Statistics]) -> Statistics:
-    """All of them, of which there is at least one. Raises as `Statistics.merge`."""
+    """Merge at least one. Raises as `Statistics.merge`."""
     first, *others = statistics
     for other in others:
         if first.axes != other.axes or first.minima.shape[1:] != other.minima.shape[1:]:
@@ -259,7 +259,7 @@ def _percentile(
 def _moving_average(batches: Sequence[NDArray[np.float32]], share: float) -> NDArray[np.float32]:
     kept = np.float32(1) - np.float32(share)
     average = batches[0]
-    # Of infinities of both signs, it is no number, which no scheme has parameters for.
+    # The average of infinities of both signs is NaN, which no scheme has parameters for.
     with np.errstate(all="ignore"):
         for batch in batches[1:]:
             added = batch.astype("f8") * (1 - float(kept))

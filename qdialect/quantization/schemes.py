@@ -1,8 +1,8 @@
 """
-From a range to a scale and a zero point: what quantization schemes differ in.
+Schemes: from a range to a scale and a zero point, and from values to codes.
 
-Systems agree on `real = (code - zero_point) * scale`, and on little else. Here each difference
-is a choice of its own, and a `Scheme` is one of each; `presets.py` has those of other systems.
+Systems agree on `real = (code - zero_point) * scale`, and on little else. Each difference is a
+choice of its own here, and a `Scheme` makes all of them; `presets.py` has those of other systems.
 """
 
 from __future__ import annotations
@@ -22,27 +22,29 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
 MAX_STORAGE_WIDTH: Final = 32
-"""The most bits of a code, as in https://mlir.llvm.org/docs/Dialects/QuantDialect/."""
+"""
+The largest width of a code, as in https://mlir.llvm.org/docs/Dialects/QuantDialect/.
+"""
 
 
 _FEW_SLOTS: Final = 1 << 16
-"""How many slots are chosen at once: what is computed on the way takes a few MiB."""
+"""The slots whose parameters are chosen at once, which bounds temporary memory to a few MiB."""
 
 _LEAST_WITH_RECIPROCAL: Final = 2.0**-127
-"""The reciprocal of a lesser scale is infinite in float32."""
+"""The reciprocal of a smaller scale is infinite in float32."""
 
 
 class Symmetry(Enum):
-    """Whether zero is in the middle of what the codes stand for."""
+    """Whether the range that the codes stand for is symmetric about zero."""
 
     ASYMMETRIC = "asymmetric"
     SYMMETRIC = "symmetric"
     SYMMETRIC_IF_SIGNED = "symmetric-if-signed"
-    """Symmetric where a range has negative numbers; codes from the lowest on where it has none."""
+    """Symmetric for ranges with negative numbers; codes from the lowest on for others."""
 
 
 class Span(Enum):
-    """What a symmetric scale is computed from."""
+    """The formula of a symmetric scale."""
 
     LARGER_SIDE = "larger-side"
     """The larger of `minimum / lowest code` and `maximum / highest code`."""
@@ -59,7 +61,7 @@ class Span(Enum):
 
 
 class ZeroPointRule(Enum):
-    """How an asymmetric zero point is computed, before it is clamped to the codes."""
+    """The formula of an asymmetric zero point, before it is clamped to the codes."""
 
     ROUNDED_DIFFERENCE = "rounded-difference"
     """`round(lowest code - minimum / scale)`."""
@@ -76,19 +78,19 @@ class ZeroPointRule(Enum):
 
 
 class Rounding(Enum):
-    """Where a number halfway between two integers goes."""
+    """The rounding of a number halfway between two integers."""
 
     HALF_AWAY = "half-away"
-    """Away from zero, as C's `round`."""
+    """Away from zero, like C's `round`."""
 
     HALF_EVEN = "half-even"
-    """To the even one, as C's `nearbyint`."""
+    """To the even one, like C's `nearbyint`."""
 
     def round(self, numbers: NDArray[Any]) -> NDArray[Any]:
         """Integral numbers of the dtype and shape of `numbers`, which are floats."""
         if self is Rounding.HALF_EVEN:
             return np.rint(numbers)
-        # With a full half, the largest number below a half would become one.
+        # Adding 0.5 would round the largest number below 0.5 to 1.
         return np.trunc(numbers + np.copysign(just_below_half(numbers.dtype), numbers))
 
 
@@ -99,7 +101,7 @@ def just_below_half(dtype: DTypeLike) -> Any:
 
 
 class ZeroPointPlace(Enum):
-    """Where the zero point comes in when a value is quantized."""
+    """The step of quantization that adds the zero point."""
 
     BEFORE_ROUNDING = "before-rounding"
     """`round(value / scale + zero_point)`."""
@@ -113,7 +115,7 @@ class ZeroPointPlace(Enum):
 
 @dataclass(frozen=True)
 class ValueArithmetic:
-    """How values become codes, which are clamped at the end."""
+    """The arithmetic from values to codes, which are clamped last."""
 
     rounding: Rounding
     place: ZeroPointPlace
@@ -125,7 +127,7 @@ class ValueArithmetic:
     """Whether values are multiplied, and zero points added, with one rounding to float32."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for what does not fit together."""
+        """Raise ValueError for choices that contradict each other."""
         if self.fused and not (self.multiplies and self.place is ZeroPointPlace.BEFORE_ROUNDING):
             raise ValueError("only a product and a zero point before rounding can be fused")
 
@@ -133,9 +135,9 @@ class ValueArithmetic:
 @dataclass(frozen=True)
 class Scheme:
     """
-    How scale, zero point and codes follow from a range and from values.
+    The choice of scale and zero point for a range, and of codes for values.
 
-    Ranges are float32. Raises ValueError for what does not fit together.
+    Ranges are float32. Raises ValueError for choices that contradict each other.
     """
 
     storage: StorageFormat
@@ -147,9 +149,9 @@ class Scheme:
     zero_point_rule: ZeroPointRule
     zero_point_rounding: Rounding
     values: ValueArithmetic
-    """How values are quantized whose range has chosen the parameters."""
+    """The arithmetic for values whose own range chose the parameters."""
     given_values: ValueArithmetic
-    """How values are quantized with parameters that come from elsewhere."""
+    """The arithmetic for values with given parameters."""
     precision: str = "f8"
     """The numpy dtype that scale and zero point are computed in, before float32: "f4" or "f8"."""
     scale_floor: float = 0.0
@@ -264,7 +266,7 @@ class Scheme:
 
     @property
     def _ends(self) -> tuple[Any, Any]:
-        """The lowest and the highest code, as numbers that are computed with."""
+        """The lowest and the highest code, in the dtype of the arithmetic."""
         lowest, highest = np.asarray((self.minimum, self.maximum), self.precision)
         return lowest, highest
 
@@ -283,7 +285,7 @@ class Scheme:
     def _extended(
         self, low: NDArray[Any], high: NDArray[Any], is_symmetric: NDArray[Any]
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Ranges as float32, symmetric ones with zero where the code 0 is."""
+        """Finite ranges of float32; the smaller side of a symmetric one is extended."""
         if is_symmetric.any():
             from_low, from_high = low.astype("f8") / self.minimum, high.astype("f8") / self.maximum
             is_low_larger = from_low > from_high
@@ -350,13 +352,13 @@ class Scheme:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """Parameters that a scheme has chosen, or was given: one scale and zero point per slot."""
+    """Chosen or given parameters: one scale and zero point per slot."""
 
     scheme: Scheme
     arithmetic: ValueArithmetic
-    """How values are quantized with them."""
+    """The arithmetic from values to codes."""
     scales: NDArray[np.float32]
-    """float32 of any shape; so are all the arrays."""
+    """float32 of any shape, like all the arrays."""
     zero_points: NDArray[np.int64]
     minimum: NDArray[np.float32]
     """What the lowest code stands for, computed with the scale before it was rounded."""
@@ -409,7 +411,7 @@ def first_index(is_wanted: NDArray[Any]) -> tuple[int, ...]:
 
 
 def of_slot(index: Sequence[int]) -> str:
-    """How a message names the slot at `index`: not at all, if there is only one."""
+    """The name of the slot at `index` in a message; empty if there is only one."""
     return f" of slot {list(index)}" if index else ""
 
 

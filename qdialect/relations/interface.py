@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, Final, TypeVar
 
 from xdsl.ir import Operation
 
+from qdialect.ir.dialect_files import import_dialect_file
 from qdialect.shape_ops.interface import name_of
 
 
@@ -116,13 +114,6 @@ def function_of(name: str) -> str:
 def relation_of(op: Operation) -> OpRelation | None:
     """The relation that is registered for `op`, if any. Raises NotFoldable."""
     name = name_of(op)
-    _load_dialect(name.partition(".")[0])
+    import_dialect_file(__package__, name.partition(".")[0])
     read = _RELATIONS.get(name)
     return None if read is None else read(op)
-
-
-@cache
-def _load_dialect(dialect: str) -> None:
-    module = f"qdialect.relations.{dialect}"
-    if dialect.isidentifier() and find_spec(module) is not None:
-        import_module(module)

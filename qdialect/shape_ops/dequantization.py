@@ -36,7 +36,7 @@ class Leaf(NamedTuple):
 
 
 class Dequantization(NamedTuple):
-    """What the arithmetic computes: `(stored - zero_point) * scale`, all by leaf."""
+    """The computation `(stored - zero_point) * scale`, each by the number of its leaf."""
 
     stored: int
     """The number of the leaf with the stored integers."""
@@ -50,7 +50,7 @@ class Dequantization(NamedTuple):
 
     zero_point_term: Term | None = None
     scale_term: Term | None = None
-    """How these are computed from the leaves."""
+    """The terms of the scale and the zero point, in terms of the leaves."""
 
     rounded_to: IntegerType | None = None
     """The type of the stored integers where they are computed, by rounding the leaf."""
@@ -63,9 +63,7 @@ _OF_FLOATS: Final = (Arithmetic.EXTEND_FLOAT, Arithmetic.TRUNCATE_FLOAT)
 
 def recognize(term: Term, leaves: Sequence[Leaf]) -> Dequantization:
     """
-    What `term`, whose inputs are `leaves`, dequantizes.
-
-    Raises NotFoldable, with the condition that fails, if it is no exact dequantization.
+    The dequantization that `term` computes from `leaves`. Raises NotFoldable if it is not exact.
     """
     return _Recognizer(leaves).of(term)
 
@@ -148,7 +146,7 @@ class _Recognizer:
         return Dequantization(term.number, is_signed is not False)
 
     def _rounded(self, term: Apply, is_signed: bool | None) -> Dequantization:
-        """What is quantized: floats, or what is dequantized itself."""
+        """The quantized operand: floats, or another dequantization."""
         value, *parameters = term.operands
         for parameter in parameters:
             self._parameter(parameter, "scale or zero point")
@@ -161,7 +159,7 @@ class _Recognizer:
         return Dequantization(stored, is_signed, rounded_to=type)
 
     def _parameter(self, term: Term, what: str) -> int | Scalar:
-        """A leaf, or a constant, behind conversions that do not change its numbers."""
+        """A leaf or a constant, through conversions that do not change its numbers."""
         inner = term
         while isinstance(inner, Apply) and inner.arithmetic in (
             *_TO_FLOAT,
@@ -184,7 +182,7 @@ class _Recognizer:
     # Ranges
 
     def _range(self, found: Dequantization) -> tuple[int, int]:
-        """The least and the greatest stored integer; of short ones, those that there may be."""
+        """The least and the greatest stored integer; for narrow types, of all possible ones."""
         width = _width(found.rounded_to or self._leaves[found.stored].type)
         if width <= _SHORT or found.rounded_to is not None:
             half = 1 << (width - 1)
@@ -200,7 +198,7 @@ class _Recognizer:
         return low - zero_points[1], high - zero_points[0]
 
     def _integers(self, parameter: int | Scalar | None) -> tuple[int, int]:
-        """The extremes of zero points. Raises NotFoldable if one is no integer."""
+        """The least and the greatest zero point. Raises NotFoldable if one is not an integer."""
         if parameter is None:
             return 0, 0
         if isinstance(parameter, Scalar):
@@ -221,7 +219,7 @@ class _Recognizer:
 
 
 _SHORT: Final = 8
-"""Integers of so many bits are exact in every float type that weights are dequantized to."""
+"""The width of integers that are exact in every float type that weights are dequantized to."""
 
 
 def _extremes(numbers: NDArray[Any]) -> tuple[int, int]:

@@ -154,7 +154,7 @@ Returns the ops in order; the last one has the result.
 
 
 class ElementwiseModel(NamedTuple):
-    """What is known of the element-wise ops of one name."""
+    """The model of the element-wise ops of one name."""
 
     read: ElementwiseReader
     write: ElementwiseWriter
@@ -199,13 +199,13 @@ def elementwise_op(
 
 
 def elementwise_model_of(op: Operation) -> ElementwiseModel | None:
-    """How to read `op`, if ops of its name may be element-wise."""
+    """The model of ops with the name of `op`, if they may be element-wise."""
     name = name_of(op)
     return models_for(name).arithmetic.get(name)
 
 
 def arithmetic_model_of(op: Operation) -> ElementwiseModel:
-    """How to read and write `op`, which is arithmetic."""
+    """The model of `op`, which is arithmetic."""
     model = elementwise_model_of(op)
     assert model is not None
     return model
@@ -220,10 +220,10 @@ def is_arithmetic(op: Operation) -> bool:
 
 def read_elementwise(op: Operation, operands: Operands) -> Elementwise:
     """
-    How `op`, which is arithmetic, computes its result.
+    The elements of the result of `op`, which is arithmetic, as a term.
 
-    Raises NotFoldable, also for what is malformed: nothing has verified an op of a dialect
-    that is not registered.
+    Raises NotFoldable, also if the op is malformed, since nothing verifies the ops of unregistered
+    dialects.
     """
     model = arithmetic_model_of(op)
     check_not_kept(op)

@@ -18,10 +18,8 @@ from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from enum import Flag, StrEnum, auto
+from enum import Flag, auto
 from functools import cache, lru_cache
-from importlib import import_module
-from importlib.util import find_spec
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, cast
 
@@ -56,59 +54,19 @@ from qdialect.algebra.movement import (
     values_dtype,
 )
 from qdialect.algebra.padding import PadWith, ZeroPoint
+from qdialect.ir.dialect_files import import_dialect_file
 from qdialect.ir.elements import MAX_REPEATED_ELEMENTS, element_dtype, elements_of, has_signedness
 from qdialect.ir.errors import message_of
 from qdialect.ir.value_types import register_tensor_type as register_tensor_type
 from qdialect.ir.value_types import tensor_parts
+from qdialect.shape_ops.refusals import Code as Code
+from qdialect.shape_ops.refusals import NoSuchMovementError as NoSuchMovementError
+from qdialect.shape_ops.refusals import NotFoldable as NotFoldable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qdialect.shape_ops.elementwise import BroadcastWriter, ElementwiseModel, ReshapeWriter
-
-
-class Code(StrEnum):
-    """
-    The reason why an op is not folded, sunk or elided.
-
-    The values do not change between versions: tools may match them.
-    """
-
-    NOT_CONSTANT = "not-constant"
-    DYNAMIC_SHAPE = "dynamic-shape"
-    UNKNOWN_OP = "unknown-op"
-    STALE_TYPE = "stale-type"
-    QUANTIZED = "quantized"
-    GRANULARITY = "granularity"
-    PARAMETER_GROWTH = "parameter-growth"
-    GROWTH = "growth"
-    MEMORY = "memory"
-    PADDING = "padding"
-    ARITHMETIC = "arithmetic"
-    MIXED_CONSTANTS = "mixed-constants"
-    ILLEGAL_TYPE = "illegal-type"
-    NOT_INVERTIBLE = "not-invertible"
-    USES = "uses"
-    CASTS = "casts"
-    NUMERICS = "numerics"
-    KEPT = "kept"
-    NO_RECORD = "no-record"
-    NO_VALUE = "no-value"
-
-
-class NotFoldable(Exception):
-    """An op cannot be folded, or cannot be read. The message is the reason."""
-
-    def __init__(self, code: Code, reason: str) -> None:
-        super().__init__(reason)
-        self.code = code
-
-
-class NoSuchMovementError(NotFoldable):
-    """The op can be read, but its numbers do not fit its operands."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(Code.UNKNOWN_OP, reason)
 
 
 class Operands(Protocol):
@@ -373,7 +331,7 @@ def register_carrier(name: str, attribute: str, prefixes: Mapping[str, str]) -> 
 
 def register_dialect_traits(dialect: str, traits: DialectTraits) -> None:
     """Say which tensors the types of a dialect can spell, if not all that MLIR has."""
-    _load_dialect(dialect)
+    import_dialect_file(__package__, dialect)
     _TRAITS[dialect] = traits
 
 
@@ -418,7 +376,7 @@ def check_not_kept(op: Operation) -> None:
 def dialect_traits_of(op: Operation) -> DialectTraits:
     """Which tensors the dialect of `op` can have."""
     dialect = name_of(op).partition(".")[0]
-    _load_dialect(dialect)
+    import_dialect_file(__package__, dialect)
     own = _IN_CONTEXT.get(_NO_DIALECTS).get(dialect)
     if own is not None and own.traits is not None:
         return own.traits
@@ -431,7 +389,7 @@ _ALL_TENSORS: Final = DialectTraits()
 
 def is_known_dialect(name: str) -> bool:
     """Whether there is a model for an op of the dialect `name`."""
-    _load_dialect(name)
+    import_dialect_file(__package__, name)
     known = (_FOR_ALL, *_IN_CONTEXT.get(_NO_DIALECTS).values())
     return any(ops.knows_dialect(name) for ops in known)
 
@@ -599,16 +557,7 @@ _OWN_ENTRY: Final = ShapeOpEntry(_own_movements)
 
 def load_models(name: str) -> None:
     """Import the models that come with qdialect for the dialect of an op's name."""
-    _load_dialect(name.partition(".")[0])
-
-
-@registered_cache
-@cache
-def _load_dialect(dialect: str) -> None:
-    """Import the models that come with qdialect for `dialect`, if there are any."""
-    module = f"qdialect.shape_ops.{dialect}"
-    if dialect.isidentifier() and find_spec(module) is not None:
-        import_module(module)
+    import_dialect_file(__package__, name.partition(".")[0])
 
 
 # Functions that models read ops with.

@@ -49,7 +49,7 @@ DEQUANTIZE_AFFINE = "iree_linalg_ext.dequantize_affine"
 
 
 def indexing_maps(rank: int, axes: Sequence[Sequence[int]]) -> Attribute:
-    """For operands that follow some axes, and for the result, what each is read along."""
+    """The indexing maps of operands, each along some axes of the result, and of the result."""
     loops = [AffineExpr.dimension(axis) for axis in range(rank)]
     maps = [AffineMap(rank, 0, tuple(loops[axis] for axis in each)) for each in axes]
     return ArrayAttr([AffineMapAttr(map) for map in (*maps, AffineMap.identity(rank))])

@@ -1,4 +1,4 @@
-"""What a term is for given elements, with every step rounded or wrapped as its type says."""
+"""The value of a term for given elements, with every step rounded or wrapped as its type says."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import math
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from xdsl.dialects.builtin import (
     AnyDenseElement,
@@ -370,12 +370,18 @@ def _from_mlir_bytes(data: bytes, type: AnyDenseElement, shape: tuple[int, ...])
     return values.reshape(shape)
 
 
-def print_hex(printer: Printer, data: bytes | memoryview) -> None:
-    """Print two digits for each byte, piece by piece; an MLIRPrinter streams them."""
-    # Deferred to break a cycle: the printer uses this module.
-    from qdialect.text.printer import MLIRPrinter
+@runtime_checkable
+class AsciiPrinter(Protocol):
+    """A printer that writes long ASCII text without decoding it."""
 
-    stream = printer.print_ascii if isinstance(printer, MLIRPrinter) else None
+    def print_ascii(self, text: memoryview) -> None:
+        """Print a piece of a line."""
+        ...
+
+
+def print_hex(printer: Printer, data: bytes | memoryview) -> None:
+    """Print two digits for each byte, piece by piece; an AsciiPrinter streams them."""
+    stream = printer.print_ascii if isinstance(printer, AsciiPrinter) else None
     table = _hex_table()
     pairs = np.frombuffer(data, dtype="<u2", count=len(data) // 2)
     digits = np.empty(min(len(pairs), _HEX_CHUNK), dtype=table.dtype)

@@ -210,7 +210,7 @@ class MLIRPrinter(OpenPrinter):
         self.print_string("\n    }", indent=0)
 
     def _print_resource(self, key: str, resource: Blob | str) -> None:
-        # Few texts have resources, and `text.dense` imports this module.
+        # Deferred, since few texts have resources.
         from qdialect.text.dense import print_hex
 
         self.print_string(f'      {key}: "')
@@ -260,7 +260,7 @@ class MLIRPrinter(OpenPrinter):
         if (plain := text_of_plain_list(dense)) is not None:
             self.print_string(f"dense<{plain}>")
         else:
-            # Elements that are no plain list are rare, and `text.dense` imports this module.
+            # Deferred, since elements that are no plain list are rare.
             from qdialect.ir.elements import elements_of
             from qdialect.text.dense import print_dense
 

@@ -22,12 +22,12 @@ from qdialect.certificates.function_comparison import visibility_of
 from qdialect.certificates.sampled_runs import RunFailure
 from qdialect.interpreters import find_function
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.quantization.fingerprints import fingerprint_of
-from qdialect.quantization.keys import keys_of
+from qdialect.post_training.fingerprints import fingerprint_of
+from qdialect.post_training.keys import keys_of
+from qdialect.post_training.record_files import Argument, RecordError, RecordFiles
+from qdialect.post_training.recorded_function import RecordedFunction, record_function
 from qdialect.quantization.profile import Fingerprint, Profile, merged_profiles
 from qdialect.quantization.ranges import Reduction, ReductionKind
-from qdialect.quantization.record_files import Argument, RecordError, RecordFiles
-from qdialect.quantization.recorded_function import RecordedFunction, record_function
 from qdialect.tools.compilation import Compilation
 from qdialect.tools.diagnostics import DiagnosticPrinter
 from qdialect.tools.exit_status import run_tool
@@ -46,22 +46,23 @@ records:
   An .npz file has an array for each argument of the function: under arg0, arg1, ..., or under
   the key of the argument, such as its name in the text. If the argument has the shape S, an
   array of shape S is one record, and one of shape (n, *S) holds n records. All arrays of a file
-  hold as many. The .npz files of a folder are taken in the order of their names, as if they were
-  one. Records are numbered from 0. Elements have the dtype of the argument: float32 for f32;
-  bfloat16 and smaller floats are their bits. What does not fit is refused.
+  hold the same number of records. The .npz files of a folder are read in the order of their
+  names, as if they were one. Records are numbered from 0. Elements have the dtype of the
+  argument: float32 for f32. bfloat16 and smaller floats are given as their bits. Other arrays
+  are refused.
 
 interruption:
-  SIGINT and SIGTERM end the run after the record that is being run; what was recorded is
-  written, and --resume goes on from there. A second one ends it at once.
+  After SIGINT or SIGTERM, the run stops at the end of the current record and writes the
+  profile; --resume continues from there. A second signal ends the process at once.
 """
 
 _SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGHUP")
 
 _SECONDS_TO_KEEP: Final = 30.0
-"""How often what has been recorded is written meanwhile, at most."""
+"""The least interval between two writes of the profile during a run."""
 
 _SHARE_OF_KEEPING: Final = 0.05
-"""How much of the time may go to that."""
+"""The largest share of the time that these writes may take."""
 
 
 class _CommandLine(ModuleArgumentParser):
@@ -74,25 +75,27 @@ class _CommandLine(ModuleArgumentParser):
         )
         self.add_argument("model", help="the module; - for standard input")
         self.add_argument(
-            "--data", required=True, metavar="PATH", help="an .npz file, or a folder of such"
+            "--data", required=True, metavar="PATH", help="an .npz file, or a folder of them"
         )
         self.add_argument(
             "-o", dest="output", default="-", metavar="FILE", help="the profile, as JSON"
         )
         self.add_argument(
-            "--function", metavar="NAME", help="what to run (main, or else the only public one)"
+            "--function",
+            metavar="NAME",
+            help="the function to run (main, or else the only public one)",
         )
         self.add_argument(
             "--engine",
             choices=("iree", "reference"),
             default="iree",
-            help="what runs it: IREE, which compiles it once, or qdialect's interpreter (iree)",
+            help="IREE, which compiles the function once, or qdialect's interpreter (iree)",
         )
         self.add_argument(
             "--histogram",
             action="store_true",
-            help="count the elements of each value, too; then IREE returns whole values, and not "
-            "their ranges, which takes the memory of all of them",
+            help="record histograms, too; IREE then returns whole values in place of their ranges, "
+            "which takes memory for all of them",
         )
         reductions = self.add_mutually_exclusive_group()
         reductions.add_argument(
@@ -100,12 +103,12 @@ class _CommandLine(ModuleArgumentParser):
             nargs=2,
             type=float,
             metavar=("LOW", "HIGH"),
-            help="have these percentiles taken of the minima and of the maxima of the records",
+            help="reduce the minima and the maxima of the records to these percentiles",
         )
         reductions.add_argument(
             "--moving-average",
             action="store_true",
-            help="have the moving average of batches of 16 records taken",
+            help="reduce the records to the moving average of batches of 16",
         )
         self.add_argument(
             "--jobs", type=int, default=1, metavar="N", help="spread records over N processes (1)"
@@ -113,28 +116,28 @@ class _CommandLine(ModuleArgumentParser):
         self.add_argument(
             "--resume",
             action="store_true",
-            help="keep the records that the profile has already, and run the others",
+            help="keep the records that are in the profile, and run the others",
         )
         self.add_reading_arguments()
 
 
 class _Interruption:
-    """The signal that asks for the end, once there is one."""
+    """The signal that asked to stop the run, if there was one."""
 
     number: int | None = None
 
     @contextmanager
     def taken(self) -> Generator[None]:
-        """Take note of signals; the second one ends the process."""
+        """Note the first signal; the second one ends the process."""
         before: dict[int, Any] = {}
         try:
             for name in _SIGNALS:
                 number = getattr(signal, name, None)
-                # Whoever started the tool may have it ignored, as nohup does.
+                # The parent process may ignore a signal on purpose, as nohup does.
                 if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
                     before[number] = signal.signal(number, self._take)
         except ValueError:
-            # This is not the main thread, which alone gets signals.
+            # Only the main thread can handle signals.
             pass
         try:
             yield
@@ -153,7 +156,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     Run the tool with these arguments, or those of the process.
 
-    Returns the exit status: 0; 1 if there was an error, which is on standard error; or 128 and
+    Returns the exit status: 0; 1 after an error, which is printed on standard error; or 128 plus
     the number of the signal that ended the run early.
     """
     interruption = _Interruption()
@@ -216,7 +219,7 @@ def _calibrate(options: Namespace, interruption: _Interruption) -> bool:
     if keeper.missing:
         told += "; --resume goes on from there"
     else:
-        # All is done: a signal came too late to end anything.
+        # All records are done: a signal has stopped nothing.
         interruption.number = None
     sys.stderr.write(f"{TOOL}: {told}\n")
     return True
@@ -230,7 +233,7 @@ def _record(
     options: Namespace,
     interruption: _Interruption,
 ) -> None:
-    """Record what is missing, until there is a signal. Raises RunFailure and RecordError."""
+    """Record the missing records, until a signal. Raises RunFailure and RecordError."""
     indices = keeper.missing
     recording = prepare(
         recorded,
@@ -239,7 +242,7 @@ def _record(
         options.data,
         with_iree=options.engine == "iree",
         max_memory=options.max_memory,
-        # As many processes share the processors.
+        # Several processes share the processors.
         threads=None if options.jobs == 1 else 1,
     )
     with (
@@ -252,12 +255,12 @@ def _record(
             progress.advance()
             if interruption.number is not None:
                 break
-        # Before it is waited for records that have been begun.
+        # Closing `seen` waits for the records that are running, so write first.
         keeper.write()
 
 
 class _Keeper:
-    """What has been recorded, and the file that it goes to."""
+    """The statistics recorded so far, and the file of the profile."""
 
     def __init__(
         self,
@@ -267,7 +270,7 @@ class _Keeper:
         recorded: RecordedFunction,
         count: int,
     ) -> None:
-        """Raises ToolError for a file that cannot be written, or gone on with."""
+        """Raises ToolError if the file cannot be written, or does not fit `--resume`."""
         self.count = count
         self._path: str = options.output
         self._fingerprint = fingerprint
@@ -280,13 +283,13 @@ class _Keeper:
         if options.resume and os.path.exists(self._path):
             self._profile = self._read()
         if self._path not in STANDARD_OUTPUT:
-            # It is wrong before hours of work, and not after them.
+            # A file that cannot be written is an error now, not after hours of work.
             Output(self._path).close(keep=False)
         self._written = time.monotonic()
         self._seconds_to_keep = _SECONDS_TO_KEEP
 
     def _read(self) -> Profile:
-        """The profile to go on with. Raises ToolError."""
+        """The profile that `--resume` continues. Raises ToolError."""
         try:
             profile = Profile.read(self._path)
         except OSError as error:
@@ -306,19 +309,19 @@ class _Keeper:
             reasons.append(f"it has record {last}, and there are {self.count}")
         if reasons:
             raise ToolError(f"cannot go on with '{self._path}': {'; '.join(sorted(reasons))}")
-        # How records are reduced may change, since they are all there.
+        # The reduction may change, since the profile has each record.
         return replace(profile, aliases=self._aliases, reduction=self._reduction)
 
     @property
     def missing(self) -> list[int]:
-        """The records that have not been seen."""
+        """The indices of the records that have not been run."""
         seen = {index for index, _ in self._new}
         if self._profile is not None:
             seen.update(next(iter(self._profile.values.values())).records.tolist())
         return [index for index in range(self.count) if index not in seen]
 
     def add(self, seen: Seen) -> None:
-        """Take a record, and write the file if it is time to."""
+        """Add the statistics of a record, and write the file if the last write is long ago."""
         self._new.append(seen)
         start = time.monotonic()
         if start - self._written >= self._seconds_to_keep and self._path not in STANDARD_OUTPUT:
@@ -328,7 +331,7 @@ class _Keeper:
             self._seconds_to_keep = max(_SECONDS_TO_KEEP, most_often)
 
     def write(self) -> None:
-        """Write what has been recorded, if anything has. Raises OSError and ToolError."""
+        """Write the profile, if it has a record. Raises OSError and ToolError."""
         parts = [] if self._profile is None else [self._profile]
         parts += [
             Profile(self._fingerprint, values, self._aliases, self._reduction)
@@ -346,7 +349,7 @@ class _Keeper:
             output.close(is_written)
 
     def told(self) -> str:
-        """What there is, in words."""
+        """The state of the run, for a message."""
         recorded = self.count - len(self.missing)
         if self._profile is None:
             return "no record is recorded, and nothing is written"
@@ -358,7 +361,7 @@ class _Keeper:
 
 
 def _reduction(options: Namespace) -> Reduction:
-    """What is to be taken of the records. Raises ToolError for percentiles that are none."""
+    """The reduction that the options ask for. Raises ToolError for invalid percentiles."""
     try:
         if options.percentile is not None:
             return Reduction(ReductionKind.PERCENTILE, *options.percentile)
@@ -368,7 +371,7 @@ def _reduction(options: Namespace) -> Reduction:
 
 
 def _only_function(module: ModuleOp) -> str:
-    """The function to run if none is named. Raises ToolError."""
+    """The name of the function to run by default. Raises ToolError."""
     functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
     if "main" in functions:
         return "main"
@@ -384,7 +387,7 @@ def _only_function(module: ModuleOp) -> str:
 
 
 def _names_of_arguments(module: ModuleOp, function: FuncOp) -> tuple[tuple[str, ...], ...]:
-    """What the array of each argument may be called; `arg0` is the first, whatever is so called."""
+    """The names that the array of each argument may have; `arg0` is always the first argument."""
     keys = keys_of(module).of_values
     arguments = function.body.blocks[0].args
     numbered = [f"arg{number}" for number in range(len(arguments))]

@@ -1,4 +1,4 @@
-"""Modules that are compiled and run by IREE, and comparing two of them."""
+"""Compiling and running modules with IREE, and comparing the results of two."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from qdialect.text import write_module
 from qdialect.tools.tool_error import ToolError
 
 _FLAGS: Final = ["--iree-llvmcpu-target-cpu=generic", "--iree-input-demote-f64-to-f32=false"]
-"""Types are not changed, and the CPU is named, since IREE warns of one that is not."""
+"""Keep all types, and name the CPU, since IREE warns of a generic one."""
 
 _FLOATS: Final[dict[type[Attribute], str]] = {
     Float16Type: "float16",
@@ -63,14 +63,14 @@ _FLOATS: Final[dict[type[Attribute], str]] = {
     Float8E5M2Type: "float8_e5m2",
     Float8E5M2FNUZType: "float8_e5m2fnuz",
 }
-"""The names of dtypes of numpy, and of `ml_dtypes`, in which IREE takes floats."""
+"""The dtypes of numpy and `ml_dtypes` for the floats that IREE takes."""
 
 
 def compile_module(side: Side, *, is_before: bool = True) -> tuple[ModuleOp, bytes]:
     """
-    A module, lowered to what IREE reads, and what IREE makes of it, which can be loaded.
+    A module, lowered to dialects that IREE reads, and the binary that IREE compiles it to.
 
-    Raises RunFailure if it does not compile it, and MissingLibraryError.
+    Raises RunFailure if IREE does not compile it, and MissingLibraryError.
     """
     module = side.module.clone()
     compiler: Any = library("iree.compiler", "iree")
@@ -104,7 +104,7 @@ def compile_module(side: Side, *, is_before: bool = True) -> tuple[ModuleOp, byt
 
 
 class LoadedModule:
-    """What IREE made of a module, loaded into this process."""
+    """A compiled module, loaded into this process."""
 
     def __init__(self, binary: bytes, *, is_before: bool = True) -> None:
         """Raises MissingLibraryError."""
@@ -116,13 +116,13 @@ class LoadedModule:
         self._bound = context.modules[loaded.name]
 
     def run(self, function: FuncOp, arguments: tuple[TypedArray, ...]) -> tuple[TypedArray, ...]:
-        """What a function returns. Raises RunFailure."""
+        """The results of a function. Raises RunFailure."""
         types = function.function_type.outputs.data
         given = [self._given(argument, function) for argument in arguments]
         try:
             returned: Any = self._bound[function.sym_name.data](*given)
         except Exception as error:
-            # The runtime raises errors of many kinds, of which none is its own.
+            # The runtime raises errors of many types, none of which is its own.
             raise self._failure(f"IREE does not run it: {describe(error)}", function) from None
         values: list[Any] = [returned] if len(types) == 1 else list(returned or [])
         return tuple(
@@ -135,14 +135,14 @@ class LoadedModule:
             elements = value.elements
             return elements.astype(dtype) if dtype == np.bool_ else elements.view(dtype)
         number = value.elements.reshape(1).view(dtype)[0].item()
-        # The runtime takes no bool.
+        # The runtime does not take bool.
         return int(number) if isinstance(number, bool) else number
 
     def _returned(self, value: Any, type: Attribute, function: FuncOp) -> TypedArray:
         held = dtype_of(element_type_or_self(type))
         dtype = self._dtype_of(element_type_or_self(type), function)
         if _is_scalar(type):
-            # A number of Python, which holds all values of its type.
+            # A Python number can hold all values of its type.
             array = np.asarray(value).astype(dtype)
         else:
             array = np.asarray(value.to_host())
@@ -171,7 +171,7 @@ class LoadedModule:
 
 
 class _CompiledModule(LoadedModule):
-    """One of the modules that are compared."""
+    """One of the two compared modules."""
 
     def __init__(self, side: Side, *, is_before: bool) -> None:
         """Raises RunFailure if IREE does not compile it, and MissingLibraryError."""
@@ -227,10 +227,10 @@ def _distance(
     function: FuncOp,
 ) -> float:
     """
-    How much results differ, in terms of the largest element; 0 if no bit does.
+    The largest difference of results relative to the largest element; 0 if all bits are equal.
 
-    Raises DifferenceError if they differ more than they may, and RunFailure if that need not be
-    a mistake.
+    Raises DifferenceError if it exceeds the tolerance, and RunFailure if that may be a legal
+    difference.
     """
     try:
         require_same_results(befores, afters)
@@ -254,7 +254,9 @@ def _distance(
 
 
 def _relative_distance(before: TypedArray, after: TypedArray) -> float:
-    """How far elements are apart, in terms of the largest; 1 or more for integers that differ."""
+    """
+    The largest difference of elements relative to the largest; at least 1 for unequal integers.
+    """
     old, new = before.numbers, after.numbers
     if not isinstance(held_type(before.element_type), AnyFloat):
         return 0.0 if (old == new).all() else np.inf
@@ -283,7 +285,7 @@ def _ops_run_by(function: FuncOp, module: ModuleOp) -> list[Operation]:
 
 
 def _first_error(text: str) -> str:
-    """The first error in what the compiler says, or else how it ended."""
+    """The first error in the compiler's output, or else its exit status."""
     lines = [line.strip() for line in text.splitlines()]
     told = (line for word in ("error:", "Error code:") for line in lines if word in line)
     return next(told, "it does not say why")

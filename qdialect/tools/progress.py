@@ -1,4 +1,4 @@
-"""How far a long run is, on standard error: a bar on a terminal, or a line now and then."""
+"""The progress of a long run, on standard error: a bar on a terminal, else a line at times."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any, Final, Self
 from qdialect.tools.outputs import is_closed
 
 _SECONDS: Final = 5.0
-"""How long it takes to the next line, at least."""
+"""The least interval between two lines."""
 
 
 class Progress:
-    """Counts what is done, and tells its rate and the time that is left."""
+    """Counts finished records, and prints their rate and the remaining time."""
 
     def __init__(self, tool: str, total: int, done: int = 0) -> None:
-        """`done` of `total` are done already."""
+        """`done` of `total` records are finished already."""
         self._tool = tool
         self._total = total
         self._done = self._done_before = done
@@ -40,10 +40,10 @@ class Progress:
             self._bar.stop()
 
     def advance(self) -> None:
-        """One more is done."""
+        """Count one more record."""
         self._done += 1
         now = time.monotonic()
-        # A clock may stand still for a short while.
+        # Two readings of a coarse clock may be equal.
         rate = (self._done - self._done_before) / max(now - self._started, 1e-9)
         if self._bar is not None:
             task = self._bar.task_ids[0]
@@ -58,7 +58,7 @@ class Progress:
 
 
 def _bar(total: int, done: int) -> Any:
-    """A bar of `rich`, where it is installed and standard error is a terminal; None elsewhere."""
+    """A bar of `rich`; None if it is not installed, or standard error is no terminal."""
     if is_closed(sys.stderr) or not sys.stderr.isatty():
         return None
     try:

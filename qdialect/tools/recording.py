@@ -28,9 +28,9 @@ from qdialect.certificates.module_comparison import Side
 from qdialect.certificates.sampled_runs import RunFailure
 from qdialect.interpreters import TypedArray, find_function, run_function
 from qdialect.ir.extras import MissingLibraryError
+from qdialect.post_training.record_files import Argument, RecordError, RecordFiles
+from qdialect.post_training.recorded_function import RecordedFunction, RecordedValues
 from qdialect.quantization.ranges import Statistics
-from qdialect.quantization.record_files import Argument, RecordError, RecordFiles
-from qdialect.quantization.recorded_function import RecordedFunction, RecordedValues
 from qdialect.text import write_module
 from qdialect.text.source import abridge
 from qdialect.tools.command_line import Options
@@ -41,31 +41,31 @@ from qdialect.tools.iree_engine import LoadedModule, compile_module
 from qdialect.tools.tool_error import ToolError
 
 Run = Callable[[Sequence[TypedArray]], Sequence[TypedArray]]
-"""What runs a function."""
+"""Runs a function on its arguments, and returns its results."""
 
 Seen = tuple[int, Mapping[str, Statistics]]
-"""The index of a record, and what was seen in it, by the keys of values."""
+"""The index of a record, and its statistics by the keys of values."""
 
 _PRIVATE: Final = StringAttr("private")
 
 _WAITING: Final = 2
-"""How many records are handed out for each process, so that none waits for the next one."""
+"""The number of records queued for each process, so that none of them is idle."""
 
 
 @dataclass(frozen=True)
 class Recording:
-    """What a process needs to record values: it can be sent to another one."""
+    """All that a process needs to record values. It can be pickled."""
 
     module: str
-    """The text of a module with the function that records; if IREE runs it, without its body."""
+    """The text of a module with the recording function; without its body if IREE runs it."""
     function: str
     values: RecordedValues
     names: tuple[tuple[str, ...], ...]
-    """Of the arguments, in files of records."""
+    """The names of each argument in files of records."""
     data: str
     max_memory: int
     binary: bytes | None
-    """What IREE made of the module; None if the interpreter runs it."""
+    """The module as compiled by IREE; None if the interpreter runs it."""
     threads: int | None
 
     def start(self) -> Recorder:
@@ -83,7 +83,7 @@ class Recorder:
     """Runs a function on one record after another."""
 
     def __init__(self, recording: Recording, module: ModuleOp, context: Context) -> None:
-        """Raises RecordError for data that does not fit."""
+        """Raises RecordError if the data does not fit the function."""
         self._recording = recording
         function = next(
             op
@@ -100,7 +100,7 @@ class Recorder:
             self._run = lambda values: loaded.run(function, tuple(values))
 
     def record(self, index: int) -> Seen:
-        """What is seen in one record. Raises RecordError."""
+        """The statistics of one record. Raises RecordError."""
         with memory_budget(self._recording.max_memory):
             arguments = self._records[index]
             try:
@@ -126,7 +126,7 @@ def prepare(
     threads: int | None,
 ) -> Recording:
     """
-    What processes need, once for all of them: IREE compiles here.
+    Prepare a recording once for all processes: IREE compiles here.
 
     Raises ToolError if there is no IREE, and RunFailure if it does not compile the module.
     """
@@ -134,13 +134,13 @@ def prepare(
     if with_iree:
         try:
             lowered, binary = compile_module(Side(module, context))
-            # Told now, and not by each process.
+            # Errors are reported here, not by each process.
             LoadedModule(binary)
         except MissingLibraryError as error:
             raise ToolError(f"--engine=iree: {error}") from None
         types = find_function(lowered, recorded.name).function_type
         declared = find_function(module, recorded.name).function_type
-        # Results are those of the lowered function, and records those of the one before.
+        # IREE returns the results of the lowered function; records are of the types before.
         signature = FuncOp(recorded.name, (declared.inputs.data, types.outputs.data), Region())
         signature.sym_visibility = _PRIVATE
         module = ModuleOp([signature])
@@ -153,10 +153,10 @@ def prepare(
 
 def record_all(recording: Recording, indices: Sequence[int], jobs: int) -> Generator[Seen]:
     """
-    What is seen in records, in any order.
+    The statistics of records, in any order.
 
-    Raises RecordError for one that cannot be run. What is closed before its end waits for the
-    records that have been begun.
+    Raises RecordError for a record that cannot be run. Closing the generator early waits for the
+    records that are running.
     """
     if jobs > 1:
         yield from _spread(recording, indices, jobs)
@@ -167,7 +167,7 @@ def record_all(recording: Recording, indices: Sequence[int], jobs: int) -> Gener
 
 
 def _spread(recording: Recording, indices: Iterable[int], jobs: int) -> Generator[Seen]:
-    # Processes that are forked would share the locks of threads, such as those of IREE.
+    # A forked process would inherit locks that other threads hold, such as those of IREE.
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), _start, (recording,))
     remaining = iter(indices)
     pending = set[Future[Seen]]()
@@ -192,7 +192,7 @@ def _interrupts_kept_from_children() -> Generator[None]:
     """
     Block the signals that a terminal sends to all processes of a command.
 
-    Processes that are started meanwhile never get them: it is for this one to end them.
+    Processes started meanwhile inherit the mask, so that only this process ends them.
     """
     blocked = {getattr(signal, name) for name in ("SIGINT", "SIGHUP") if hasattr(signal, name)}
     if not hasattr(signal, "pthread_sigmask"):
@@ -206,18 +206,18 @@ def _interrupts_kept_from_children() -> Generator[None]:
 
 
 _recorders = list[Recorder]()
-"""That of this process, if it was started to record."""
+"""The recorder of this process, if it is a worker."""
 
 
 def _start(recording: Recording) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    # IREE reports what it takes for leaks if the interpreter is torn down.
+    # IREE reports false leaks when the Python interpreter is torn down.
     atexit.register(os._exit, 0)
     _recorders.append(recording.start())
 
 
 def _end_with_parent() -> None:
-    """No process is left if the one that started it is killed."""
+    """End this worker if its parent is killed."""
     if (parent := parent_process()) is not None:
         parent.join()
         os._exit(1)
@@ -228,7 +228,7 @@ def _record(index: int) -> Seen:
 
 
 class _NoErrors(DiagnosticHandler):
-    """For a text that this package has printed of a module without errors."""
+    """For the text of a valid module, which this package printed."""
 
     @override
     def emit(self, diagnostic: Diagnostic) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from evaluator import evaluate
 from hypothesis import strategies as st
+from nested_text import nested
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
@@ -44,15 +45,6 @@ def dense(array: Array) -> str:
         hexes = [f"0x{int(each):0{2 * array.itemsize}X}" for each in bits.reshape(-1)]
         text = nested(hexes, array.shape)
     return f"dense<{text}> : {tensor(array)}"
-
-
-def nested(texts: Sequence[str], shape: Shape) -> str:
-    """Nested lists of texts in brackets, as in a tensor literal."""
-    if not shape:
-        return texts[0]
-    step = len(texts) // shape[0]
-    parts = [nested(texts[at * step : (at + 1) * step], shape[1:]) for at in range(shape[0])]
-    return f"[{', '.join(parts)}]"
 
 
 @dataclass

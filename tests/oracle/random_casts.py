@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hypothesis import strategies as st
+from nested_text import nested
 
 DYNAMIC = "?"
 FLOATS = ("f16", "bf16", "f32", "f64", "f8E5M2", "f8E4M3FN", "tf32")
@@ -72,16 +73,6 @@ def slot_texts(draw: st.DrawFn, zero_points: st.SearchStrategy[int]) -> str:
     return f"{scale}:{zero_point}" if zero_point or draw(st.booleans()) else scale
 
 
-def nested(items: list[str], shape: Sequence[int], brackets: str = "{}") -> str:
-    """The text of `items` as nested lists of `shape`."""
-    for length in reversed(shape):
-        items = [
-            f"{brackets[0]}{', '.join(items[start : start + length])}{brackets[1]}"
-            for start in range(0, len(items), length)
-        ]
-    return items[0]
-
-
 @st.composite
 def random_types(
     draw: st.DrawFn,
@@ -129,7 +120,7 @@ def random_types(
         total *= count
     slots = draw(st.lists(slot_texts(in_storage), min_size=total, max_size=total))
     listed = ", ".join(f"{axis}:{blocks[axis]}" for axis in order)
-    text = f"{head}:{{{listed}}}, {nested(slots, counts)}>"
+    text = f"{head}:{{{listed}}}, {nested(slots, counts, '{}')}>"
     return RandomType(text, expressed, dims, draw(shape_texts(dims)))
 
 

@@ -1,4 +1,4 @@
-"""The op that carries the ranges that were recorded for a value, which upstream does not have."""
+"""The op that carries the recorded ranges of a value. Upstream's quant dialect has none."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 @irdl_op_definition
 class StatisticsOp(VerifiedByAttributes):
     """
-    Return a tensor of floats, with the ranges that were recorded for it.
+    Return a tensor of floats, with its recorded ranges.
 
-    `layerStats` holds the minimum and the maximum, as a dense tensor of shape [2]. `axisStats`,
-    of shape [N, 2], holds one range for each of the N positions of `axis`. `key` names the record,
-    and `count` is the number of records that it stands for. A minimum may equal its maximum.
-    It is not pure, so that no pass drops it unasked.
+    `layerStats` holds the minimum and the maximum, as a dense tensor of shape [2]. `axisStats`, of
+    shape [N, 2], holds one range for each of the N positions of `axis`. `key` names the record, and
+    `count` is the number of records in it. A minimum may equal its maximum. The op is not pure, so
+    that no pass drops it unasked.
 
     The first three attributes are those of TensorFlow's op,
     https://github.com/tensorflow/tensorflow, `quantization/common/ir/QuantOps.td`.

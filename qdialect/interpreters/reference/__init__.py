@@ -1,1 +1,1 @@
-"""The ops of float models that are no shape ops, computed with numpy, by the names of ops."""
+"""Named ops of float models other than shape ops, computed with numpy. One file per dialect."""

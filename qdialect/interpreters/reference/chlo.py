@@ -1,5 +1,5 @@
 """
-The ops of CHLO that are left where StableHLO has no op for a function.
+The ops of CHLO for functions that StableHLO has no op for.
 
 https://github.com/openxla/stablehlo/blob/main/docs/generated/chlo.md.
 """

@@ -1,4 +1,4 @@
-"""The ops that are sums of products, by the models of their dialects."""
+"""Running sums of products, as the models of their dialects describe them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ def run_layer(
     _: Interpreter, op: Operation, operands: Sequence[TypedArray], zeros: int | None = None
 ) -> list[TypedArray]:
     """
-    A sum of products, with its bias; `zeros` is the number of the first zero point.
+    The result of a sum of products, with its bias.
 
-    Raises InterpretationError and NotFoldable.
+    `zeros` is the index of the operand that is the first zero point. Raises InterpretationError and
+    NotFoldable.
     """
     contraction = layer_of(op)
     if not isinstance(contraction, Contraction):

@@ -1,7 +1,7 @@
 """
-The named ops of linalg that compute.
+The named ops of linalg other than shape ops.
 
-They write to their last operand, whose elements are where sums begin.
+They write to their last operand, whose elements are the initial values of sums.
 https://mlir.llvm.org/docs/Dialects/Linalg/.
 """
 
@@ -58,7 +58,7 @@ _ROUNDED: Final[dict[str, Function]] = {
     "rsqrt": reciprocal_root,
     "tanh": np.tanh,
 }
-"""Functions of floats that are not defined to the last digit."""
+"""Functions of floats whose results are not specified to the last bit."""
 
 for _name, _function in _ROUNDED.items():
     named_run(f"linalg.{_name}", is_rounded=True)(on_elements(_function, count=1))
@@ -90,7 +90,7 @@ _EXACT: Final[dict[str, tuple[int, Function | None, Function | None]]] = {
     "square": (1, _square, None),
     "sub": (2, np.subtract, np.subtract),
 }
-"""For each op, how many operands it reads, and the functions of floats and integers."""
+"""For each op, the number of operands it reads, and its functions of floats and integers."""
 
 for _name, (_count, _floats, _integers) in _EXACT.items():
     named_run(f"linalg.{_name}", is_rounded=False)(on_elements(_floats, _integers, count=_count))

@@ -1,7 +1,7 @@
 """
 Sums of products on numbers: convolutions and matrix products, as matrix products of numpy.
 
-Windows are views of the operand, whose copy of one piece at a time is what is multiplied.
+Windows are views of the operand; one piece of a view is copied at a time, and multiplied.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from qdialect.interpreters.memory import require_possible, temporary_memory
 Numbers = NDArray[Any]
 
 _PIECE: Final = 1 << 21
-"""The number of elements of the operands that are copied at once, if one row has no more."""
+"""The maximum number of elements copied at once, unless one row has more."""
 
 _EXACT_IN_DOUBLE: Final = 1 << 53
 
@@ -31,7 +31,7 @@ def sum_of_products(
     lhs: Numbers, rhs: Numbers, contraction: Contraction, windows: Sequence[Window]
 ) -> Numbers:
     """
-    The numbers of a contraction: in double for floats, modulo 2**64 for integers.
+    The result of a contraction: in double for floats, modulo 2**64 for integers.
 
     Raises InterpretationError if the shapes do not fit it.
     """
@@ -47,7 +47,7 @@ def sum_of_products(
         if window.is_reversed:
             rhs = np.flip(rhs, of)
         lhs = _with_window(lhs, at, rhs.shape[of], window)
-        # A letter of no label.
+        # A letter that no label uses.
         left[at] = result[made] = f"*{number}"
         positions.append(right[of])
     left += positions
@@ -60,7 +60,7 @@ def sum_of_products(
 
 
 def _axes_in(label: str) -> list[str]:
-    """The axes of a label: `(cm)` is of two, made into one."""
+    """The axes of a label: `(cm)` has two, which are combined."""
     return list(label[1:-1]) if label.startswith("(") else [label]
 
 
@@ -71,9 +71,9 @@ def _grouped(
     positions: Sequence[str],
     groups: int,
 ) -> tuple[Numbers, Numbers]:
-    """The operands, and their labels, with an axis for the groups of channels."""
+    """The operands and their labels, with an axis for the groups of channels."""
     left, right, result = labels
-    # The positions in a window are in both operands, too.
+    # Both operands have an axis for the positions in a window.
     (read,) = (at for at in left if at in right and at not in (*result, *positions))
     (made,) = (at for at in right if at in result and at not in left)
     lhs = _split(lhs, left, read, groups)
@@ -95,16 +95,16 @@ def _split(numbers: Numbers, labels: list[str], label: str, groups: int) -> Numb
 
 
 def _spread(numbers: Numbers, windows: Iterable[Window]) -> Numbers:
-    """The operand with zeros between its elements, and around it."""
+    """The operand with zeros inserted between its elements, and around it."""
     ends = {of.axes[0]: (of.low, of.high, of.base_dilation) for of in windows}
     return padded(numbers, 0, [ends.get(axis, (0, 0, 1)) for axis in range(numbers.ndim)])
 
 
 def padded(numbers: Numbers, fill: Any, ends: Sequence[tuple[int, int, int]]) -> Numbers:
     """
-    `numbers` with `fill` before and after it, and between neighbours, per axis.
+    `numbers` with `fill` before, after and between elements, per axis; negative counts crop.
 
-    Fewer than none crop it. Raises InterpretationError for a shape that is not possible.
+    Raises InterpretationError for a shape that numpy cannot have.
     """
     if all(of == (0, 0, 1) for of in ends):
         return numbers
@@ -119,7 +119,7 @@ def padded(numbers: Numbers, fill: Any, ends: Sequence[tuple[int, int, int]]) ->
     source: list[slice] = []
     for n, length, (low, _, spread) in zip(numbers.shape, shape, ends, strict=True):
         first = max(-(low // spread), 0)
-        # The last element whose place is inside.
+        # The last element that is not cropped.
         last = min((length - 1 - low) // spread, n - 1)
         source.append(slice(first, max(last + 1, first)))
         start = low + first * spread
@@ -129,7 +129,7 @@ def padded(numbers: Numbers, fill: Any, ends: Sequence[tuple[int, int, int]]) ->
 
 
 def _with_window(numbers: Numbers, axis: int, size: int, window: Window) -> Numbers:
-    """A view with the positions of a window along `axis`, and in it along a last axis."""
+    """A view with the windows along `axis`, and the positions in a window along a new last axis."""
     length = window_count(numbers.shape[axis], size, window.stride, window.dilation)
     stride = numbers.strides[axis]
     shape, strides = list(numbers.shape), list(numbers.strides)
@@ -140,7 +140,7 @@ def _with_window(numbers: Numbers, axis: int, size: int, window: Window) -> Numb
 
 
 def window_count(length: int, size: int, stride: int, dilation: int) -> int:
-    """How many windows fit in an axis."""
+    """The number of windows that fit in an axis."""
     reach = dilation * (size - 1) + 1 if size else 0
     return (length - reach) // stride + 1 if length >= reach else 0
 
@@ -149,10 +149,10 @@ def contracted(
     lhs: Numbers, left: Sequence[str], rhs: Numbers, right: Sequence[str], result: Sequence[str]
 ) -> Numbers:
     """
-    The sums of the products of two arrays, whose axes have the names `left` and `right`.
+    The sums of products of two arrays with the axis labels `left` and `right`.
 
-    The result has the axes `result`; axes that it lacks are summed over. Raises
-    InterpretationError if axes of one name differ in length.
+    The result has the axes `result`; other axes are summed over. Raises InterpretationError if axes
+    of one label differ in length.
     """
     lengths = _lengths((left, lhs.shape), (right, rhs.shape))
     lhs, left = _without(lhs, left, {*right, *result})
@@ -212,7 +212,7 @@ def _lengths(*parts: tuple[Sequence[str], Shape]) -> Mapping[str, int]:
 def _without(
     numbers: Numbers, names: Sequence[str], kept: set[str]
 ) -> tuple[Numbers, Sequence[str]]:
-    """The sums over the axes that are in this operand alone."""
+    """The sums over the axes that only this operand has."""
     alone = tuple(axis for axis, name in enumerate(names) if name not in kept)
     if not alone:
         return numbers, names
@@ -220,7 +220,7 @@ def _without(
 
 
 def _dtype_for(lhs: Numbers, rhs: Numbers, terms: int) -> np.dtype[Any]:
-    """Double, which is quick, where it gives sums of integers exactly."""
+    """Double, which numpy multiplies faster, if it is exact for these sums of integers."""
     if "f" in (lhs.dtype.kind, rhs.dtype.kind):
         return np.dtype(np.float64)
     most = [

@@ -1,4 +1,4 @@
-"""Combining the elements along axes, or in windows, by a function of two numbers or a region."""
+"""Reductions along axes or in windows, by a function of two numbers or by a region."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Combine = Callable[[Arrays, Arrays], Arrays]
 
 
 def combined_by(function: Callable[..., NDArray[Any]]) -> Combine:
-    """The combination of one array by a function of two."""
+    """The combination of single arrays by a function of two numbers."""
 
     def combine(one: Arrays, other: Arrays) -> Arrays:
         with np.errstate(all="ignore"):
@@ -43,7 +43,7 @@ def combined_by(function: Callable[..., NDArray[Any]]) -> Combine:
 
 def reduced(combine: Combine, arrays: Arrays, axes: Sequence[int]) -> Arrays:
     """
-    The elements along `axes`, which are not of length 0, combined in halves.
+    The reduction of axes that are not empty, by combining halves.
 
     The order depends on lengths only, not on the layout in memory.
     """
@@ -80,9 +80,9 @@ def pooled(
     combine: Combine, arrays: Arrays, initial: Arrays, windows: Sequence[PoolWindow]
 ) -> Arrays:
     """
-    The elements in each window combined, one by one, beginning with those of `initial`.
+    The reduction of each window, one element at a time, starting with `initial`.
 
-    There is a window for each axis; around the operands are the initial elements.
+    `windows` has one window per axis. Padding consists of the initial elements.
     """
     ends = [(of.low, of.high, of.base_dilation) for of in windows]
     around = [
@@ -105,7 +105,7 @@ MAX_WINDOW: Final = 1 << 16
 
 
 def _positions(windows: Sequence[PoolWindow], shape: Shape) -> Iterator[tuple[slice, ...]]:
-    """The elements that each position in the window meets."""
+    """For each position in the window, the elements at that position of all windows."""
     sizes = [of.size for of in windows]
     if math.prod(sizes) > MAX_WINDOW:
         raise InterpretationError(f"its window has {math.prod(sizes)} positions")
@@ -130,11 +130,11 @@ _COMBINERS: Final = {
     **dict.fromkeys(("stablehlo.and", "arith.andi"), np.bitwise_and),
     **dict.fromkeys(("stablehlo.or", "arith.ori"), np.bitwise_or),
 }
-"""The ops that alone in a region combine two elements."""
+"""The functions of ops that can be the only op of a region."""
 
 
 def combiner_of(block: Block) -> Callable[..., NDArray[Any]] | None:
-    """The function of two numbers that a block computes, if it is one of those above."""
+    """The function of two numbers that a block computes; None if it is another computation."""
     ops = list(block.ops)
     if len(ops) != 2 or len(block.args) != 2 or len(ops[0].results) != 1:
         return None
@@ -143,12 +143,12 @@ def combiner_of(block: Block) -> Callable[..., NDArray[Any]] | None:
 
 
 def combiner_named(name: str) -> Callable[..., NDArray[Any]] | None:
-    """The function of two numbers that an op of that name computes, if it combines them."""
+    """The function of two numbers of the op `name`; None if there is none."""
     return _COMBINERS.get(name)
 
 
 Reduce = Callable[[Combine, Arrays, Arrays], Arrays]
-"""Reduces arrays by a combination; the last argument are the initial elements."""
+"""Reduces arrays by a combination; the last parameter is the initial elements."""
 
 
 def reduce_by_region(
@@ -161,9 +161,9 @@ def reduce_by_region(
     is_started: bool,
 ) -> list[TypedArray]:
     """
-    Reduce values by the region of an op, as numbers where it is one known function.
+    Reduce values by the region of an op; without running it if it is one known function.
 
-    `is_started` says that `reduce` begins with the initial elements.
+    `is_started` says that `reduce` starts with the initial elements.
     """
     (region,) = op.regions
     if len(region.block.args) != 2 * len(values):
@@ -191,7 +191,7 @@ def _reduced_from(
 
 
 def _combined_in(interpreter: Interpreter, region: Region, op: Operation) -> Combine:
-    """The combination of elements by a region, run for all positions at once."""
+    """The combination of elements by a region, which is run for all positions at once."""
     types = [argument.type for argument in region.block.args]
 
     def combine(one: Arrays, other: Arrays) -> Arrays:

@@ -1,11 +1,8 @@
-"""Which function computes an op of a name, for ops of any dialect, registered or not."""
+"""The functions that run ops by name, for ops of any dialect, registered or not."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Final, TypeVar
 
 import numpy as np
@@ -13,9 +10,9 @@ from xdsl.interpreter import Interpreter
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import InterpretationError
 
-from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.dialects.quant.types import StoredType
 from qdialect.interpreters.values import TypedArray, operands_of
+from qdialect.ir.dialect_files import import_dialect_file
 from qdialect.ir.value_types import element_type_or_self
 
 NamedRun = Callable[[Interpreter, Operation, Sequence[TypedArray]], Sequence[TypedArray]]
@@ -31,8 +28,8 @@ def named_run(*names: str, is_rounded: bool) -> Callable[[RunT], RunT]:
     """
     Register a function that computes the ops of these names.
 
-    `is_rounded` says that a compiler's result may differ in the last digits: the order of sums,
-    or a function such as exp, is its own choice.
+    `is_rounded` says that a compiler's result may differ in the last bits, as it chooses the order
+    of sums and the approximation of functions such as exp.
     """
 
     def register(run: RunT) -> RunT:
@@ -46,22 +43,27 @@ def named_run(*names: str, is_rounded: bool) -> Callable[[RunT], RunT]:
 
 def runs_of(dialect: str) -> Mapping[str, NamedRun]:
     """The functions for the ops of a dialect that come with qdialect, by name."""
-    _load(dialect)
+    import_dialect_file(__package__, dialect)
     return {name: run for name, run in _RUNS.items() if name.partition(".")[0] == dialect}
 
 
 def find_run(name: str) -> NamedRun | None:
     """The function for ops of that name, if there is one."""
-    _load(name.partition(".")[0])
+    import_dialect_file(__package__, name.partition(".")[0])
     return _RUNS.get(name)
+
+
+def is_quantized(op: Operation) -> bool:
+    """Whether an op has operands or results that are held as storage integers."""
+    types = (element_type_or_self(value.type) for value in (*op.operands, *op.results))
+    return any(isinstance(type, StoredType) for type in types)
 
 
 def run_named_op(
     interpreter: Interpreter, op: Operation, args: Sequence[object], run: NamedRun
 ) -> tuple[TypedArray, ...]:
     """The results of an op. Raises InterpretationError and NotFoldable."""
-    types = [element_type_or_self(value.type) for value in (*op.operands, *op.results)]
-    if any(isinstance(type, StoredType) for type in types):
+    if is_quantized(op):
         raise InterpretationError("it is not computed on quantized values")
     with np.errstate(all="ignore"):
         results = tuple(run(interpreter, op, operands_of(op, args)))
@@ -71,22 +73,13 @@ def run_named_op(
 
 
 def is_rounded_by_name(name: str) -> bool:
-    """Whether results of ops of that name agree with a compiler's up to rounding only."""
-    _load(name.partition(".")[0])
+    """Whether the results of the op `name` agree with a compiler's only up to rounding."""
+    import_dialect_file(__package__, name.partition(".")[0])
     return name in _ROUNDED
 
 
-@registered_cache
-@cache
-def _load(dialect: str) -> None:
-    """Import the functions that come with qdialect for `dialect`, if there are any."""
-    module = f"{__package__}.{dialect}"
-    if dialect in DIALECTS and find_spec(module) is not None:
-        import_module(module)
-
-
 RETURNS: Final = frozenset({"stablehlo.return"})
-"""Ops that end a region, and give it its values."""
+"""Terminators that yield the values of a region."""
 
 DIALECTS: Final[Collection[str]] = ("chlo", "linalg", "stablehlo", "tosa")
-"""The dialects that this package has a file for."""
+"""The dialects that have a file in this package."""

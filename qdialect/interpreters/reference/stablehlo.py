@@ -1,7 +1,7 @@
 """
-The ops of StableHLO that compute.
+The ops of StableHLO other than shape ops.
 
-Registered and unregistered attributes print the same, so that they are read from text.
+Attributes are read from text, since registered and unregistered ones print the same.
 https://openxla.org/stablehlo/spec.
 """
 
@@ -22,7 +22,6 @@ from qdialect.algebra.movement import DYNAMIC
 from qdialect.algebra.rounding import rounded_half_away
 from qdialect.contractions.interface import per_window, positive
 from qdialect.interpreters.memory import require_possible, temporary_memory
-from qdialect.interpreters.movements import run_cast
 from qdialect.interpreters.reference.layers import run_layer
 from qdialect.interpreters.reference.reductions import (
     Arrays,
@@ -36,13 +35,9 @@ from qdialect.interpreters.reference.registry import named_run
 from qdialect.interpreters.reference.values import (
     Function,
     Numbers,
-    applied,
-    is_float,
-    is_integer,
-    is_truth,
     on_elements,
-    range_of,
     rounded,
+    run_conversion,
 )
 from qdialect.interpreters.scalar_functions import (
     clamped,
@@ -55,7 +50,7 @@ from qdialect.interpreters.scalar_functions import (
     smaller,
 )
 from qdialect.interpreters.values import TypedArray, value_of
-from qdialect.ir.value_types import element_type_or_self, shape_of
+from qdialect.ir.value_types import shape_of
 from qdialect.shape_ops.interface import (
     attribute_of,
     find_attribute,
@@ -76,7 +71,7 @@ _ROUNDED: Final[dict[str, Function]] = {
     "tan": np.tan,
     "tanh": np.tanh,
 }
-"""Functions of floats that are not defined to the last digit."""
+"""Functions of floats whose results are not specified to the last bit."""
 
 for _name, _function in _ROUNDED.items():
     named_run(f"stablehlo.{_name}", is_rounded=True)(on_elements(_function, count=1))
@@ -112,7 +107,7 @@ _EXACT: Final[dict[str, tuple[int, Function | None, Function | None, Function | 
     "subtract": (2, np.subtract, np.subtract, None),
     "xor": (2, None, np.bitwise_xor, np.logical_xor),
 }
-"""For each op, how many operands it reads, and the functions of floats, integers and truths."""
+"""For each op, the number of operands it reads, and its functions of floats, integers and i1."""
 
 for _name, (_count, _floats, _integers, _truths) in _EXACT.items():
     named_run(f"stablehlo.{_name}", is_rounded=False)(
@@ -144,24 +139,18 @@ def _compare(
 
 @named_run("stablehlo.convert", is_rounded=False)
 def _convert(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
-    """Floats to integers toward zero; the others as casts are."""
-    result = element_type_or_self(op.results[0].type)
-    if not is_float(operands[0]) or not is_integer(result):
-        return [run_cast(op, operands)]
-    least, greatest = range_of(result)
+    """A conversion: floats to integers truncate toward zero, all others are casts."""
 
-    def whole(numbers: Numbers) -> Numbers:
-        if is_truth(result):
-            return numbers != 0
+    def truncate(numbers: Numbers, least: int, greatest: int) -> Numbers:
         cut = np.trunc(numbers)
-        # The greatest integer of 64 bits is no double, but the number after it is.
+        # The greatest 64-bit integer is not a double, but the number after it is.
         if not np.all((cut >= least) & (cut < float(greatest + 1))):
             raise InterpretationError(
                 "the result is undefined: a float is outside the range of the integers"
             )
         return cut.astype(np.int64 if least else np.uint64)
 
-    return [applied((whole, None, None), operands, op.results[0].type)]
+    return [run_conversion(op, operands, truncate)]
 
 
 @named_run("stablehlo.optimization_barrier", is_rounded=False)
@@ -188,7 +177,7 @@ def _iota(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequ
 def _composite(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
-    """What its decomposition computes."""
+    """The results of the function that is its decomposition."""
     name = attribute_of(op, "decomposition")
     function = (
         SymbolTable.lookup_symbol(interpreter.module, name)
@@ -214,7 +203,7 @@ def _layer(
 def _halves(
     operands: Sequence[TypedArray],
 ) -> tuple[Sequence[TypedArray], Sequence[TypedArray]]:
-    """The values, and the elements that they are combined with first."""
+    """The values to reduce, and their initial elements."""
     count = len(operands) // 2
     values, initial = operands[:count], operands[count:]
     if not count or len(initial) != count or any(of.shape for of in initial):

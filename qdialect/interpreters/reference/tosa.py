@@ -1,5 +1,5 @@
 """
-The ops of tosa that compute.
+The ops of tosa other than shape ops.
 
 https://www.mlplatform.org/tosa/tosa_spec.html.
 """
@@ -17,7 +17,6 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.interpreters.memory import temporary_memory
-from qdialect.interpreters.movements import run_cast
 from qdialect.interpreters.reference.layers import run_layer
 from qdialect.interpreters.reference.reductions import (
     PoolWindow,
@@ -30,13 +29,11 @@ from qdialect.interpreters.reference.values import (
     Function,
     Numbers,
     all_numbers,
-    applied,
     is_float,
-    is_integer,
-    is_truth,
     on_elements,
     range_of,
     rounded,
+    run_conversion,
 )
 from qdialect.interpreters.scalar_functions import (
     erf,
@@ -49,7 +46,6 @@ from qdialect.interpreters.scalar_functions import (
     smaller_number,
 )
 from qdialect.interpreters.values import TypedArray
-from qdialect.ir.value_types import element_type_or_self
 from qdialect.shape_ops.interface import find_attribute, integer_of, integers_of, name_of
 
 _ROUNDED: Final[dict[str, Function]] = {
@@ -63,7 +59,7 @@ _ROUNDED: Final[dict[str, Function]] = {
     "sin": np.sin,
     "tanh": np.tanh,
 }
-"""Functions of floats that are not defined to the last digit."""
+"""Functions of floats whose results are not specified to the last bit."""
 
 for _name, _function in _ROUNDED.items():
     named_run(f"tosa.{_name}", is_rounded=True)(on_elements(_function, count=1))
@@ -88,7 +84,7 @@ _EXACT: Final[dict[str, tuple[int, Function | None, Function | None, Function | 
     "bitwise_xor": (2, None, np.bitwise_xor, None),
     "select": (3, np.where, np.where, np.where),
 }
-"""For each op, how many operands it reads, and the functions of floats, integers and truths."""
+"""For each op, the number of operands it reads, and its functions of floats, integers and i1."""
 
 for _name, (_count, _floats, _integers, _truths) in _EXACT.items():
     named_run(f"tosa.{_name}", is_rounded=False)(
@@ -97,7 +93,7 @@ for _name, (_count, _floats, _integers, _truths) in _EXACT.items():
 
 
 def _ignores_nan(op: Operation) -> bool:
-    """Whether NaN is passed over; else it is the result."""
+    """Whether NaN is ignored; otherwise it propagates."""
     return "IGNORE" in str(find_attribute(op, "nan_mode"))
 
 
@@ -105,7 +101,7 @@ _FIRST_OF: Final = {
     False: {"max": larger, "min": smaller},
     True: {"max": larger_number, "min": smaller_number},
 }
-"""The functions of two numbers, by whether NaN is passed over."""
+"""The functions of two numbers, by whether they ignore NaN."""
 
 
 @named_run("tosa.maximum", "tosa.minimum", is_rounded=False)
@@ -160,23 +156,17 @@ def _negate(
 
 @named_run("tosa.cast", is_rounded=False)
 def _cast(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
-    """Floats to integers by rounding half to even, within the range; the others as casts are."""
-    result = element_type_or_self(op.results[0].type)
-    if not is_float(operands[0]) or not is_integer(result):
-        return [run_cast(op, operands)]
-    least, greatest = range_of(result)
+    """A conversion: floats to integers round half to even and saturate, all others are casts."""
 
-    def whole(numbers: Numbers) -> Numbers:
-        if is_truth(result):
-            return numbers != 0
+    def nearest_code(numbers: Numbers, least: int, greatest: int) -> Numbers:
         if np.isnan(numbers).any():
             raise InterpretationError("the result is undefined: NaN is no integer")
         nearest = np.rint(numbers)
-        # The greatest integer of 64 bits is no double.
+        # The greatest 64-bit integer is not a double.
         inside = np.clip(nearest, least, np.nextafter(float(greatest + 1), 0)).astype(np.int64)
         return np.where(nearest >= greatest, greatest, inside)
 
-    return [applied((whole, None, None), operands, op.results[0].type)]
+    return [run_conversion(op, operands, nearest_code)]
 
 
 for _names, _zeros in (
@@ -236,7 +226,7 @@ def _argmax(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Se
         if name_of(op) == "tosa.argmin":
             numbers = -numbers
         if is_float(operands[0]) and _ignores_nan(op):
-            # Behind all numbers; the first one if there are none.
+            # NaN is less than all numbers. If all are NaN, the first one is the result.
             found = np.argmax(np.where(np.isnan(numbers), -np.inf, numbers), axis)
         else:
             found = np.argmax(numbers, axis)
@@ -282,7 +272,7 @@ def _max_pool(
 def _average_pool(
     _: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
-    """The mean of the elements in each window; what is around the operand counts not."""
+    """The mean of the elements in each window; padding does not count."""
     image, windows = _image(operands), _pool_windows(op)
     if not is_float(image) or any(point.numbers.any() for point in operands[1:]):
         raise InterpretationError("it is computed on floats with zero points of 0 only")
@@ -319,11 +309,11 @@ def _resize(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Se
 
 
 _BYTES_OF_PLACE: Final = 48
-"""The bytes of the numbers of a place: its own, the two that are read, and temporary ones."""
+"""The bytes per position: its index, the two that it reads, and temporary ones."""
 
 
 class _Places:
-    """Where along an axis the elements of a resized image are read, in steps of 1 / `above`."""
+    """The positions along an axis that a resized image reads, in steps of 1 / `above`."""
 
     def __init__(self, length: int, above: int, below: int, offset: int, border: int) -> None:
         if length < 1 or above < 1 or below < 1:
@@ -354,7 +344,7 @@ def _resized(numbers: Numbers, axis: int, places: _Places, *, is_bilinear: bool)
 
 
 _ARRAYS_OF_RESIZE: Final = 4
-"""The two that are read, and their products."""
+"""The two arrays that are read, and their products."""
 
 
 def _between(numbers: Numbers, axis: int, places: _Places) -> Numbers:

@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.interpreters.memory import Slices, elementwise, temporary_memory
+from qdialect.interpreters.movements import run_cast
 from qdialect.interpreters.reference.registry import NamedRun
 from qdialect.interpreters.values import (
     TypedArray,
@@ -44,12 +45,12 @@ def range_of(type: Attribute) -> tuple[int, int]:
 
 
 def is_integer(type: Attribute) -> bool:
-    """Whether elements of `type` are integers or truth values."""
+    """Whether elements of `type` are integers, including i1."""
     return isinstance(type, IntegerType)
 
 
 def is_truth(type: Attribute) -> bool:
-    """Whether elements of `type` are truth values: i1."""
+    """Whether elements of `type` are i1."""
     return isinstance(type, IntegerType) and type.bitwidth == 1
 
 
@@ -61,7 +62,7 @@ def numbers_of(value: TypedArray) -> Numbers:
 
 @contextmanager
 def all_numbers(*values: TypedArray) -> Generator[list[Numbers]]:
-    """The numbers of whole values, counted while they are needed."""
+    """The numbers of whole values, with their bytes reserved for the duration of the block."""
     with temporary_memory(sum(8 * value.elements.size for value in values)):
         yield [numbers_of(value) for value in values]
 
@@ -86,10 +87,11 @@ def on_elements(
     broadcasts: bool = False,
 ) -> NamedRun:
     """
-    The run of a function of numbers, applied to the elements of the first `count` operands.
+    A run that applies a function of numbers to the elements of the first `count` operands.
 
-    There is one function for floats, for integers, and for truth values; None where the op takes
-    none. Operands have one shape, unless axes of length 1 are `broadcasts`, or they are scalars.
+    There are separate functions for floats, for integers, and for i1; None if the op does not take
+    such elements. Operands must have the same shape, unless `broadcasts` allows axes of length 1,
+    or they are scalars.
     """
 
     def run(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> list[TypedArray]:
@@ -125,8 +127,31 @@ def applied(
     return computed(compute, values, declared)
 
 
+def run_conversion(
+    op: Operation,
+    operands: Sequence[TypedArray],
+    to_integers: Callable[[Numbers, int, int], Numbers],
+) -> TypedArray:
+    """
+    Run a conversion of elements.
+
+    `to_integers` converts floats to integers, from the least to the greatest one. Floats become i1
+    by comparison with 0. All other conversions are casts.
+    """
+    declared = op.results[0].type
+    result = element_type_or_self(declared)
+    if not is_float(operands[0]) or not is_integer(result):
+        return run_cast(op, operands)
+    least, greatest = range_of(result)
+
+    def convert(numbers: Numbers) -> Numbers:
+        return numbers != 0 if is_truth(result) else to_integers(numbers, least, greatest)
+
+    return applied((convert, None, None), operands, declared)
+
+
 def _require_one_shape(op: Operation, values: Sequence[TypedArray], *, broadcasts: bool) -> None:
-    # What is declared: in a body that is run for many positions, values have axes of them.
+    # Use declared shapes: in a vectorized body, values have additional axes.
     shapes = [shape_of(operand.type) or () for operand in op.operands[: len(values)]]
     if broadcasts:
         fits = len({len(shape) for shape in shapes}) <= 1

@@ -14,7 +14,6 @@ from random_modules.spelling import (
     Spelling,
     Storage,
     coarsest_blocks,
-    nested,
     spelled,
     tensor,
 )
@@ -38,7 +37,6 @@ __all__ = [
     "coarsest_blocks",
     "functions",
     "module_text",
-    "nested",
     "spelled",
     "stablehlo_concatenate",
     "stablehlo_pad",

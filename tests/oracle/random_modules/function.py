@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+from nested_text import nested
 from numpy.typing import NDArray
 from random_tensors import divisors
 
@@ -21,7 +22,6 @@ from random_modules.spelling import (
     Spelling,
     Storage,
     coarsest_blocks,
-    nested,
     spelled,
     tensor,
 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from nested_text import nested
 from numpy.typing import NDArray
 from random_tensors import divisors
 
@@ -186,17 +187,6 @@ def spelled(
         return Spelling(storage, (), None, *one)
     pairs = tuple((axis, blocks[axis]) for axis in cut)
     return Spelling(storage, pairs, None, scales[steps], zero_points[steps])
-
-
-def nested(items: Sequence[str], shape: Shape, brackets: str = "[]") -> str:
-    """The text of items in row-major order as nested lists."""
-    for length in reversed(shape):
-        items = [
-            f"{brackets[0]}{', '.join(items[at : at + length])}{brackets[1]}"
-            for at in range(0, len(items), length)
-        ]
-    (text,) = items
-    return text
 
 
 def tensor(shape: Shape, element: str) -> str:

@@ -240,6 +240,26 @@ def test_what_is_too_large_and_what_is_no_number():
     assert result.startswith("dense<[50, -100, -100, 50, 3]>")
 
 
+def test_a_cast_of_float_models_also_reads_and_makes_quantized_values():
+    """tosa.cast is an op of float models, and a cast that quantizes and dequantizes."""
+    q = "!quant.uniform<i8:f32, 1.562500e-02:-128>"
+    assert run(
+        f"""
+        func.func @f(%x: tensor<2x{q}>) -> (tensor<2xf32>, tensor<2x{q}>, tensor<2xi32>) {{
+          %f = tosa.cast %x : (tensor<2x{q}>) -> tensor<2xf32>
+          %q = tosa.cast %f : (tensor<2xf32>) -> tensor<2x{q}>
+          %i = tosa.cast %f : (tensor<2xf32>) -> tensor<2xi32>
+          return %f, %q, %i : tensor<2xf32>, tensor<2x{q}>, tensor<2xi32>
+        }}
+        """,
+        f"dense<[89, -128]> : tensor<2x{q}>",
+    ) == [
+        "dense<[3.390625, 0.000000e+00]> : tensor<2xf32>",
+        f"dense<[89, -128]> : tensor<2x{q}>",
+        "dense<[3, 0]> : tensor<2xi32>",
+    ]
+
+
 # Shape ops
 
 

@@ -16,8 +16,9 @@ from hypothesis import Phase, assume, given
 from hypothesis import strategies as st
 from mlir_tools import needs_mlir_opt, needs_mlir_runner, run, run_main
 from moved_functions import LARGE_EXAMPLES
+from nested_text import nested
 from numpy.typing import NDArray
-from random_modules import nested, tensor
+from random_modules import tensor
 from random_tensors import cut, expanded, parameters, shapes
 from xdsl.dialects.builtin import (
     AnyFloat,

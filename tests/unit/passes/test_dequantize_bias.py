@@ -12,8 +12,9 @@ from example_counts import examples
 from hypothesis import Phase, given
 from hypothesis import strategies as st
 from mlir_tools import needs_mlir_runner, run_main
+from nested_text import nested
 from numpy.typing import NDArray
-from random_modules import nested, tensor
+from random_modules import tensor
 
 from qdialect.certificates.module_comparison import Side, compare_modules
 from qdialect.interpreters import run_function

@@ -20,8 +20,9 @@ from example_counts import examples
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from mlir_tools import MLIR_OPT, needs_mlir_opt, needs_mlir_runner, run, run_main
+from nested_text import nested
 from numpy.typing import NDArray
-from random_casts import RandomType, cast_functions, flow_functions, nested, random_types
+from random_casts import RandomType, cast_functions, flow_functions, random_types
 from xdsl.parser import Parser
 
 from qdialect.algebra.float_format import FLOAT_FORMATS, FloatFormat
@@ -228,7 +229,7 @@ class Evaluation:
         else:
             bits = self.format.round_to_bits(self.values).ravel().tolist()
             items = [f"0x{value:0{WIDTHS[self.type.expressed] // 4}X}" for value in bits]
-        return nested(items, self.values.shape, "[]")
+        return nested(items, self.values.shape)
 
 
 WIDTHS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}

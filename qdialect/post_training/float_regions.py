@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.contractions.interface import Contraction, layer_of
-from qdialect.quantization.keys import is_recordable
+from qdialect.post_training.keys import is_recordable
 from qdialect.relations.interface import relation_of
 from qdialect.shape_ops.interface import (
     NotFoldable,

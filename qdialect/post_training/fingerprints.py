@@ -1,4 +1,4 @@
-"""The fingerprint of a module: what a profile was recorded on."""
+"""Fingerprints of modules, by which a profile knows the module that it was recorded on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import as_view
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.quantization.keys import KEY_ATTRIBUTE
+from qdialect.post_training.keys import KEY_ATTRIBUTE
 from qdialect.quantization.profile import Fingerprint
 from qdialect.shape_ops.interface import name_of
 from qdialect.shape_ops.statistics import is_statistics
@@ -26,10 +26,10 @@ from qdialect.shape_ops.statistics import is_statistics
 
 def fingerprint_of(module: ModuleOp, resources: ResourceBlobs) -> Fingerprint:
     """
-    A text for each op at the top of a module, such as a function: a hash of what it computes.
+    The hash of each op at the top level of a module, such as a function.
 
-    Names of values, locations, keys and recorded ranges are not part of it; the elements of
-    constants are.
+    It covers the ops, types, attributes, and elements of constants; not the names of values,
+    locations, keys, and recorded ranges.
     """
     parts = dict[str, str]()
     for number, op in enumerate(module.ops):
@@ -44,14 +44,14 @@ class _Hash:
         self._resources = resources
         self._hash = blake2b(digest_size=16)
         self._numbers = dict[SSAValue | Block, int]()
-        """The values and blocks, by their order."""
+        """The values and blocks, numbered in the order of their first use."""
         self._next = count()
 
     def of(self, top: Operation) -> str:
-        """The hash of an op and of all that is in it."""
+        """The hash of an op, with its regions."""
         for op in top.walk():
             if is_statistics(op):
-                # It is its operand.
+                # The op only passes its operand on.
                 self._numbers[op.results[0]] = self._number(op.operands[0])
                 continue
             self._add(name_of(op))
@@ -100,7 +100,7 @@ class _Hash:
                 for each in attribute:
                     self._add_attribute(each)
             case DictionaryAttr():
-                # Such as those of the arguments of a function.
+                # For example the attributes of the arguments of a function.
                 self._add("{")
                 for name, each in sorted(attribute.data.items()):
                     if name != KEY_ATTRIBUTE:
@@ -111,7 +111,7 @@ class _Hash:
 
 
 def _says_nothing(attribute: Attribute) -> bool:
-    """Whether these are the attributes of arguments of a function, and there are only keys."""
+    """Whether these are attributes of a function's arguments that consist of keys only."""
     if not isinstance(attribute, ArrayAttr):
         return False
     items = cast("ArrayAttr[Attribute]", attribute).data

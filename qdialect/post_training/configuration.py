@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast
 
-from qdialect.quantization.precision import Precision, granularity_of, precision_of
+from qdialect.post_training.precision import Precision, granularity_of, precision_of
 
 _FIELDS: Final = (
     "default_quantization_dtype",

@@ -23,8 +23,8 @@ from qdialect.ir.resources import ResourceBlobs
 from qdialect.passes.attach_ranges import AttachRangesPass
 from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
 from qdialect.passes.quantize_weights import QuantizeWeightsPass
-from qdialect.quantization.fingerprints import fingerprint_of
-from qdialect.quantization.keys import keys_of
+from qdialect.post_training.fingerprints import fingerprint_of
+from qdialect.post_training.keys import keys_of
 from qdialect.quantization.profile import Profile
 from qdialect.quantization.ranges import Statistics
 

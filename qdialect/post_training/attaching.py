@@ -1,4 +1,4 @@
-"""Recorded ranges as ops: `quant.stats` behind each value that a profile knows."""
+"""Recorded ranges as ops: `quant.stats` after each value that has a record in a profile."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import Rewriter
 
 from qdialect.algebra.lazy_numpy import np
 from qdialect.dialects.quant import StatisticsOp
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
 from qdialect.ir.elements import floats_attribute
+from qdialect.ir.replacements import insert_after
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import shape_of
-from qdialect.quantization.fingerprints import fingerprint_of
-from qdialect.quantization.keys import keys_of
+from qdialect.post_training.fingerprints import fingerprint_of
+from qdialect.post_training.keys import keys_of
 from qdialect.quantization.profile import Profile
 from qdialect.quantization.ranges import Range, Reduction, Statistics
 from qdialect.shape_ops.interface import Code, name_of
@@ -28,10 +29,10 @@ if TYPE_CHECKING:
 
 def attach_ranges(module: ModuleOp, profile: Profile, reduction: Reduction) -> FoldReport:
     """
-    Put `quant.stats` behind each value that has a record in `profile`, in place of any there.
+    Insert `quant.stats` after each value that has a record in `profile`, in place of any there.
 
-    What only holds the numbers of another value gets none. The report says which values have no
-    record, and which records have no value.
+    A value that only holds the numbers of another one gets none. The report names values without a
+    record, and records without a value.
     """
     report = FoldReport(verb="attached")
     keys = keys_of(module)
@@ -58,7 +59,7 @@ def attach_ranges(module: ModuleOp, profile: Profile, reduction: Reduction) -> F
 
 
 def differences_of(module: ModuleOp, context: Context, profile: Profile) -> list[str]:
-    """What tells a module from the one that `profile` was recorded on, in words."""
+    """The differences of a module from the one that `profile` was recorded on, in words."""
     return profile.fingerprint.differences(fingerprint_of(module, ResourceBlobs.of(context)))
 
 
@@ -68,7 +69,7 @@ def _refuse(report: FoldReport, op: Operation, code: Code, reason: str) -> None:
 
 
 def _op_of(value: SSAValue) -> Operation:
-    """The op that makes a value, or that has it as an argument."""
+    """The op that a value is a result or a block argument of."""
     owner = value.owner
     if isinstance(owner, Block):
         parent = owner.parent_op()
@@ -78,7 +79,7 @@ def _op_of(value: SSAValue) -> Operation:
 
 
 def _misfit(statistics: Statistics, value: SSAValue) -> str | None:
-    """Why ranges are not those of a value, if they are not."""
+    """Why ranges do not fit a value; None if they do."""
     axes, shape = statistics.axes, shape_of(value.type)
     if not axes:
         return None
@@ -103,13 +104,11 @@ def _attach(
         value, floats_attribute(whole), by_axis, axis, key=key, count=len(statistics.records)
     )
     for old in before:
-        # What was recorded before is replaced.
+        # The new op replaces those of an earlier profile.
         old.results[0].replace_all_uses_with(value)
         Rewriter.erase_op(old)
     value.replace_uses_with_if(new.result, lambda use: use.operation is not new)
-    owner = value.owner
-    point = InsertPoint.at_start(owner) if isinstance(owner, Block) else InsertPoint.after(owner)
-    Rewriter.insert_op(new, point)
+    insert_after(new, value)
     report.records.append(
         FoldRecord(
             Outcome.ATTACHED,

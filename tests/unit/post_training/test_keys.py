@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from qdialect.passes.attach_keys import AttachKeysPass
 from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
-from qdialect.quantization.keys import keys_of
+from qdialect.post_training.keys import keys_of
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
 from qdialect.tools.registry import ToolContext

@@ -18,8 +18,8 @@ from qdialect.passes.attach_keys import AttachKeysPass
 from qdialect.passes.attach_ranges import AttachRangesPass
 from qdialect.passes.drop_ranges import DropRangesPass
 from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
-from qdialect.quantization.fingerprints import fingerprint_of
-from qdialect.quantization.keys import keys_of
+from qdialect.post_training.fingerprints import fingerprint_of
+from qdialect.post_training.keys import keys_of
 from qdialect.quantization.profile import Fingerprint, Profile
 from qdialect.quantization.ranges import Reduction, ReductionKind, Statistics
 from qdialect.tools.opt import main

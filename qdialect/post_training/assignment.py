@@ -26,7 +26,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from qdialect.dialects.quant import UniformQuantizedType
-from qdialect.quantization.flow_graph import Range, Use
+from qdialect.post_training.flow_graph import Range, Use
 from qdialect.relations.interface import Relation
 
 PARAMETERS: Final = "quant.parameters"

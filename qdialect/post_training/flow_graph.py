@@ -29,9 +29,9 @@ from qdialect.dialects.quant.types import uniform_tensor
 from qdialect.folding.graph import FoldGraph
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.ir.value_types import element_type_or_self, shape_of
-from qdialect.quantization.float_regions import FloatRegion, float_regions
-from qdialect.quantization.keys import is_recordable, keys_of
-from qdialect.quantization.weights import floats_of
+from qdialect.post_training.float_regions import FloatRegion, float_regions
+from qdialect.post_training.keys import is_recordable, keys_of
+from qdialect.post_training.weights import floats_of
 from qdialect.relations.interface import OpRelation, Relation, relation_of
 from qdialect.shape_ops.interface import (
     NotFoldable,

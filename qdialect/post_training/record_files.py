@@ -3,9 +3,9 @@ Records, that is sets of arguments of a function, in files of numpy.
 
 A file `.npz` has an array for each argument: under `arg0`, `arg1` and so on, or under the key of
 the argument. If the argument has the shape S, an array of shape S is one record, and one of shape
-(n, *S) holds n records. All arrays of a file hold as many. The files of a folder are taken in the
-order of their names, as if they were one. Elements have the dtype of the argument; nothing is
-converted.
+(n, *S) holds n records. All arrays of a file hold the same number of records. The files of a folder
+are read in the order of their names, as if they were one. Elements have the dtype of the argument;
+nothing is converted.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from qdialect.interpreters.values import dtype_of, held_type
 from qdialect.ir.value_types import element_type_or_self, shape_of
 
 _UNREADABLE = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError)
-"""What reading a file of numpy raises if it is none."""
+"""The exceptions of numpy for a file that it cannot read."""
 
 
 class RecordError(ValueError):
@@ -51,7 +51,7 @@ class Argument(NamedTuple):
     """An argument that records have an array for."""
 
     names: tuple[str, ...]
-    """Those of the array; the first one is told."""
+    """The names that its array may have; messages use the first one."""
     type: Attribute
 
 
@@ -72,7 +72,7 @@ class RecordFiles:
     """The records in a file, or in the files of a folder."""
 
     def __init__(self, path: str | Path, arguments: Sequence[Argument]) -> None:
-        """Raises RecordError for what does not fit `arguments`: the files are looked into."""
+        """Reads the headers of the files. Raises RecordError if they do not fit `arguments`."""
         self._arguments = tuple(arguments)
         self._parts = list[_Part]()
         self._loaded: tuple[_Part, list[NDArray[Any]]] | None = None
@@ -104,9 +104,9 @@ class RecordFiles:
         return tuple(values)
 
     def _arrays(self, part: _Part) -> list[NDArray[Any]]:
-        """The arrays of a file, which are kept until those of another are asked for."""
+        """The arrays of a file. Those of the last file are kept."""
         if self._loaded is None or self._loaded[0] is not part:
-            # The memory of the last ones is free before these are read.
+            # The arrays of the last file are freed before others are read.
             self._loaded = None
             try:
                 with np.load(part.path, allow_pickle=False) as found:
@@ -145,7 +145,7 @@ class RecordFiles:
 
 
 class _Header(NamedTuple):
-    """What a file says of an array, without its elements."""
+    """The shape and dtype of an array in a file."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -183,7 +183,7 @@ def _headers(path: Path) -> dict[str, _Header]:
 
 
 def _count_of(path: Path, name: str, header: _Header, type: Attribute) -> int | None:
-    """How many records an array holds; None if it is one."""
+    """The number of records in an array; None if the array is one record."""
     place = f"'{path}': '{name}'"
     try:
         wanted = _dtype_name(type)

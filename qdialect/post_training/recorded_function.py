@@ -1,7 +1,7 @@
 """
-A function that returns what its float tensors hold, or the ranges of them: what calibration runs.
+The function that calibration runs: it returns the float tensors of another one, or their ranges.
 
-Any engine that can run functions can so record values, and does not have to know about it.
+So any engine that can run functions can record values, without hooks of its own.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from qdialect.algebra.lazy_numpy import np
 from qdialect.interpreters import TypedArray, find_function
 from qdialect.interpreters.values import held_type
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.quantization.keys import keys_of
+from qdialect.post_training.keys import keys_of
 from qdialect.quantization.ranges import Statistics
 
 if TYPE_CHECKING:
@@ -61,31 +61,31 @@ _FLOATS: Final = (
     Float8E5M2Type,
     Float8E5M2FNUZType,
 )
-"""What is recorded: the floats that both engines know."""
+"""The element types that are recorded: the floats that both engines know."""
 
 _RESULTS_OF_RANGE: Final = 4
-"""Minimum, maximum, how many elements are numbers, and how many are NaN."""
+"""The minimum, the maximum, the count of numbers, and the count of NaNs."""
 
 
 class LeftOut(NamedTuple):
-    """Values that are not recorded."""
+    """Values that are not recorded, all for one reason."""
 
     keys: tuple[str, ...]
     op: Operation
-    """Where they are: an op of the function, or a function."""
+    """The op of the function that holds them, or a function."""
     reason: str
 
 
 @dataclass(frozen=True)
 class RecordedValues:
-    """What the results of a function are that records values."""
+    """The values behind the results of a recording function."""
 
     keys: tuple[str, ...]
-    """The keys of the values, in the order of the results; those of parts are there again."""
+    """The key of each value, in the order of the results; parts of one tensor share a key."""
     are_whole: bool
     """Whether the results are the values, and not their ranges."""
     have_histograms: bool = False
-    """Whether elements are counted, too; whole values only."""
+    """Whether histograms are recorded, too; only of whole values."""
 
     def statistics(
         self, index: int, results: Sequence[TypedArray], *, threads: int | None = None
@@ -115,7 +115,7 @@ class RecordedValues:
 
 
 class RecordedFunction(NamedTuple):
-    """A function that returns what its values hold, in a module of its own."""
+    """A recording function, in a module of its own."""
 
     module: ModuleOp
     name: str
@@ -127,16 +127,16 @@ def record_function(
     module: ModuleOp, name: str, *, whole_values: bool, histograms: bool = False
 ) -> RecordedFunction:
     """
-    A copy of a module, with one public function, which takes what the function `name` takes.
+    A copy of a module with one public function, which has the arguments of the function `name`.
 
-    Its results are the float tensors of that function which have a key of their own, or else
-    their ranges. Values in the regions of its ops, in its later blocks, and in functions that it
-    calls are left out: they are not there once, or not always. Raises InterpretationError if
+    Its results are the float tensors of that function that have a key of their own, or their
+    ranges. Values in the regions of its ops, in its later blocks, and in functions that it calls
+    are left out: they may be computed several times, or not at all. Raises InterpretationError if
     there is no such function.
     """
     function = find_function(module, name)
     copy = module.clone()
-    # One more function: others may call the one that it is made of, for its results.
+    # The original function stays, since others may call it.
     copies = dict[SSAValue, SSAValue]()
     recorder = function.clone(copies)
     first = function.body.blocks[0]
@@ -175,7 +175,7 @@ def record_function(
 
 
 def _reached_from(module: ModuleOp, function: FuncOp) -> set[FuncOp]:
-    """A function, and those that it calls."""
+    """The function, and all functions that it calls, also indirectly."""
     reached, pending = {function}, [function]
     while pending:
         for op in pending.pop().walk():
@@ -189,9 +189,10 @@ def _reached_from(module: ModuleOp, function: FuncOp) -> set[FuncOp]:
 
 def _place_of(block: Block, function: FuncOp) -> tuple[Operation, str]:
     """
-    Where a block is that is not the first one of a function, and why that is no good.
+    The op that holds a block, and why the values of the block are not recorded.
 
-    The place is an op of that function, or the function itself, or another op of the module.
+    The block is not the first one of `function`. The op is an op of `function`, `function`
+    itself, or another op of the module.
     """
     around = block.parent_op()
     if around is function:
@@ -221,7 +222,7 @@ def _free_name(module: ModuleOp, name: str) -> str:
 
 
 def _return_instead(function: FuncOp, results: Sequence[SSAValue]) -> None:
-    """Return these in the place of what a function returns."""
+    """Replace the results of a function."""
     for block in function.body.blocks:
         if isinstance(last := block.last_op, ReturnOp):
             last.operands = results
@@ -233,9 +234,9 @@ def _return_instead(function: FuncOp, results: Sequence[SSAValue]) -> None:
 
 def _range_of(value: SSAValue) -> Sequence[SSAValue]:
     """
-    What `RecordedValues.statistics` makes a range of, computed where the value is defined.
+    The results that `RecordedValues.statistics` reads a range from, computed after the value.
 
-    By ops that an engine takes beside those of any other dialect.
+    The ops are of linalg and arith, which an engine accepts beside those of any other dialect.
     """
     type = cast("TensorType[AnyFloat]", value.type)
     rank, wide = len(type.get_shape()), f64 if type.element_type == f64 else f32
@@ -290,7 +291,7 @@ def _of_range(index: int, results: Sequence[TypedArray]) -> Statistics:
             "all elements are NaN: they have no range" if nans else "there is no element"
         )
     with np.errstate(over="ignore"):
-        # What is added makes a negative zero positive.
+        # Adding 0 makes a negative zero positive.
         ends = [end.reshape(1).astype("f4") + np.float32(0) for end in (low, high)]
     return Statistics((), np.array([index]), ends[0], ends[1], int(numbers), int(nans))
 

@@ -1,8 +1,8 @@
 """
-Names of values that survive lowering and folding: what ranges are recorded under.
+Keys: names of values that survive lowering and folding, and identify recorded ranges.
 
 The name of a value is, in this order, the attribute `quant.key` of its op, the name in its
-location, and its SSA name. A value that holds the numbers of another one has the key of that: the
+location, and its SSA name. A value that holds the numbers of another one has the same key: the
 result of a shape op that drops and adds nothing, of a cast, and of `quant.stats`. So a fold of
 shape ops, and casts around a value, change no key.
 """
@@ -43,16 +43,16 @@ class Keys(NamedTuple):
     """The keys of the float tensors of a module."""
 
     of_values: Mapping[SSAValue, str]
-    """The key of each value, in the order of the module."""
+    """The key of each value, in the order of the text."""
 
     roots: Mapping[str, tuple[SSAValue, ...]]
-    """The values that have a key of their own, by the key; several if an attribute says so."""
+    """The values with a key of their own, by key; several if an attribute says so."""
 
     aliases: Mapping[str, str]
     """
-    Names of values that hold the numbers of another one, and the key of that.
+    Other names for keys: those of values that hold the numbers of another one.
 
-    A layer that was lowered to others may have given its name to a reshape behind them.
+    Lowering a layer may leave its name on a reshape after it.
     """
 
 
@@ -61,8 +61,8 @@ def keys_of(module: ModuleOp) -> Keys:
     The keys of all float tensors of a module.
 
     A name that several values have is made unique by a number, in the order of the module: `x`,
-    `x#1`, `x#2`. Values that one attribute names share the key: they hold parts of one tensor. A
-    value without a name is known by its function, and its place among such values: `@main#0`.
+    `x#1`, `x#2`. Values with the same key attribute share the key: they are parts of one tensor. A
+    value without a name is numbered within its function: `@main#0`.
     """
     return _KeyFinder().find(module)
 
@@ -82,7 +82,7 @@ class _KeyFinder:
 
     def find(self, module: ModuleOp) -> Keys:
         values = list(_values_of(module.body))
-        # What an attribute names comes first: its key is taken.
+        # Keys in attributes are taken, and not given to other values.
         explicit = {value: key for value, _ in values if (key := _given_key(value)) is not None}
         self._named = dict.fromkeys(explicit.values(), 1)
         for value, function in values:
@@ -96,7 +96,7 @@ class _KeyFinder:
         return Keys(self._keys, roots, self._aliases())
 
     def _aliases(self) -> dict[str, str]:
-        """The names that values without a key of their own have, and no other value has."""
+        """The names of values without a key of their own that no other value has."""
         found: dict[str, set[str]] = {}
         for value, key in self._keys.items():
             name = _name(value)
@@ -123,12 +123,12 @@ class _KeyFinder:
                 return key
 
     def _same_as(self, value: SSAValue) -> SSAValue | None:
-        """The value whose numbers this one holds, all of them and no others."""
+        """The value that has exactly the same numbers, if there is one."""
         op = value.owner
         if not isinstance(op, Operation):
             return None
         if is_cast(op):
-            # The quantized value between two casts has no key: the one that it was made of has.
+            # Quantized values have no keys: look through all casts for the float value.
             operand = op.operands[0]
             while isinstance(operand.owner, Operation) and is_cast(operand.owner):
                 operand = operand.owner.operands[0]
@@ -147,7 +147,7 @@ class _KeyFinder:
 
 
 def _values_of(region: Region, function: str = "") -> Iterator[tuple[SSAValue, str]]:
-    """The float tensors in a region, and the function that each is in, in the order of the text."""
+    """The float tensors in a region, each with its function, in the order of the text."""
     pending: list[tuple[Iterator[Operation | Block], str]] = [(iter(region.blocks), function)]
     while pending:
         items, function = pending[-1]
@@ -166,7 +166,7 @@ def _values_of(region: Region, function: str = "") -> Iterator[tuple[SSAValue, s
 
 
 def _given_key(value: SSAValue) -> str | None:
-    """The key that an attribute gives a value, its own or that of `quant.stats` behind it."""
+    """The key in an attribute of a value's op, or of `quant.stats` on the value."""
     given = _own_key(value)
     if given is None:
         behind = (use.operation for use in value.uses)
@@ -215,9 +215,9 @@ def _location_name(value: SSAValue) -> str | None:
 
 def attach_keys(module: ModuleOp) -> None:
     """
-    Write the keys of values that have one of their own as attributes.
+    Write the keys of values with a key of their own as attributes.
 
-    The arguments of blocks that are not the first one of a function have no attributes.
+    Only arguments of the first block of a function have attributes; other block arguments get none.
     """
     of_ops = dict[Operation, dict[int, str]]()
     of_functions = dict[FuncOp, dict[int, str]]()
@@ -244,7 +244,7 @@ def attach_keys(module: ModuleOp) -> None:
 
 
 def _function_of(argument: BlockArgument) -> FuncOp | None:
-    """The function whose argument this is, if it is one."""
+    """The function that a block argument is an argument of, if there is one."""
     function = argument.block.parent_op()
     if isinstance(function, FuncOp) and argument.block is function.body.first_block:
         return function

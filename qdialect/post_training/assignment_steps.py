@@ -39,20 +39,20 @@ from qdialect.algebra.parameters import QuantizationParameters
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant import Storage, UniformQuantizedType
 from qdialect.ir.value_types import element_type_or_self, shape_of
-from qdialect.quantization.arrays import array_range
-from qdialect.quantization.assignment import Assigned, Assignment
-from qdialect.quantization.blocks import Blocks
-from qdialect.quantization.flow_graph import FlowGraph, Node, Range, Use
-from qdialect.quantization.keys import is_recordable
-from qdialect.quantization.precision import Precision, Settings, declared_scheme
-from qdialect.quantization.presets import fixed_choice, luci_integer_scale
-from qdialect.quantization.schemes import MAX_STORAGE_WIDTH, Choice, Scheme
-from qdialect.quantization.weights import (
+from qdialect.post_training.assignment import Assigned, Assignment
+from qdialect.post_training.flow_graph import FlowGraph, Node, Range, Use
+from qdialect.post_training.keys import is_recordable
+from qdialect.post_training.precision import Precision, Settings, declared_scheme
+from qdialect.post_training.weights import (
     WeightAxes,
     blocks_of_weight,
     long_axes,
     type_of_choice,
 )
+from qdialect.quantization.arrays import array_range
+from qdialect.quantization.blocks import Blocks
+from qdialect.quantization.presets import fixed_choice, luci_integer_scale
+from qdialect.quantization.schemes import MAX_STORAGE_WIDTH, Choice, Scheme
 from qdialect.relations.interface import Relation
 from qdialect.shape_ops.interface import Code, NotFoldable
 

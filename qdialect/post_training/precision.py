@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from qdialect.algebra.parameters import StorageFormat
+from qdialect.post_training.weights import WeightGranularity
 from qdialect.quantization.biases import BIAS_RULES
 from qdialect.quantization.presets import (
     I8,
@@ -20,7 +21,6 @@ from qdialect.quantization.presets import (
     torch_per_tensor_affine,
 )
 from qdialect.quantization.schemes import Scheme, ValueArithmetic
-from qdialect.quantization.weights import WeightGranularity
 
 I32: Final = StorageFormat(32, signed=True)
 I64: Final = StorageFormat(64, signed=True)

@@ -25,18 +25,18 @@ from qdialect.dialects.quant import (
 from qdialect.folding.unused_ops import erase_unused
 from qdialect.ir.elements import dense_elements
 from qdialect.ir.value_types import element_type_or_self, with_element_type
-from qdialect.quantization.arrays import quantize_values
-from qdialect.quantization.assignment import Assigned, Assignment
-from qdialect.quantization.assignment_steps import Flow, blocks_of, type_before_shape
-from qdialect.quantization.biases import bias_in_steps
-from qdialect.quantization.blocks import PER_TENSOR
-from qdialect.quantization.flow_graph import Node, Use
-from qdialect.quantization.weights import (
+from qdialect.post_training.assignment import Assigned, Assignment
+from qdialect.post_training.assignment_steps import Flow, blocks_of, type_before_shape
+from qdialect.post_training.flow_graph import Node, Use
+from qdialect.post_training.weights import (
     floats_of,
     held_as_source,
     kept_attributes,
     quantized_values,
 )
+from qdialect.quantization.arrays import quantize_values
+from qdialect.quantization.biases import bias_in_steps
+from qdialect.quantization.blocks import PER_TENSOR
 from qdialect.relations.interface import Relation
 from qdialect.shape_ops.interface import elements_attribute_of, model_of, read_movements
 from qdialect.shape_ops.statistics import is_statistics

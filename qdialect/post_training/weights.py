@@ -1,8 +1,8 @@
 """
-Constant weights of layers, quantized by their own values.
+Quantization of the constant weights of layers, by the ranges of their values.
 
-The shape ops between a constant and its layer are folded on the way: what is quantized is what the
-layer reads, along the axes that the layer names. So a fold before or after changes nothing.
+The shape ops between a constant and its layer are folded first: the quantized values are those that
+the layer reads, along the axes of its operand. So a fold before or after gives the same result.
 """
 
 from __future__ import annotations
@@ -68,18 +68,18 @@ class WeightGranularity(StrEnum):
 
     TENSOR = "tensor"
     CHANNEL = "channel"
-    """Those that make one channel of the result, or one row of a table."""
+    """The elements of one channel of the result, or of one row of a table."""
     BLOCK = "block"
-    """Of each channel, some that are next to each other on the axis that is summed over."""
+    """Adjacent elements of one channel, along the axis that is summed over."""
 
 
 class Otherwise(StrEnum):
-    """What becomes of a weight that cannot have the granularity that is asked for."""
+    """The fallback for a weight that cannot have the requested granularity."""
 
     LEAVE = "leave"
     """It stays in floats."""
     COARSER = "coarser"
-    """It has the next granularity that it can have."""
+    """It gets the next coarser granularity that fits."""
 
 
 @dataclass(frozen=True)
@@ -89,12 +89,12 @@ class WeightPolicy:
     scheme: Scheme
     granularity: WeightGranularity = WeightGranularity.CHANNEL
     block_size: int = 32
-    """How many positions of the axis that is summed over are a block."""
+    """The length of a block along the axis that is summed over."""
     otherwise: Otherwise = Otherwise.LEAVE
 
     @property
     def granularities(self) -> Sequence[WeightGranularity]:
-        """What is tried, in this order."""
+        """The granularities to try, in this order."""
         if self.otherwise is Otherwise.LEAVE:
             return (self.granularity,)
         coarser = (WeightGranularity.BLOCK, WeightGranularity.CHANNEL, WeightGranularity.TENSOR)
@@ -102,7 +102,7 @@ class WeightPolicy:
 
 
 class _Weight(NamedTuple):
-    """A tensor that layers read as their weights."""
+    """A tensor that is the weights of one or more layers."""
 
     value: SSAValue
     moved: MovedConstant
@@ -121,9 +121,9 @@ class WeightAxes(NamedTuple):
 
 def quantize_weights(module: ModuleOp, context: Context, policy: WeightPolicy) -> FoldReport:
     """
-    Make `dcast` of a quantized constant of each constant weight of a known layer.
+    Replace each constant weight of a known layer by `quant.dcast` of a quantized constant.
 
-    The report has a record for each layer: what its weights became, or why they are left.
+    The report has a record for each layer: the new type of its weights, or why they are left.
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
         return _WeightQuantizer(module, context, policy, budget).run()
@@ -138,11 +138,11 @@ class _WeightQuantizer:
         self._resources = ResourceBlobs.of(context)
         self._report = FoldReport(verb="quantized")
         self._uses = set[tuple[Operation, int]]()
-        """Layers, and the number of the operand that is the weights."""
+        """The operands that are weights: a layer, and a number."""
         self._graph = FoldGraph(module, context, budget)
 
     def run(self) -> FoldReport:
-        """Quantize the weights of the module, and return what became of each layer."""
+        """Quantize the weights of the module, and return the report."""
         weights = dict[SSAValue, _Weight]()
         for op in list(self._module.walk()):
             try:
@@ -168,7 +168,7 @@ class _WeightQuantizer:
         self._report.records.append(record)
 
     def _find(self, op: Operation, weights: dict[SSAValue, _Weight]) -> None:
-        """Note the weights of a layer. Raises NotFoldable if it has none that are constant."""
+        """Add the weights of a layer. Raises NotFoldable if it has no constant ones."""
         if (layer := layer_of(op)) is None:
             return
         sides = list(sides_of(layer))
@@ -188,7 +188,7 @@ class _WeightQuantizer:
         raise refusals[0]
 
     def _constant(self, value: SSAValue, user: Operation) -> MovedConstant:
-        """What a weight holds. Raises NotFoldable if that is no constant of floats."""
+        """The constant behind a weight. Raises NotFoldable if it is not one of floats."""
         moved = self._graph.known(value, user)
         if moved.casts or moved.is_quantized:
             raise NotFoldable(Code.QUANTIZED, "its weights are quantized")
@@ -197,7 +197,7 @@ class _WeightQuantizer:
         return moved
 
     def _quantized(self, weight: _Weight) -> Operation:
-        """The cast back of the quantized weight, which is inserted. Raises NotFoldable."""
+        """Insert the quantized weight and its cast, and return the cast. Raises NotFoldable."""
         for source in weight.moved.provenance.sources:
             if (other := self._other_user(source.results[0])) is not None:
                 raise NotFoldable(Code.USES, f"its weights are used by '{name_of(other)}' too")
@@ -215,7 +215,7 @@ class _WeightQuantizer:
         raise refusal
 
     def _other_user(self, value: SSAValue) -> Operation | None:
-        """An op, behind shape ops, that reads a value otherwise than as the weights of a layer."""
+        """An op that reads a value, perhaps through shape ops, other than as weights of a layer."""
         pending, seen = [value], {value}
         while pending:
             for use in pending.pop().uses:
@@ -229,7 +229,7 @@ class _WeightQuantizer:
         return None
 
     def _blocks(self, weight: _Weight, granularity: WeightGranularity) -> Blocks:
-        """Which elements share a slot. Raises NotFoldable."""
+        """The elements that share a slot. Raises NotFoldable."""
         if granularity is WeightGranularity.TENSOR:
             return PER_TENSOR
         shape = weight.moved.shape

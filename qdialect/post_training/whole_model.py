@@ -13,17 +13,17 @@ from xdsl.traits import IsTerminator
 from qdialect.algebra.memory_budget import memory_budget
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
 from qdialect.ir.garbage import paused_collection
-from qdialect.quantization.assignment import (
+from qdialect.post_training.assignment import (
     Assignment,
     drop_attributes,
     read_attributes,
     write_attributes,
 )
-from qdialect.quantization.assignment_steps import SEQUENCE, STEPS, Flow
-from qdialect.quantization.flow_graph import flow_graph
-from qdialect.quantization.keys import is_recordable
-from qdialect.quantization.precision import Settings
-from qdialect.quantization.quantized_writing import Written, write_quantized
+from qdialect.post_training.assignment_steps import SEQUENCE, STEPS, Flow
+from qdialect.post_training.flow_graph import flow_graph
+from qdialect.post_training.keys import is_recordable
+from qdialect.post_training.precision import Settings
+from qdialect.post_training.quantized_writing import Written, write_quantized
 from qdialect.shape_ops.interface import Code, is_cast, models_of, name_of
 
 

@@ -1,0 +1,1 @@
+"""Post-training quantization of modules: names of values, recorded ranges, quantized weights."""

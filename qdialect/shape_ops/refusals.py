@@ -1,0 +1,49 @@
+"""Refusals: why an op is not folded, sunk or elided, as a code and in words."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Code(StrEnum):
+    """
+    The reason why an op is not folded, sunk or elided.
+
+    The values do not change between versions: tools may match them.
+    """
+
+    NOT_CONSTANT = "not-constant"
+    DYNAMIC_SHAPE = "dynamic-shape"
+    UNKNOWN_OP = "unknown-op"
+    STALE_TYPE = "stale-type"
+    QUANTIZED = "quantized"
+    GRANULARITY = "granularity"
+    PARAMETER_GROWTH = "parameter-growth"
+    GROWTH = "growth"
+    MEMORY = "memory"
+    PADDING = "padding"
+    ARITHMETIC = "arithmetic"
+    MIXED_CONSTANTS = "mixed-constants"
+    ILLEGAL_TYPE = "illegal-type"
+    NOT_INVERTIBLE = "not-invertible"
+    USES = "uses"
+    CASTS = "casts"
+    NUMERICS = "numerics"
+    KEPT = "kept"
+    NO_RECORD = "no-record"
+    NO_VALUE = "no-value"
+
+
+class NotFoldable(Exception):
+    """An op cannot be folded, or cannot be read. The message is the reason."""
+
+    def __init__(self, code: Code, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+class NoSuchMovementError(NotFoldable):
+    """The op can be read, but its numbers do not fit its operands."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(Code.UNKNOWN_OP, reason)
