@@ -284,12 +284,14 @@ def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
             if graph.is_constant(use.value):
                 if is_joining:
                     reads[use] = (link,)
-            elif value not in values and is_joining:
+                continue
+            is_alone = all(each.op is use.op for each in graph.readers[value])
+            if value not in values or (
+                is_alone and use not in reads and values[value].type.storage == type.storage
+            ):
                 values[value] = link
-            elif len(graph.readers[value]) == 1 and use not in reads:
-                if value not in values or values[value].type.storage == type.storage:
-                    values[value] = link
-            elif is_joining:
+            if is_joining:
+                # What moves forward may change the value again, and must not change this.
                 reads[use] = (link,)
     return replace(before, values=values, reads=reads)
 

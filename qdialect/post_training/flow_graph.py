@@ -367,9 +367,8 @@ def _node(graph: FlowGraph, op: Operation) -> Node | None:
     if (model := model_of(op)) is not None and len(results) == 1:
         try:
             operands, movements, padding = read_movements(op, model, graph.folding.operands)
-            uses = [Use(op, list(op.operands).index(operand)) for operand in operands]
-            if padding is not None and is_recordable(padding):
-                uses.append(Use(op, list(op.operands).index(padding)))
+            read = [*operands, padding] if padding is not None else list(operands)
+            uses = [use for use in _uses_of(op, read) if is_recordable(use.value)]
             relation = Relation.MOVED if len(uses) == 1 else Relation.SHARED
             return _joining(graph, Node((op,), relation, tuple(uses), results, tuple(movements)))
         except NotFoldable:
@@ -382,12 +381,21 @@ def _node(graph: FlowGraph, op: Operation) -> Node | None:
     return None if found is None else _joining(graph, _computing(op, found, results))
 
 
+def _uses_of(op: Operation, values: Sequence[SSAValue]) -> list[Use]:
+    """The operands of an op that are `values`, of which one may be there several times."""
+    numbers = dict[SSAValue, list[int]]()
+    for number, operand in enumerate(op.operands):
+        numbers.setdefault(operand, []).append(number)
+    return [Use(op, numbers[value].pop(0)) for value in values]
+
+
 def _joining(graph: FlowGraph, node: Node) -> Node:
     """A node that reads its operands alike: a constant below all numbers is set apart."""
     if node.relation is not Relation.SHARED or len(node.uses) != 2:
         return node
     for use, other in (node.uses, node.uses[::-1]):
-        if not graph.is_constant(use.value) or graph.is_constant(other.value):
+        held = graph.constant(use.value)
+        if held is None or held.is_quantized or graph.is_constant(other.value):
             continue
         if (graph.numbers(use.value) <= np.finfo("f4").min).all():
             return replace(node, uses=(other,), filler=use)

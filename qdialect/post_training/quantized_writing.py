@@ -8,7 +8,7 @@ from typing import cast
 
 from xdsl.dialects.arith import ConstantOp as ArithConstantOp
 from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qdialect.algebra.lazy_numpy import np
@@ -24,6 +24,7 @@ from qdialect.dialects.quant import (
 )
 from qdialect.folding.unused_ops import erase_unused
 from qdialect.ir.elements import dense_elements
+from qdialect.ir.replacements import insert_after
 from qdialect.ir.value_types import element_type_or_self, with_element_type
 from qdialect.post_training.assignment import Assigned, Assignment
 from qdialect.post_training.assignment_steps import Flow, blocks_of, type_before_shape
@@ -150,11 +151,8 @@ class _Writer:
         type = self._assignment.values[value].type
         quantize = QuantizeCastOp(last, with_element_type(last.type, type))
         dequantize = DequantizeCastOp(quantize, last.type)
-        owner = last.owner
-        place = (
-            InsertPoint.at_start(owner) if isinstance(owner, Block) else InsertPoint.after(owner)
-        )
-        Rewriter.insert_op([quantize, dequantize], place)
+        insert_after(quantize, last)
+        insert_after(dequantize, quantize.result)
         for op in (quantize, dequantize):
             op.results[0].name_hint = value.name_hint
         self._codes[value] = quantize.results[0]

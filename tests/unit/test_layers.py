@@ -22,6 +22,7 @@ FLOORS = (
     "text",
     "shape_ops",
     "contractions",
+    "relations",
     "dialects.quant",
     "dialects.upstream",
     "lowering",

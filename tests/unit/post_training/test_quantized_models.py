@@ -1,11 +1,356 @@
 """
-Models that are quantized from their ranges, read by rules that are written anew.
+Models that are quantized from their ranges, judged by rules that are written anew.
 
-What is checked are the casts in the text: which types stand before and after each op.
+What is read are the casts in the result: which types there are before and after each op.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 import pytest
+from dequantizing_arithmetic import Module, dense
+from hypothesis import given, note
+from hypothesis import strategies as st
+from xdsl.ir import Block, Operation, SSAValue
+
+from qdialect.dialects.quant import (
+    ConstantOp,
+    DequantizeCastOp,
+    QuantizeCastOp,
+    RequantizeOp,
+    StatisticsOp,
+    UniformQuantizedType,
+)
+from qdialect.dialects.quant.types import uniform_tensor
+from qdialect.passes.quantize_with_ranges import QuantizeWithRangesPass
+from qdialect.post_training.assignment_steps import SEQUENCE
+from qdialect.post_training.keys import is_recordable
+from qdialect.post_training.precision import Settings, precision_of
+from qdialect.post_training.whole_model import quantize_model
+from qdialect.shape_ops.interface import name_of
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
+
+Range = tuple[float, float]
+
+
+@dataclass
+class Graph:
+    """The text of a function of tosa ops under construction, and the range of each value."""
+
+    lines: list[str] = field(default_factory=list[str])
+    ranges: dict[str, Range] = field(default_factory=dict[str, Range])
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+
+    def add(
+        self,
+        op: str,
+        operands: list[str],
+        shape: tuple[int, ...],
+        range: Range | None,
+        extra: str = "",
+    ) -> str:
+        """Append an op, with `quant.stats` behind it if it has a range."""
+        name = f"%v{len(self.lines)}"
+        types = ", ".join(tensor(self.shapes[each]) for each in operands)
+        self.lines.append(
+            f'{name} = "{op}"({", ".join(operands)}) {extra} : ({types}) -> {tensor(shape)}'
+        )
+        self.shapes[name] = shape
+        return name if range is None else self.recorded(name, range)
+
+    def recorded(self, name: str, range: Range) -> str:
+        """Append the range of a value; returns the name of the value behind it."""
+        behind = f"%v{len(self.lines)}"
+        low, high = (f"{end:.9e}" for end in range)
+        self.lines.append(
+            f"{behind} = quant.stats {name} {{layerStats = dense<[{low}, {high}]> : tensor<2xf32>}}"
+            f" : {tensor(self.shapes[name])}"
+        )
+        self.shapes[behind], self.ranges[name] = self.shapes[name], range
+        return behind
+
+    def text(self, arguments: list[str], result: str) -> str:
+        declared = ", ".join(f"{name}: {tensor(self.shapes[name])}" for name in arguments)
+        type = tensor(self.shapes[result])
+        body = "\n  ".join([*self.lines, f"return {result} : {type}"])
+        return f"func.func @f({declared}) -> {type} {{\n  {body}\n}}\n"
+
+
+def tensor(shape: tuple[int, ...]) -> str:
+    return f"tensor<{''.join(f'{n}x' for n in shape)}f32>"
+
+
+def ranges() -> st.SearchStrategy[Range]:
+    ends = st.integers(-512, 512).map(lambda n: n / 64)
+    return st.tuples(ends, ends).map(lambda pair: (min(pair), max(pair)))
+
+
+UNARY = {"tosa.abs": None, "tosa.exp": None, "tosa.floor": "whole", "tosa.sigmoid": "logistic"}
+UNARY |= {"tosa.tanh": "tanh", "tosa.ceil": "whole"}
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> tuple[str, dict[str, Range]]:
+    """A function of random ops; the range of each value that is no result of a shape op."""
+    graph = Graph()
+    arguments = [f"%x{n}" for n in range(draw(st.integers(1, 2)))]
+    values: list[str] = []
+    for name in arguments:
+        graph.shapes[name] = (2, 3)
+    values = [graph.recorded(name, draw(ranges())) for name in arguments]
+    for _ in range(draw(st.integers(1, 7))):
+        value = draw(st.sampled_from(values))
+        shape = graph.shapes[value]
+        match draw(st.sampled_from(["unary", "binary", "constant", "reverse", "turn", "concat"])):
+            case "unary":
+                op = draw(st.sampled_from(sorted(UNARY)))
+                values.append(graph.add(op, [value], shape, draw(ranges())))
+            case "binary":
+                others = [each for each in values if graph.shapes[each] == shape]
+                op = draw(st.sampled_from(["tosa.add", "tosa.sub", "tosa.maximum"]))
+                other = draw(st.sampled_from(others))
+                values.append(graph.add(op, [value, other], shape, draw(ranges())))
+            case "constant":
+                held = np.full(shape, 0.5, np.float32)
+                held.flat[0] = -draw(st.integers(0, 9))
+                name = graph.add("tosa.const", [], shape, None, f"{{values = {dense(held)}}}")
+                values.append(graph.add("tosa.add", [value, name], shape, draw(ranges())))
+            case "reverse":
+                extra = f"{{axis = {draw(st.integers(0, len(shape) - 1))} : i32}}"
+                values.append(graph.add("tosa.reverse", [value], shape, None, extra))
+            case "turn":
+                extra = "{perms = array<i32: 1, 0>}"
+                values.append(graph.add("tosa.transpose", [value], shape[::-1], None, extra))
+            case _:
+                others = [each for each in values if graph.shapes[each] == shape]
+                other = draw(st.sampled_from(others))
+                joined = (2 * shape[0], shape[1])
+                extra = "{axis = 0 : i32}"
+                name = graph.add("tosa.concat", [value, other], joined, draw(ranges()), extra)
+                values.append(name)
+    return graph.text(arguments, values[-1]), graph.ranges
+
+
+def element_of(value: SSAValue) -> UniformQuantizedType:
+    return uniform_tensor(value.type).element_type
+
+
+def type_read(value: SSAValue) -> UniformQuantizedType:
+    """The type of what is read behind a cast."""
+    owner = value.owner
+    assert isinstance(owner, DequantizeCastOp), f"'{value}' is read as floats"
+    return element_of(owner.input)
+
+
+def type_made(value: SSAValue) -> UniformQuantizedType:
+    """The type that a value is quantized to."""
+    casts = [use.operation for use in value.uses]
+    assert len(casts) == 1, f"'{value}' is read by {len(casts)} ops"
+    (only,) = casts
+    assert isinstance(only, QuantizeCastOp), f"'{value}' is not quantized"
+    return element_of(only.result)
+
+
+def of_range(low: float, high: float) -> tuple[float, int]:
+    """ONE's scale and zero point of u8, as its source has them."""
+    low32, high32 = float(np.float32(low)), float(np.float32(high))
+    low, high = min(0.0, low32), max(0.0, high32)
+    scale = (high - low) / 255
+    zero = 0 if low32 >= 0 else 255 if high32 < 0 else int(np.floor(-low / scale + 0.5))
+    if scale < 1e-5:
+        scale = 1e-5
+        zero = int(np.floor(-low / scale + 0.5))
+    return float(np.float32(scale)), zero
+
+
+MOVES = ("tosa.reverse", "tosa.transpose")
+
+
+@given(graphs())
+def test_each_value_has_parameters_by_its_relation(graph: tuple[str, dict[str, Range]]):
+    text, recorded = graph
+    note(text)
+    module = Module(text)
+    names = {
+        value: f"%{value.name_hint}"
+        for op in module.module.walk()
+        for value in (*op.results, *(each for region in op.regions for each in region.block.args))
+    }
+    module.run(QuantizeWithRangesPass())
+    note(module.printed())
+    joined = set[SSAValue]()
+    for op in module.module.walk():
+        if name_of(op) == "tosa.concat":
+            joined.update(_behind_moves(op.operands))
+    for op in module.module.walk():
+        if not name_of(op).startswith("tosa.") or name_of(op) == "tosa.const":
+            continue
+        read = [type_read(operand) for operand in op.operands if is_recordable(operand)]
+        made = type_made(op.results[0])
+        slot = made.single_slot.scale, made.single_slot.zero_point
+        if name_of(op) in MOVES:
+            assert [made] == read
+            continue
+        if name_of(op) == "tosa.concat":
+            assert read == [made, made]
+        fixed = UNARY.get(name_of(op))
+        if fixed == "logistic":
+            assert slot == (1 / 256, 0)
+        elif fixed == "tanh":
+            assert slot == (2 / 256, 128)
+        elif op.results[0] in joined:
+            # What it is joined with may have chosen them, or its own range.
+            pass
+        else:
+            scale, zero = of_range(*recorded[names[op.results[0]]])
+            if fixed == "whole":
+                scale = 1.0 if scale < 1 else float(np.floor(scale + 0.5))
+            assert slot == (scale, zero)
+
+
+def _behind_moves(values: Any) -> set[SSAValue]:
+    """What values are moved from, before casts and requantizations."""
+    found, pending = set[SSAValue](), list(values)
+    while pending:
+        value = pending.pop()
+        found.add(value)
+        owner = value.owner
+        if isinstance(owner, DequantizeCastOp | QuantizeCastOp | RequantizeOp) or (
+            isinstance(owner, Operation) and name_of(owner) in (*MOVES, "tosa.concat")
+        ):
+            pending += owner.operands
+    return found
+
+
+@given(graphs())
+def test_nothing_is_quantized_twice(graph: tuple[str, dict[str, Range]]):
+    text, _ = graph
+    module = Module(text)
+    module.run(QuantizeWithRangesPass())
+    once = module.printed()
+    note(once)
+    for op in module.module.walk():
+        if isinstance(op, QuantizeCastOp):
+            owner = op.input.owner
+            assert isinstance(owner, Block) or not isinstance(owner, DequantizeCastOp)
+        if isinstance(op, RequantizeOp):
+            assert element_of(op.input) != element_of(op.result)
+            assert not isinstance(op.input.owner, RequantizeOp)
+    module.run(QuantizeWithRangesPass())
+    assert module.printed() == once
+
+
+LAYER = """
+func.func @f(%x: tensor<1x4x4x2xf32>) -> tensor<1x4x4x3xf32> {{
+  %0 = quant.stats %x {{layerStats = dense<[-1.0, 1.5]> : tensor<2xf32>}} : tensor<1x4x4x2xf32>
+  %w = "tosa.const"() {{values = {weights}}} : () -> tensor<3x1x1x2xf32>
+  %b = "tosa.const"() {{values = {bias}}} : () -> tensor<3xf32>
+  %z = "tosa.const"() {{values = dense<0.0> : tensor<1xf32>}} : () -> tensor<1xf32>
+  %1 = tosa.conv2d %0, %w, %b, %z, %z {{acc_type = f32, dilation = array<i64: 1, 1>,
+    pad = array<i64: 0, 0, 0, 0>, stride = array<i64: 1, 1>}} : (tensor<1x4x4x2xf32>,
+    tensor<3x1x1x2xf32>, tensor<3xf32>, tensor<1xf32>, tensor<1xf32>) -> tensor<1x4x4x3xf32>
+  %2 = quant.stats %1 {{layerStats = dense<[-4.0, 4.0]> : tensor<2xf32>}} : tensor<1x4x4x3xf32>
+  return %2 : tensor<1x4x4x3xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("scheme", "granularity", "bits"),
+    [("one-u8", "channel", 32), ("one-u8", "layer", 32), ("torch-i8", "channel", 32)],
+)
+def test_a_bias_counts_in_steps_of_the_product(scheme: str, granularity: str, bits: int):
+    random = np.random.default_rng(7)
+    weights = random.normal(size=(3, 1, 1, 2)).astype("f4")
+    bias = random.normal(size=3).astype("f4")
+    module = Module(LAYER.format(weights=dense(weights), bias=dense(bias)))
+    module.run(QuantizeWithRangesPass(scheme=scheme, granularity=granularity))
+    (conv,) = (op for op in module.module.walk() if name_of(op) == "tosa.conv2d")
+    of_input, of_weight, of_bias = map(type_read, conv.operands[:3])
+    assert of_bias.storage_format.width == bits
+    assert not of_bias.zero_points.any()
+    product = np.float32(of_input.scales.item()) * of_weight.scales.astype("f4").reshape(-1)
+    assert (of_bias.scales.astype("f4").reshape(-1) == product).all()
+    constant = conv.operands[2].owner.operands[0].owner
+    assert isinstance(constant, ConstantOp)
+    codes = np.asarray(constant.values).astype("f8")
+    # No number is further from its code than half a step.
+    assert (np.abs(codes * product - bias) <= product * 0.500001).all()
+
+
+ORDER = """
+func.func @f(%x: tensor<1x2xf32>) -> tensor<2x2xf32> {
+  %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<1x2xf32>
+  %s = tosa.sigmoid %0 : (tensor<1x2xf32>) -> tensor<1x2xf32>
+  %1 = quant.stats %s {layerStats = dense<[0.25, 0.75]> : tensor<2xf32>} : tensor<1x2xf32>
+  %r = tosa.reverse %1 {axis = 1 : i32} : (tensor<1x2xf32>) -> tensor<1x2xf32>
+  %c = "tosa.const"() {values = dense<[[1.0, -2.0]]> : tensor<1x2xf32>} : () -> tensor<1x2xf32>
+  %j = tosa.concat %r, %c {axis = 0 : i32} : (tensor<1x2xf32>, tensor<1x2xf32>) -> tensor<2x2xf32>
+  %3 = quant.stats %j {layerStats = dense<[-3.0, 2.0]> : tensor<2xf32>} : tensor<2x2xf32>
+  return %3 : tensor<2x2xf32>
+}
+"""
+
+
+def made(text: str, steps: list[str]) -> dict[str, str]:
+    """The types that values, by their names, are quantized to, or are read as."""
+    module = Module(text)
+    quantize_model(
+        module.module,
+        module.context,
+        lambda keys: Settings(precision_of("one-u8")),
+        steps=steps,
+    )
+    found = dict[str, str]()
+    for op in module.module.walk():
+        if isinstance(op, QuantizeCastOp):
+            (value,) = (
+                op.input.owner.operands if isinstance(op.input.owner, StatisticsOp) else [op.input]
+            )
+            found[value.name_hint or "?"] = str(element_of(op.result))
+        if isinstance(op, ConstantOp):
+            found[op.result.name_hint or "?"] = str(element_of(op.result))
+    return found
+
+
+def moved_before(name: str, other: str) -> list[str]:
+    """The sequence, with one step right before another."""
+    steps = [step for step in SEQUENCE if step != name]
+    steps.insert(steps.index(other), name)
+    return steps
+
+
+OF_CONCAT = "!quant.uniform<u8:f32, 0.019607843831181526:153>"
+
+
+def test_values_with_fixed_parameters_are_between_backward_and_forward():
+    # Before: a sigmoid has the parameters of what reads it. After: what moves it has the old ones.
+    right = made(ORDER, list(SEQUENCE))
+    assert right["s"] == right["r"] == "!quant.uniform<u8:f32, 3.906250e-03>"
+    before = made(ORDER, moved_before("fixed-values", "backward"))
+    assert before["s"] == OF_CONCAT
+    after = made(ORDER, moved_before("fixed-values", "weights"))
+    assert after["s"] != after["r"]
+
+
+def test_backward_is_before_constant_inputs():
+    # What is joined is a constant, too: it has the parameters of the result, not its own.
+    assert made(ORDER, list(SEQUENCE))["c"] == OF_CONCAT
+    assert made(ORDER, moved_before("constant-inputs", "backward"))["c"] == OF_CONCAT
+
+
+def test_biases_are_after_weights():
+    weights, bias = np.ones((3, 1, 1, 2), "f4"), np.ones(3, "f4")
+    text = LAYER.format(weights=dense(weights), bias=dense(bias))
+    assert "i32" in made(text, list(SEQUENCE))["b"]
+    assert "b" not in made(text, moved_before("biases", "weights"))
+
+
+def test_activations_are_first():
+    # Nothing moves from a value without parameters.
+    assert made(ORDER, moved_before("backward", "activations"))["s"] != OF_CONCAT
+    assert "j" not in made(ORDER, [step for step in SEQUENCE if step != "activations"])

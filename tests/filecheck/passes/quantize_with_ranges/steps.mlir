@@ -17,7 +17,7 @@
 // it so.
 // BACKWARD:         %x: tensor<1x2xf32> {quant.parameters = {type = !quant.uniform<u8:f32, 0.0078431377187371254:128>
 // BACKWARD:         %a = tosa.add %r, %c {quant.parameters = [{type = !quant.uniform<u8:f32, 0.019607843831181526:153>, relation = "shared", range = [-3.000000e+00 : f64, 2.000000e+00 : f64], origin = "j"}]} : (
-// BACKWARD:         %j = "tosa.concat"(%2, %0) {{.*}} quant.reads = {{\[\[}}], [{type = !quant.uniform<u8:f32, 0.019607843831181526:153>, relation = "shared"
+// BACKWARD:         %j = "tosa.concat"(%2, %0) {{.*}} quant.reads = {{\[\[}}{type = !quant.uniform<u8:f32, 0.019607843831181526:153>, relation = "shared", {{.*}}}], [{type = !quant.uniform<u8:f32, 0.019607843831181526:153>, relation = "shared"
 
 // CONSTANTS:        %a = tosa.add %r, %c {{.*}} quant.reads = {{\[\[}}], [{type = !quant.uniform<u8:f32, 0.011764706112444401:170>, relation = "given", range = [-2.000000e+00 : f64, 1.000000e+00 : f64]}]]}
 

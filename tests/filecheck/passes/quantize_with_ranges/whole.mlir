@@ -17,7 +17,7 @@
 // CHECK-NEXT:    func.return %2
 // SAVED-LABEL: @layer
 // SAVED-NEXT:    %0 = quant.stats %x
-// SAVED-NEXT:    %1 = quant.qcast %0
+// SAVED-NEXT:    %x_1 = quant.qcast %0
 func.func @layer(%x: tensor<1x2x2x2xf32>) -> tensor<1x2x2x2xf32> {
   %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<1x2x2x2xf32>
   %w = "tosa.const"() {values = dense<[[[[0.5, -0.25]]], [[[2.0, 1.0]]]]> : tensor<2x1x1x2xf32>} : () -> tensor<2x1x1x2xf32>
