@@ -3,7 +3,7 @@
 // RUN: qdialect-opt %t.2 --assign-constant-inputs -o %t.3 && filecheck %s --check-prefix=CONSTANTS < %t.3
 // RUN: qdialect-opt %t.3 --assign-fixed-values -o %t.4 && filecheck %s --check-prefix=FIXED < %t.4
 // RUN: qdialect-opt %t.4 --propagate-parameters-forward -o %t.5 && filecheck %s --check-prefix=FORWARD < %t.5
-// RUN: qdialect-opt %t.5 --write-quantized -o %t.6
+// RUN: qdialect-opt %t.5 --remove-redundant-quantize --write-quantized -o %t.6
 // RUN: qdialect-opt %s --quantize-with-ranges | diff %t.6 -
 
 // Each value has its own range.
