@@ -27,9 +27,9 @@ settings.load_profile("untimed")
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what depends on numpy alone, as test_layers.py checks."""
-    algebra = Path(__file__).parent / "algebra"
+    numbers = {Path(__file__).parent / folder for folder in ("algebra", "quantization")}
     for item in items:
-        if algebra in item.path.parents:
+        if not numbers.isdisjoint(item.path.parents):
             item.add_marker(pytest.mark.without_xdsl)
 
 
