@@ -26,6 +26,7 @@ from qdialect.dialects.quant import (
 )
 from qdialect.dialects.quant.types import uniform_tensor
 from qdialect.passes.quantize_with_ranges import QuantizeWithRangesPass
+from qdialect.post_training.assignment import read_attributes
 from qdialect.post_training.assignment_steps import SEQUENCE
 from qdialect.post_training.keys import is_recordable
 from qdialect.post_training.precision import Settings, precision_of
@@ -354,3 +355,36 @@ def test_activations_are_first():
     # Nothing moves from a value without parameters.
     assert made(ORDER, moved_before("backward", "activations"))["s"] != OF_CONCAT
     assert "j" not in made(ORDER, [step for step in SEQUENCE if step != "activations"])
+
+
+def test_what_is_joined_has_one_type():
+    # Another op reads %x, and %r is moved forward from a value with fixed parameters.
+    text = """
+func.func @f(%x: tensor<1x2xf32>) -> (tensor<2x2xf32>, tensor<1x2xf32>) {
+  %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<1x2xf32>
+  %s = tosa.sigmoid %0 : (tensor<1x2xf32>) -> tensor<1x2xf32>
+  %r = tosa.reverse %s {axis = 1 : i32} : (tensor<1x2xf32>) -> tensor<1x2xf32>
+  %j = tosa.concat %r, %0 {axis = 0 : i32} : (tensor<1x2xf32>, tensor<1x2xf32>) -> tensor<2x2xf32>
+  %1 = quant.stats %j {layerStats = dense<[-3.0, 2.0]> : tensor<2xf32>} : tensor<2x2xf32>
+  return %1, %s : tensor<2x2xf32>, tensor<1x2xf32>
+}
+"""
+    module = Module(text)
+    module.run(QuantizeWithRangesPass())
+    (concat,) = (op for op in module.module.walk() if name_of(op) == "tosa.concat")
+    assert [str(type_read(operand)) for operand in concat.operands] == [OF_CONCAT, OF_CONCAT]
+
+
+def test_ranges_follow_parameters():
+    module = Module(ORDER)
+    settings = Settings(precision_of("one-u8"))
+    quantize_model(
+        module.module,
+        module.context,
+        lambda keys: settings,
+        steps=["activations", "backward"],
+        is_written=False,
+    )
+    (reverse,) = (op for op in module.module.walk() if name_of(op) == "tosa.reverse")
+    assigned = read_attributes(module.module).values[reverse.results[0]]
+    assert (assigned.range, assigned.origin) == ((-3.0, 2.0), "j")
