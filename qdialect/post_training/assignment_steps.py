@@ -129,6 +129,8 @@ class Flow:
             value = self.graph.value(maker.uses[0].value)
             maker = self.graph.makers.get(value)
         found = self.graph.ranges.get(value)
+        if found is None and (given := self.graph.given.get(value)) is not None:
+            found = _range_of(given)
         expressed = element_type_or_self(value.type)
         if maker is not None and maker.fixed:
             choice = fixed_choice(maker.fixed, precision.activations)
@@ -235,8 +237,10 @@ def assign_mixed_precision(flow: Flow, before: Assignment) -> Assignment:
 
     def requantize(use: Use, precision: Precision, *, is_first: bool) -> None:
         value = flow.graph.value(use.value)
-        if flow.is_pinned(value):
-            return
+        made = before.values.get(value)
+        if flow.is_pinned(value) and made is not None:
+            if made.type.storage_format == precision.activations.storage:
+                return
         if (link := flow.own(value, precision)) is not None:
             chain = reads.get(use, ())
             reads[use] = (link, *chain) if is_first else (*chain, link)
@@ -542,6 +546,16 @@ def _scales_of(flow: Flow, use: Use, before: Assignment) -> NDArray[np.float64]:
     if not known:
         raise NotFoldable(Code.NO_RECORD, "its weights are not quantized")
     return known[-1].coarsen().scales
+
+
+def _range_of(type: UniformQuantizedType) -> Range | None:
+    """What the codes of a type with one slot stand for; None for several."""
+    if type.granularity is not Granularity.PER_TENSOR:
+        return None
+    scale, zero_point = type.single_slot
+    ends = type.storage_type_min, type.storage_type_max
+    low, high = ((end - zero_point) * scale for end in ends)
+    return Range(low, high)
 
 
 def _size(value: SSAValue) -> int:
