@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from qdialect.passes.normalize_quant_types import NormalizeQuantTypesPass
     from qdialect.passes.quantize_weights import QuantizeWeightsPass
     from qdialect.passes.raise_dequantization import RaiseDequantizationPass
+    from qdialect.passes.shift_storage import ShiftStoragePass
     from qdialect.passes.sink_quant_shapes import SinkQuantShapesPass
     from qdialect.passes.strip_func_quant_types import StripFuncQuantTypesPass
     from qdialect.passes.verify_quant_shapes import VerifyQuantShapesPass
@@ -46,6 +47,7 @@ __all__ = [
     "NormalizeQuantTypesPass",
     "QuantizeWeightsPass",
     "RaiseDequantizationPass",
+    "ShiftStoragePass",
     "SinkQuantShapesPass",
     "StripFuncQuantTypesPass",
     "VerifyQuantShapesPass",
@@ -67,6 +69,7 @@ PASSES: Final = {
     "normalize-quant-types": "NormalizeQuantTypesPass",
     "quantize-weights": "QuantizeWeightsPass",
     "raise-dequantization": "RaiseDequantizationPass",
+    "shift-storage": "ShiftStoragePass",
     "sink-quant-shapes": "SinkQuantShapesPass",
     "strip-func-quant-types": "StripFuncQuantTypesPass",
     "verify-quant-shapes": "VerifyQuantShapesPass",
