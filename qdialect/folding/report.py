@@ -39,6 +39,8 @@ class Outcome(StrEnum):
     """The range that it carried is now in another op or a type."""
     SHIFTED = "shifted"
     """The op computes, and the storage of its values is shifted."""
+    FAKED = "made float"
+    """The op computes on floats, between casts."""
     REFUSED = "refused"
 
 

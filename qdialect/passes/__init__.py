@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from qdialect.passes.convert_ranges import ConvertRangesPass
     from qdialect.passes.drop_ranges import DropRangesPass
     from qdialect.passes.elide_round_trips import ElideRoundTripsPass
+    from qdialect.passes.fake_quantize import FakeQuantizePass
     from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
     from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
     from qdialect.passes.inline import InlinePass
@@ -38,6 +39,7 @@ __all__ = [
     "ConvertRangesPass",
     "DropRangesPass",
     "ElideRoundTripsPass",
+    "FakeQuantizePass",
     "FoldConstantShapesPass",
     "FoldQuantShapesPass",
     "InlinePass",
@@ -60,6 +62,7 @@ PASSES: Final = {
     "convert-ranges": "ConvertRangesPass",
     "drop-ranges": "DropRangesPass",
     "elide-round-trips": "ElideRoundTripsPass",
+    "fake-quantize": "FakeQuantizePass",
     "fold-constant-shapes": "FoldConstantShapesPass",
     "fold-quant-shapes": "FoldQuantShapesPass",
     "inline": "InlinePass",

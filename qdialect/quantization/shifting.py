@@ -110,7 +110,7 @@ class ShiftedTypes(TypeConversion):
             case UniformQuantizedType() | AnyQuantizedType() if self._has_source(type):
                 return self._quantized(type)
             case ArrayAttr():
-                items = cast("ArrayAttr[Attribute]", type).data
+                items = type.data
                 parts = [self._part(each) for each in items]
                 return type if _are_same(parts, items) else ArrayAttr(parts)
             case DictionaryAttr():
