@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from qdialect.tools.registry import ToolContext
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 
-Floats = NDArray[np.float64]
+Floats = NDArray[np.floating[Any]]
 
 A, B = "!quant.uniform<i8:f32, 0.5:3>", "!quant.uniform<u8:f32, 0.25:100>"
 RESULT = "!quant.uniform<i16<-32767:32767>:f32, 0.125:-7>"
