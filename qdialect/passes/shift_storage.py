@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
 from typing_extensions import override
@@ -42,9 +42,15 @@ class ShiftStoragePass(ModulePass):
     @classmethod
     @override
     def from_spec(cls, spec: ArgSpec) -> Self:
-        # Python keeps the word for itself.
-        parameters = {"from_" if key == "from" else key: of for key, of in spec.parameters.items()}
-        return super().from_spec(replace(spec, parameters=parameters))
+        """As any pass, but Python keeps the word `from` for itself."""
+        if "from" not in spec.parameters:
+            raise ValueError(f'{cls.name} requires argument "from"')
+        return super().from_spec(_renamed(spec, "from", "from_"))
+
+    @override
+    def spec(self, *, include_default: bool = False) -> ArgSpec:
+        """The options as text has them."""
+        return _renamed(super().spec(include_default=include_default), "from_", "from")
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
@@ -61,6 +67,11 @@ class ShiftStoragePass(ModulePass):
                 f"and {self.to}"
             )
         return StorageShift(source)
+
+
+def _renamed(spec: ArgSpec, old: str, new: str) -> ArgSpec:
+    parameters = {new if key == old else key: of for key, of in spec.parameters.items()}
+    return ArgSpec(spec.name, parameters)
 
 
 def _format(option: str, text: str) -> StorageFormat:

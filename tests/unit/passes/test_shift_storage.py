@@ -13,6 +13,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType, f32
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region
+from xdsl.utils.arg_spec import ArgSpec
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.parameters import StorageFormat
@@ -152,3 +153,37 @@ def test_a_cast_differs_at_halves_only(seed: int, name: str):
 def test_other_storages_are_errors(options: tuple[str, str], message: str):
     with pytest.raises(ValueError, match=message):
         ShiftStoragePass(*options)
+
+
+def test_options_are_words_of_the_command_line():
+    text = str(ShiftStoragePass("i8", "u8"))
+    assert text == 'shift-storage{from="i8" to="u8"}'
+    spec = ShiftStoragePass("i8", "u8").spec()
+    assert ShiftStoragePass.from_spec(spec) == ShiftStoragePass("i8", "u8")
+    with pytest.raises(ValueError, match='requires argument "from"'):
+        ShiftStoragePass.from_spec(ArgSpec("shift-storage", {"to": ("u8",)}))
+
+
+def test_resources_and_splats_are_shifted():
+    """A resource of one element stands for all of them, and so does a splat."""
+    text = """
+    !q = !quant.uniform<i8:f32, 0.5:3>
+    func.func @f() -> (tensor<4xf32>, tensor<4xf32>) {
+      %0 = quant.constant dense_resource<weight> : tensor<4x!q>
+      %1 = quant.constant dense<-128> : tensor<4x!q>
+      %2 = quant.dcast %0 : tensor<4x!q> to tensor<4xf32>
+      %3 = quant.dcast %1 : tensor<4x!q> to tensor<4xf32>
+      return %2, %3 : tensor<4xf32>, tensor<4xf32>
+    }
+    {-# dialect_resources: { builtin: { weight: "0x01000000017F80FF" } } #-}
+    """
+    context = ToolContext()
+    module = LocatingParser(context, text).parse_module()
+    before = run_function(module, "f", (), context)
+    ShiftStoragePass("i8", "u8").apply(context, module)
+    module.verify()
+    after = run_function(module, "f", (), context)
+    assert [value.numbers.tolist() for value in after] == [
+        value.numbers.tolist() for value in before
+    ]
+    assert before[0].numbers.tolist() == [-1.0, 62.0, -65.5, -2.0]
