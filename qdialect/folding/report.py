@@ -37,6 +37,10 @@ class Outcome(StrEnum):
     """A recorded range was attached to a value of the op."""
     CONVERTED = "converted"
     """The range that it carried is now in another op or a type."""
+    SHIFTED = "shifted"
+    """The op computes, and the storage of its values is shifted."""
+    FAKED = "made float"
+    """The op computes on floats, between casts."""
     REFUSED = "refused"
 
 

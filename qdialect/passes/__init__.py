@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from qdialect.passes.convert_ranges import ConvertRangesPass
     from qdialect.passes.drop_ranges import DropRangesPass
     from qdialect.passes.elide_round_trips import ElideRoundTripsPass
+    from qdialect.passes.fake_quantize import FakeQuantizePass
     from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
     from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
     from qdialect.passes.inline import InlinePass
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from qdialect.passes.quantize_with_ranges import QuantizeWithRangesPass
     from qdialect.passes.raise_dequantization import RaiseDequantizationPass
     from qdialect.passes.remove_redundant_quantize import RemoveRedundantQuantizePass
+    from qdialect.passes.shift_storage import ShiftStoragePass
     from qdialect.passes.sink_quant_shapes import SinkQuantShapesPass
     from qdialect.passes.strip_func_quant_types import StripFuncQuantTypesPass
     from qdialect.passes.verify_quant_shapes import VerifyQuantShapesPass
@@ -58,6 +60,7 @@ __all__ = [
     "ConvertRangesPass",
     "DropRangesPass",
     "ElideRoundTripsPass",
+    "FakeQuantizePass",
     "FoldConstantShapesPass",
     "FoldQuantShapesPass",
     "InlinePass",
@@ -71,6 +74,7 @@ __all__ = [
     "QuantizeWithRangesPass",
     "RaiseDequantizationPass",
     "RemoveRedundantQuantizePass",
+    "ShiftStoragePass",
     "SinkQuantShapesPass",
     "StripFuncQuantTypesPass",
     "VerifyQuantShapesPass",
@@ -92,6 +96,7 @@ PASSES: Final = {
     "convert-ranges": "ConvertRangesPass",
     "drop-ranges": "DropRangesPass",
     "elide-round-trips": "ElideRoundTripsPass",
+    "fake-quantize": "FakeQuantizePass",
     "fold-constant-shapes": "FoldConstantShapesPass",
     "fold-quant-shapes": "FoldQuantShapesPass",
     "inline": "InlinePass",
@@ -105,6 +110,7 @@ PASSES: Final = {
     "quantize-with-ranges": "QuantizeWithRangesPass",
     "raise-dequantization": "RaiseDequantizationPass",
     "remove-redundant-quantize": "RemoveRedundantQuantizePass",
+    "shift-storage": "ShiftStoragePass",
     "sink-quant-shapes": "SinkQuantShapesPass",
     "strip-func-quant-types": "StripFuncQuantTypesPass",
     "verify-quant-shapes": "VerifyQuantShapesPass",

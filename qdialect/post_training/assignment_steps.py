@@ -237,10 +237,9 @@ def assign_mixed_precision(flow: Flow, before: Assignment) -> Assignment:
 
     def requantize(use: Use, precision: Precision, *, is_first: bool) -> None:
         value = flow.graph.value(use.value)
-        made = before.values.get(value)
-        if flow.is_pinned(value) and made is not None:
-            if made.type.storage_format == precision.activations.storage:
-                return
+        made = before.values.get(value) if flow.is_pinned(value) else None
+        if made is not None and made.type.storage_format == precision.activations.storage:
+            return
         if (link := flow.own(value, precision)) is not None:
             chain = reads.get(use, ())
             reads[use] = (link, *chain) if is_first else (*chain, link)

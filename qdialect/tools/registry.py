@@ -253,7 +253,10 @@ def _make(kind: str, factory: Callable[[], type[ConvertibleT]], spec: ArgSpec) -
         cls = factory()
     except Exception as error:
         raise ToolError(f"{kind} '{spec.name}' does not load: {describe(error)}") from error
-    options = {field.name.replace("_", "-"): field for field in fields(cls) if field.init}
+    # An option that is a word of Python, such as `from`, is a field with an underscore behind it.
+    options = {
+        field.name.rstrip("_").replace("_", "-"): field for field in fields(cls) if field.init
+    }
     values: dict[str, ParameterListType] = {}
     for given, value in spec.parameters.items():
         name = given.replace("_", "-")
