@@ -38,7 +38,7 @@ from qdialect.folding.moved_constant import (
     move,
     single_element,
 )
-from qdialect.folding.neighbours import Part, dissolve, split
+from qdialect.folding.neighbours import Part, dissolve, holder_of, split
 from qdialect.folding.op_names import OpNames
 from qdialect.folding.provenance import Part as ProvenancePart
 from qdialect.folding.provenance import Provenance
@@ -59,6 +59,7 @@ from qdialect.shape_ops.interface import (
     elements_attribute_of,
     integers_in,
     is_cast,
+    is_list,
     keeping_attribute_of,
     name_of,
     role_of,
@@ -171,7 +172,11 @@ class FoldGraph:
         return OpNames(
             self._module,
             lambda op: op in self.models or elements_attribute_of(op) is not None,
-            {op: (part.of, f"[{part.start}:{part.stop}]") for op, part in self.parts.items()},
+            {
+                op: (part.of, f"[{part.start}:{part.stop}]{suffix}")
+                for each, part in self.parts.items()
+                for op, suffix in ((holder_of(each), " as a list"), (each, ""))
+            },
         )
 
     def final(self, value: SSAValue) -> SSAValue:
@@ -232,7 +237,9 @@ class FoldGraph:
             except MemoryLimitError as error:
                 self.refusals[op] = NotFoldable(Code.MEMORY, str(error))
         # The walk was over the models.
-        self.models |= {part: self.models[place.of] for part, place in self.parts.items()}
+        for part, place in self.parts.items():
+            self.models[holder_of(part)] = None
+            self.models[part] = self.models[place.of]
         records = (unknown_op_record(op, self._constant) for op in unknown)
         self.unknown = [record for record in records if record is not None]
         if self.unknown:
@@ -296,21 +303,24 @@ class FoldGraph:
 
         for part, place in split(op, movements, foldable):
             try:
-                moved = self._move(part, movements._replace(operands=part.operands))
+                moved = self._move(part, movements._replace(operands=holder_of(part).operands))
             except (NotFoldable, MemoryLimitError):
                 dissolve(part, op)
                 continue
             self.moved[part], self.parts[part] = moved, place
-            self.order.insert(-1, part)
+            items, holder = holder_of(part), holder_of(op)
+            at = next(n for n in range(len(self.order) - 1, -1, -1) if self.order[n] is holder)
+            self.order[at:at] = [part] if items is part else [items, part]
 
     def take_parts_back(self, which: Callable[[Operation], bool] = lambda part: True) -> None:
         """Give the operands of those parts back to the op that they are of."""
-        back = list(filter(which, self.parts))
-        for part in back:
+        gone = set[Operation]()
+        for part in list(filter(which, self.parts)):
+            gone |= {part, holder_of(part)}
             dissolve(part, self.parts.pop(part).of)
-            del self.moved[part], self.models[part]
-        if back:
-            gone = set(back)
+            del self.moved[part]
+        if gone:
+            self.models = {op: model for op, model in self.models.items() if op not in gone}
             self.order = [op for op in self.order if op not in gone]
 
     @contextmanager
@@ -329,7 +339,7 @@ class FoldGraph:
                 owner = operand.owner
                 if not isinstance(owner, Operation):
                     continue
-                if owner in self.moved or operand in self.equal:
+                if owner in self.moved or operand in self.equal or is_list(owner):
                     pending.append(owner)
                 elif owner not in sources:
                     continue

@@ -23,11 +23,11 @@ from qdialect.folding.moved_constant import MovedConstant, check_joinable, move
 from qdialect.folding.policy import coarser, spell
 from qdialect.ir.value_types import has_encoding, tensor_like
 from qdialect.shape_ops.elementwise import recreated
-from qdialect.shape_ops.interface import Code, Movements, NotFoldable
+from qdialect.shape_ops.interface import Code, Movements, NotFoldable, is_list
 
 
 class Part(NamedTuple):
-    """The operands of an op that a part replaces, by their original indices."""
+    """The operands that a part replaces, of an op or of its list, by their original indices."""
 
     of: Operation
     start: int
@@ -42,9 +42,12 @@ def split(
 
     `known` raises NotFoldable for an operand that is no constant.
     """
-    operands, all_movements = tuple(op.operands), movements.movements
+    holder, all_movements = holder_of(op), movements.movements
+    operands = tuple(holder.operands)
     is_concat = len(all_movements) == 1 and isinstance(all_movements[0], Concat)
     if not is_concat or tuple(movements.operands) != operands or op.results[0].first_use is None:
+        return
+    if holder is not op and not holder.results[0].has_one_use():
         return
     for start, constants in _runs(operands, known):
         stop = start + len(constants)
@@ -55,12 +58,17 @@ def split(
             type = _joined_type(op, cast(Concat, all_movements[0]), inner, constants)
         except NotFoldable:
             continue
-        part = recreated(op, inner, type)
-        cast(Block, op.parent).insert_op_before(part, op)
-        # Earlier parts have replaced operands, but only before these.
-        fewer = len(operands) - len(op.operands)
-        rest = op.operands[stop - fewer :]
-        op.operands = [*op.operands[: start - fewer], part.results[0], *rest]
+        if holder is op:
+            made = [recreated(op, inner, type)]
+        else:
+            items = recreated(holder, inner, holder.results[0].type)
+            made = [items, recreated(op, [items.results[0], *op.operands[1:]], type)]
+        part = made[-1]
+        cast(Block, holder.parent).insert_ops_before(made, holder)
+        # There are fewer operands than there were, but only before these.
+        fewer = len(operands) - len(holder.operands)
+        rest = holder.operands[stop - fewer :]
+        holder.operands = [*holder.operands[: start - fewer], part.results[0], *rest]
         if _verifies(part) and _verifies(op):
             yield part, Part(op, start, stop)
         else:
@@ -68,14 +76,22 @@ def split(
 
 
 def dissolve(part: Operation, of: Operation) -> None:
-    """Erase a part, and restore the operands of its op."""
-    result = part.results[0]
-    of.operands = [
+    """Give the operands of a part back to the op whose part it is, and erase it."""
+    result, items, holder = part.results[0], holder_of(part), holder_of(of)
+    holder.operands = [
         each
-        for operand in of.operands
-        for each in (part.operands if operand is result else (operand,))
+        for operand in holder.operands
+        for each in (items.operands if operand is result else (operand,))
     ]
     Rewriter.erase_op(part)
+    if items is not part:
+        Rewriter.erase_op(items)
+
+
+def holder_of(op: Operation) -> Operation:
+    """What has the operands of a concatenation: the op itself, or the list that it takes."""
+    owner = op.operands[0].owner if op.operands else op
+    return owner if isinstance(owner, Operation) and is_list(owner) else op
 
 
 def _runs(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
+from typing import Final
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp, TensorType
@@ -12,12 +13,13 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.bounded_cache import BoundedCache
 from qdialect.algebra.memory_budget import MemoryBudget, MemoryLimitError, memory_budget
-from qdialect.algebra.movement import Movement, Shape
+from qdialect.algebra.movement import Movement, Reshape, Shape
 from qdialect.algebra.padding import PadWith, ZeroPoint
 from qdialect.dialects.quant.composition import Composition, composed
 from qdialect.dialects.quant.shape_ops import ShapeOp
 from qdialect.dialects.quant.slot_arrays import Granularity
 from qdialect.dialects.quant.types import UniformQuantizedType
+from qdialect.folding.element_steps import ElementStep
 from qdialect.folding.fold_plan import (
     FoldPlan,
     PlannedConstant,
@@ -42,6 +44,9 @@ from qdialect.shape_ops.interface import (
     models_of,
     name_of,
 )
+
+SMALL_COPY_BYTES: Final = 64
+"""A copy of that many bytes takes no more text than the reshape that it replaces."""
 
 
 def plan(
@@ -158,12 +163,18 @@ class _Decider:
         """The decision for all folds, if together they exceed a limit."""
         self._has_scales: set[Operation] = set()
         """The ops whose constants may add scales to the module."""
+        self._staying: set[Operation] = set()
+        """The constants that stay: what only reshapes them is not worth a copy."""
+        self._in_order = _sources_in_order(graph.steps)
 
     def decide(self) -> Decision:
         """
         All folds if together they stay within the limits, else as many as fit, in module order.
         """
         decision = self._decision(None, ())
+        while staying := self._copied_in_order(decision):
+            self._staying |= staying
+            decision = self._decision(None, ())
         most, moved = self._policy.max_growth, self._graph.moved
         types = decision.types
         added = sum([moved[op].nbytes + self._new_scales(op, types[op]) for op in decision.written])
@@ -219,6 +230,12 @@ class _Decider:
 
         Raises NotFoldable if the policy or a dialect forbids one of them.
         """
+        moved = self._graph.moved[op]
+        is_copy = self._staying and self._in_order[moved.step] in self._staying
+        if is_copy and moved.nbytes > SMALL_COPY_BYTES:
+            raise NotFoldable(
+                Code.GROWTH, "it would copy a constant that stays, only to reshape it"
+            )
         if self._first is not None:
             if (known := self._first.types.get(op)) is not None:
                 return known
@@ -287,6 +304,16 @@ class _Decider:
             return self._computable(blocks)
         return moved
 
+    def _copied_in_order(self, decision: Decision) -> set[Operation]:
+        """The constants that stay, and that reshaped copies are written of."""
+        copied = set[Operation]()
+        for op in decision.written:
+            moved = self._graph.moved[op]
+            source = self._in_order[moved.step]
+            if source is not None and moved.nbytes > SMALL_COPY_BYTES:
+                copied.add(source)
+        return {source for source in copied if decision.is_needed(source.results[0])}
+
     def _reserve(self, op: Operation) -> None:
         """Reserve the memory that the result of a view takes. Raises NotFoldable."""
         if not self._graph.unreserved or (nbytes := self._graph.unreserved.get(op)) is None:
@@ -332,6 +359,15 @@ class _Decider:
         before = sum([sources[source].spelled_bytes for source in moved.provenance.sources])
         if (added := moved.spelled_bytes + self._new_scales(op, types) - before) > 0:
             raise NotFoldable(Code.GROWTH, f"it would add {added} bytes")
+
+
+def _sources_in_order(steps: Sequence[ElementStep]) -> Sequence[Operation | None]:
+    """For each step, the constant whose elements it has, all and in the same order."""
+    found: list[Operation | None] = []
+    for op, operands, moves in steps:
+        are_kept = len(operands) == 1 and all([isinstance(each, Reshape) for each, _ in moves])
+        found.append(op if not operands else found[operands[0]] if are_kept else None)
+    return found
 
 
 def _join_left(graph: FoldGraph, decision: Decision) -> None:

@@ -198,10 +198,7 @@ def _rewritten(
     if (
         resources is not None
         and isinstance(old, DenseResourceAttr)
-        and (
-            not isinstance(values, Splat)
-            or may_repeat(math.prod(values.shape), values.value.dtype.itemsize)
-        )
+        and not (isinstance(values, Splat) and _grows(values, declared.get_shape()))
     ):
         key, alignment = old.resource_handle.data, resources.alignment_of(old)
         resource = resources.write(values, element_type, key, alignment=alignment)
@@ -214,6 +211,12 @@ def _rewritten(
     if isinstance(encoding, NoneAttr):
         return dense
     return dense_of_bytes(TensorType(element_type, values.shape, encoding), dense.data.data)
+
+
+def _grows(splat: Splat, before: Sequence[int]) -> bool:
+    """Whether a blob, which has all elements of a splat, would be large, or larger than before."""
+    count = math.prod(splat.shape)
+    return count > math.prod(before) or not may_repeat(count, splat.value.dtype.itemsize)
 
 
 def _encoding_for(old: Attribute, new: Attribute, source: Operation) -> Attribute:

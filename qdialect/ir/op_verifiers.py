@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from functools import cache
 from inspect import signature
 
+from xdsl.dialects.builtin import UnregisteredOp
 from xdsl.ir import Attribute, Operation
 from xdsl.irdl import IRDLOperation
+from xdsl.traits import SymbolTable, SymbolUserOpInterface
+from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.bounded_cache import registered_cache
 
@@ -35,7 +38,11 @@ def verify_alone(op: Operation) -> None:
 
     Raises VerifyException, without the printed module that `Operation.verify` adds to it.
     """
-    op.verify_()
+    try:
+        op.verify_()
+    except VerifyException:
+        if not _misses_a_symbol(op):
+            raise
     # xDSL's `verify` walks the regions. A class that overrides it has checks of its own in it.
     match _takes_verify_nested_ops(type(op)):
         case None:
@@ -44,6 +51,26 @@ def verify_alone(op: Operation) -> None:
             op.verify(verify_nested_ops=False)
         case False:
             op.verify()
+
+
+def _misses_a_symbol(op: Operation) -> bool:
+    """
+    Whether an op is wrong because of a symbol that it looks for in an unregistered op.
+
+    xDSL takes each unregistered op for a symbol table, such as a loop around a call.
+    """
+    trait, around = op.get_trait(SymbolUserOpInterface), op.parent_op()
+    if trait is None:
+        return False
+    while around is not None and not around.has_trait(SymbolTable):
+        around = around.parent_op()
+    if not isinstance(around, UnregisteredOp):
+        return False
+    try:
+        trait.verify(op)
+    except VerifyException:
+        return True
+    return False
 
 
 @registered_cache

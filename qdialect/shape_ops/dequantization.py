@@ -3,8 +3,9 @@ Dequantization by arithmetic, recognised in a term.
 
 `(C - z) * s`, in the forms that exporters write: the subtraction in integers or in floats, zero
 points that are integers or floats with integral values, float conversions of the scale or of the
-result. A part of it is recognised too, since a shape op may stand in the middle. What is accepted
-means the same as `quant.dcast` of a quantized type whose scales and zero points are these.
+result. So is `C * s` of short floats. A part of it is recognised too, since a shape op may stand
+in the middle. What is accepted of integers means the same as `quant.dcast` of a quantized type
+whose scales and zero points are these.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from xdsl.dialects.builtin import IntegerType, Signedness
+from xdsl.dialects.builtin import AnyFloat, Float8E8M0FNUType, IntegerType, Signedness
 from xdsl.ir import Attribute
 
 from qdialect.algebra.float_format import FLOAT_FORMATS, FloatFormat
@@ -39,10 +40,10 @@ class Dequantization(NamedTuple):
     """The computation `(stored - zero_point) * scale`, each by the number of its leaf."""
 
     stored: int
-    """The number of the leaf with the stored integers."""
+    """The number of the leaf with the stored integers, or short floats."""
 
     is_signed: bool
-    """Whether the stored integers are read as signed."""
+    """Whether the stored integers are read as signed; True for floats."""
 
     zero_points: int | Scalar | None = None
     scales: int | Scalar | None = None
@@ -80,10 +81,10 @@ class _Recognizer:
         if isinstance(term.type, IntegerType):
             raise _refusal("it multiplies integers")
         one, other = term.operands
-        if self._holds_integers(other):
+        if self._is_stored(other):
             one, other = other, one
-        if self._holds_integers(other):
-            raise _refusal("both factors are integers")
+        if self._is_stored(other):
+            raise _refusal("both factors are integers, or short floats")
         found = self._difference(one)
         return found._replace(scales=self._parameter(other, "scale"), scale_term=other)
 
@@ -96,6 +97,8 @@ class _Recognizer:
             raise _refusal("it multiplies twice, and so rounds twice")
         if arithmetic is Arithmetic.ADD:
             raise _refusal("it adds, and so rounds once more than a dequantization")
+        if arithmetic is Arithmetic.EXTEND_FLOAT and _is_short_float(term.operands[0]):
+            return Dequantization(cast(Input, term.operands[0]).number, is_signed=True)
         if arithmetic in _OF_FLOATS:
             raise _refusal("it converts floats before it multiplies")
         if arithmetic in _TO_FLOAT:
@@ -115,6 +118,8 @@ class _Recognizer:
             found = self._difference(minuend)
             if found.zero_points is not None:
                 raise _refusal("it subtracts twice")
+            if found.rounded_to is None and not self._has_integers(found):
+                raise _refusal("it subtracts from floats")
             found = found._replace(
                 zero_points=self._parameter(subtrahend, "zero point"), zero_point_term=subtrahend
             )
@@ -171,13 +176,16 @@ class _Recognizer:
             raise _refusal(f"its {what} is computed")
         return inner.number if isinstance(inner, Input) else inner
 
-    def _holds_integers(self, term: Term) -> bool:
-        """Whether the stored integers are in `term`: those that something is subtracted from."""
+    def _has_integers(self, found: Dequantization) -> bool:
+        return isinstance(self._leaves[found.stored].type, IntegerType)
+
+    def _is_stored(self, term: Term) -> bool:
+        """Whether the stored elements are in `term`: those that something is subtracted from."""
         while isinstance(term, Apply):
             if term.arithmetic in (Arithmetic.SUBTRACT, Arithmetic.QUANTIZE, *_TO_FLOAT):
                 return True
             term = term.operands[0]
-        return isinstance(term.type, IntegerType)
+        return isinstance(term.type, IntegerType) or _is_short_float(term)
 
     # Ranges
 
@@ -219,7 +227,14 @@ class _Recognizer:
 
 
 _SHORT: Final = 8
-"""The width of integers that are exact in every float type that weights are dequantized to."""
+"""Numbers of so many bits are exact in every float type that weights are dequantized to."""
+
+
+def _is_short_float(term: Term) -> bool:
+    """Whether a term is an element of a short float type; a mere exponent is a scale."""
+    if not isinstance(term, Input) or not isinstance(term.type, AnyFloat):
+        return False
+    return term.type.bitwidth <= _SHORT and not isinstance(term.type, Float8E8M0FNUType)
 
 
 def _extremes(numbers: NDArray[Any]) -> tuple[int, int]:

@@ -16,6 +16,10 @@ from typing import Any, Final, cast
 from xdsl.dialects.builtin import (
     AnyFloat,
     BFloat16Type,
+    Float8E4M3FNType,
+    Float8E4M3FNUZType,
+    Float8E5M2FNUZType,
+    Float8E5M2Type,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -55,6 +59,7 @@ from qdialect.shape_ops.elementwise import (
     conversion,
     elementwise_op,
     recreated,
+    reshape_writer,
     shape_of_type,
 )
 from qdialect.shape_ops.interface import (
@@ -83,7 +88,17 @@ _SIGNS: Final = {
     "u": Signedness.UNSIGNED,
 }
 _FLOATS: Final = {
-    type.name: type() for type in (Float16Type, BFloat16Type, Float32Type, Float64Type)
+    type.name: type()
+    for type in (
+        Float16Type,
+        BFloat16Type,
+        Float32Type,
+        Float64Type,
+        Float8E4M3FNType,
+        Float8E4M3FNUZType,
+        Float8E5M2Type,
+        Float8E5M2FNUZType,
+    )
 }
 
 
@@ -253,6 +268,114 @@ def _same(op: Operation, operands: Operands) -> Movements:
     return _one(op)
 
 
+# Arithmetic, https://docs.pytorch.org: types are promoted to that of the result
+
+
+def _write_arithmetic(
+    op: Operation, small: Sequence[SmallOperand], type: Attribute
+) -> list[Operation]:
+    """Operands of the rank of the result are broadcast by the op; the others stay."""
+    values = [operand.value for operand in small]
+    return [recreated(op, [*values, *op.operands[len(values) :]], type)]
+
+
+def _promoted(term: Term, result: Attribute) -> Term:
+    if term.type == result:
+        return term
+    found = _converted(term, result)
+    if found.arithmetic is Arithmetic.TRUNCATE_FLOAT:
+        # A scalar, which is multiplied by before it is rounded.
+        raise NotFoldable(Code.ARITHMETIC, f"it computes '{result}' with '{term.type}'")
+    return found
+
+
+def _of_two(op: Operation, arithmetic: Arithmetic) -> Elementwise:
+    """Of two tensors, the axes of which are counted from the last."""
+    shape, result = static_shape_of(op.results[0]), tensor_element_type(op.results[0].type)
+    values = tuple(op.operands[:2])
+    axes: list[tuple[int | None, ...]] = []
+    for value in values:
+        lengths = static_shape_of(value)
+        rest = len(shape) - len(lengths)
+        follows = enumerate(lengths, rest)
+        axes.append(tuple(axis if n == shape[axis] else None for axis, n in follows))
+    inputs = (Input(n, tensor_element_type(value.type)) for n, value in enumerate(values))
+    terms = tuple(_promoted(each, result) for each in inputs)
+    return Elementwise(values, tuple(axes), Apply(arithmetic, terms, result))
+
+
+def _with_scalar(op: Operation, arithmetic: Arithmetic) -> Elementwise:
+    (value, result), other = _types_of(op), _scalar(op.operands[1])
+    if value != result or not isinstance(result, Float32Type | Float64Type):
+        raise NotFoldable(Code.ARITHMETIC, f"it makes '{result}' of '{value}' and a number")
+    scalar: Term = other if other.type == result else _converted(other, result)
+    whole = tuple(range(len(shape_of(op.operands[0]))))
+    term = Apply(arithmetic, (Input(0, value), scalar), result)
+    return Elementwise((op.operands[0],), (whole,), term)
+
+
+def _check_once(value: SSAValue, operands: Operands) -> None:
+    """Raise NotFoldable if what is subtracted is multiplied before."""
+    if _integer(value, operands) != 1:
+        raise NotFoldable(Code.ARITHMETIC, "it subtracts a multiple")
+
+
+@elementwise_op("torch.aten.mul.Tensor", write=_write_arithmetic, keeps_rank=True)
+def _multiply(op: Operation, operands: Operands) -> Elementwise:
+    return _of_two(op, Arithmetic.MULTIPLY)
+
+
+@elementwise_op("torch.aten.sub.Tensor", write=_write_arithmetic, keeps_rank=True)
+def _subtract(op: Operation, operands: Operands) -> Elementwise:
+    _check_once(op.operands[2], operands)
+    return _of_two(op, Arithmetic.SUBTRACT)
+
+
+@elementwise_op("torch.aten.mul.Scalar", write=_write_arithmetic, keeps_rank=True)
+def _multiply_by_number(op: Operation, operands: Operands) -> Elementwise:
+    return _with_scalar(op, Arithmetic.MULTIPLY)
+
+
+@elementwise_op("torch.aten.sub.Scalar", write=_write_arithmetic, keeps_rank=True)
+def _subtract_number(op: Operation, operands: Operands) -> Elementwise:
+    _check_once(op.operands[2], operands)
+    return _with_scalar(op, Arithmetic.SUBTRACT)
+
+
+@elementwise_op(
+    "torch.aten.to.dtype",
+    "torch.aten._to_copy",
+    "torch.prims.convert_element_type",
+    write=_write_arithmetic,
+    keeps_rank=True,
+)
+def _convert(op: Operation, operands: Operands) -> Elementwise:
+    value, result = _types_of(op)
+    if shape_of(op.operands[0]) != shape_of(op.results[0]):
+        raise NotFoldable(Code.ARITHMETIC, "its result is of another shape")
+    term: Term = Input(0, value)
+    whole = tuple(range(len(shape_of(op.operands[0]))))
+    return Elementwise((op.operands[0],), (whole,), _converted(term, result))
+
+
+@reshape_writer("torch.aten.view", "torch.aten.reshape", "torch.aten._unsafe_view")
+def _reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Operation]:
+    lengths = op.operands[1]
+    like = next(iter(items_of(lengths)), None)
+    if like is None:
+        raise NotFoldable(Code.UNKNOWN_OP, "it makes a tensor of no axes")
+    constants = [
+        UnregisteredOp.with_name("torch.constant.int").create(
+            result_types=[like.type], properties={"value": IntegerAttr(length, i64)}
+        )
+        for length in shape_of_type(type)
+    ]
+    shape = recreated(
+        cast(Operation, lengths.owner), [each.results[0] for each in constants], lengths.type
+    )
+    return [*constants, shape, recreated(op, [operand, shape.results[0]], type)]
+
+
 # Dequantization: https://docs.pytorch.org, `torch.ao.quantization.fx._decomposed`
 
 
@@ -273,13 +396,18 @@ def _term(stored: Attribute, zero_point: Term | None, scale: Term, result: Attri
 
 
 def _difference(value: Term, zero_point: Term, expressed: Attribute) -> Term:
-    """Integers of two types are subtracted in the wider one, if that is signed."""
+    """
+    Integers are subtracted in the type of the zero points, if that is wider and signed.
+
+    Else in one in which nothing wraps: torch-mlir and IREE lower it so.
+    """
     type = zero_point.type
     if isinstance(type, IntegerType):
         stored, type = cast(IntegerType, value.type), cast(IntegerType, type)
         is_signed = not has_signedness(type, Signedness.UNSIGNED)
         if not is_signed or type.bitwidth <= stored.bitwidth:
-            raise NotFoldable(Code.ARITHMETIC, f"zero points of '{type}' may wrap")
+            type = IntegerType(2 * max(type.bitwidth, stored.bitwidth))
+            zero_point = _converted(zero_point, type)
         value = _converted(value, type)
     elif type != expressed:
         raise NotFoldable(Code.ARITHMETIC, f"zero points are of '{type}'")
@@ -288,7 +416,7 @@ def _difference(value: Term, zero_point: Term, expressed: Attribute) -> Term:
     return Apply(Arithmetic.SUBTRACT, (value, zero_point), type)
 
 
-def _converted(term: Term, type: Attribute) -> Term:
+def _converted(term: Term, type: Attribute) -> Apply:
     arithmetic = conversion(term.type, type)
     if arithmetic is None:
         raise NotFoldable(Code.ARITHMETIC, f"'{term.type}' is not converted to '{type}'")

@@ -33,3 +33,18 @@
 // Only the generic form can be read.
 // expected-error@+1 {{Dialect `no_such_dialect' not found for custom op 'no_such_dialect.op'}}
 no_such_dialect.op
+
+// -----
+
+// No unregistered op is a symbol table: what is called in one is outside of it.
+// CHECK-LABEL: @loop
+// CHECK: "test.loop"
+// CHECK: func.call @body() : () -> ()
+func.func private @body()
+func.func @loop() {
+  "test.loop"() ({
+    func.call @body() : () -> ()
+    "test.end"() : () -> ()
+  }) : () -> ()
+  return
+}

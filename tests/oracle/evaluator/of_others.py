@@ -118,6 +118,25 @@ def _cat(op: Operation, operands: Sequence[Any]) -> Value:
     return Value(result_of(op)[1], *whole)
 
 
+_COMPUTED: dict[str, Callable[[Sequence[Any]], Array]] = {
+    "to.dtype": lambda of: of[0],
+    "sub.Tensor": lambda of: of[0] - of[1] * np.float32(of[2]),
+    "mul.Tensor": lambda of: of[0] * of[1],
+    "mul.Scalar": lambda of: of[0] * np.float32(of[1]),
+}
+"""Made of tensors that are converted to f32 first, and of numbers."""
+
+
+@runs(*(f"torch.aten.{name}" for name in _COMPUTED))
+def _computed(op: Operation, operands: Sequence[Any]) -> Value:
+    (_, element), name = result_of(op), name_of(op).removeprefix("torch.aten.")
+    assert element == "f32"
+    made_of = [
+        _numbers(each).astype(np.float32) if isinstance(each, Value) else each for each in operands
+    ]
+    return Value.of_numbers(element, _COMPUTED[name](made_of))
+
+
 def _dequantized(op: Operation, codes: Any, scales: Any, zero_points: Any) -> Value:
     """As torch computes it: integers are subtracted, and what is made of that is multiplied."""
     _, element = result_of(op)

@@ -7,7 +7,9 @@ an evaluator without code of the package computes.
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -35,6 +37,7 @@ from qdialect.folding.plan import plan
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.report import Outcome
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
+from qdialect.passes.raise_dequantization import RaiseDequantizationPass
 from qdialect.shape_ops.interface import Code
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
@@ -189,6 +192,50 @@ def test_what_is_no_exact_dequantization_is_left(arithmetic: str, reason: str):
     assert record.code is Code.ARITHMETIC
     assert reason in record.reason
     assert module.printed() == before
+
+
+RAISING = RaiseDequantizationPass()
+
+SHORT_FLOATS = """
+func.func @f() -> tensor<3x2xf32> {
+  %init = tensor.empty() : tensor<3x2xf32>
+  %w = arith.constant dense<[[1.0, -448.0, 0.5], [2.0, 0.0625, -0.0]]> : tensor<2x3xf8E4M3FN>
+  %s = arith.constant dense<[[0.1, 0.1, 0.1], [0.3, 0.3, 0.3]]> : tensor<2x3xf32>
+  %t = arith.constant dense<[[0.5, 0.5, 0.5], [2.0, 2.0, 2.0]]> : tensor<2x3xf8E4M3FN>
+  %r = arith.extf %w : tensor<2x3xf8E4M3FN> to tensor<2x3xf32>
+  %q = arith.extf %t : tensor<2x3xf8E4M3FN> to tensor<2x3xf32>
+  %v = ARITHMETIC : tensor<2x3xf32>
+  %o = linalg.transpose ins(%v : tensor<2x3xf32>)
+    outs(%init : tensor<3x2xf32>) permutation = [1, 0]
+  return %o : tensor<3x2xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("arithmetic", ["arith.mulf %r, %s", "arith.mulf %s, %r"])
+def test_short_floats_are_moved_with_their_scales(arithmetic: str):
+    module = Module(SHORT_FLOATS.replace("ARITHMETIC", arithmetic))
+    module.run(FoldQuantShapesPass(verify="values"))
+    assert "linalg.transpose" not in module.ops
+    held = re.findall(r"dense<(\[\[.*?\]\])>", module.printed())
+    weight, scales = [[1.0, 2.0], [-448.0, 0.0625], [0.5, -0.0]], [[0.1, 0.3]] * 3
+    found = [str(json.loads(each)) for each in held]
+    assert str(weight) in found
+    assert str(scales) in found
+    (record,) = Module(SHORT_FLOATS.replace("ARITHMETIC", arithmetic)).run(RAISING).records
+    assert record.code is Code.ARITHMETIC
+    assert "no constant of integers" in record.reason
+
+
+@pytest.mark.parametrize(
+    ("arithmetic", "reason"),
+    [("arith.mulf %r, %q", "short floats"), ("arith.subf %r, %s", "it subtracts from floats")],
+)
+def test_what_else_short_floats_are_computed_with_is_left(arithmetic: str, reason: str):
+    module = Module(SHORT_FLOATS.replace("ARITHMETIC", arithmetic))
+    (record,) = module.run(FoldQuantShapesPass()).records
+    assert record.code is Code.ARITHMETIC
+    assert reason in record.reason
 
 
 def test_large_scales_stay_small():

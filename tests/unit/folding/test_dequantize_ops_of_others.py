@@ -290,6 +290,46 @@ class OfTorch(Form):
         )
 
 
+class ArithmeticOfTorch(OfTorch):
+    """Integers are converted, subtracted from and multiplied, all with tensors of one rank."""
+
+    def dequantized(self, of: Weight) -> str:
+        types = "!torch.int", "!torch.bool", "!torch.bool", "!torch.none"
+
+        def real(array: Array) -> str:
+            false = "torch.constant.bool <{value = false}>"
+            to = [self.integer(6), *(self.emit(false, [], [], types[1]) for _ in range(2))]
+            operands = [self.constant(array), *to, self.none()]
+            made = self.type(array, "f32")
+            return self.emit("torch.aten.to.dtype", operands, [self.type(array), *types], made)
+
+        value, type = real(of.codes), self.type(of.floats)
+        if of.zero_points is not None:
+            # A zero point for each scale, and an axis of one position where they are one.
+            zeros = of.whole(of.zero_points)
+            operands = [value, real(zeros), self.integer(1)]
+            kinds = [type, self.type(zeros, "f32"), types[0]]
+            value = self.emit("torch.aten.sub.Tensor", operands, kinds, type)
+        return self.multiplied(value, of)
+
+    def multiplied(self, value: str, of: Weight) -> str:
+        scales, type = of.whole(of.scales), self.type(of.floats)
+        operands, types = [value, self.constant(scales)], [type, self.type(scales)]
+        return self.emit("torch.aten.mul.Tensor", operands, types, type)
+
+
+class NumbersOfTorch(ArithmeticOfTorch):
+    """The scale is a number."""
+
+    def multiplied(self, value: str, of: Weight) -> str:
+        held, type = repr(float(of.scales)), self.type(of.floats)
+        number = self.emit(
+            f"torch.constant.float <{{value = {held} : f64}}>", [], [], "!torch.float"
+        )
+        types = [type, "!torch.float"]
+        return self.emit("torch.aten.mul.Scalar", [value, number], types, type)
+
+
 class PerTensorOfTorch(OfTorch):
     """The scale and the zero point are numbers."""
 
@@ -524,6 +564,9 @@ CASES: dict[str, tuple[Callable[[], Form], str, int | None]] = {
     "torch, per channel": (OfTorch, "axis", None),
     "torch, in groups": (OfTorch, "blocks", 2),
     "torch, per tensor": (PerTensorOfTorch, "tensor", None),
+    "torch, arithmetic": (ArithmeticOfTorch, "axis", None),
+    "torch, arithmetic per tensor": (ArithmeticOfTorch, "tensor", None),
+    "torch, arithmetic per tensor with a number": (NumbersOfTorch, "tensor", None),
     "torch, made quantized": (MadeQuantized, "tensor", None),
     "torch, made quantized per channel": (MadeQuantized, "axis", None),
     "onnx": (OfOnnx, "axis", None),
@@ -547,7 +590,7 @@ ROUNDING: dict[str, tuple[Callable[[], Form], str, int | None]] = {
 """What rounds floats when it is run."""
 
 SHAPE_OPS = re.compile(
-    r"torch\.aten\.(?!dequantize|_make)|stablehlo|onnx\.(?!Constant|NoValue|DequantizeLinear|QuantizeLinear)"
+    r"torch\.aten\.(?!dequantize|_make|to\.|sub\.|mul\.)|stablehlo|onnx\.(?!Constant|NoValue|DequantizeLinear|QuantizeLinear)"
 )
 
 
@@ -620,7 +663,8 @@ def test_dequantize_ops_of_others_are_raised(case: str, data: st.DataObject):
     note(module.printed())
     assert record.outcome is Outcome.RAISED
     assert "quant.dcast" in module.ops
-    assert not [op for op in module.ops if "equantize" in op or "quantized_tensor" in op]
+    computed = "equantize", "quantized_tensor", "torch.aten.mul"
+    assert not [op for op in module.ops if any(part in op for part in computed)]
     assert module.bits() == bits_of(expected)
 
 

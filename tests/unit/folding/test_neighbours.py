@@ -417,6 +417,51 @@ def test_limits_hold():
         assert not findings(text, side.side)
 
 
+IN_A_LIST = """
+func.func @f(%x: !torch.vtensor<[2],f32>) -> !torch.vtensor<[6],f32> {
+  %a = "torch.vtensor.literal"() {value = dense<[1.0]> : tensor<1xf32>}
+    : () -> !torch.vtensor<[1],f32>
+  %b = "torch.vtensor.literal"() {value = dense<[2.0]> : tensor<1xf32>}
+    : () -> !torch.vtensor<[1],f32>
+  %c = "torch.vtensor.literal"() {value = dense<[3.0]> : tensor<1xf32>}
+    : () -> !torch.vtensor<[1],f32>
+  %d = "torch.vtensor.literal"() {value = dense<[4.0]> : tensor<1xf32>}
+    : () -> !torch.vtensor<[1],f32>
+  %0 = "torch.constant.int"() {value = 0 : i64} : () -> !torch.int
+  %l = "torch.prim.ListConstruct"(%a, %b, %x, %c, %d)
+    : (!torch.vtensor<[1],f32>, !torch.vtensor<[1],f32>, !torch.vtensor<[2],f32>,
+       !torch.vtensor<[1],f32>, !torch.vtensor<[1],f32>) -> !torch.list<vtensor>
+  %r = "torch.aten.cat"(%l, %0) : (!torch.list<vtensor>, !torch.int) -> !torch.vtensor<[6],f32>
+  MORE
+  return %r : !torch.vtensor<[6],f32>
+}"""
+
+
+def test_neighbours_in_a_list_are_joined():
+    side, planned = read(IN_A_LIST.replace("MORE", "")), read(IN_A_LIST.replace("MORE", ""))
+    made = plan(planned.module, planned.context, FoldPolicy())
+    assert [constant.name for constant in made.constants] == ["@f/%r[0:2]", "@f/%r[3:5]"]
+    assert printed(planned.module) == printed(side.module)
+    FoldQuantShapesPass(verify="values").apply(side.context, side.module)
+    apply(made, planned.module, planned.context)
+    assert printed(planned.module) == printed(side.module)
+    (items,) = (op for op in side.module.walk() if name_of(op) == "torch.prim.ListConstruct")
+    joined, _, others = items.operands
+    for value, elements in ((joined, [1.0, 2.0]), (others, [3.0, 4.0])):
+        held = find_attribute(cast(Operation, value.owner), "value")
+        assert isinstance(held, DenseIntOrFPElementsAttr)
+        assert list(held.get_values()) == elements
+        assert str(value.type) == "!torch.vtensor<[2],f32>"
+
+
+def test_a_list_that_another_op_takes_stays():
+    other = '%s = "torch.aten.stack"(%l, %0) : (!torch.list<vtensor>, !torch.int) -> !torch.int'
+    side = read(IN_A_LIST.replace("MORE", other))
+    before = printed(side.module)
+    FoldQuantShapesPass().apply(side.context, side.module)
+    assert printed(side.module) == before
+
+
 def test_a_plan_for_another_module_changes_nothing():
     alone = SHAPES.replace("MORE", "").replace("return %r, %a", "return %r, %x")
     side = read(alone)

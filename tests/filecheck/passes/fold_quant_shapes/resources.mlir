@@ -40,6 +40,28 @@ func.func @used() -> (tensor<2xi8>, tensor<1x2xi8>) {
   return %u, %0 : tensor<2xi8>, tensor<1x2xi8>
 }
 
+// A splat that is repeated needs no larger blob.
+// CHECK-LABEL: @repeated
+// CHECK: tosa.const{{.*}}dense<7> : tensor<4x3xi8>
+func.func @repeated() -> tensor<4x3xi8> {
+  %e = "tosa.const"() <{values = dense_resource<e> : tensor<1x3xi8>}> : () -> tensor<1x3xi8>
+  %multiples = tosa.const_shape {values = dense<[4, 1]> : tensor<2xindex>} : () -> !tosa.shape<2>
+  %0 = tosa.tile %e, %multiples : (tensor<1x3xi8>, !tosa.shape<2>) -> tensor<4x3xi8>
+  return %0 : tensor<4x3xi8>
+}
+
+// What only reshapes a constant that stays is not worth a copy.
+// CHECK-LABEL: @reshaped
+// CHECK: dense_resource<l> : tensor<8x10xi8>
+// CHECK-NEXT: tensor.collapse_shape
+// CHECK: dense_resource<l_0> : tensor<10x8xi8>
+func.func @reshaped(%init: tensor<10x8xi8>) -> (tensor<8x10xi8>, tensor<80xi8>, tensor<10x8xi8>) {
+  %l = arith.constant dense_resource<l> : tensor<8x10xi8>
+  %0 = tensor.collapse_shape %l [[0, 1]] : tensor<8x10xi8> into tensor<80xi8>
+  %1 = linalg.transpose ins(%l : tensor<8x10xi8>) outs(%init : tensor<10x8xi8>) permutation = [1, 0]
+  return %l, %0, %1 : tensor<8x10xi8>, tensor<80xi8>, tensor<10x8xi8>
+}
+
 // CHECK: dialect_resources
 // CHECK-NOT: a: "
 // CHECK-DAG: a_0: "0x10000000010402050306"
@@ -57,7 +79,9 @@ func.func @used() -> (tensor<2xi8>, tensor<1x2xi8>) {
       t: "0x0200000002010300",
       s: "0x040000000000803F00000080",
       n: "0x01000000010F",
-      u: "0x010000000708"
+      u: "0x010000000708",
+      e: "0x01000000070707",
+      l: "0x01000000000102030405060708090A0B0C0D0E0F101112131415161718191A1B1C1D1E1F202122232425262728292A2B2C2D2E2F303132333435363738393A3B3C3D3E3F404142434445464748494A4B4C4D4E4F"
     }
   }
 #-}
