@@ -302,7 +302,9 @@ class _Keeper:
             reasons.append(f"it has {'no' if self._with_histogram else 'a'} histogram")
         if len({tuple(of.records.tolist()) for of in found}) > 1:
             reasons.append("its values have different records")
-        if (last := max(int(of.records[-1]) for of in found)) >= self.count:
+        if any(of.axes for of in found):
+            reasons.append("it has ranges of single indices of axes")
+        if (last := max((int(of.records[-1]) for of in found), default=0)) >= self.count:
             reasons.append(f"it has record {last}, and there are {self.count}")
         if reasons:
             raise ToolError(f"cannot go on with '{self._path}': {'; '.join(sorted(reasons))}")
