@@ -10,6 +10,7 @@ converted.
 
 from __future__ import annotations
 
+import math
 import re
 import zipfile
 import zlib
@@ -175,7 +176,17 @@ def _headers(path: Path) -> dict[str, _Header]:
                     if read is None:
                         raise ValueError(f"'{name}' has the unknown version {version}")
                     shape, _, dtype = read(stream)
-                    found[re.sub(r"\.npy\Z", "", name)] = _Header(shape, dtype)
+                    array = re.sub(r"\.npy\Z", "", name)
+                    if array in found:
+                        raise ValueError(f"'{array}' is there twice")
+                    held = archive.getinfo(name).file_size - stream.tell()
+                    wanted = math.prod(shape) * dtype.itemsize
+                    # numpy allocates what the header says, however little there is.
+                    if held != wanted and not dtype.hasobject:
+                        raise ValueError(
+                            f"'{array}' has {held} bytes, and its shape takes {wanted}"
+                        )
+                    found[array] = _Header(shape, dtype)
     except _UNREADABLE as error:
         reason = error.strerror if isinstance(error, OSError) else None
         raise RecordError(f"cannot read '{path}': {reason or error}") from None

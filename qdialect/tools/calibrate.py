@@ -32,7 +32,7 @@ from qdialect.tools.compilation import Compilation
 from qdialect.tools.diagnostics import DiagnosticPrinter
 from qdialect.tools.exit_status import run_tool
 from qdialect.tools.module_tool import ModuleArgumentParser, read_module
-from qdialect.tools.outputs import STANDARD_OUTPUT, Output
+from qdialect.tools.outputs import STANDARD_OUTPUT, Output, overwrite_each_other
 from qdialect.tools.progress import Progress
 from qdialect.tools.recording import Seen, prepare, record_all
 from qdialect.tools.temporary_files import remove_all
@@ -167,6 +167,9 @@ def _run(interruption: _Interruption, arguments: Sequence[str]) -> bool:
         raise ToolError(f"there must be one job at least, not {options.jobs}")
     if options.resume and options.output in STANDARD_OUTPUT:
         raise ToolError("--resume needs the file of a profile: -o FILE")
+    for what, path in (("model", options.model), ("records", options.data)):
+        if os.path.exists(path) and overwrite_each_other(options.output, path):
+            raise ToolError(f"the profile would be written over the {what} in '{path}'")
     with memory_budget(options.max_memory):
         return _calibrate(options, interruption)
 
