@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import re
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -40,7 +41,16 @@ from qdialect.interpreters import TypedArray
 from qdialect.interpreters.values import dtype_of, held_type
 from qdialect.ir.value_types import element_type_or_self, shape_of
 
-_UNREADABLE = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError)
+_UNREADABLE = (
+    OSError,
+    ValueError,
+    EOFError,
+    RecursionError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+    NotImplementedError,
+)
 """What reading a file of numpy raises if it is none."""
 
 

@@ -181,7 +181,7 @@ def _calibrate(options: Namespace, interruption: _Interruption) -> bool:
         return False
     module = compilation.module
     try:
-        name = options.function or _only_function(module)
+        name = _only_function(module) if options.function is None else options.function
         function = find_function(module, name)
         names = _names_of_arguments(module, function)
         types = function.function_type.inputs

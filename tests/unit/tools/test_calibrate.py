@@ -445,7 +445,25 @@ def test_data_that_does_not_fit_is_refused(
     assert not output.exists()
 
 
-@pytest.mark.parametrize("content", [b"", b"no zip", None], ids=["empty", "text", "missing"])
+def zip_of(content: bytes) -> bytes:
+    """An archive of one array, of which this is the file."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("x.npy", content)
+    return archive.getvalue()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"no zip", id="text"),
+        pytest.param(None, id="missing"),
+        pytest.param(zip_of(b"no array"), id="no array"),
+        pytest.param(zip_of(b"\x93NUMPY\x01\x00\x10\x00{'descr': [}     "), id="no header"),
+        pytest.param(zip_of(b"\x93NUMPY\x01\x00\x88\x13" + b"(" * 5000), id="a header of brackets"),
+    ],
+)
 def test_what_is_no_file_of_numpy_is_refused(
     model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None
 ) -> None:
