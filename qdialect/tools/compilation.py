@@ -298,8 +298,7 @@ def _files_of_passes(passes: Iterable[PassSpec]) -> Iterator[tuple[str, str, str
             yield from _files_of_passes(spec.passes)
         else:
             for option, values in spec.parameters.items():
-                texts = values if isinstance(values, tuple) else (values,)
-                yield from ((spec.name, option, text) for text in texts if isinstance(text, str))
+                yield from ((spec.name, option, text) for text in values if isinstance(text, str))
 
 
 @contextmanager
