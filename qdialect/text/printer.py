@@ -154,7 +154,7 @@ class MLIRPrinter(OpenPrinter):
         place = self.line, self.column
         super().print_op(op)
         text = "".join(buffer.pieces[start:])
-        if buffer.flushes != flushes or _names_all(text, op.attributes):
+        if buffer.flushes != flushes or _names_all(text, _undeclared_attributes(op)):
             return
         del buffer.pieces[start:]
         self.return_to(*place)
@@ -289,6 +289,12 @@ def _does_not_fit_custom_form(op: Operation) -> bool:
         return False
     is_declaration = not op.regions[0].blocks
     return is_declaration and bool(op.properties.keys() & {"arg_attrs", "res_attrs"})
+
+
+def _undeclared_attributes(op: Operation) -> Iterable[str]:
+    """The attributes that the class of an op does not know; its form says others in its own way."""
+    declared = op.get_irdl_definition().attributes if isinstance(op, IRDLOperation) else ()
+    return (name for name in op.attributes if name not in declared)
 
 
 def _names_all(text: str, attributes: Iterable[str]) -> bool:

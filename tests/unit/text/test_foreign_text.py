@@ -159,6 +159,18 @@ ONLY_LATER = ("storage of floats",)
 TOOLS = ("mlir-opt-22", "iree-opt")
 
 
+def test_attributes_that_a_class_declares_are_in_its_form(tmp_path: Path) -> None:
+    lines = [
+        "  %0 = rv32.li 6 : !riscv.reg",
+        '  %1 = riscv.addi %0, 1 {comment = "one more"} : (!riscv.reg) -> !riscv.reg',
+        '  riscv.label "here" {my.note}',
+    ]
+    text = "builtin.module {\n" + "\n".join(lines) + "\n}\n"
+    path = tmp_path / "text.mlir"
+    path.write_text(text)
+    assert run_main([str(path)]) == (0, text, "")
+
+
 def run(tool: str, text: str, *flags: str) -> str:
     command = [tool, "--allow-unregistered-dialect", "--mlir-print-debuginfo", *flags]
     command.append("--mlir-print-local-scope")
