@@ -22,6 +22,7 @@ from xdsl.parser import AttrParser, Parser, ParserState, Position
 from xdsl.printer import Printer
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind
 
+from qdialect.ir.repetition import repeated
 from qdialect.ir.text_buffer import TextBuffer
 
 if TYPE_CHECKING:
@@ -227,11 +228,15 @@ class OpenParser(Hooks, Parser):
     resume_from = Parser._resume_from
 
 
+STRING_BODY: Final = repeated(r'[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2})')
+"""A regular expression for what is between the quotes of a string."""
+
+
 class LinearLexer(MLIRLexer):
     """xDSL's lexer, in linear time."""
 
     # xDSL's regex takes time exponential in the length of an unterminated string.
-    _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
+    _unescaped_characters_regex = re.compile(f'"{STRING_BODY}"')
 
 
 class OpenPrinter(Printer):

@@ -46,6 +46,9 @@ class AttachRangesPass(ModulePass):
     def __post_init__(self) -> None:
         """Raise ValueError for an unknown reduction or an invalid percentile."""
         self._reduction()
+        percentiles = self.low, self.high
+        if percentiles != PERCENTILES and self.reduction != ReductionKind.PERCENTILE:
+            raise ValueError("low and high need reduction=percentile")
 
     def _reduction(self) -> Reduction | None:
         if self.reduction is None:

@@ -115,6 +115,5 @@ def _attach(
             _op_of(value),
             name_of(_op_of(value)),
             reason=f"'{key}' is from {whole[0]:.9g} to {whole[1]:.9g}",
-            stands=new.result,
         )
     )

@@ -10,7 +10,9 @@ nothing is converted.
 
 from __future__ import annotations
 
+import math
 import re
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -39,7 +41,16 @@ from qdialect.interpreters import TypedArray
 from qdialect.interpreters.values import dtype_of, held_type
 from qdialect.ir.value_types import element_type_or_self, shape_of
 
-_UNREADABLE = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError)
+_UNREADABLE = (
+    OSError,
+    ValueError,
+    EOFError,
+    RecursionError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+    NotImplementedError,
+)
 """The exceptions of numpy for a file that it cannot read."""
 
 
@@ -175,7 +186,17 @@ def _headers(path: Path) -> dict[str, _Header]:
                     if read is None:
                         raise ValueError(f"'{name}' has the unknown version {version}")
                     shape, _, dtype = read(stream)
-                    found[re.sub(r"\.npy\Z", "", name)] = _Header(shape, dtype)
+                    array = re.sub(r"\.npy\Z", "", name)
+                    if array in found:
+                        raise ValueError(f"'{array}' is there twice")
+                    held = archive.getinfo(name).file_size - stream.tell()
+                    wanted = math.prod(shape) * dtype.itemsize
+                    # numpy allocates what the header says, however little there is.
+                    if held != wanted and not dtype.hasobject:
+                        raise ValueError(
+                            f"'{array}' has {held} bytes, and its shape takes {wanted}"
+                        )
+                    found[array] = _Header(shape, dtype)
     except _UNREADABLE as error:
         reason = error.strerror if isinstance(error, OSError) else None
         raise RecordError(f"cannot read '{path}': {reason or error}") from None

@@ -277,7 +277,6 @@ class _WeightQuantizer:
                     name_of(op),
                     reason=f"its weights are '{_name_of(scheme.storage)}', per {granularity}",
                     constant=constant.results[0],
-                    stands=back.results[0],
                 )
             )
         return back

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from typing_extensions import override
 
 
@@ -19,3 +21,15 @@ class FileError(ValueError):
     @override
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}: {self.reason}; {self.remedy}"
+
+
+def read_text(path: str | Path, remedy: str) -> str:
+    """The text of a file. Raises OSError, and FileError where it is not UTF-8."""
+    content = Path(path).read_bytes()
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        before = content[: error.start].decode()
+        reason = f"byte 0x{content[error.start]:02X} is not UTF-8"
+        raise FileError(str(path), before, len(before), reason, remedy) from None
+    return text.replace("\r\n", "\n")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from qdialect.algebra.lazy_numpy import np
-from qdialect.quantization.file_errors import FileError
+from qdialect.quantization.file_errors import FileError, read_text
 from qdialect.quantization.profile import Fingerprint, Profile
 from qdialect.quantization.ranges import Range, Statistics
 
@@ -62,7 +62,7 @@ class GlowProfile:
     @classmethod
     def read(cls, path: str | Path) -> GlowProfile:
         """Read a profile. Raises OSError and FileError."""
-        return cls.from_yaml(Path(path).read_text(encoding="utf-8", errors="replace"), str(path))
+        return cls.from_yaml(read_text(path, _RECORD_AGAIN), str(path))
 
     @classmethod
     def of_ranges(
@@ -130,9 +130,16 @@ def _decimal(number: float) -> str:
 
 _ENTRY = re.compile(r"(?P<item>- +)?(?P<key>[A-Za-z]+) *:(?= |$)[ ]*(?P<value>.*)")
 _FLOW = re.compile(r"\[([-+.\w\s,]*)\][ \t]*(?:#.*)?$", re.MULTILINE)
-_ELEMENT = re.compile(r"[^\s,]+")
-_SINGLE = re.compile(r"'((?:[^']|'')*)'\s*(?:#.*)?$")
-_DOUBLE = re.compile(r'("(?:[^"\\]|\\.)*")\s*(?:#.*)?$')
+_ELEMENT = re.compile(r"[^\s,](?:[^,]*[^\s,])?")
+# Python remembers each repetition of a group, so that runs of what is plain are one.
+_SINGLE = re.compile(r"'([^']*+(?:''[^']*+)*)'\s*(?:#.*)?$")
+_DOUBLE = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*")\s*(?:#.*)?$')
+_INDICATORS = "[]{},#&*!|>%@`?~"
+"""What a plain text does not begin with in YAML, or is none if it is all of it."""
+_NUMBER = re.compile(
+    r"[-+]?(?:(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:e[-+]?[0-9]++)?|\.?inf(?:inity)?|\.?nan)",
+    re.ASCII | re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -170,6 +177,9 @@ class _YamlReader:
             self._fail(text, f"{graph_hash} is no hash of 64 bits, such as 0x0123456789ABCDEF")
         values: dict[str, GlowValue] = {}
         items = self._items(documents[1] if len(documents) > 1 else [])
+        for extra in documents[2:]:
+            if extra:
+                self._fail(extra[0].key, "there is another document after the list of ranges")
         for fields in items:
             name = fields["NodeOutputName"]
             if (key := self._string(name)) in values:
@@ -177,7 +187,7 @@ class _YamlReader:
             low, high = (self._float(fields[end]) for end in ("Min", "Max"))
             if not low <= high:
                 self._fail(fields["Min"], f"the minimum of '{key}' exceeds its maximum")
-            values[key] = GlowValue(low, high, self._floats(fields["Histogram"]))
+            values[key] = GlowValue(low, high, self._counts(fields["Histogram"]))
         return GlowProfile(version, int(graph_hash, 16), values)
 
     def _documents(self) -> list[list[_Entry]]:
@@ -251,27 +261,37 @@ class _YamlReader:
                 return str(json.loads(found[1]))
             except json.JSONDecodeError:
                 pass
-        elif not text.text.startswith(("'", '"')):
+        elif text.text and text.text[0] not in "'\"" + _INDICATORS:
             return text.text.partition(" #")[0].rstrip()
-        self._fail(text, "this text in quotes is not understood")
+        quoted = text.text.startswith(("'", '"'))
+        self._fail(text, f"this text{' in quotes' * quoted} is not understood")
 
     def _float(self, text: _Text) -> float:
-        try:
-            number = float(text.text.partition(" #")[0].replace(".inf", "inf"))
-        except ValueError:
+        spelled = text.text.partition(" #")[0].rstrip()
+        if _NUMBER.fullmatch(spelled) is None:
             self._fail(text, f"{text.text or 'nothing'} is no number")
+        number = float(re.sub(r"\.(?=[in])", "", spelled.lower()))
         if math.isnan(number):
             self._fail(text, "NaN is no end of a range, nor a count")
         with np.errstate(over="ignore"):
-            return float(np.float32(number))
+            rounded = float(np.float32(number))
+        if math.isinf(rounded) and "inf" not in spelled.lower():
+            self._fail(text, f"{spelled} does not fit float32")
+        return rounded
 
-    def _floats(self, text: _Text) -> tuple[float, ...]:
+    def _count(self, text: _Text) -> float:
+        number = self._float(text)
+        if not 0 <= number < math.inf:
+            self._fail(text, f"{text.text} is no count of elements")
+        return number
+
+    def _counts(self, text: _Text) -> tuple[float, ...]:
         inside = _FLOW.match(text.text)
         if inside is None:
             found = re.finditer(r"(?<=- )[-+.\w]+", text.text)
-            return tuple(self._float(_Text(of[0], text.offset + of.start())) for of in found)
+            return tuple(self._count(_Text(of[0], text.offset + of.start())) for of in found)
         return tuple(
-            self._float(_Text(of[0], text.offset + 1 + of.start()))
+            self._count(_Text(of[0], text.offset + 1 + of.start()))
             for of in _ELEMENT.finditer(inside[1])
         )
 

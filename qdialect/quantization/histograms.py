@@ -38,6 +38,17 @@ class FloatHistogram:
     counts: NDArray[np.int64]
     """int64, one for each of `bins`."""
 
+    def __post_init__(self) -> None:
+        """Raise ValueError for bins that there are not or twice, and other counts than theirs."""
+        if self.bins.shape != self.counts.shape:
+            raise ValueError(f"{self.bins.size} bins do not fit {self.counts.size} counts")
+        if np.any(self.bins[1:] <= self.bins[:-1]):
+            raise ValueError("bins must be ascending")
+        if self.bins.size and not -_POSITIVE <= self.bins[0] <= self.bins[-1] < _POSITIVE:
+            raise ValueError(f"bins are from {-_POSITIVE} to {_POSITIVE - 1}")
+        if np.any(self.counts < 0):
+            raise ValueError("counts cannot be negative")
+
     @classmethod
     def of(cls, array: NDArray[Any]) -> FloatHistogram:
         """The histogram of floats of any shape, rounded to float32. NaN is skipped."""

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from qdialect.algebra.lazy_numpy import np
-from qdialect.quantization.file_errors import FileError
+from qdialect.quantization.file_errors import FileError, read_text
 from qdialect.quantization.histograms import FloatHistogram
 from qdialect.quantization.ranges import WHOLE, Reduction, ReductionKind, Statistics, merged
 
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 FORMAT: Final = "qdialect-profile"
 VERSION: Final = 1
+
+_FIELDS: Final = ("format", "version", "module", "aliases", "reduction", "values")
+_STATISTICS: Final = ("axes", "records", "minima", "maxima", "count", "nans", "histogram")
+_MAX_COUNT: Final = (1 << 53) - 1
 
 _RECORD_AGAIN: Final = "record the profile again"
 
@@ -109,7 +114,7 @@ class Profile:
     @classmethod
     def read(cls, path: str | Path) -> Profile:
         """Read a profile. Raises OSError and FileError."""
-        return cls.from_json(Path(path).read_text(encoding="utf-8", errors="replace"), str(path))
+        return cls.from_json(read_text(path, _RECORD_AGAIN), str(path))
 
 
 def merged_profiles(profiles: Sequence[Profile]) -> Profile:
@@ -198,10 +203,12 @@ class _JsonReader:
         except json.JSONDecodeError as error:
             reason = f"this is no JSON: {error.msg}"
             raise FileError(self._file, self._text, error.pos, reason, _RECORD_AGAIN) from None
-        except ValueError as error:
+        except ValueError:
             # Of an integer of thousands of digits, which has no place.
-            reason = f"this is no JSON: {error}"
-            raise FileError(self._file, self._text, 0, reason, _RECORD_AGAIN) from None
+            digits = re.search(rf"[0-9]{{{sys.get_int_max_str_digits() + 1}}}", self._text)
+            offset = 0 if digits is None else digits.start()
+            reason = "this number has too many digits"
+            raise FileError(self._file, self._text, offset, reason, _RECORD_AGAIN) from None
         except RecursionError:
             raise self._error((), "this is nested too deeply") from None
         profile = self._typed((), content, _Object, "an object")
@@ -213,6 +220,7 @@ class _JsonReader:
                 f"version {version} is not known",
                 f"read it with a qdialect that writes it; this one has version {VERSION}",
             )
+        self._check_names((), profile, _FIELDS)
         parts = self._texts(profile, "module")
         aliases = self._texts(profile, "aliases")
         values = self._field((), profile, "values", _Object, "an object")
@@ -232,31 +240,37 @@ class _JsonReader:
         if "reduction" not in profile:
             return WHOLE
         held = self._field((), profile, "reduction", _Object, "an object")
+        self._check_names(path, held, ("kind", "low", "high"))
         kind = self._field(path, held, "kind", str, "a text")
         if kind not in tuple(ReductionKind):
             words = ", ".join(ReductionKind)
             raise self._error((*path, "kind"), f"this must be one of {words}")
         low, high = (
-            float(cast(float, self._field(path, held, name, (int, float), "a number")))
+            cast(float, self._field(path, held, name, (int, float), "a number"))
             for name in ("low", "high")
         )
         return self._fitting(path, lambda: Reduction(ReductionKind(kind), low, high))
 
     def _statistics(self, path: _Path, content: Any) -> Statistics:
         value = self._typed(path, content, _Object, "an object")
+        self._check_names(path, value, _STATISTICS)
         minima, maxima = (self._floats(path, value, name) for name in ("minima", "maxima"))
         axes, records = (self._integers(path, value, name) for name in ("axes", "records"))
         count, nans = (
-            self._field(path, value, name, int, "an integer") for name in ("count", "nans")
+            self._count((*path, name), self._field(path, value, name, int, "an integer"))
+            for name in ("count", "nans")
         )
         histogram = None
         if "histogram" in value:
             at = (*path, "histogram")
             content = self._field(path, value, "histogram", _Object, "an object")
+            self._check_names(at, content, ("bins", "counts"))
             bins, counts = (self._integers(at, content, name) for name in ("bins", "counts"))
-            if len(bins) != len(counts):
-                raise self._error(at, f"{len(bins)} bins do not fit {len(counts)} counts")
-            histogram = FloatHistogram.of_counts(dict(zip(bins, counts, strict=True)))
+            for number, each in enumerate(counts):
+                self._count((*at, "counts", number), each)
+            histogram = self._fitting(
+                at, lambda: FloatHistogram(np.array(bins, np.int64), np.array(counts, np.int64))
+            )
         return self._fitting(
             path,
             lambda: Statistics(
@@ -303,6 +317,19 @@ class _JsonReader:
             if abs(number) >= 1 << 63:
                 raise self._error((*path, name, at), f"{number} does not fit 64 bits")
         return items
+
+    def _count(self, path: _Path, number: int) -> int:
+        """A number of elements: of two such, the sum fits 64 bits."""
+        if not 0 <= number <= _MAX_COUNT:
+            raise self._error(path, f"counts of elements are from 0 to {_MAX_COUNT}")
+        return number
+
+    def _check_names(self, path: _Path, value: _Object, known: Sequence[str]) -> None:
+        """Refuse what is not known: it may be a name with a mistake."""
+        for name in value:
+            if name not in known:
+                told = f"{json.dumps(name)} is none of {', '.join(map(json.dumps, known))}"
+                raise self._error((*path, name), told)
 
     def _list(self, path: _Path, value: _Object, name: str) -> list[Any]:
         return cast("list[Any]", self._field(path, value, name, list, "a list"))

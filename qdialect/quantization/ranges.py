@@ -92,8 +92,10 @@ class Statistics:
             )
         if self.records.shape != shape[:1] or not shape[0]:
             raise ValueError(f"{self.records.size} records do not fit {shape[0]} ranges")
-        if np.any(np.diff(self.records) <= 0):
-            raise ValueError("indices of records must be ascending")
+        if 0 in shape:
+            raise ValueError("an axis has no indices, and so no ranges")
+        if np.any(self.records < 0) or np.any(np.diff(self.records) <= 0):
+            raise ValueError("indices of records must be ascending and not negative")
         if not np.all(self.minima <= self.maxima):
             raise ValueError("a minimum exceeds its maximum, or is NaN")
 

@@ -24,6 +24,7 @@ from qdialect.algebra.movement import (
     Take,
     Transpose,
 )
+from qdialect.ir.repetition import repeated
 from qdialect.shape_ops.elementwise import (
     Arithmetic,
     Elementwise,
@@ -213,11 +214,13 @@ class _GatherNumbers(NamedTuple):
 
 # Possessive quantifiers keep the time linear in the length of the text.
 _NUMBER: Final = re.compile("[0-9]++")
-_NUMBERS = r"\s*+(?:[0-9]++\s*+(?:,\s*+[0-9]++\s*+)*+)?+"
+_MORE_NUMBERS = repeated(r",\s*+[0-9]++\s*+")
+_NUMBERS = rf"\s*+(?:[0-9]++\s*+{_MORE_NUMBERS})?"
 _FIELD: Final = re.compile(rf"([a-z_]++)\s*+=\s*+(?:([0-9]++)|\[({_NUMBERS})\])\s*+")
 _ANY_FIELD = rf"[a-z_]++\s*+=\s*+(?:[0-9]++|\[{_NUMBERS}\])\s*+"
+_MORE_FIELDS = repeated(rf",\s*+{_ANY_FIELD}")
 _GATHER_NUMBERS: Final = re.compile(
-    rf"#stablehlo\.gather(?:<\s*+((?:{_ANY_FIELD}(?:,\s*+{_ANY_FIELD})*+)?+)>)?+"
+    rf"#stablehlo\.gather(?:<\s*+((?:{_ANY_FIELD}{_MORE_FIELDS})?)>)?"
 )
 
 

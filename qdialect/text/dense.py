@@ -53,7 +53,7 @@ The number of elements, or of pairs of bytes, that are converted to text at once
 cache.
 """
 
-_STRING = re.compile(r'<(?:\s++|//[^\n]*+)*+"')
+_STRING = re.compile(r'<\s*+(?://[^\n]*+\s*+)*"')
 _HEX_NUMBER = re.compile(r"(-?)\s*0x")
 
 

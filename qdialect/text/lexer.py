@@ -18,17 +18,17 @@ from qdialect.ir.xdsl_private import LinearLexer
 from qdialect.text.mlir_errors import token_error
 
 # The ASCII tokens, which make up nearly all of any text. The first character of a name tells #
-# its kind. Strings are short and have no escapes. All repetitions are possessive, so that #
-# backtracking never reads a comment as tokens.
+# its kind. Strings are short and have no escapes. No repetition gives anything back.
 _TOKEN: Final = re.compile(
     r"""
-    (?:\s++|//[^\n]*+)*+
+    \s*+
     (?:
-      (?P<punctuation>->|\{-\#|\#-\}|\.\.\.|[:,(){}\[\]<>=+/*?|-])
+      (?P<comment>//[^\n]*+)
+     |(?P<punctuation>->|\{-\#|\#-\}|\.\.\.|[:,(){}\[\]<>=+/*?|-])
      |(?P<bare>[A-Za-z_][A-Za-z0-9_$.]*+)
      |(?P<name>[%!\#^](?:[0-9]++|[A-Za-z$._-][A-Za-z0-9$._-]*+)|@[A-Za-z_][A-Za-z0-9_$.]*+)
      |(?P<integer>0x[0-9A-Fa-f]++|[0-9]++(?!\.))
-     |(?P<float>[0-9]++\.[0-9]*+(?:[eE][+-]?[0-9]++)?+)
+     |(?P<float>[0-9]++\.[0-9]*+(?:[eE][+-]?[0-9]++)?)
      |(?P<string>"[^"\\\n\v\f]{0,256}+")
     )
     """,
@@ -110,18 +110,19 @@ class FastLexer(PlainLexer):
     def lex(self) -> TextToken:
         """The next token. Raises ParseError."""
         input = self.input
-        match = _TOKEN.match(input.content, self.pos)
-        if match is None:
-            return super().lex()
-        group = match.lastgroup
-        assert group is not None
-        text = match[group]
-        end = self.pos = match.end()
-        match group:
-            case "punctuation":
-                kind = _KINDS_BY_SPELLING[text]
-            case "name":
-                kind = _KINDS_BY_PREFIX[text[0]]
-            case _:
-                kind = _KINDS[group]
-        return TextToken(kind, text, end - len(text), end, input)
+        while (match := _TOKEN.match(input.content, self.pos)) is not None:
+            group = match.lastgroup
+            assert group is not None
+            text = match[group]
+            end = self.pos = match.end()
+            match group:
+                case "punctuation":
+                    kind = _KINDS_BY_SPELLING[text]
+                case "name":
+                    kind = _KINDS_BY_PREFIX[text[0]]
+                case "comment":
+                    continue
+                case _:
+                    kind = _KINDS[group]
+            return TextToken(kind, text, end - len(text), end, input)
+        return super().lex()

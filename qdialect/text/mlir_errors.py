@@ -12,9 +12,11 @@ from typing import Final, NamedTuple
 
 from xdsl.parser import AttrParser, Position
 
+from qdialect.ir.xdsl_private import STRING_BODY
+
 _BRACKET: Final = re.compile(r'[<>()\[\]{}"]|->')
 _OPENING: Final = {">": "<", ")": "(", "]": "[", "}": "{"}
-_STRING_BODY: Final = re.compile(r'(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+')
+_STRING_BODY: Final = re.compile(STRING_BODY)
 
 _NAME_ERRORS: Final = {
     "%": "invalid SSA name",

@@ -32,7 +32,7 @@ from qdialect.tools.compilation import Compilation
 from qdialect.tools.diagnostics import DiagnosticPrinter
 from qdialect.tools.exit_status import run_tool
 from qdialect.tools.module_tool import ModuleArgumentParser, read_module
-from qdialect.tools.outputs import STANDARD_OUTPUT, Output
+from qdialect.tools.outputs import STANDARD_OUTPUT, Output, overwrite_each_other
 from qdialect.tools.progress import Progress
 from qdialect.tools.recording import Seen, prepare, record_all
 from qdialect.tools.temporary_files import remove_all
@@ -170,6 +170,9 @@ def _run(interruption: _Interruption, arguments: Sequence[str]) -> bool:
         raise ToolError(f"there must be one job at least, not {options.jobs}")
     if options.resume and options.output in STANDARD_OUTPUT:
         raise ToolError("--resume needs the file of a profile: -o FILE")
+    for what, path in (("model", options.model), ("records", options.data)):
+        if os.path.exists(path) and overwrite_each_other(options.output, path):
+            raise ToolError(f"the profile would be written over the {what} in '{path}'")
     with memory_budget(options.max_memory):
         return _calibrate(options, interruption)
 
@@ -181,7 +184,7 @@ def _calibrate(options: Namespace, interruption: _Interruption) -> bool:
         return False
     module = compilation.module
     try:
-        name = options.function or _only_function(module)
+        name = _only_function(module) if options.function is None else options.function
         function = find_function(module, name)
         names = _names_of_arguments(module, function)
         types = function.function_type.inputs
@@ -305,7 +308,9 @@ class _Keeper:
             reasons.append(f"it has {'no' if self._with_histogram else 'a'} histogram")
         if len({tuple(of.records.tolist()) for of in found}) > 1:
             reasons.append("its values have different records")
-        if (last := max(int(of.records[-1]) for of in found)) >= self.count:
+        if any(of.axes for of in found):
+            reasons.append("it has ranges of single indices of axes")
+        if (last := max((int(of.records[-1]) for of in found), default=0)) >= self.count:
             reasons.append(f"it has record {last}, and there are {self.count}")
         if reasons:
             raise ToolError(f"cannot go on with '{self._path}': {'; '.join(sorted(reasons))}")

@@ -13,6 +13,7 @@ from itertools import chain, starmap
 from typing import TYPE_CHECKING, NoReturn
 
 from qdialect.algebra.memory_budget import DEFAULT_MAX_MEMORY
+from qdialect.ir.repetition import repeated
 from qdialect.tools.pass_spec import NestedSpec, PassSpec
 from qdialect.tools.tool_error import TOOL, ToolError, did_you_mean
 
@@ -224,6 +225,7 @@ def _parse_anchored_pipeline(text: str) -> list[PassSpec]:
     return _parse_pipeline(anchored[1])
 
 
+_STRING = '"' + repeated(r'[^"\\]++|\\.') + '"?'
 _NESTED = re.compile(r"\s*([\w.]+)\s*\((.*)\)\s*", re.DOTALL)
 
 
@@ -241,7 +243,7 @@ def _parse_pipeline(text: str) -> list[PassSpec]:
 def _split_items(text: str) -> Iterator[str]:
     """The items between commas. Commas in brackets or quotes do not count."""
     start = depth = 0
-    for token in re.finditer(r'"(?:\\.|[^"\\])*+"?+|[(){},]', text):
+    for token in re.finditer(_STRING + r"|[(){},]", text):
         if token[0] in ("(", "{"):
             depth += 1
         elif token[0] in (")", "}"):
@@ -274,7 +276,7 @@ def _parse_specs(text: str) -> list[ArgSpec]:
 
     tidy = re.sub(
         # Blanks alone are an alternative, so that a long run of them is matched once.
-        r'("(?:\\.|[^"\\])*+"?+)|\s*+([,{}])\s*+|(\s++)|(?<==)([^\s",{}]++)',
+        rf"({_STRING})" r'|\s*+([,{}])\s*+|(\s++)|(?<==)([^\s",{}]++)',
         lambda match: match[1] or match[2] or match[3] or _quoted(match[4]),
         text.strip(),
     )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import sys
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, TextIO
 
@@ -29,6 +30,7 @@ from qdialect.tools.diagnostics import (
 )
 from qdialect.tools.files import SourceText, read_text
 from qdialect.tools.outputs import STANDARD_OUTPUT, Output, overwrite_each_other
+from qdialect.tools.pass_spec import NestedSpec, PassSpec
 from qdialect.tools.registry import ToolContext, make_pass, make_target
 from qdialect.tools.tool_error import ToolError
 from qdialect.tools.verifier import ModuleVerifier
@@ -281,6 +283,23 @@ def _check_outputs(options: Options) -> None:
         if options.input_file != "-" and overwrite_each_other(path, options.input_file):
             raise ToolError(f"the {what} would be written over the input file '{path}'")
         outputs.append((what, flag, path))
+    for name, option, path in _files_of_passes(options.passes):
+        for what, _, output in outputs:
+            if os.path.exists(path) and overwrite_each_other(output, path):
+                raise ToolError(
+                    f"the {what} would be written over '{path}', which is the {option} of '{name}'"
+                )
+
+
+def _files_of_passes(passes: Iterable[PassSpec]) -> Iterator[tuple[str, str, str]]:
+    """What may be files that passes read: the names of the pass and the option, and the text."""
+    for spec in passes:
+        if isinstance(spec, NestedSpec):
+            yield from _files_of_passes(spec.passes)
+        else:
+            for option, values in spec.parameters.items():
+                texts = values if isinstance(values, tuple) else (values,)
+                yield from ((spec.name, option, text) for text in texts if isinstance(text, str))
 
 
 @contextmanager

@@ -15,12 +15,12 @@ from xdsl.utils.exceptions import MultipleSpansParseError, ParseError
 from xdsl.utils.lexer import Input, Span
 
 from qdialect.text.source import excerpt, omitted_before
+from qdialect.tools.tool_error import abridged, printable
 
 if TYPE_CHECKING:
     pass
 
 MAX_LINE_LENGTH = 200
-MAX_MESSAGE_LENGTH = 4000
 
 Location: TypeAlias = Span | str
 """A place in a text, or only the name of the file or tool."""
@@ -123,17 +123,7 @@ def render(diagnostic: Diagnostic) -> str:
 
 
 def _one_line(message: str) -> str:
-    text = printable(" ".join(line.strip() for line in message.splitlines() if line.strip()))
-    return text if len(text) <= MAX_MESSAGE_LENGTH else text[:MAX_MESSAGE_LENGTH] + "..."
-
-
-def printable(text: str) -> str:
-    """`text` with escapes for what a terminal would take for a command, such as ESC."""
-    if text.isprintable():
-        return text
-    return "".join(
-        c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode() for c in text
-    )
+    return abridged(printable(" ".join(filter(None, map(str.strip, message.splitlines())))))
 
 
 def _source_line_with_caret(span: Span) -> str:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from qdialect.algebra.memory_budget import MemoryLimitError
-from qdialect.tools.tool_error import ToolError, reason_of
+from qdialect.tools.tool_error import ToolError, abridged, printable, reason_of
 
 RECURSION_LIMIT = 4000
 """Enough for some 400 nested regions; the stack of a process has room for many more."""
@@ -45,5 +45,6 @@ def run_tool(name: str, run: Callable[[Sequence[str]], bool], argv: Sequence[str
     finally:
         sys.setrecursionlimit(recursion_limit)
     # Outside of the handlers, the objects that the exception references are freed.
-    sys.stderr.write(f"{name}: error: {message}\n")
+    told = abridged("\n".join(map(printable, message.splitlines())))
+    sys.stderr.write(f"{name}: error: {told}\n")
     return EXIT_FAILURE

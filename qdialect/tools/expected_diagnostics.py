@@ -108,7 +108,7 @@ class DiagnosticVerifier(DiagnosticHandler):
 
 _ANNOTATION = re.compile(
     r"expected-(?P<severity>error|warning|remark|note)(?P<regex>-re)? *+"
-    r"(?:@(?P<line>[+-][0-9]++|above|below|unknown) *+)?+(?=\{\{)"
+    r"(?:@(?P<line>[+-][0-9]++|above|below|unknown) *+)?(?=\{\{)"
 )
 
 

@@ -8,8 +8,26 @@ TOOL = "qdialect-opt"
 """The name that the tool's own errors begin with."""
 
 
+MAX_MESSAGE_LENGTH = 4000
+
+
 class ToolError(Exception):
     """An error outside the text: of the command line, or of a file."""
+
+
+def printable(text: str) -> str:
+    """`text` with escapes for what a terminal would take for a command, such as ESC."""
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode() for c in text
+    )
+
+
+def abridged(message: str) -> str:
+    """A message, without what is too much of it."""
+    is_short = len(message) <= MAX_MESSAGE_LENGTH
+    return message if is_short else message[:MAX_MESSAGE_LENGTH] + "..."
 
 
 def reason_of(error: OSError | ValueError) -> str:

@@ -15,6 +15,7 @@ from qdialect.algebra.float_format import FLOAT_FORMATS, FloatFormat
 from qdialect.algebra.granularity import Granularity as Granularity
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.parameters import FloatArray, IntArray, StorageFormat
+from qdialect.ir.repetition import repeated
 
 _MAX_SHOWN_SLOTS: Final = 20
 
@@ -232,8 +233,8 @@ def scale_message(scale: float, expressed: FloatFormat) -> str:
 
 
 # Linear time: possessive quantifiers, and no match can start inside a run of digits.
-_SLOT = r"(?<![0-9])(-?[0-9]++\.[0-9]*+(?:[eE][+-]?[0-9]++)?+)(?:\s*+:\s*+(-?[0-9]++))?"
-_SLOT_LIST = re.compile(rf"\s*+{_SLOT}\s*+(?:,\s*+{_SLOT}\s*+)*+")
+_SLOT = r"(?<![0-9])(-?[0-9]++\.[0-9]*+(?:[eE][+-]?[0-9]++)?)(?:\s*+:\s*+(-?[0-9]++))?"
+_SLOT_LIST = re.compile(rf"\s*+{_SLOT}\s*+" + repeated(rf",\s*+{_SLOT}\s*+"))
 _ZERO_POINT = re.compile(r"(?<!\s)\s*+:\s*+-?[0-9]++")
 _NESTING = str.maketrans("{}", "[]")
 _NO_NESTING = str.maketrans("{}", "  ")

@@ -44,8 +44,8 @@ _SIGNEDNESS: Final = {
     "ui": Signedness.UNSIGNED,
 }
 # Possessive quantifiers: the time is linear in the text.
-_INTEGER_TYPE: Final = re.compile(r"(i|si|ui)(?:0(?=[0-9]))*+([0-9]++)")
-_UNSIGNED_WIDTH: Final = re.compile(r"u(?:0(?=[0-9]))*+([0-9]++)")
+_INTEGER_TYPE: Final = re.compile(r"(i|si|ui)([0-9]++)")
+_UNSIGNED_WIDTH: Final = re.compile(r"u([0-9]++)")
 _MAX_DIGITS: Final = 10
 """A width with more digits exceeds every limit."""
 _INTEGER: Final = re.compile(r"0x[0-9A-Fa-f]++|[0-9]++(?!\.)")
@@ -132,10 +132,11 @@ def _parse_storage_type(parser: AttrParser) -> tuple[IntegerType, bool]:
     position = parser.pos
     keyword = parser.parse_optional_identifier()
     if keyword is not None and (spelled := _INTEGER_TYPE.fullmatch(keyword)) is not None:
-        prefix, width = spelled.groups()
-        if len(width) > _MAX_DIGITS or int(width) > _MAX_WIDTH:
+        prefix, digits = spelled.groups()
+        width = _width_of(digits, _MAX_WIDTH)
+        if width is None:
             parser.raise_error("invalid integer width", position)
-        return IntegerType(int(width), _SIGNEDNESS[prefix]), prefix != "ui"
+        return IntegerType(width, _SIGNEDNESS[prefix]), prefix != "ui"
     if keyword is None and (type := parser.parse_optional_type()) is not None:
         # Upstream continues with a null type.
         if not isinstance(type, IntegerType):
@@ -147,9 +148,16 @@ def _parse_storage_type(parser: AttrParser) -> tuple[IntegerType, bool]:
     if not keyword.startswith("u"):
         parser.raise_error("illegal storage type prefix", position)
     spelled = _UNSIGNED_WIDTH.fullmatch(keyword)
-    if spelled is None or len(spelled[1]) > _MAX_DIGITS or int(spelled[1]) >= 1 << 32:
+    width = None if spelled is None else _width_of(spelled[1], (1 << 32) - 1)
+    if width is None:
         parser.raise_error("expected storage type width", position)
-    return IntegerType(int(spelled[1])), False
+    return IntegerType(width), False
+
+
+def _width_of(digits: str, greatest: int) -> int | None:
+    """The number, None if it is above `greatest`. Python reads no numbers of any length."""
+    digits = digits.lstrip("0") or "0"
+    return int(digits) if len(digits) <= _MAX_DIGITS and int(digits) <= greatest else None
 
 
 def parse_expressed(parser: AttrParser) -> AnyFloat:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, cast
@@ -112,6 +113,24 @@ def test_percentiles_are_taken_of_the_records(profile: Path):
         for key, s in RECORDS.items()
     }
     assert attached(module.module) == expected
+
+
+def test_percentiles_of_another_reduction_are_refused(profile: Path):
+    for reduction in (None, "whole", "moving-average"):
+        with pytest.raises(ValueError, match="low and high need reduction=percentile"):
+            AttachRangesPass(profile=str(profile), reduction=reduction, low=5)
+
+
+def test_a_report_names_what_has_a_range_and_nothing_vanishes(tmp_path: Path, profile: Path):
+    """Arguments have ranges, and are of no op with a result."""
+    path, report = tmp_path / "model.mlir", tmp_path / "report.json"
+    path.write_text(TEXT)
+    flags = ["--allow-unregistered-dialect", f'--attach-ranges=profile="{profile}"']
+    with redirect_stdout(io.StringIO()):
+        assert main([str(path), *flags, f"--fold-report={report}"]) == 0
+    content = json.loads(report.read_text())
+    assert content["values"] == []
+    assert [each["result"] for each in content["records"]] == [None, "%weight", "%sum"]
 
 
 def test_a_profile_may_name_its_reduction(tmp_path: Path):

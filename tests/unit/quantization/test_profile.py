@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -124,71 +125,6 @@ GOOD = """{
 """
 
 
-def test_a_file(tmp_path: Path):
-    (tmp_path / "profile.json").write_text(GOOD)
-    profile = Profile.read(tmp_path / "profile.json")
-    found = profile.statistics("b")
-    assert found is not None
-    assert found.minima.tolist() == [-0.5, -math.inf]
-    (tmp_path / "profile.json").write_text("")
-    with pytest.raises(FileError, match=re.escape(f"{tmp_path / 'profile.json'}:1:1: this is no")):
-        Profile.read(tmp_path / "profile.json")
-
-
-ALIASES = '"aliases": {"b": "a"},'
-REDUCTION = f'{ALIASES}\n "reduction":'
-PERCENTILE = '{"kind": "percentile", "low": 1, "high": %s}'
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "place", "reason"),
-    [
-        ('"version"', "version", "3:2", "this is no JSON: Expecting property name"),
-        (GOOD, "[]", "1:1", "this must be an object"),
-        (GOOD, "[" * 100_000, "1:1", "this is nested too deeply"),
-        ("qdialect-profile", "other", "1:1", 'there is no "format": "qdialect-profile"'),
-        ('"version": 1', '"version": 2', "3:13", "version 2 is not known"),
-        ('"version": 1', '"version": ' + "1" * 5000, "1:1", "this is no JSON: Exceeds the limit"),
-        ('"version": 1', '"version": true', "3:13", "this must be an integer"),
-        ('"12"', "12", "4:22", "this must be a text"),
-        ('"b": "a"', '"b": "c"', "5:13", "'b' is an alias of 'c', which has no statistics"),
-        ('"b": "a"', '"a": "a"', "5:13", "'a' is an alias, but has statistics of its own"),
-        ('"b": "a"', '"b": "a", "b": "a"', "5:29", '"b" is there twice'),
-        (ALIASES, f"{REDUCTION} 1,", "6:15", "this must be an object"),
-        (ALIASES, f'{REDUCTION} {{"kind": "mean"}},', "6:24", "this must be one of whole"),
-        (ALIASES, f'{REDUCTION} {{"kind": "whole"}},', "6:15", 'there is no "low"'),
-        (ALIASES, f"{REDUCTION} {PERCENTILE % '101'},", "6:15", "high must be from 0 to 100"),
-        (ALIASES, f"{REDUCTION} {PERCENTILE % 'true'},", "6:56", "this must be a number"),
-        ('"records": [0, 2], ', "", "7:8", 'there is no "records"'),
-        ("[0, 2]", "[0, 2.5]", "7:36", "this must be an integer"),
-        ("[0, 2]", "[2, 0]", "7:8", "indices of records must be ascending"),
-        ("[0, 2]", "[0, 9223372036854775808]", "7:36", "does not fit 64 bits"),
-        ("-0.5", "-0.1", "7:51", '-0.1 is no float32, nor "inf" or "-inf"'),
-        ("-0.5", "NaN", "7:51", "NaN is no float32"),
-        ("-0.5", "1e300", "7:51", "1e+300 is no float32"),
-        ("-0.5", "[1]", "7:50", "do not have the same lengths"),
-        ('"axes": []', '"axes": [-1]', "7:8", "axes must be ascending and not negative"),
-        ('"count": 4', '"count": -4', "7:8", "counts of elements cannot be negative"),
-        ("-0.5", "9", "7:8", "a minimum exceeds its maximum"),
-        (
-            '"nans": 0',
-            '"nans": 0, "histogram": {"bins": [1], "counts": []}',
-            "8:45",
-            "1 bins do not",
-        ),
-    ],
-)
-def test_bad_files_are_explained(before: str, after: str, place: str, reason: str):
-    assert before in GOOD
-    text = GOOD.replace(before, after, 1)
-    with pytest.raises(FileError) as caught:
-        Profile.from_json(text, "profile.json")
-    message = str(caught.value)
-    assert message.startswith(f"profile.json:{place}")
-    assert reason in message
-    assert message.endswith(("; record the profile again", "this one has version 1"))
-
-
 GLOW = """\
 ---
 GlowToolsVersion: '2021-05-06'
@@ -207,6 +143,97 @@ GraphPreLowerHash: 0x00F00BA4C0FFEE12
   Histogram:       [  ]
 ...
 """
+
+
+def test_a_file(tmp_path: Path):
+    (tmp_path / "profile.json").write_text(GOOD)
+    profile = Profile.read(tmp_path / "profile.json")
+    found = profile.statistics("b")
+    assert found is not None
+    assert found.minima.tolist() == [-0.5, -math.inf]
+    (tmp_path / "profile.json").write_text("")
+    with pytest.raises(FileError, match=re.escape(f"{tmp_path / 'profile.json'}:1:1: this is no")):
+        Profile.read(tmp_path / "profile.json")
+
+
+@pytest.mark.parametrize(("read", "text"), [(Profile.read, GOOD), (GlowProfile.read, GLOW)])
+def test_a_file_that_is_not_utf_8(read: Callable[[Path], object], text: str, tmp_path: Path):
+    path = tmp_path / "profile"
+    path.write_bytes(text.replace("\n", "\r\n").encode())
+    read(path)
+    path.write_bytes(text.encode().replace(b"\n", "\n\u00e9".encode() + b"\xe9", 1))
+    with pytest.raises(FileError, match=r"profile:2:2: byte 0xE9 is not UTF-8; record"):
+        read(path)
+
+
+ALIASES = '"aliases": {"b": "a"},'
+REDUCTION = f'{ALIASES}\n "reduction":'
+PERCENTILE = '{"kind": "percentile", "low": 1, "high": %s}'
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "place", "reason"),
+    [
+        ('"version"', "version", "3:2", "this is no JSON: Expecting property name"),
+        (GOOD, "[]", "1:1", "this must be an object"),
+        (GOOD, "[" * 100_000, "1:1", "this is nested too deeply"),
+        ("qdialect-profile", "other", "1:1", 'there is no "format": "qdialect-profile"'),
+        ('"version": 1', '"version": 2', "3:13", "version 2 is not known"),
+        ('"version": 1', '"version": ' + "1" * 5000, "3:13", "this number has too many digits"),
+        (ALIASES, f'{ALIASES} "reductoin": 1,', "5:38", '"reductoin" is none of "format"'),
+        ('"count": 4', '"count": 4, "number": 4', "8:31", '"number" is none of "axes"'),
+        ('"version": 1', '"version": true', "3:13", "this must be an integer"),
+        ('"12"', "12", "4:22", "this must be a text"),
+        ('"b": "a"', '"b": "c"', "5:13", "'b' is an alias of 'c', which has no statistics"),
+        ('"b": "a"', '"a": "a"', "5:13", "'a' is an alias, but has statistics of its own"),
+        ('"b": "a"', '"b": "a", "b": "a"', "5:29", '"b" is there twice'),
+        (ALIASES, f"{REDUCTION} 1,", "6:15", "this must be an object"),
+        (ALIASES, f'{REDUCTION} {{"kind": "mean"}},', "6:24", "this must be one of whole"),
+        (ALIASES, f'{REDUCTION} {{"kind": "whole"}},', "6:15", 'there is no "low"'),
+        (ALIASES, f"{REDUCTION} {PERCENTILE % '101'},", "6:15", "high must be from 0 to 100"),
+        (ALIASES, f"{REDUCTION} {PERCENTILE % 'true'},", "6:56", "this must be a number"),
+        (ALIASES, f"{REDUCTION} {PERCENTILE % ('1' * 400)},", "6:15", "high must be from 0"),
+        (ALIASES, f"{REDUCTION} {PERCENTILE % 'NaN'},", "6:15", "high must be from 0 to 100"),
+        (ALIASES, REDUCTION + ' {"kind": "whole", "of": 1},', "6:39", '"of" is none of "kind"'),
+        ('"records": [0, 2], ', "", "7:8", 'there is no "records"'),
+        ("[0, 2]", "[0, 2.5]", "7:36", "this must be an integer"),
+        ("[0, 2]", "[2, 0]", "7:8", "indices of records must be ascending"),
+        ("[0, 2]", "[-2, 0]", "7:8", "ascending and not negative"),
+        ("[0, 2]", "[0, 9223372036854775808]", "7:36", "does not fit 64 bits"),
+        ("-0.5", "-0.1", "7:51", '-0.1 is no float32, nor "inf" or "-inf"'),
+        ("-0.5", "NaN", "7:51", "NaN is no float32"),
+        ("-0.5", "1e300", "7:51", "1e+300 is no float32"),
+        ("-0.5", "[1]", "7:50", "do not have the same lengths"),
+        ('"axes": []', '"axes": [-1]', "7:8", "axes must be ascending and not negative"),
+        ('"count": 4', '"count": -4', "8:18", "counts of elements are from 0 to"),
+        ('"count": 4', '"count": 9007199254740992', "8:18", "counts of elements are from 0 to"),
+        ("-0.5", "9", "7:8", "a minimum exceeds its maximum"),
+        (
+            '"nans": 0',
+            '"nans": 0, "histogram": {"bins": [1], "counts": []}',
+            "8:45",
+            "1 bins do not",
+        ),
+        *(
+            ('"nans": 0', f'"nans": 0, "histogram": {{"bins": {bins}, "counts": {counts}}}', *told)
+            for bins, counts, *told in (
+                ([1, 1], [2, 2], "8:45", "bins must be ascending"),
+                ([2048], [2], "8:45", "bins are from -2048 to 2047"),
+                ([1], [-1], "8:70", "counts of elements are from 0 to"),
+                ([1], [1 << 53], "8:70", "counts of elements are from 0 to"),
+            )
+        ),
+    ],
+)
+def test_bad_files_are_explained(before: str, after: str, place: str, reason: str):
+    assert before in GOOD
+    text = GOOD.replace(before, after, 1)
+    with pytest.raises(FileError) as caught:
+        Profile.from_json(text, "profile.json")
+    message = str(caught.value)
+    assert message.startswith(f"profile.json:{place}")
+    assert reason in message
+    assert message.endswith(("; record the profile again", "this one has version 1"))
 
 
 def test_yaml_of_glow():
@@ -283,7 +310,14 @@ def test_yaml_is_read_as_it_was_written(
         ("GraphPreLowerHash", "Other", "5:1", "must have GraphPreLowerHash and nothing else"),
         ("-1.5", "x", "9:20", "x is no number"),
         ("-1.5", "", "9:7", "is no number"),
-        ("-1.5", ".nan", "9:20", ".nan is no number"),
+        ("-1.5", ".nan", "9:20", "NaN is no end of a range"),
+        ("-1.5", "-1_5", "9:20", "-1_5 is no number"),
+        ("-1.5", "-1e39", "9:20", "-1e39 does not fit float32"),
+        ("0, 2 ]", "0, -2 ]", "11:28", "-2 is no count of elements"),
+        ("0, 2 ]", "0, .inf ]", "11:28", ".inf is no count of elements"),
+        ("0, 2 ]", "0 2 ]", "11:25", "0 2 is no number"),
+        ("'it''s__1:0'", "!!str b", "12:20", "this text is not understood"),
+        (GLOW, GLOW + "---\n- Min: 1\n", "18:3", "there is another document after"),
         ("-1.5", "nan", "9:20", "NaN is no end of a range"),
         ("-1.5", "3.5", "9:20", "the minimum of 'A:0' exceeds its maximum"),
         ("0, 2 ]", "0, y ]", "11:28", "y is no number"),

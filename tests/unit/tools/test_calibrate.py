@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import json
 import random
 import signal
 import subprocess
 import sys
 import time
+import warnings
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -441,7 +445,25 @@ def test_data_that_does_not_fit_is_refused(
     assert not output.exists()
 
 
-@pytest.mark.parametrize("content", [b"", b"no zip", None], ids=["empty", "text", "missing"])
+def zip_of(content: bytes) -> bytes:
+    """An archive of one array, of which this is the file."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("x.npy", content)
+    return archive.getvalue()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"no zip", id="text"),
+        pytest.param(None, id="missing"),
+        pytest.param(zip_of(b"no array"), id="no array"),
+        pytest.param(zip_of(b"\x93NUMPY\x01\x00\x10\x00{'descr': [}     "), id="no header"),
+        pytest.param(zip_of(b"\x93NUMPY\x01\x00\x88\x13" + b"(" * 5000), id="a header of brackets"),
+    ],
+)
 def test_what_is_no_file_of_numpy_is_refused(
     model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None
 ) -> None:
@@ -450,6 +472,59 @@ def test_what_is_no_file_of_numpy_is_refused(
         data.write_bytes(content)
     assert main([model, "--data", str(data), "--engine=reference"]) == 1
     assert f"error: cannot read '{data}': " in capsys.readouterr().err
+
+
+def archive_of(*members: tuple[str, tuple[int, ...], bytes]) -> bytes:
+    """An archive of arrays of float32, each with a header and bytes that need not fit it."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, shape, held in members:
+            array = io.BytesIO()
+            header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(array, header)
+            file.writestr(name, array.getvalue() + held)
+    return archive.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (archive_of(("x.npy", (1 << 40, 2), b"")), f"has 0 bytes, and its shape takes {1 << 43}"),
+        (archive_of(("x.npy", (2,), b"abcd")), "'x' has 4 bytes, and its shape takes 8"),
+        (archive_of(("x.npy", (2,), b"\0" * 12)), "'x' has 12 bytes, and its shape takes 8"),
+        (archive_of(*[("x.npy", (2,), b"\0" * 8)] * 2), "'x' is there twice"),
+        (archive_of(("x.npy", (), b"\0" * 4), ("x", (), b"\0" * 4)), "'x' is there twice"),
+    ],
+)
+def test_arrays_that_are_not_what_their_headers_say(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, reason: str
+) -> None:
+    data = tmp_path / "data.npz"
+    data.write_bytes(content)
+    assert main([model, "--data", str(data), "--engine=reference"]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith(f"qdialect-calibrate: error: cannot read '{data}': ")
+    assert reason in told
+
+
+def test_inputs_are_not_written_over(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data.npz"
+    save(data, records_of(0, 1))
+    link = tmp_path / "link"
+    link.symlink_to(model)
+    for output, what, path in (
+        (data, "records", data),
+        (model, "model", model),
+        (link, "model", model),
+    ):
+        before = Path(path).read_bytes()
+        assert main([model, "--data", str(data), "--engine=reference", "-o", str(output)]) == 1
+        told = capsys.readouterr().err
+        assert f"error: the profile would be written over the {what} in '{path}'" in told
+        assert Path(path).read_bytes() == before
 
 
 def test_a_truncated_file_is_refused(
@@ -523,6 +598,15 @@ def test_a_profile_of_something_else_is_not_gone_on_with(
         told = capsys.readouterr().err
         assert f"cannot go on with '{output}': {reason}" in told
         assert output.read_bytes() == written
+    profile = json.loads(written)
+    of_axis = {key: each for key, each in profile["values"].items()}
+    of_axis["x"] = {**of_axis["x"], "axes": [0]}
+    for end in ("minima", "maxima"):
+        of_axis["x"][end] = [[number] for number in of_axis["x"][end]]
+    for values, reason in (({}, "value 'h' is in one of them only"), (of_axis, "it has ranges of")):
+        output.write_text(json.dumps({**profile, "aliases": {}, "values": values}))
+        assert main([model, *data, "--resume", "-o", str(output)]) == 1
+        assert f"cannot go on with '{output}': {reason}" in capsys.readouterr().err
     assert main([model, *data, "--resume"]) == 1
     assert "--resume needs the file of a profile" in capsys.readouterr().err
 

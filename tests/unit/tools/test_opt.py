@@ -138,6 +138,10 @@ def test_control_characters_do_not_get_to_the_terminal(
     assert "\x1b" not in message + line
     assert line == '"test.op"() \\x1b[31m\t\\x07 : () -> ()'
     assert line.index("\\x1b") == caret.index("^")
+    assert main(["\x1b[31m\n" + "x" * 10_000]) == 1
+    message = capsys.readouterr().err
+    assert message.startswith("qdialect-opt: error: cannot open input file '\\x1b[31m\n")
+    assert len(message) < 5000
 
 
 def test_input_that_cannot_be_opened(tmp_path: Path, capsys: Capture) -> None:

@@ -227,6 +227,18 @@ def test_standard_output_may_be_a_file(folder: Path) -> None:
             "each, with --fold-report and --fold-plan",
         ),
         (["--fold-plan=./in.mlir"], "the fold plan would be written over the input file"),
+        (
+            ["--attach-ranges=profile=./in.mlir", "-o", "in.mlir"],
+            "the module would be written over './in.mlir', which is the profile of 'attach-ranges'",
+        ),
+        (
+            [
+                "--pass-pipeline=builtin.module(func.func(attach-ranges{profile=in.mlir}))",
+                "-o",
+                "./in.mlir",
+            ],
+            "the module would be written over 'in.mlir', which is the profile of 'attach-ranges'",
+        ),
     ],
 )
 @pytest.mark.usefixtures("source")
