@@ -18,7 +18,6 @@ from xdsl.interpreter import (
     ReturnedValues,
     TerminatorValue,
 )
-from xdsl.interpreters.cf import CfFunctions
 from xdsl.interpreters.func import FuncFunctions
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.traits import SymbolTable
@@ -28,7 +27,7 @@ from xdsl.utils.scoped_dict import ScopedDict
 from qdialect.algebra.memory_budget import MemoryLimitError, memory_budget
 from qdialect.algebra.movement import MovementError
 from qdialect.interpreters.arith import ROUNDED_OPS, ArithFunctions
-from qdialect.interpreters.control_flow import ControlFlowFunctions
+from qdialect.interpreters.control_flow import BranchFunctions, ControlFlowFunctions
 from qdialect.interpreters.movements import run_known_op
 from qdialect.interpreters.reference.registry import (
     RETURNS,
@@ -90,7 +89,7 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
         for functions in (
             FuncFunctions(),
             ControlFlowFunctions(),
-            CfFunctions(),
+            BranchFunctions(),
             ArithFunctions(),
             TensorFunctions(),
         ):
@@ -178,8 +177,9 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
             return OpImplResult((), ReturnedValues(inputs))
         named = find_run(name_of(op))
         # The models know what casts and shape ops do to quantized values.
-        has_model = is_cast(op) or model_of(op) is not None
-        if named is not None and not (has_model and is_quantized(op)):
+        if named is not None and is_quantized(op) and (is_cast(op) or model_of(op) is not None):
+            named = None
+        if named is not None:
             return OpImplResult(run_named_op(self, op, inputs, named), None)
         known = run_known_op(self, op, inputs, self._resources)
         if known is None:

@@ -61,7 +61,7 @@ class GlowProfile:
 
     @classmethod
     def read(cls, path: str | Path) -> GlowProfile:
-        """The profile in a file. Raises OSError, and FileError if there is none."""
+        """Read a profile. Raises OSError and FileError."""
         return cls.from_yaml(read_text(path, _RECORD_AGAIN), str(path))
 
     @classmethod

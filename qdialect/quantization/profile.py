@@ -113,7 +113,7 @@ class Profile:
 
     @classmethod
     def read(cls, path: str | Path) -> Profile:
-        """The profile in a file. Raises OSError, and FileError if there is none."""
+        """Read a profile. Raises OSError and FileError."""
         return cls.from_json(read_text(path, _RECORD_AGAIN), str(path))
 
 

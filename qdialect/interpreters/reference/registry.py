@@ -78,8 +78,8 @@ def is_rounded_by_name(name: str) -> bool:
     return name in _ROUNDED
 
 
-RETURNS: Final = frozenset({"stablehlo.return"})
+RETURNS: Final = frozenset({"stablehlo.return", "tosa.yield"})
 """Terminators that yield the values of a region."""
 
-DIALECTS: Final[Collection[str]] = ("chlo", "linalg", "stablehlo", "tosa")
+DIALECTS: Final[Collection[str]] = ("arith", "chlo", "linalg", "stablehlo", "tosa")
 """The dialects that have a file in this package."""
