@@ -48,7 +48,7 @@ def _dot(op: Operation) -> Contraction:
 def _dot_general(op: Operation) -> Contraction:
     text = str(attribute_of(op, "dot_dimension_numbers"))
     names = ("lhs_batching", "rhs_batching", "lhs_contracting", "rhs_contracting")
-    lists = [_list_in(text, f"{name}_dimensions") for name in names]
+    lists = [list_in(text, f"{name}_dimensions") for name in names]
     batch, contracted = list(zip(*lists[:2], strict=True)), list(zip(*lists[2:], strict=True))
     letters = iter(ascii_letters)
     sides: list[list[str]] = []
@@ -68,7 +68,7 @@ def _dot_general(op: Operation) -> Contraction:
     return Contraction(tuple(lhs), tuple(rhs), tuple(result))
 
 
-def _list_in(text: str, name: str) -> tuple[int, ...]:
+def list_in(text: str, name: str) -> tuple[int, ...]:
     """The numbers of `name = [...]`; none if it is not there."""
     found = re.search(rf"\b{name} = \[([0-9, ]*)\]", text)
     return () if found is None else tuple(map(int, re.findall("[0-9]+", found[1])))
@@ -151,7 +151,7 @@ _CONVOLUTION: Final = re.compile(
 def _gather(op: Operation) -> Lookup:
     """Whole rows of a table, as an embedding takes them."""
     text, shape = str(attribute_of(op, "dimension_numbers")), shape_of(op.operands[0])
-    axes = _list_in(text, "start_index_map")
+    axes = list_in(text, "start_index_map")
     sizes = integers_of(op, "slice_sizes")
     if len(axes) != 1 or any(
         size != (1 if axis in axes else length)

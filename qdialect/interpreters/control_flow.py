@@ -1,12 +1,16 @@
-"""The ops of scf on `TypedArray`s."""
+"""The ops of scf and cf on `TypedArray`s."""
 
 from __future__ import annotations
 
 from operator import index
 
-from xdsl.dialects import scf
+from xdsl.dialects import cf, scf
 from xdsl.interpreter import Interpreter, PythonValues, impl, register_impls
+from xdsl.interpreters.cf import CfFunctions
 from xdsl.interpreters.scf import ScfFunctions
+from xdsl.utils.exceptions import InterpretationError
+
+from qdialect.interpreters.values import operands_of
 
 
 @register_impls
@@ -20,3 +24,18 @@ class ControlFlowFunctions(ScfFunctions):
         """xDSL's own function compares the array with each case, and finds none equal."""
         regions = dict(zip(op.cases.get_values(), op.case_regions, strict=True))
         return interpreter.run_ssacfg_region(regions.get(index(args[0]), op.default_region), ())
+
+
+@register_impls
+class BranchFunctions(CfFunctions):
+    """xDSL's functions, and assertions."""
+
+    @impl(cf.AssertOp)
+    def run_assert(
+        self, interpreter: Interpreter, op: cf.AssertOp, args: PythonValues
+    ) -> PythonValues:
+        """An error where the condition does not hold at each position."""
+        (condition,) = operands_of(op, args)
+        if not condition.elements.all():
+            raise InterpretationError(f"it does not hold: {op.msg.data}")
+        return ()

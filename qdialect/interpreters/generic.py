@@ -74,9 +74,9 @@ def run_generic(op: Operation, run: GenericRun) -> tuple[TypedArray, ...]:
     if not run.reducing:
         made = run.body(run.read, run.positions)
     else:
-        for access in run.accesses[first:]:
-            if not access.is_plain or {*access.dims} != {*range(len(run.loops))} - {*run.reducing}:
-                raise InterpretationError("its results do not have the parallel loops for axes")
+        parallel = {*range(len(run.loops))} - {*run.reducing}
+        if any(access.used != parallel for access in run.accesses[first:]):
+            raise InterpretationError("its results are not indexed by the parallel loops")
         with np.errstate(all="ignore"):
             made = _reduced(op, run, first)
     results: list[TypedArray] = []
@@ -84,10 +84,9 @@ def run_generic(op: Operation, run: GenericRun) -> tuple[TypedArray, ...]:
         made, run.accesses[first:], run.values[first:], op.results, strict=True
     ):
         if run.reducing:
-            parallel = sorted(access.dims)
-            written = elements.transpose([parallel.index(dim) for dim in access.dims])
-        else:
-            written = access.write(elements, value.elements)
+            access = access.at_first_of(run.reducing)
+            elements = np.expand_dims(elements, tuple(run.reducing))
+        written = access.write(elements, value.elements)
         results.append(TypedArray.of(written, result.type))
     return tuple(results)
 

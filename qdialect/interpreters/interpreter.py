@@ -18,7 +18,6 @@ from xdsl.interpreter import (
     ReturnedValues,
     TerminatorValue,
 )
-from xdsl.interpreters.cf import CfFunctions
 from xdsl.interpreters.func import FuncFunctions
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.traits import SymbolTable
@@ -28,11 +27,12 @@ from xdsl.utils.scoped_dict import ScopedDict
 from qdialect.algebra.memory_budget import MemoryLimitError, memory_budget
 from qdialect.algebra.movement import MovementError
 from qdialect.interpreters.arith import ROUNDED_OPS, ArithFunctions
-from qdialect.interpreters.control_flow import ControlFlowFunctions
+from qdialect.interpreters.control_flow import BranchFunctions, ControlFlowFunctions
 from qdialect.interpreters.movements import run_known_op
 from qdialect.interpreters.reference.registry import (
     RETURNS,
     find_run,
+    is_quantized,
     is_rounded_by_name,
     run_named_op,
 )
@@ -42,7 +42,14 @@ from qdialect.ir.errors import describe
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ir.xdsl_private import InterpreterHooks, implementations_of, scope_of, set_scope
-from qdialect.shape_ops.interface import Code, NotFoldable, find_attribute, models_of, name_of
+from qdialect.shape_ops.interface import (
+    Code,
+    NotFoldable,
+    find_attribute,
+    model_of,
+    models_of,
+    name_of,
+)
 
 
 class OpInterpretationError(InterpretationError):
@@ -81,7 +88,7 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
         for functions in (
             FuncFunctions(),
             ControlFlowFunctions(),
-            CfFunctions(),
+            BranchFunctions(),
             ArithFunctions(),
             TensorFunctions(),
         ):
@@ -167,7 +174,8 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
             return cast(OpImplResult, run(functions, self, op, inputs))
         if name_of(op) in RETURNS:
             return OpImplResult((), ReturnedValues(inputs))
-        if (named := find_run(name_of(op))) is not None:
+        named = find_run(name_of(op))
+        if named is not None and not (is_quantized(op) and model_of(op) is not None):
             return OpImplResult(run_named_op(self, op, inputs, named), None)
         known = run_known_op(self, op, inputs, self._resources)
         if known is None:

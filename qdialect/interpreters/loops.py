@@ -60,11 +60,22 @@ class Access:
             nbytes = math.prod(self._loops) * elements.dtype.itemsize
             return allocated(lambda: np.asarray(elements[at]), nbytes)
 
+    def at_first_of(self, loops: Sequence[int]) -> Access:
+        """The same mapping from the first iteration of `loops` alone."""
+        return Access(
+            self._map,
+            tuple(
+                axis.take([0], at) if at in loops else axis for at, axis in enumerate(self._grid)
+            ),
+            tuple(1 if at in loops else length for at, length in enumerate(self._loops)),
+        )
+
     def write(self, elements: NDArray[Any], target: NDArray[Any]) -> NDArray[Any]:
         """`target` with the elements that the iterations have computed."""
         elements = np.broadcast_to(elements, self._loops)
-        if self.is_plain and len(self.dims) == len(self._loops):
-            return elements.transpose(self.dims)
+        others = [at for at in range(len(self._loops)) if at not in self.dims]
+        if self.is_plain and all(self._loops[at] == 1 for at in others):
+            return elements.transpose([*others, *self.dims])[(0,) * len(others)]
         written = allocated(target.copy, target.nbytes)
         with temporary_memory(self._size_of_positions):
             written[self._positions(target.shape)] = elements

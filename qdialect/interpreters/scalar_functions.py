@@ -111,3 +111,14 @@ def erf(numbers: Numbers) -> Numbers:
         total = total + term
         divisor += 2.0
     return 2.0 / math.sqrt(math.pi) * x * np.exp(-x * x) * total
+
+
+def erfc(numbers: Numbers) -> Numbers:
+    """1 - erf(x), without its cancellation."""
+    return np.asarray(np.frompyfunc(math.erfc, 1, 1)(numbers), np.float64)
+
+
+def total_order(numbers: Numbers) -> Numbers:
+    """Integers in the order of floats: -0.0 before 0.0, and NaN at the ends, by its sign."""
+    bits = np.ascontiguousarray(numbers).view(np.int64).reshape(numbers.shape)
+    return np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)

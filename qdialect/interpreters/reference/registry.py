@@ -56,12 +56,17 @@ def find_run(name: str) -> NamedRun | None:
     return _RUNS.get(name)
 
 
+def is_quantized(op: Operation) -> bool:
+    """Whether an op has operands or results that are held as storage integers."""
+    types = (element_type_or_self(value.type) for value in (*op.operands, *op.results))
+    return any(isinstance(type, StoredType) for type in types)
+
+
 def run_named_op(
     interpreter: Interpreter, op: Operation, args: Sequence[object], run: NamedRun
 ) -> tuple[TypedArray, ...]:
     """The results of an op. Raises InterpretationError and NotFoldable."""
-    types = [element_type_or_self(value.type) for value in (*op.operands, *op.results)]
-    if any(isinstance(type, StoredType) for type in types):
+    if is_quantized(op):
         raise InterpretationError("it is not computed on quantized values")
     with np.errstate(all="ignore"):
         results = tuple(run(interpreter, op, operands_of(op, args)))
@@ -85,8 +90,8 @@ def _load(dialect: str) -> None:
         import_module(module)
 
 
-RETURNS: Final = frozenset({"stablehlo.return"})
+RETURNS: Final = frozenset({"stablehlo.return", "tosa.yield"})
 """Ops that end a region, and give it its values."""
 
-DIALECTS: Final[Collection[str]] = ("chlo", "linalg", "stablehlo", "tosa")
+DIALECTS: Final[Collection[str]] = ("arith", "chlo", "linalg", "stablehlo", "tosa")
 """The dialects that this package has a file for."""

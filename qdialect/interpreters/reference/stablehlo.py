@@ -9,19 +9,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from operator import index
 from typing import Final
 
 import numpy as np
-from xdsl.dialects.builtin import SymbolRefAttr
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import FloatAttr, SymbolRefAttr, TensorType, i1
 from xdsl.interpreter import Interpreter
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import InterpretationError
 
+from qdialect.algebra.float_format import FloatFormat
 from qdialect.algebra.movement import DYNAMIC
 from qdialect.contractions.interface import per_window, positive
-from qdialect.interpreters.memory import require_possible, temporary_memory
+from qdialect.contractions.stablehlo import list_in
+from qdialect.interpreters.memory import allocated, require_possible, temporary_memory
 from qdialect.interpreters.movements import run_cast
+from qdialect.interpreters.reference.indexing import (
+    WindowNumbers,
+    gathered,
+    scattered,
+    slice_at,
+)
 from qdialect.interpreters.reference.layers import run_layer
 from qdialect.interpreters.reference.reductions import (
     Arrays,
@@ -32,9 +42,11 @@ from qdialect.interpreters.reference.reductions import (
     reduced,
 )
 from qdialect.interpreters.reference.registry import named_run
+from qdialect.interpreters.reference.sorting import Order, sorted_order
 from qdialect.interpreters.reference.values import (
     Function,
     Numbers,
+    all_numbers,
     applied,
     is_float,
     is_integer,
@@ -53,14 +65,24 @@ from qdialect.interpreters.scalar_functions import (
     rounded_half_away,
     sign,
     smaller,
+    total_order,
 )
-from qdialect.interpreters.values import TypedArray, value_of
+from qdialect.interpreters.values import (
+    TypedArray,
+    computed,
+    held_type,
+    reinterpreted,
+    unsigned,
+    value_of,
+    width_of,
+)
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.shape_ops.interface import (
     attribute_of,
     find_attribute,
     integer_of,
     integers_of,
+    name_of,
 )
 
 _ROUNDED: Final[dict[str, Function]] = {
@@ -136,10 +158,17 @@ def _compare(
 ) -> Sequence[TypedArray]:
     text = str(attribute_of(op, "comparison_direction"))
     found = re.search(r"\b(EQ|NE|GE|GT|LE|LT)\b", text)
-    if found is None or "TOTALORDER" in str(find_attribute(op, "compare_type")):
+    if found is None:
         raise InterpretationError("its order is not understood")
     function = _COMPARISONS[found[1]]
-    return on_elements(function, function, truths=function, count=2)(interpreter, op, operands)
+    is_total = "TOTALORDER" in str(find_attribute(op, "compare_type"))
+
+    def floats(one: Numbers, other: Numbers) -> Numbers:
+        if is_total:
+            return function(total_order(one), total_order(other))
+        return function(one, other)
+
+    return on_elements(floats, function, truths=function, count=2)(interpreter, op, operands)
 
 
 @named_run("stablehlo.convert", is_rounded=False)
@@ -164,6 +193,87 @@ def _convert(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> S
     return [applied((whole, None, None), operands, op.results[0].type)]
 
 
+@named_run("stablehlo.bitcast_convert", is_rounded=False)
+def _bitcast(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+    return [reinterpreted(operands[0], op.results[0].type)]
+
+
+_LAST_PLACE_OF_DOUBLE: Final = -1074
+
+
+@named_run("stablehlo.reduce_precision", is_rounded=False)
+def _reduce_precision(
+    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    exponent, mantissa = (integer_of(op, f"{name}_bits") for name in ("exponent", "mantissa"))
+    if exponent < 2 or mantissa < 1:
+        raise InterpretationError(
+            f"it leaves {exponent} bits of exponents and {mantissa} of digits"
+        )
+    bias = 2 ** (exponent - 1) - 1
+    largest = (2.0 - 2.0**-mantissa) * 2.0**bias
+    format = FloatFormat("", exponent, mantissa + 1, _LAST_PLACE_OF_DOUBLE, largest)
+
+    def reduce(numbers: Numbers) -> Numbers:
+        nearest = format.round(numbers)
+        # There are no subnormal numbers.
+        return np.where(np.abs(nearest) < 2.0 ** (1 - bias), 0.0 * numbers, nearest)
+
+    return on_elements(reduce, count=1)(interpreter, op, operands)
+
+
+def _shift(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+    """By the width or more, all bits are those that come in."""
+    name = name_of(op).removeprefix("stablehlo.shift_")
+    width = width_of(held_type(operands[0].element_type))
+
+    def shift(value: TypedArray, by: TypedArray) -> Numbers:
+        counts = unsigned(by)
+        if name == "right_arithmetic":
+            return value.numbers >> np.minimum(counts, np.uint64(width - 1)).astype(np.int64)
+        function = np.left_shift if name == "left" else np.right_shift
+        shifted = function(unsigned(value), np.minimum(counts, np.uint64(63)))
+        return np.where(counts < width, shifted, np.uint64(0))
+
+    return [computed(shift, operands[:2], op.results[0].type)]
+
+
+for _name in ("left", "right_arithmetic", "right_logical"):
+    named_run(f"stablehlo.shift_{_name}", is_rounded=False)(_shift)
+
+
+@named_run("stablehlo.popcnt", "stablehlo.count_leading_zeros", is_rounded=False)
+def _count_bits(
+    _: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    width = width_of(held_type(operands[0].element_type))
+
+    def count(value: TypedArray) -> Numbers:
+        bits = unsigned(value)
+        if name_of(op) == "stablehlo.popcnt":
+            return np.bitwise_count(bits).astype(np.int64)
+        for distance in (1, 2, 4, 8, 16, 32):
+            bits = bits | bits >> np.uint64(distance)
+        return width - np.bitwise_count(bits).astype(np.int64)
+
+    return [computed(count, operands, op.results[0].type)]
+
+
+@named_run("stablehlo.batch_norm_inference", is_rounded=True)
+def _normalize(
+    _: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    axis, epsilon = integer_of(op, "feature_index"), find_attribute(op, "epsilon")
+    rank = len(operands[0].shape)
+    if not isinstance(epsilon, FloatAttr) or not 0 <= axis < rank:
+        raise InterpretationError("its epsilon or its axis of features is not known")
+    line = [-1 if at == axis else 1 for at in range(rank)]
+    with all_numbers(*operands) as (numbers, *others):
+        scale, offset, mean, variance = (of.reshape(line) for of in others)
+        normal = (numbers - mean) / np.sqrt(variance + epsilon.value.data)
+        return [rounded(normal * scale + offset, op.results[0].type)]
+
+
 @named_run("stablehlo.optimization_barrier", is_rounded=False)
 def _barrier(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
     return operands
@@ -171,7 +281,11 @@ def _barrier(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> S
 
 @named_run("stablehlo.iota", is_rounded=False)
 def _iota(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
-    declared = op.results[0].type
+    return [_numbered(op, op.results[0].type)]
+
+
+def _numbered(op: Operation, declared: Attribute) -> TypedArray:
+    """The position of each element along the axis of an `iota`."""
     shape = shape_of(declared) or ()
     axis = integer_of(op, "iota_dimension")
     if DYNAMIC in shape or not 0 <= axis < len(shape):
@@ -181,7 +295,15 @@ def _iota(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequ
     line[axis] = shape[axis]
     with temporary_memory(8 * shape[axis]):
         numbers = np.arange(shape[axis]).reshape(line)
-        return [rounded(np.broadcast_to(numbers, shape), declared)]
+        return rounded(np.broadcast_to(numbers, shape), declared)
+
+
+@named_run("stablehlo.dynamic_iota", is_rounded=False)
+def _dynamic_iota(
+    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    shape = [int(length) for length in operands[0].numbers]
+    return [_numbered(op, TensorType(element_type_or_self(op.results[0].type), shape))]
 
 
 @named_run("stablehlo.composite", is_rounded=True)
@@ -267,3 +389,149 @@ def _reduce_window(
         return pooled(combine, arrays, initial, windows)
 
     return reduce_by_region(interpreter, op, values, initial, reduce, is_started=True)
+
+
+# Places that are known at run time
+
+
+def _indices(value: TypedArray) -> NDArray[np.int64]:
+    if not is_integer(value.element_type):
+        raise InterpretationError("its indices are no integers")
+    return value.numbers
+
+
+def _starts(operands: Sequence[TypedArray]) -> list[int]:
+    return [index(start) for start in operands]
+
+
+@named_run("stablehlo.dynamic_slice", is_rounded=False)
+def _dynamic_slice(
+    _: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    value, *starts = operands
+    at = slice_at(_starts(starts), integers_of(op, "slice_sizes"), value.shape)
+    return [TypedArray.of(value.elements[at], op.results[0].type)]
+
+
+@named_run("stablehlo.dynamic_update_slice", is_rounded=False)
+def _dynamic_update_slice(
+    _: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    value, update, *starts = operands
+    at = slice_at(_starts(starts), update.shape, value.shape)
+    updated = allocated(value.elements.copy, value.elements.nbytes)
+    updated[at] = update.elements
+    return [TypedArray.of(updated, op.results[0].type)]
+
+
+def _window_numbers(op: Operation, name: str, fields: Sequence[str]) -> WindowNumbers:
+    text = str(attribute_of(op, name))
+    vector = re.search(r"\bindex_vector_dim = ([0-9]+)", text)
+    windows, dropped, batching, indices_batching, starts = (list_in(text, of) for of in fields)
+    return WindowNumbers(
+        windows,
+        dropped,
+        batching,
+        indices_batching,
+        starts,
+        0 if vector is None else int(vector[1]),
+    )
+
+
+@named_run("stablehlo.gather", is_rounded=False)
+def _gather(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+    value, indices = operands
+    fields = (
+        *("offset_dims", "collapsed_slice_dims", "operand_batching_dims"),
+        *("start_indices_batching_dims", "start_index_map"),
+    )
+    numbers = _window_numbers(op, "dimension_numbers", fields)
+    found = gathered(value.elements, _indices(indices), numbers, integers_of(op, "slice_sizes"))
+    return [TypedArray.of(found, op.results[0].type)]
+
+
+@named_run("stablehlo.scatter", is_rounded=True)
+def _scatter(
+    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    """Elements are combined in the order of the updates, of which StableHLO says nothing."""
+    count = len(operands) // 2
+    values, indices, updates = operands[:count], operands[count], operands[count + 1 :]
+    fields = (
+        *("update_window_dims", "inserted_window_dims", "input_batching_dims"),
+        *("scatter_indices_batching_dims", "scatter_dims_to_operand_dims"),
+    )
+    numbers = _window_numbers(op, "scatter_dimension_numbers", fields)
+
+    def scatter(combine: Combine, arrays: Arrays, initial: Arrays) -> Arrays:
+        return scattered(combine, initial, _indices(indices), arrays, numbers)
+
+    with temporary_memory(sum(8 * value.elements.size for value in values)):
+        return reduce_by_region(interpreter, op, updates, values, scatter, is_started=True)
+
+
+@named_run("stablehlo.sort", is_rounded=False)
+def _sort(
+    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    """Equal elements keep their order."""
+    shape = operands[0].shape
+    axis = integer_of(op, "dimension") if find_attribute(op, "dimension") is not None else -1
+    if any(value.shape != shape for value in operands) or not -len(shape) <= axis < len(shape):
+        raise InterpretationError("its operands differ in shape, or have no such axis")
+    (region,) = op.regions
+    moved = [np.moveaxis(value.elements, axis, -1) for value in operands]
+    count = shape[axis]
+    rows = [of.reshape(-1, count) for of in moved] if count else []
+
+    def is_before(one: Order, other: Order) -> NDArray[np.bool_]:
+        given: list[TypedArray] = []
+        for row, value in zip(rows, operands, strict=True):
+            for order in (one, other):
+                elements = np.take_along_axis(row, order, 1)
+                given.append(TypedArray(elements, TensorType(value.element_type, order.shape)))
+        (found,) = interpreter.run_ssacfg_region(region, tuple(given), name_of(op))
+        return np.broadcast_to(value_of(found, i1).elements != 0, one.shape)
+
+    if not rows:
+        return operands
+    order = sorted_order(len(rows[0]), count, is_before)
+    return [
+        TypedArray.of(
+            np.moveaxis(np.take_along_axis(row, order, 1).reshape(of.shape), -1, axis), result.type
+        )
+        for row, of, result in zip(rows, moved, op.results, strict=True)
+    ]
+
+
+# Control flow
+
+
+def _values(values: Sequence[object], op: Operation) -> list[TypedArray]:
+    """What a region has returned."""
+    return [value_of(value, result.type) for value, result in zip(values, op.results, strict=True)]
+
+
+@named_run("stablehlo.while", is_rounded=False)
+def _while(
+    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    condition, body = op.regions
+    values = tuple(operands)
+    while True:
+        (goes_on,) = interpreter.run_ssacfg_region(condition, values, name_of(op))
+        if not value_of(goes_on, i1):
+            return values
+        values = tuple(_values(interpreter.run_ssacfg_region(body, values, name_of(op)), op))
+
+
+@named_run("stablehlo.if", "stablehlo.case", is_rounded=False)
+def _branch(
+    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    """The last branch of a `case` is that of all numbers that have none."""
+    is_if = name_of(op) == "stablehlo.if"
+    number = int(not operands[0]) if is_if else index(operands[0])
+    last = len(op.regions) - 1
+    region = op.regions[number if 0 <= number <= last else last]
+    return _values(interpreter.run_ssacfg_region(region, (), name_of(op)), op)

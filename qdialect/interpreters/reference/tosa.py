@@ -16,7 +16,8 @@ from xdsl.interpreter import Interpreter
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import InterpretationError
 
-from qdialect.interpreters.memory import temporary_memory
+from qdialect.interpreters.loops import within
+from qdialect.interpreters.memory import allocated, temporary_memory
 from qdialect.interpreters.movements import run_cast
 from qdialect.interpreters.reference.layers import run_layer
 from qdialect.interpreters.reference.reductions import (
@@ -43,6 +44,7 @@ from qdialect.interpreters.scalar_functions import (
     larger,
     larger_number,
     logistic,
+    quotient,
     reciprocal,
     reciprocal_root,
     smaller,
@@ -86,6 +88,7 @@ _EXACT: Final[dict[str, tuple[int, Function | None, Function | None, Function | 
     "bitwise_not": (1, None, np.invert, None),
     "bitwise_or": (2, None, np.bitwise_or, None),
     "bitwise_xor": (2, None, np.bitwise_xor, None),
+    "intdiv": (2, None, quotient, None),
     "select": (3, np.where, np.where, np.where),
 }
 """For each op, how many operands it reads, and the functions of floats, integers and truths."""
@@ -241,6 +244,19 @@ def _argmax(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Se
         else:
             found = np.argmax(numbers, axis)
         return [rounded(found, op.results[0].type)]
+
+
+@named_run("tosa.scatter", is_rounded=False)
+def _scatter(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+    """Rows of the third operand in the place of those of the first; the last one if several."""
+    values, indices, rows = operands
+    if [len(of.shape) for of in operands] != [3, 2, 3] or indices.shape != rows.shape[:2]:
+        raise InterpretationError("its indices do not fit its operands")
+    with temporary_memory(8 * indices.elements.size):
+        (places,) = within((indices.numbers,), values.shape[1:2])
+        made = allocated(values.elements.copy, values.elements.nbytes)
+        made[np.arange(len(made))[:, None], places] = rows.elements
+    return [TypedArray.of(made, op.results[0].type)]
 
 
 # Pooling

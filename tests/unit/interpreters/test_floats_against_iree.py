@@ -21,6 +21,7 @@ from mlir_tools import MLIR_OPT, needs_mlir_opt, run
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
+from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.interpreters import TypedArray, run_function
 from qdialect.interpreters.arith import ROUNDED_OPS
@@ -278,6 +279,16 @@ TOSA: list[Case] = [
         )
         for name in ("reduce_all", "reduce_any")
     ),
+    *elementwise("tosa", "intdiv", EXACT, (), 2, "i32"),
+    Case(
+        "tosa_scatter",
+        ["tensor<2x5x3xf32>", "tensor<2x2x3xf32>"],
+        "tensor<2x5x3xf32>",
+        constant("i", "[[3, 0], [1, 4]]", "tensor<2x2xi32>")
+        + '  %r = "tosa.scatter"(%0, %i, %1)'
+        " : (tensor<2x5x3xf32>, tensor<2x2xi32>, tensor<2x2x3xf32>) -> tensor<2x5x3xf32>",
+        EXACT,
+    ),
     plain("tosa.argmax", ["tensor<3x7xf32>"], "tensor<3xi32>", "axis = 1 : i32", tolerance=EXACT),
     plain(
         "tosa.max_pool2d", ["tensor<2x5x6x3xf32>"], "tensor<2x3x6x3xf32>", POOL, tolerance=EXACT
@@ -379,6 +390,228 @@ def padding(*pairs: Sequence[int]) -> str:
 
 
 NHWC = "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]"
+
+
+def indices(numbers: str, shape: str, name: str = "i") -> str:
+    """A constant of indices."""
+    type = f"tensor<{shape}xi32>" if shape else "tensor<i32>"
+    value = f"dense<{numbers}> : {type}"
+    return f'  %{name} = "stablehlo.constant"() <{{value = {value}}}> : () -> {type}\n'
+
+
+def gather(name: str, x: str, numbers: str, shape: str, of: str, sizes: str, result: str) -> Case:
+    return plain(
+        "stablehlo.gather",
+        [f"tensor<{x}xf32>"],
+        f"tensor<{result}xf32>",
+        f"dimension_numbers = #stablehlo.gather<{of}>, indices_are_sorted = false, "
+        f"slice_sizes = array<i64: {sizes}>",
+        name=f"gather_{name}",
+        before=indices(numbers, shape),
+        extra=[("%i", f"tensor<{shape}xi32>")],
+        tolerance=EXACT,
+    )
+
+
+REPLACE = """
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    "stablehlo.return"(%b) : (tensor<f32>) -> ()
+  """
+
+
+def scatter(
+    name: str, x: str, updates: str, numbers: str, shape: str, of: str, region: str
+) -> Case:
+    types = [f"tensor<{x}xf32>", f"tensor<{shape}xi32>", f"tensor<{updates}xf32>"]
+    return Case(
+        f"scatter_{name}",
+        [types[0], types[2]],
+        types[0],
+        indices(numbers, shape) + '  %r = "stablehlo.scatter"(%0, %i, %1) '
+        f"<{{scatter_dimension_numbers = #stablehlo.scatter<{of}>, "
+        f"indices_are_sorted = false, unique_indices = false}}> ({{{region}}}) "
+        f": ({', '.join(types)}) -> {types[0]}",
+    )
+
+
+def sort(name: str, x: str, axis: int, order: str, attributes: str = "") -> Case:
+    """The numbers of the elements in their order. IREE does not keep that of equal ones."""
+    type, places = f"tensor<{x}xf32>", f"tensor<{x}xi32>"
+    return Case(
+        f"sort_{name}",
+        [type],
+        places,
+        f'  %i = "stablehlo.iota"() <{{iota_dimension = {axis} : i64}}> : () -> {places}\n'
+        f'  %s, %r = "stablehlo.sort"(%0, %i) '
+        f"<{{dimension = {axis} : i64, is_stable = true}}> ({{\n"
+        "  ^bb0(%a: tensor<f32>, %b: tensor<f32>, %p: tensor<i32>, %q: tensor<i32>):\n"
+        f'    %c = "stablehlo.compare"(%a, %b) <{{{attributes}'
+        f"comparison_direction = #stablehlo<comparison_direction {order}>}}>"
+        " : (tensor<f32>, tensor<f32>) -> tensor<i1>\n"
+        '    "stablehlo.return"(%c) : (tensor<i1>) -> ()\n'
+        f"  }}) : ({type}, {places}) -> ({type}, {places})",
+        EXACT,
+    )
+
+
+HALVE_WHILE_LARGE = """
+  %n = "stablehlo.constant"() <{value = dense<0> : tensor<i32>}> : () -> tensor<i32>
+  %m, %r = "stablehlo.while"(%n, %0) ({
+  ^bb0(%a: tensor<i32>, %b: tensor<4xf32>):
+    %l = "stablehlo.constant"() <{value = dense<3> : tensor<i32>}> : () -> tensor<i32>
+    %c = "stablehlo.compare"(%a, %l) <{comparison_direction = #stablehlo<comparison_direction LT>}>
+      : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    "stablehlo.return"(%c) : (tensor<i1>) -> ()
+  }, {
+  ^bb0(%a: tensor<i32>, %b: tensor<4xf32>):
+    %o = "stablehlo.constant"() <{value = dense<1> : tensor<i32>}> : () -> tensor<i32>
+    %k = "stablehlo.add"(%a, %o) : (tensor<i32>, tensor<i32>) -> tensor<i32>
+    %h = "stablehlo.add"(%b, %b) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    "stablehlo.return"(%k, %h) : (tensor<i32>, tensor<4xf32>) -> ()
+  }) : (tensor<i32>, tensor<4xf32>) -> (tensor<i32>, tensor<4xf32>)"""
+
+
+def branches(count: int) -> str:
+    """Regions that return the argument plus itself, so often."""
+    ops = [
+        "{\n"
+        + "".join(
+            f'    %s{n} = "stablehlo.add"(%{f"s{n - 1}" if n else "0"}, %0)'
+            " : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>\n"
+            for n in range(number + 1)
+        )
+        + f'    "stablehlo.return"(%s{number}) : (tensor<4xf32>) -> ()\n  }}'
+        for number in range(count)
+    ]
+    return ", ".join(ops)
+
+
+FLOW: list[Case] = [
+    Case("while", ["tensor<4xf32>"], "tensor<4xf32>", HALVE_WHILE_LARGE, EXACT),
+    *(
+        Case(
+            f"if_{number}",
+            ["tensor<4xf32>"],
+            "tensor<4xf32>",
+            f'  %c = "stablehlo.constant"() <{{value = dense<{number}> : tensor<i1>}}>'
+            " : () -> tensor<i1>\n"
+            f'  %r = "stablehlo.if"(%c) ({branches(2)}) : (tensor<i1>) -> tensor<4xf32>',
+            EXACT,
+        )
+        for number in ("true", "false")
+    ),
+    *(
+        Case(
+            f"case_{number}",
+            ["tensor<4xf32>"],
+            "tensor<4xf32>",
+            indices(str(number).replace("m", "-"), "", "c")
+            + f'  %r = "stablehlo.case"(%c) ({branches(3)}) : (tensor<i32>) -> tensor<4xf32>',
+            EXACT,
+        )
+        for number in ("0", "1", "2", "7", "m1")
+    ),
+]
+
+PLACES: list[Case] = [
+    gather(
+        "rows", "5x4", "[[3], [0], [4]]", "3x1",
+        "offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], "
+        "index_vector_dim = 1", "1, 4", "3x4",
+    ),
+    gather(
+        "windows", "5x6", "[[3, 1], [0, 2], [9, -4]]", "3x2",
+        "offset_dims = [0, 2], start_index_map = [1, 0], index_vector_dim = 1", "2, 3", "2x3x3",
+    ),
+    gather(
+        "vectors_first", "5x6x2", "[[3, 1, 4], [0, 2, 5]]", "2x3",
+        "offset_dims = [0], collapsed_slice_dims = [0, 1], start_index_map = [0, 1]",
+        "1, 1, 2", "2x3",
+    ),
+    *(
+        Case(
+            f"dynamic_slice_{at}",
+            ["tensor<4x5xf32>"],
+            "tensor<2x3xf32>",
+            indices(first, "", "i") + indices(second, "", "j")
+            + '  %r = "stablehlo.dynamic_slice"(%0, %i, %j) <{slice_sizes = array<i64: 2, 3>}>'
+            " : (tensor<4x5xf32>, tensor<i32>, tensor<i32>) -> tensor<2x3xf32>",
+            EXACT,
+        )
+        for at, (first, second) in enumerate((("1", "2"), ("9", "-3")))
+    ),
+    *(
+        Case(
+            f"dynamic_update_slice_{at}",
+            ["tensor<4x5xf32>", "tensor<2x3xf32>"],
+            "tensor<4x5xf32>",
+            indices(first, "", "i") + indices(second, "", "j")
+            + '  %r = "stablehlo.dynamic_update_slice"(%0, %1, %i, %j)'
+            " : (tensor<4x5xf32>, tensor<2x3xf32>, tensor<i32>, tensor<i32>) -> tensor<4x5xf32>",
+            EXACT,
+        )
+        for at, (first, second) in enumerate((("1", "2"), ("9", "-3")))
+    ),
+    scatter(
+        "rows", "5x4", "3x4", "[[3], [0], [4]]", "3x1",
+        "update_window_dims = [1], inserted_window_dims = [0], "
+        "scatter_dims_to_operand_dims = [0], index_vector_dim = 1", REPLACE,
+    ),
+    scatter(
+        "sums", "5x4", "4x4", "[[3], [0], [3], [3]]", "4x1",
+        "update_window_dims = [1], inserted_window_dims = [0], "
+        "scatter_dims_to_operand_dims = [0], index_vector_dim = 1", region("stablehlo.add"),
+    ),
+    scatter(
+        "columns", "5x4", "5x2", "[[3], [0]]", "2x1",
+        "update_window_dims = [0], inserted_window_dims = [1], "
+        "scatter_dims_to_operand_dims = [1], index_vector_dim = 1", region("stablehlo.maximum"),
+    ),
+    sort("rows", "2x11", 1, "LT"),
+    sort("columns", "11x2", 0, "GT"),
+    sort("few", "3x1", 1, "LT"),
+    Case(
+        "top_k",
+        ["tensor<2x11xf32>"],
+        "tensor<2x3xf32>",
+        '  %r, %s = "chlo.top_k"(%0) <{k = 3 : i64}>'
+        " : (tensor<2x11xf32>) -> (tensor<2x3xf32>, tensor<2x3xi32>)",
+        EXACT,
+    ),
+    *(
+        elementwise("stablehlo", "shift_left shift_right_arithmetic shift_right_logical", EXACT,
+                    (), 2, "i32")
+    ),
+    *elementwise("stablehlo", "popcnt count_leading_zeros", EXACT, (), 1, "i32"),
+    plain(
+        "stablehlo.bitcast_convert", ["tensor<4x5xf32>"], "tensor<4x5xi32>",
+        tolerance=EXACT, values=NUMBERS,
+    ),
+    plain(
+        "stablehlo.reduce_precision", ["tensor<4x5xf32>"], "tensor<4x5xf32>",
+        "exponent_bits = 5 : i32, mantissa_bits = 10 : i32",
+        tolerance=EXACT, values=(*NUMBERS, 1.0009765, 65519.0, 65520.0, 1 / 3, 1e-9),
+    ),
+    plain(
+        "stablehlo.batch_norm_inference",
+        [f"tensor<{of}xf32>" for of in ("2x3x4", "3", "3", "3", "3")],
+        "tensor<2x3x4xf32>",
+        "epsilon = 4.5 : f32, feature_index = 1 : i64",
+    ),
+    Case(
+        "dynamic_iota",
+        ["tensor<3x4xf32>"],
+        "tensor<3x4xf32>",
+        indices("[3, 4]", "2")
+        + '  %d = "stablehlo.dynamic_iota"(%i) <{iota_dimension = 1 : i64}>'
+        " : (tensor<2xi32>) -> tensor<3x4xf32>\n"
+        '  %r = "stablehlo.add"(%0, %d)'
+        " : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>",
+        EXACT,
+    ),
+    *elementwise("chlo", "erfc", ROUNDED, FINITE),
+    *elementwise("chlo", "is_inf is_neg_inf is_pos_inf", EXACT, EDGES, result="i1"),
+]  # fmt: skip
 
 STABLEHLO: list[Case] = [
     *elementwise("stablehlo", "abs ceil floor negate", EXACT, EDGES),
@@ -800,6 +1033,14 @@ LINALG: list[Case] = [
         maps("(i, j) -> (i, j)", "(i, j) -> (i)", "(i, j) -> (i)"), "pr", HORNER_BODY,
     ),
     ARGMAX,
+    generic(
+        "sum_of_kept_axes", sized("3x4x5"), f32("5x1x3"),
+        maps("(i, j, k) -> (i, j, k)", "(i, j, k) -> (k, 0, i)"), "prp", ADD_BODY,
+    ),
+    generic(
+        "horner_of_kept_axes", sized("3x4", "3x1"), f32("3x1"),
+        maps("(i, j) -> (i, j)", "(i, j) -> (i, 0)", "(i, j) -> (i, 0)"), "pr", HORNER_BODY,
+    ),
     *(
         math_case(f"math.{name}", 1, FINITE)
         for name in ("cos", "erf", "exp", "exp2", "expm1", "sin", "tanh")
@@ -819,6 +1060,7 @@ NATIVE: list[Case] = [
     math_case("math.acosh", 1, (1.0, 1.5, 3.0, 100.0)),
     *(math_case(f"math.{name}", 1, FINITE) for name in ["asinh", "cbrt", "cosh", "sinh", "tan"]),
     math_case("math.copysign", 2, EDGES, EXACT),
+    math_case("arith.remf", 2, (5.5, -5.5, 2.0, -2.0, 0.75, 1e6), EXACT),
     math_case("math.roundeven", 1, EDGES, EXACT),
     Case(
         "math_fpowi",
@@ -867,6 +1109,8 @@ STABLEHLO_NATIVE: list[Case] = [
 CASES = {
     "tosa": TOSA,
     "stablehlo": STABLEHLO,
+    "stablehlo_native_flow": FLOW,
+    "stablehlo_native_places": PLACES,
     "linalg": LINALG,
     "linalg_by_older_names": OLDER,
     "linalg_native": NATIVE,
@@ -919,7 +1163,7 @@ def compiled(dialect: str) -> Compiled:
     compiler: Any = import_module("iree.compiler")
     runtime: Any = import_module("iree.runtime")
     text = "\n".join(case.function for case in CASES[dialect])
-    is_older, is_native = dialect == "linalg_by_older_names", dialect.endswith("native")
+    is_older, is_native = dialect == "linalg_by_older_names", "_native" in dialect
     binary = compiler.compile_str(
         run([MLIR_OPT, "--linalg-generalize-named-ops"], text) if is_older else text,
         target_backends=["llvm-cpu" if is_native else "vmvx"],
@@ -1043,6 +1287,51 @@ def test_what_iree_does_not_read():
         return %0 : tensor<2x3xf32>
       }"""
     assert (numbers_of(composite, numbers) == 2 * numbers).all()
+
+
+@pytest.mark.parametrize("order", ["TOTALORDER", "FLOAT"])
+def test_equal_elements_keep_their_order(order: str):
+    text = f"""
+      func.func @f(%x: tensor<2x150xf32>) -> tensor<2x150xi32> {{
+        %i = "stablehlo.iota"() <{{iota_dimension = 1 : i64}}> : () -> tensor<2x150xi32>
+        %s, %r = "stablehlo.sort"(%x, %i) <{{dimension = 1 : i64, is_stable = true}}> ({{
+        ^bb0(%a: tensor<f32>, %b: tensor<f32>, %p: tensor<i32>, %q: tensor<i32>):
+          %c = "stablehlo.compare"(%a, %b) <{{
+              compare_type = #stablehlo<comparison_type {order}>,
+              comparison_direction = #stablehlo<comparison_direction LT>}}>
+            : (tensor<f32>, tensor<f32>) -> tensor<i1>
+          "stablehlo.return"(%c) : (tensor<i1>) -> ()
+        }}) : (tensor<2x150xf32>, tensor<2x150xi32>) -> (tensor<2x150xf32>, tensor<2x150xi32>)
+        return %r : tensor<2x150xi32>
+      }}"""
+    numbers: Array = np.random.default_rng(1).integers(-3, 4, (2, 150)) / 2
+    expected = np.argsort(numbers, axis=1, kind="stable")
+    if order == "TOTALORDER":
+        numbers[:, ::5] = np.nan
+        numbers *= np.resize([1.0, -1.0], 150)
+        keys: Array = np.nan_to_num(numbers, nan=9.0)
+        keys -= 1e-9 * np.signbit(keys) * (keys == 0)
+        expected = np.argsort(keys, axis=1, kind="stable")
+    assert (numbers_of(text, numbers) == expected).all()
+
+
+def test_assertions_hold_or_are_errors():
+    text = """
+      func.func @f(%x: tensor<3xf32>) -> tensor<3xf32> {
+        %zero = arith.constant 0.0 : f32
+        %e = tensor.empty() : tensor<3xf32>
+        %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
+            iterator_types = ["parallel"]} ins(%x : tensor<3xf32>) outs(%e : tensor<3xf32>) {
+        ^bb0(%a: f32, %b: f32):
+          %c = arith.cmpf une, %a, %zero : f32
+          cf.assert %c, "unimplemented: a zero"
+          linalg.yield %a : f32
+        } -> tensor<3xf32>
+        return %r : tensor<3xf32>
+      }"""
+    assert numbers_of(text, np.array([1.0, 2.0, 3.0])).tolist() == [1, 2, 3]
+    with pytest.raises(InterpretationError, match="does not hold: unimplemented: a zero"):
+        numbers_of(text, np.array([1.0, 0.0, 3.0]))
 
 
 def test_every_op_has_a_case():
