@@ -132,8 +132,8 @@ class Window:
     """Whether the weights are reversed along the window."""
 
 
-Model = Callable[[Any], Contraction | Lookup]
-"""Reads an op of one name. Raises NotFoldable."""
+Model = Callable[[Any], Contraction | Lookup | None]
+"""Reads an op of one name; None if this one is something else. Raises NotFoldable."""
 
 ReadWindows = Callable[[Any, Contraction], Sequence[Window]]
 """Reads the windows of an op that is a contraction. Raises NotFoldable."""

@@ -78,12 +78,12 @@ def _with_maps(op: Operation) -> Contraction:
 
 
 @layer("linalg.generic")
-def _generic(op: Operation) -> Contraction:
-    """A `linalg.generic` that adds products of two inputs to its result."""
+def _generic(op: Operation) -> Contraction | None:
+    """A `linalg.generic` that adds products of two inputs to its result; no other is a layer."""
     block = op.regions[0].block
     names = [name_of(inner) for inner in block.ops]
     if names != ["arith.mulf", "arith.addf", "linalg.yield"] or len(op.operands) != 3:
-        raise NotFoldable(Code.UNKNOWN_OP, "it is no sum of products of two inputs")
+        return None
     product, total, end = block.ops
     left, right, result = block.args
     is_sum = (
@@ -92,7 +92,7 @@ def _generic(op: Operation) -> Contraction:
         and list(end.operands) == list(total.results)
     )
     if not is_sum:
-        raise NotFoldable(Code.UNKNOWN_OP, "it is no sum of products of two inputs")
+        return None
     return _of_maps(attribute_of(op, "indexing_maps"))
 
 

@@ -53,7 +53,6 @@ from qdialect.shape_ops.interface import (
     Code,
     Movements,
     NotFoldable,
-    Operands,
     ShapeOpModel,
     check_not_kept,
     elements_attribute_of,
@@ -193,7 +192,7 @@ class FoldGraph:
         return [operand for operand in op.operands if operand is not main]
 
     @property
-    def operands(self) -> Operands:
+    def operands(self) -> ConstantOperands:
         """The reader of operands that parametrize ops."""
         return self._operands
 

@@ -28,7 +28,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region
 from qdialect.algebra.movement import ValueSet
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, is_tensor
-from qdialect.shape_ops.interface import NotFoldable, find_attribute, is_cast, model_of
+from qdialect.shape_ops.interface import NotFoldable, find_attribute, is_cast, model_of, name_of
 from qdialect.shape_ops.reading import ConstantOperands, Constants
 from qdialect.shape_ops.statistics import is_statistics
 
@@ -68,8 +68,15 @@ def keys_of(module: ModuleOp) -> Keys:
 
 
 def is_recordable(value: SSAValue) -> bool:
-    """Whether ranges can be recorded for a value: it is a tensor of floats."""
-    return is_tensor(value.type) and isinstance(element_type_or_self(value.type), AnyFloat)
+    """Whether ranges can be recorded for a value: it is a tensor of floats that are defined."""
+    is_of_floats = is_tensor(value.type) and isinstance(element_type_or_self(value.type), AnyFloat)
+    return is_of_floats and not (
+        isinstance(value.owner, Operation) and name_of(value.owner) in _UNDEFINED
+    )
+
+
+_UNDEFINED: Final = frozenset({"bufferization.alloc_tensor", "tensor.empty", "ub.poison"})
+"""Ops whose results hold anything: what was in memory before."""
 
 
 class _KeyFinder:
@@ -85,11 +92,14 @@ class _KeyFinder:
         # Keys in attributes are taken, and not given to other values.
         explicit = {value: key for value, _ in values if (key := _given_key(value)) is not None}
         self._named = dict.fromkeys(explicit.values(), 1)
+        undefined = set[SSAValue]()
         for value, function in values:
             if value in explicit:
                 self._add_root(value, explicit[value])
             elif (same := self._same_as(value)) is not None and same in self._keys:
                 self._keys[value] = self._keys[same]
+            elif same is not None and (same in undefined or not is_recordable(same)):
+                undefined.add(value)
             else:
                 self._add_root(value, self._unique(value, function))
         roots = {key: tuple(values) for key, values in self._roots.items()}

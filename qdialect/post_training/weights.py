@@ -27,7 +27,7 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.memory_budget import MemoryBudget, memory_budget
-from qdialect.algebra.movement import Shape, Splat, Values, as_view
+from qdialect.algebra.movement import BroadcastInDim, Shape, Splat, Values, as_view
 from qdialect.algebra.parameters import StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.contractions.interface import Contraction, Lookup, layer_of
@@ -106,8 +106,9 @@ class _Weight(NamedTuple):
 
     value: SSAValue
     moved: MovedConstant
+    layers: list[Operation]
     uses: list[tuple[Operation, int]]
-    """The layers, and the number of the operand of each."""
+    """For each layer, what reads the tensor, itself or a broadcast before it: which operand."""
     axes: list[WeightAxes]
     """For each layer, what its axes are for."""
 
@@ -154,7 +155,7 @@ class _WeightQuantizer:
             try:
                 new = self._quantized(weight)
             except NotFoldable as error:
-                for op, _ in weight.uses:
+                for op in weight.layers:
                     self._refuse(op, error)
                 continue
             for op, number in weight.uses:
@@ -180,12 +181,57 @@ class _WeightQuantizer:
             except NotFoldable as error:
                 refusals.append(error)
                 continue
-            weight = weights.setdefault(value, _Weight(value, moved, [], []))
-            weight.uses.append((op, number))
-            self._uses.add((op, number))
+            use = op, number
+            while moved.repeated_bytes and (behind := self._before_repetition(use, axes)):
+                use, axes = behind
+                value = self._graph.final(use[0].operands[use[1]])
+                moved = self._constant(value, use[0])
+            weight = weights.setdefault(value, _Weight(value, moved, [], [], []))
+            weight.layers.append(op)
+            weight.uses.append(use)
+            self._uses.add(use)
             weight.axes.append(axes)
             return
         raise refusals[0]
+
+    def _before_repetition(
+        self, use: tuple[Operation, int], axes: WeightAxes
+    ) -> tuple[tuple[Operation, int], WeightAxes] | None:
+        """
+        Where a broadcast reads what only this operand is repeated from, and its axes there.
+
+        None if it is made by another shape op. The weights are quantized before it, once.
+        """
+        op, number = use
+        value = self._graph.final(op.operands[number])
+        repeats = value.owner
+        if not isinstance(repeats, Operation) or not self._is_read_alone(value, use):
+            return None
+        if (model := self._graph.models.get(repeats)) is None:
+            return None
+        read = self._graph.operands.read(repeats, model)
+        if len(read.operands) != 1 or len(read.movements) != 1:
+            return None
+        movement = read.movements[0]
+        if not isinstance(movement, BroadcastInDim):
+            return None
+        before = WeightAxes(
+            *(tuple(at for at, to in enumerate(movement.dims) if to in each) for each in axes)
+        )
+        return (repeats, list(repeats.operands).index(read.operands[0])), before
+
+    def _is_read_alone(self, value: SSAValue, use: tuple[Operation, int]) -> bool:
+        """Whether nothing else reads a value, or what is equal to it."""
+        pending = [value]
+        while pending:
+            for other in pending.pop().uses:
+                if (other.operation, other.index) == use:
+                    continue
+                results = other.operation.results
+                if not results or any(self._graph.final(of) is not value for of in results):
+                    return False
+                pending += results
+        return True
 
     def _constant(self, value: SSAValue, user: Operation) -> MovedConstant:
         """The constant behind a weight. Raises NotFoldable if it is not one of floats."""
@@ -259,7 +305,7 @@ class _WeightQuantizer:
         constant.results[0].name_hint = back.results[0].name_hint = hint
         owner = cast(Operation, weight.value.owner)
         Rewriter.insert_op([constant, back], InsertPoint.after(owner))
-        for op, _ in weight.uses:
+        for op in weight.layers:
             self._report.records.append(
                 FoldRecord(
                     Outcome.QUANTIZED,

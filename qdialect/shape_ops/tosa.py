@@ -116,6 +116,8 @@ def _tile(op: Operation, operands: Operands) -> Movements:
     if len(multiples) == len(shape_of(op.operands[0])) and all(count == 1 for count in multiples):
         return Movements(op.operands[:1], [])
     shape, result = static_shape_of(op.operands[0]), static_shape_of(op.results[0])
+    if all(1 in pair for pair in zip(multiples, shape, strict=True)):
+        return Movements(op.operands[:1], [BroadcastInDim(tuple(range(len(shape))), result)])
     # Each axis gets a new axis before it, and the new axis is broadcast.
     pairs = tuple(length for axis in shape for length in (1, axis))
     tiled = tuple(length for pair in zip(multiples, shape, strict=True) for length in pair)

@@ -387,6 +387,9 @@ def _reduce_window(
 def _indices(value: TypedArray) -> NDArray[np.int64]:
     if not is_integer(value.element_type):
         raise InterpretationError("its indices are no integers")
+    if value.elements.dtype == np.uint64:
+        # What is beyond int64 is beyond all axes.
+        return np.minimum(value.elements, np.iinfo(np.int64).max).astype(np.int64)
     return value.numbers
 
 

@@ -110,6 +110,21 @@ def test_numbers_do_not_meet_names_that_look_like_them():
     assert {"x#1", "x"} < set(keys)
 
 
+def test_what_is_not_defined_has_no_key():
+    text = """
+    func.func @main(%x: tensor<2x3xf32>) -> tensor<3x2xf32> {
+      %empty = tensor.empty() : tensor<2x3xf32>
+      %row = tensor.collapse_shape %empty [[0, 1]] : tensor<2x3xf32> into tensor<6xf32>
+      %column = tensor.expand_shape %row [[0, 1]] output_shape [3, 2]
+        : tensor<6xf32> into tensor<3x2xf32>
+      %y = linalg.transpose ins(%x : tensor<2x3xf32>) outs(%column : tensor<3x2xf32>)
+        permutation = [1, 0]
+      %z = "test.op"(%y) : (tensor<3x2xf32>) -> tensor<3x2xf32>
+      return %z : tensor<3x2xf32>
+    }"""
+    assert keys_in(text) == ["x", "z"]
+
+
 def test_attached_keys_are_kept():
     module, context = parsed(TEXT)
     AttachKeysPass().apply(context, module)
