@@ -80,7 +80,7 @@ class _KeyFinder:
         self._operands = ConstantOperands(Constants(ResourceBlobs(None)))
         self._named: dict[str, int] = {}
         self._nameless: dict[str, int] = {}
-        self._dequantized: dict[_CastChain, SSAValue] = {}
+        self._dequantized: dict[CastChain, SSAValue] = {}
 
     def find(self, module: ModuleOp) -> Keys:
         values = list(_values_of(module.body))
@@ -146,7 +146,7 @@ class _KeyFinder:
             return None
         if is_cast(op):
             # The quantized value between two casts has no key: the one that it was made of has.
-            chain = _casts_to(value)
+            chain = casts_to(value)
             same = chain.origin if is_recordable(chain.origin) else self._dequantized[chain]
             return None if same is value else same
         if (model := model_of(op)) is None:
@@ -181,7 +181,7 @@ def _values_of(region: Region, function: str = "") -> Iterator[tuple[SSAValue, s
             pending.append((iter(inner.blocks), name))
 
 
-class _CastChain(NamedTuple):
+class CastChain(NamedTuple):
     """Casts, one after another."""
 
     origin: SSAValue
@@ -189,18 +189,18 @@ class _CastChain(NamedTuple):
     """Those of the results."""
 
 
-def _casts_to(value: SSAValue) -> _CastChain:
+def casts_to(value: SSAValue) -> CastChain:
     """The casts that have made a value; none if its owner is no cast."""
     types = list[Attribute]()
     while isinstance(value.owner, Operation) and is_cast(value.owner):
         types.append(value.type)
         value = value.owner.operands[0]
-    return _CastChain(value, tuple(types))
+    return CastChain(value, tuple(types))
 
 
-def _dequantization_of(value: SSAValue) -> _CastChain | None:
+def _dequantization_of(value: SSAValue) -> CastChain | None:
     """The casts that have made a value of what is no float tensor, and so has no key."""
-    chain = _casts_to(value)
+    chain = casts_to(value)
     return None if is_recordable(chain.origin) else chain
 
 

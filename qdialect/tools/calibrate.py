@@ -13,12 +13,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.algebra.memory_budget import memory_budget
-from qdialect.certificates.function_comparison import visibility_of
 from qdialect.certificates.sampled_runs import RunFailure
 from qdialect.interpreters import find_function
 from qdialect.ir.resources import ResourceBlobs
@@ -34,22 +31,21 @@ from qdialect.tools.exit_status import run_tool
 from qdialect.tools.module_tool import ModuleArgumentParser, read_module
 from qdialect.tools.outputs import STANDARD_OUTPUT, Output
 from qdialect.tools.progress import Progress
-from qdialect.tools.recording import Seen, prepare, record_all
+from qdialect.tools.recorded_models import (
+    RECORDS_HELP,
+    add_run_arguments,
+    arguments_of,
+    check_jobs,
+    chosen_function,
+)
+from qdialect.tools.recording import Recording, Seen, prepare, record_all
 from qdialect.tools.temporary_files import remove_all
 from qdialect.tools.tool_error import ToolError, reason_of
 
 TOOL: Final = "qdialect-calibrate"
 """The name that the tool's own errors begin with."""
 
-_DATA: Final = """\
-records:
-  An .npz file has an array for each argument of the function: under arg0, arg1, ..., or under
-  the key of the argument, such as its name in the text. If the argument has the shape S, an
-  array of shape S is one record, and one of shape (n, *S) holds n records. All arrays of a file
-  hold as many. The .npz files of a folder are taken in the order of their names, as if they were
-  one. Records are numbered from 0. Elements have the dtype of the argument: float32 for f32;
-  bfloat16 and smaller floats are their bits. What does not fit is refused.
-
+_INTERRUPTION: Final = """\
 interruption:
   SIGINT and SIGTERM end the run after the record that is being run; what was recorded is
   written, and --resume goes on from there. A second one ends it at once.
@@ -69,24 +65,13 @@ class _CommandLine(ModuleArgumentParser):
         super().__init__(
             TOOL,
             description="Run a function over records, and write the ranges of its float tensors.",
-            epilog=_DATA,
+            epilog=f"{RECORDS_HELP}\n{_INTERRUPTION}",
             formatter_class=RawDescriptionHelpFormatter,
         )
         self.add_argument("model", help="the module; - for standard input")
-        self.add_argument(
-            "--data", required=True, metavar="PATH", help="an .npz file, or a folder of such"
-        )
+        add_run_arguments(self)
         self.add_argument(
             "-o", dest="output", default="-", metavar="FILE", help="the profile, as JSON"
-        )
-        self.add_argument(
-            "--function", metavar="NAME", help="what to run (main, or else the only public one)"
-        )
-        self.add_argument(
-            "--engine",
-            choices=("iree", "reference"),
-            default="iree",
-            help="what runs it: IREE, which compiles it once, or qdialect's interpreter (iree)",
         )
         self.add_argument(
             "--histogram",
@@ -106,9 +91,6 @@ class _CommandLine(ModuleArgumentParser):
             "--moving-average",
             action="store_true",
             help="have the moving average of batches of 16 records taken",
-        )
-        self.add_argument(
-            "--jobs", type=int, default=1, metavar="N", help="spread records over N processes (1)"
         )
         self.add_argument(
             "--resume",
@@ -163,8 +145,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(interruption: _Interruption, arguments: Sequence[str]) -> bool:
     options = _CommandLine().parse_args(arguments)
-    if options.jobs < 1:
-        raise ToolError(f"there must be one job at least, not {options.jobs}")
+    check_jobs(options.jobs)
     if options.resume and options.output in STANDARD_OUTPUT:
         raise ToolError("--resume needs the file of a profile: -o FILE")
     with memory_budget(options.max_memory):
@@ -178,11 +159,9 @@ def _calibrate(options: Namespace, interruption: _Interruption) -> bool:
         return False
     module = compilation.module
     try:
-        name = options.function or _only_function(module)
+        name = chosen_function(module, options.function)
         function = find_function(module, name)
-        names = _names_of_arguments(module, function)
-        types = function.function_type.inputs
-        arguments = [Argument(*each) for each in zip(names, types, strict=True)]
+        arguments = arguments_of(module, function)
         count = len(RecordFiles(options.data, arguments))
     except InterpretationError as error:
         printer.error(str(error), compilation.source.name)
@@ -205,7 +184,7 @@ def _calibrate(options: Namespace, interruption: _Interruption) -> bool:
     aliases = {name: key for name, key in keys_of(module).aliases.items() if key in known}
     keeper = _Keeper(options, fingerprint, aliases, recorded, count)
     try:
-        _record(keeper, recorded, compilation, names, options, interruption)
+        _record(keeper, recorded, compilation, arguments, options, interruption)
     except RunFailure as failure:
         printer.error(failure.reason, compilation.source.name)
         return False
@@ -226,21 +205,19 @@ def _record(
     keeper: _Keeper,
     recorded: RecordedFunction,
     compilation: Compilation,
-    names: tuple[tuple[str, ...], ...],
+    arguments: Sequence[Argument],
     options: Namespace,
     interruption: _Interruption,
 ) -> None:
     """Record what is missing, until there is a signal. Raises RunFailure and RecordError."""
     indices = keeper.missing
-    recording = prepare(
-        recorded,
-        compilation.context,
-        names,
-        options.data,
-        with_iree=options.engine == "iree",
-        max_memory=options.max_memory,
-        # As many processes share the processors.
-        threads=None if options.jobs == 1 else 1,
+    with_iree = options.engine == "iree"
+    function = prepare(recorded.module, recorded.name, compilation.context, with_iree=with_iree)
+    # As many processes share the processors.
+    threads = None if options.jobs == 1 else 1
+    names = tuple(argument.names for argument in arguments)
+    recording = Recording(
+        function, recorded.values, names, options.data, options.max_memory, threads
     )
     with (
         interruption.taken(),
@@ -365,31 +342,3 @@ def _reduction(options: Namespace) -> Reduction:
     except ValueError as error:
         raise ToolError(f"--percentile: {error}") from None
     return Reduction(ReductionKind.MOVING_AVERAGE) if options.moving_average else Reduction()
-
-
-def _only_function(module: ModuleOp) -> str:
-    """The function to run if none is named. Raises ToolError."""
-    functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
-    if "main" in functions:
-        return "main"
-    public = [
-        name
-        for name, op in functions.items()
-        if not op.is_declaration and visibility_of(op) != "private"
-    ]
-    if len(public) == 1:
-        return public[0]
-    known = ", ".join(f"'{name}'" for name in public) or "none"
-    raise ToolError(f"say which function to run, by --function: public ones are {known}")
-
-
-def _names_of_arguments(module: ModuleOp, function: FuncOp) -> tuple[tuple[str, ...], ...]:
-    """What the array of each argument may be called; `arg0` is the first, whatever is so called."""
-    keys = keys_of(module).of_values
-    arguments = function.body.blocks[0].args
-    numbered = [f"arg{number}" for number in range(len(arguments))]
-    return tuple(
-        tuple(dict.fromkeys([name] + [key for key in others if key and key not in numbered]))
-        for name, argument in zip(numbered, arguments, strict=True)
-        for others in [(keys.get(argument), argument.name_hint)]
-    )

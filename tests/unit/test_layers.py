@@ -24,6 +24,7 @@ NUMBERS_OF_QUANTIZATION = tuple(
         "arrays",
         "histograms",
         "ranges",
+        "noise",
         "file_errors",
         "profile",
         "glow_profile",
