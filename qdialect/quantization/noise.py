@@ -79,11 +79,15 @@ class Noise:
     @property
     def decibels(self) -> float | None:
         """
-        The signal to noise ratio: infinite where nothing differs.
+        The signal to noise ratio of what is finite: infinite where nothing differs.
 
-        None if there is no number to compare, or if squares of numbers are out of range.
+        None if nothing is finite, and something differs, or if there is no element; and if squares
+        of numbers are out of range.
         """
-        if not self.count or math.isinf(self.signal) or math.isinf(self.noise):
+        if not self.count:
+            is_same = not self.differing and (self.nans_before or self.infinite)
+            return math.inf if is_same else None
+        if math.isinf(self.signal) or math.isinf(self.noise):
             return None
         if not self.noise:
             return math.inf

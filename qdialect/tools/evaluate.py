@@ -14,7 +14,7 @@ from xdsl.utils.exceptions import InterpretationError
 from qdialect.algebra.memory_budget import memory_budget
 from qdialect.certificates.sampled_runs import RunFailure
 from qdialect.interpreters import find_function
-from qdialect.quantization.compared_functions import OneFunction, compare_functions
+from qdialect.quantization.compared_functions import compare_functions
 from qdialect.quantization.noise import Answers, Noise
 from qdialect.quantization.record_files import Argument, RecordError, RecordFiles
 from qdialect.quantization.recorded_function import floats_of
@@ -142,8 +142,15 @@ def _evaluate(options: Namespace) -> Evaluation | None:
     except ValueError as error:
         raise ToolError(str(error)) from None
     sides = compared.before, compared.after
+    told = set[str]()
     for compilation, side in zip(compilations, sides, strict=True):
-        _tell_left_out(side, compilation, printer)
+        for each in side.left_out:
+            keys = [key for key in each.keys if key not in told]
+            told.update(keys)
+            if keys:
+                named = ", ".join(f"'{key}'" for key in keys)
+                message = f"not compared: {named}, since {each.reason}"
+                printer.remark(message, compilation.locate(each.op))
     if not compared.values:
         raise ToolError("no value of FLOAT is in QUANTIZED, too: values are found by their keys")
     try:
@@ -193,12 +200,6 @@ def _evaluate(options: Namespace) -> Evaluation | None:
         options.labels is not None,
         compared.not_compared,
     )
-
-
-def _tell_left_out(side: OneFunction, compilation: Compilation, printer: DiagnosticPrinter) -> None:
-    for each in side.left_out:
-        keys = ", ".join(f"'{key}'" for key in each.keys)
-        printer.remark(f"not compared: {keys}, since {each.reason}", compilation.locate(each.op))
 
 
 @dataclass(frozen=True)

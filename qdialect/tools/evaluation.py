@@ -67,12 +67,12 @@ class Evaluation:
         """All values, and the worst of them, by what they have, and by what they lose."""
         rows = self.rows
         lowest = sorted(
-            (row for row in rows if row.decibels is not None and row.decibels < math.inf),
-            key=lambda row: row.decibels or 0.0,
+            (row for row in rows if row.noise.differing or _number(row.decibels) < math.inf),
+            key=lambda row: (not row.noise.differing, _number(row.decibels)),
         )
         losing = sorted(
             (row for row in rows if row.drop is not None and row.drop > 0),
-            key=lambda row: (-(row.drop or 0.0), row.decibels or 0.0),
+            key=lambda row: (-_number(row.drop), _number(row.decibels)),
         )
         return (
             _table("values", rows),
@@ -190,6 +190,11 @@ def _json_of(row: Row) -> dict[str, Any]:
     }
 
 
+def _number(decibels: float | None) -> float:
+    """What is no number counts as the highest."""
+    return math.inf if decibels is None else decibels
+
+
 def _difference(before: float, after: float) -> float:
     return 0.0 if before == after else before - after
 
@@ -226,7 +231,8 @@ def _table(title: str, rows: Sequence[Row]) -> Table:
 
 
 def _decibels(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
+    # What is added makes a negative zero positive.
+    return "" if value is None else f"{round(value, 2) + 0.0:.2f}"
 
 
 def _plain(table: Table) -> str:

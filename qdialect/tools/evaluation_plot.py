@@ -85,12 +85,16 @@ def expected_from_report(path: str) -> dict[str, float]:
 
 
 def write_plot(figures: Any, rows: Sequence[Row], expected: Mapping[str, float], path: str) -> None:
-    """Draw a bar for each value, in the order of the module. Raises ToolError."""
-    drawing = _Drawing(figures, rows, expected)
+    """Write what `draw` draws. Raises ToolError."""
     try:
-        drawing.figure.savefig(path, dpi=_DPI)
+        draw(figures, rows, expected).savefig(path, dpi=_DPI)
     except OSError as error:
         raise ToolError(f"cannot write '{path}': {reason_of(error)}") from None
+
+
+def draw(figures: Any, rows: Sequence[Row], expected: Mapping[str, float]) -> Any:
+    """A figure with a bar for each value, in the order of the module."""
+    return _Drawing(figures, rows, expected).figure
 
 
 class _Drawing:
