@@ -112,7 +112,7 @@ class _Side:
         self.module = module
         self.function = find_function(module, name)
         self.roots, self.left_out = recordable_values(module, self.function)
-        self.keys = keys_of(module).of_values
+        self.keys, _, self._aliases = keys_of(module)
         self.members = dict[str, list[SSAValue]]()
         """What holds the numbers of each key, but for what casts made of it: the roots too."""
         block = self.function.body.blocks[0]
@@ -123,6 +123,11 @@ class _Side:
                 self.members.setdefault(key, []).append(value)
         last = block.last_op
         self.results = last.operands if isinstance(last, ReturnOp) else ()
+
+    def root_of(self, key: str) -> str | None:
+        """The key here of what has that key in the other module, or has it as an alias here."""
+        key = key if key in self.roots else self._aliases.get(key, key)
+        return key if key in self.roots else None
 
     def returning(self, values: Sequence[SSAValue]) -> OneFunction:
         module, function, _ = returning(self.module, self.function, values)
@@ -144,15 +149,17 @@ class _Comparison:
         before, after = self._before, self._after
         # Of what cannot be recorded it is told elsewhere.
         left_out = {key for side in (before, after) for of in side.left_out for key in of.keys}
+        found = set[str]()
         for key in before.roots:
-            if key in after.roots:
-                reason = self._add(key)
+            if (there := after.root_of(key)) is not None:
+                found.add(there)
+                reason = self._add(key, there)
             else:
                 reason = None if key in left_out else "only FLOAT has it"
             if reason is not None:
                 self._not_compared.append(NotCompared(key, reason))
         for key in after.roots:
-            if key not in before.roots and key not in left_out:
+            if key not in found and key not in left_out:
                 self._not_compared.append(NotCompared(key, "only QUANTIZED has it"))
         results = (*self._results(),)
         types = before.function.function_type.inputs.data
@@ -161,9 +168,9 @@ class _Comparison:
         _take(other.function, types)
         return ComparedFunctions(one, other, (*self._values,), results, (*self._not_compared,))
 
-    def _add(self, key: str) -> str | None:
-        """Have the values of a key compared, or say why they are not."""
-        olds, news = self._before.roots[key], self._after.roots[key]
+    def _add(self, key: str, there: str) -> str | None:
+        """Have the values of a key compared, and of its key `there`, or say why they are not."""
+        olds, news = self._before.roots[key], self._after.roots[there]
         pairs = [*zip(olds, news, strict=False)]
         if len(olds) != len(news):
             return f"{len(olds)} values have it in FLOAT, and {len(news)} in QUANTIZED"
@@ -178,7 +185,7 @@ class _Comparison:
                 return reason
         found = [(old, reading) for old, new in pairs for reading in _readings_of(new)]
         if not any(reading.is_quantized for _, reading in found):
-            found = self._moved(key) or found
+            found = self._moved(key, there) or found
         storages = dict.fromkeys(reading.storage for _, reading in found)
         owner = olds[0].owner
         operands = owner.operands if isinstance(owner, Operation) else ()
@@ -194,9 +201,9 @@ class _Comparison:
             self._values.append(ComparedValue(key, _maker_of(olds[0]), storage, names, len(parts)))
         return None
 
-    def _moved(self, key: str) -> list[tuple[SSAValue, _Reading]]:
+    def _moved(self, key: str, there: str) -> list[tuple[SSAValue, _Reading]]:
         """The first result of a shape op that is quantized in the place of what it moves."""
-        sides = self._before.members[key], self._after.members[key]
+        sides = self._before.members[key], self._after.members[there]
         if len(sides[0]) != len(sides[1]):
             return []
         for old, new in zip(*sides, strict=True):
@@ -230,7 +237,8 @@ def _readings_of(value: SSAValue) -> list[_Reading]:
     found, pending = dict[Attribute, _Reading](), [value]
     while pending:
         of = pending.pop(0)
-        users = [use.operation for use in of.uses]
+        # The last use comes first.
+        users = [use.operation for use in of.uses][::-1]
         casts = [op for op in users if is_cast(op)]
         pending += [op.results[0] for op in casts]
         stored = _stored_type(of)

@@ -53,7 +53,8 @@ class Keys(NamedTuple):
     """
     Names of values that hold the numbers of another one, and the key of that.
 
-    A layer that was lowered to others may have given its name to a reshape behind them.
+    A layer that was lowered to others may have given its name to a reshape behind them. So have
+    quantized values that floats are made of.
     """
 
 
@@ -116,9 +117,10 @@ class _KeyFinder:
         """The names that values without a key of their own have, and no other value has."""
         found: dict[str, set[str]] = {}
         for value, key in self._keys.items():
-            name = _name(value)
-            if name is not None and name not in self._roots:
-                found.setdefault(name, set()).add(key)
+            chain = _dequantization_of(value)
+            for name in (_name(value), None if chain is None else _name(chain.origin)):
+                if name is not None and name not in self._roots:
+                    found.setdefault(name, set()).add(key)
         return {name: keys.pop() for name, keys in found.items() if len(keys) == 1}
 
     def _add_root(self, value: SSAValue, key: str) -> None:

@@ -102,6 +102,7 @@ def test_what_is_quantized_from_the_beginning_gives_its_name():
     assert [*keys.of_values.values()] == ["image", "image", "layer/w", "c", "c#1"]
     assert [*keys.roots] == ["image", "layer/w", "c", "c#1"]
     assert [value.name_hint for value in keys.of_values][:3] == [None, "again", "w"]
+    assert keys.aliases == {"again": "image", "x": "image", "w": "layer/w", "q": "layer/w"}
 
 
 def test_ranges_behind_a_value_name_it():
