@@ -6,6 +6,9 @@ The digits of scikit-learn, split once and for all, as records for calibration a
 writes `calibration.npz` and `evaluation.npz`. The records of calibration are training images.
 """
 
+# The libraries have no types, or few.
+# pyright: basic
+
 from __future__ import annotations
 
 import argparse

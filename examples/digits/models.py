@@ -1,8 +1,12 @@
 """
 Two small classifiers of scikit-learn's digits, in JAX: what they compute, and their first weights.
 
-Images have 8 by 8 pixels, from 0 to 1. A model takes one image, and returns a number for each digit.
+Images have 8 by 8 pixels, from 0 to 1. A model takes one image, and returns a number for each
+digit.
 """
+
+# The libraries have no types, or few.
+# pyright: basic
 
 from __future__ import annotations
 

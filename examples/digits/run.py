@@ -3,7 +3,7 @@ Calibrate, quantize and evaluate both models: accuracy on held-out images, for e
 
     python examples/digits/run.py
 
-Needs `pip install "qdialect[iree]" scikit-learn`. `--output` keeps all modules, profiles and
+Needs `pip install "qdialect[examples]"`. `--output` keeps all modules, profiles and
 evaluations.
 """
 
@@ -86,9 +86,11 @@ def _tool(main: Callable[[Sequence[str]], int], *arguments: object) -> str:
 def _read(model: str, variant: str, path: Path) -> Result:
     found: Any = json.loads(path.read_text(encoding="utf-8"))
     (result,) = found["results"]
-    decibels = {of["key"]: float(of["signal_to_noise"]) for of in found["values"]}
-    shares = (100 * of / result["answers"] for of in (result["right"][1], result["agreeing"]))
-    return Result(model, variant, *shares, decibels[result["key"]])
+    decibels = {of["key"]: of["signal_to_noise"] for of in found["values"]}
+    accuracy, agreement = (
+        100 * of / result["answers"] for of in (result["right"][1], result["agreeing"])
+    )
+    return Result(model, variant, accuracy, agreement, float(decibels[result["key"]]))
 
 
 def main() -> None:

@@ -8,6 +8,9 @@ Seeds are fixed, but other versions of JAX and other processors round otherwise,
 reproduced, and bits are not.
 """
 
+# The libraries have no types, or few.
+# pyright: basic
+
 from __future__ import annotations
 
 import argparse
@@ -72,11 +75,12 @@ def train(model: Model, digits: Digits, epochs: int = EPOCHS) -> dict[str, NDArr
 
 
 def _moved(images: NDArray[np.float32], random: np.random.Generator) -> NDArray[np.float32]:
-    """Each image moved by at most one pixel in each direction."""
+    """Each image moved by one pixel at most in each direction."""
     padded = np.pad(images, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    places = random.integers(0, 3, (len(images), 2))
     moved = [
         image[:, row : row + 8, column : column + 8]
-        for image, (row, column) in zip(padded, random.integers(0, 3, (len(images), 2)))
+        for image, (row, column) in zip(padded, places, strict=True)
     ]
     return np.stack(moved)
 
@@ -123,7 +127,8 @@ def main() -> None:
     for model in MODELS:
         path = options.output / f"{model.name}.npz"
         if not options.keep_weights:
-            np.savez_compressed(path, **train(model, digits.training))
+            trained: dict[str, Any] = train(model, digits.training)
+            np.savez_compressed(path, **trained)
         with np.load(path) as weights:
             held = dict(weights)
         export(model, held, options.output / f"{model.name}.mlir")
