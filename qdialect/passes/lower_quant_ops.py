@@ -14,7 +14,7 @@ from xdsl.rewriter import Rewriter
 from qdialect.algebra.memory_budget import memory_budget
 from qdialect.algebra.rounding import Rounding
 from qdialect.dialects.quant.biases import DequantizeBiasOp
-from qdialect.dialects.quant.casts import DequantizeCastOp, QuantizeCastOp, RequantizeOp
+from qdialect.dialects.quant.casts import CastOp, DequantizeCastOp, QuantizeCastOp, RequantizeOp
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.replacements import Replacements
@@ -36,11 +36,15 @@ from qdialect.lowering.dialect_conversion import (
 
 
 def lower_casts(
-    casts: Sequence[ArithmeticCast], biases: Sequence[DequantizeBiasOp], rounding: Rounding
+    casts: Sequence[ArithmeticCast],
+    biases: Sequence[DequantizeBiasOp],
+    rounding: Rounding,
+    *,
+    keep_round_trips: bool = False,
 ) -> None:
     """Replace casts and biases by arithmetic. Raises OpErrors; the module is unchanged then."""
     replacements = Replacements()
-    folded = fold_casts(casts, replacements)
+    folded = set[CastOp]() if keep_round_trips else fold_casts(casts, replacements)
     lowered = [op for op in casts if op not in folded]
     reserved = set[UniformQuantizedType]()
     for op in lowered:
@@ -75,13 +79,17 @@ class LowerQuantOpsPass(ModulePass):
     `quant.scast` converts between storage integers and quantized values, and is not lowered.
     The result is that of MLIR's pass of this name, op for op: only functions at the top level
     are lowered, a cast that undoes another one is dropped, and unreachable blocks are left
-    alone.
+    alone. With `keep-round-trips`, floats that are quantized and dequantized are rounded: MLIR
+    drops both casts.
     """
 
     name = "lower-quant-ops"
 
     rounding: str = Rounding.UPSTREAM.value
     """How `quant.qcast` rounds a quotient: the value of a `Rounding`."""
+
+    keep_round_trips: bool = False
+    """Whether a cast that undoes another one is lowered, too."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for an invalid value of an option."""
@@ -102,4 +110,6 @@ class LowerQuantOpsPass(ModulePass):
         ]
         biases = [inner for inner in ops if isinstance(inner, DequantizeBiasOp)]
         with memory_budget():
-            lower_casts(casts, biases, Rounding(self.rounding))
+            lower_casts(
+                casts, biases, Rounding(self.rounding), keep_round_trips=self.keep_round_trips
+            )

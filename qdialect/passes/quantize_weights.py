@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from typing_extensions import override
@@ -10,14 +9,9 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from qdialect.algebra.parameters import StorageFormat
 from qdialect.folding.report_listener import FoldReportListener
-from qdialect.post_training.weights import (
-    Otherwise,
-    WeightGranularity,
-    WeightPolicy,
-    quantize_weights,
-)
+from qdialect.post_training.precision import storage_named, weight_policy
+from qdialect.post_training.weights import WeightPolicy, quantize_weights
 from qdialect.quantization.presets import scheme_of
 
 
@@ -52,21 +46,8 @@ class QuantizeWeightsPass(ModulePass):
         self._policy()
 
     def _policy(self) -> WeightPolicy:
-        found = re.fullmatch("([iu])([0-9]{1,2})", self.storage)
-        if found is None:
-            raise ValueError(f"storage must be a type such as i8 or u4, not '{self.storage}'")
-        if self.block_size < 1:
-            raise ValueError(f"block-size must be positive, not {self.block_size}")
-        for name, kind in (("granularity", WeightGranularity), ("otherwise", Otherwise)):
-            word = getattr(self, name)
-            if word not in tuple(kind):
-                raise ValueError(f"{name} must be one of {', '.join(kind)}, not '{word}'")
-        return WeightPolicy(
-            scheme_of(self.scheme, StorageFormat(int(found[2]), signed=found[1] == "i")),
-            WeightGranularity(self.granularity),
-            self.block_size,
-            Otherwise(self.otherwise),
-        )
+        scheme = scheme_of(self.scheme, storage_named(self.storage))
+        return weight_policy(scheme, self.granularity, self.block_size, self.otherwise)
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:

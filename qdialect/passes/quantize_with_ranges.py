@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from typing_extensions import override
@@ -19,10 +19,12 @@ from qdialect.post_training.configuration import Configuration
 from qdialect.post_training.precision import (
     Settings,
     declared_scheme,
-    granularity_of,
     precision_of,
+    storage_named,
+    weight_policy,
 )
 from qdialect.post_training.whole_model import quantize_model
+from qdialect.quantization.presets import scheme_of
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,15 @@ class AssignmentPass(ModulePass):
     block_size: int = 32
     """How many positions of the axis that is summed over share a scale."""
 
+    weight_scheme: str | None = None
+    """The scheme of weights, as `quantize-weights` names them, in place of that of the system."""
+
+    weight_storage: str = "i8"
+    """The storage of weights that have a scheme of their own: `i8`, `i4`, ..."""
+
+    otherwise: str = "leave"
+    """What cannot have that granularity stays in floats, or has a `coarser` one."""
+
     input_types: tuple[str, ...] = ()
     """The types that arguments get: `f32`, `u8`, `i8` or `i16`, for each or one for all."""
 
@@ -55,16 +66,18 @@ class AssignmentPass(ModulePass):
 
     def __post_init__(self) -> None:
         """Raise ValueError for a word or a number that there is not."""
-        if self.block_size < 1:
-            raise ValueError(f"block-size must be positive, not {self.block_size}")
         self._settings(Configuration(), ())
         for word in (*self.input_types, *self.output_types):
             declared_scheme(word)
 
     def _settings(self, configuration: Configuration, keys: Collection[str]) -> Settings:
         precision = precision_of(self.scheme or configuration.dtype or "one-u8")
+        weights = precision.weights.scheme
+        if self.weight_scheme is not None:
+            weights = scheme_of(self.weight_scheme, storage_named(self.weight_storage))
         granularity = self.granularity or configuration.granularity or "channel"
-        default = precision.with_granularity(granularity_of(granularity), self.block_size)
+        policy = weight_policy(weights, granularity, self.block_size, self.otherwise)
+        default = replace(precision, weights=policy)
         return Settings(
             default,
             configuration.of_layers(keys, default),

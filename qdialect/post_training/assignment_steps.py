@@ -470,8 +470,15 @@ def blocks_of(flow: Flow, node: Node, shape: Shape) -> Blocks:
         assert node.side is not None
         of_side = node.side.channel_axes, node.side.contracted_axes
         axes = WeightAxes(*(long_axes(each, shape) for each in of_side))
-    precision = flow.precision(node)
-    return blocks_of_weight(axes, shape, precision.granularity, precision.block_size)
+    policy = flow.precision(node).weights
+    refusal: NotFoldable | None = None
+    for granularity in policy.granularities:
+        try:
+            return blocks_of_weight(axes, shape, granularity, policy.block_size)
+        except NotFoldable as error:
+            refusal = refusal or error
+    assert refusal is not None
+    raise refusal
 
 
 def _of_weight(flow: Flow, node: Node, use: Use) -> Assigned:
@@ -484,7 +491,7 @@ def _of_weight(flow: Flow, node: Node, use: Use) -> Assigned:
     if numbers.shape != shape:
         numbers = np.broadcast_to(numbers.reshape(()), shape)
     found = array_range(numbers, blocks)
-    choice = precision.weights.choose(found.minimum, found.maximum)
+    choice = precision.weights.scheme.choose(found.minimum, found.maximum)
     type = type_of_choice(choice, shape, cast(AnyFloat, element_type_or_self(use.value.type)))
     whole = Range(float(found.minimum.min()), float(found.maximum.max()))
     return Assigned(type, Relation.GIVEN, whole)

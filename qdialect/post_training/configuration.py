@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -86,11 +86,12 @@ class Configuration:
         for layer in self.layers:
             precision = default if layer.dtype is None else precision_of(layer.dtype)
             granularity = (
-                default.granularity
+                default.weights.granularity
                 if layer.granularity is None
                 else granularity_of(layer.granularity)
             )
-            precision = precision.with_granularity(granularity, default.block_size)
+            weights = replace(default.weights, scheme=precision.weights.scheme)
+            precision = replace(precision, weights=replace(weights, granularity=granularity))
             for name in _matching(layer, keys):
                 if name in found:
                     raise ValueError(f"layer '{name}' is named twice")

@@ -4,7 +4,8 @@ Keys: names of values that survive lowering and folding, and identify recorded r
 The name of a value is, in this order, the attribute `quant.key` of its op, the name in its
 location, and its SSA name. A value that holds the numbers of another one has the same key: the
 result of a shape op that drops and adds nothing, of a cast, and of `quant.stats`. So a fold of
-shape ops, and casts around a value, change no key.
+shape ops, and casts around a value, change no key. What is quantized from the beginning, such as a
+weight, gives its name to what a cast makes of it.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ class Keys(NamedTuple):
     """
     Other names for keys: those of values that hold the numbers of another one.
 
-    Lowering a layer may leave its name on a reshape after it.
+    A layer that was lowered to others may have given its name to a reshape behind them. So have
+    quantized values that floats are made of.
     """
 
 
@@ -86,11 +88,15 @@ class _KeyFinder:
         self._operands = ConstantOperands(Constants(ResourceBlobs(None)))
         self._named: dict[str, int] = {}
         self._nameless: dict[str, int] = {}
+        self._dequantized: dict[CastChain, SSAValue] = {}
 
     def find(self, module: ModuleOp) -> Keys:
         values = list(_values_of(module.body))
-        # Keys in attributes are taken, and not given to other values.
-        explicit = {value: key for value, _ in values if (key := _given_key(value)) is not None}
+        for value, _ in values:
+            if (chain := _dequantization_of(value)) is not None:
+                self._dequantized.setdefault(chain, value)
+        # What an attribute names comes first: its key is taken.
+        explicit = {value: key for value, _ in values if (key := self._given_key(value))}
         self._named = dict.fromkeys(explicit.values(), 1)
         undefined = set[SSAValue]()
         for value, function in values:
@@ -105,13 +111,26 @@ class _KeyFinder:
         roots = {key: tuple(values) for key, values in self._roots.items()}
         return Keys(self._keys, roots, self._aliases())
 
+    def _given_key(self, value: SSAValue) -> str | None:
+        """What an attribute names a value: its own, that of `quant.stats`, or its origin's."""
+        given = _own_key(value)
+        if given is None:
+            behind = (use.operation for use in value.uses)
+            keys = (_text(find_attribute(op, STATISTICS_KEY)) for op in behind if is_statistics(op))
+            given = next(filter(None, keys), None)
+        chain = _dequantization_of(value)
+        if given is None and chain is not None and self._dequantized[chain] is value:
+            given = _own_key(chain.origin)
+        return given
+
     def _aliases(self) -> dict[str, str]:
         """The names of values without a key of their own that no other value has."""
         found: dict[str, set[str]] = {}
         for value, key in self._keys.items():
-            name = _name(value)
-            if name is not None and name not in self._roots:
-                found.setdefault(name, set()).add(key)
+            chain = _dequantization_of(value)
+            for name in (_name(value), None if chain is None else _name(chain.origin)):
+                if name is not None and name not in self._roots:
+                    found.setdefault(name, set()).add(key)
         return {name: keys.pop() for name, keys in found.items() if len(keys) == 1}
 
     def _add_root(self, value: SSAValue, key: str) -> None:
@@ -138,11 +157,10 @@ class _KeyFinder:
         if not isinstance(op, Operation):
             return None
         if is_cast(op):
-            # Quantized values have no keys: look through all casts for the float value.
-            operand = op.operands[0]
-            while isinstance(operand.owner, Operation) and is_cast(operand.owner):
-                operand = operand.owner.operands[0]
-            return operand if is_recordable(operand) else None
+            # The quantized value between two casts has no key: the one that it was made of has.
+            chain = casts_to(value)
+            same = chain.origin if is_recordable(chain.origin) else self._dequantized[chain]
+            return None if same is value else same
         if (model := model_of(op)) is None:
             return None
         try:
@@ -175,14 +193,27 @@ def _values_of(region: Region, function: str = "") -> Iterator[tuple[SSAValue, s
             pending.append((iter(inner.blocks), name))
 
 
-def _given_key(value: SSAValue) -> str | None:
-    """The key in an attribute of a value's op, or of `quant.stats` on the value."""
-    given = _own_key(value)
-    if given is None:
-        behind = (use.operation for use in value.uses)
-        keys = (_text(find_attribute(op, STATISTICS_KEY)) for op in behind if is_statistics(op))
-        given = next(filter(None, keys), None)
-    return given
+class CastChain(NamedTuple):
+    """Casts, one after another."""
+
+    origin: SSAValue
+    types: tuple[Attribute, ...]
+    """Those of the results."""
+
+
+def casts_to(value: SSAValue) -> CastChain:
+    """The casts that have made a value; none if its owner is no cast."""
+    types = list[Attribute]()
+    while isinstance(value.owner, Operation) and is_cast(value.owner):
+        types.append(value.type)
+        value = value.owner.operands[0]
+    return CastChain(value, tuple(types))
+
+
+def _dequantization_of(value: SSAValue) -> CastChain | None:
+    """The casts that have made a value of what is no float tensor, and so has no key."""
+    chain = casts_to(value)
+    return None if is_recordable(chain.origin) else chain
 
 
 def _own_key(value: SSAValue) -> str | None:
@@ -203,7 +234,14 @@ def _text(attribute: Attribute | None) -> str | None:
 
 
 def _name(value: SSAValue) -> str | None:
-    return _location_name(value) or value.name_hint
+    chain = _dequantization_of(value)
+    named = [value] if chain is None else [value, chain.origin]
+    names = (name_of(of) for name_of in (_location_name, _hint) for of in named)
+    return next(filter(None, names), None)
+
+
+def _hint(value: SSAValue) -> str | None:
+    return value.name_hint
 
 
 def _location_name(value: SSAValue) -> str | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
 from qdialect.algebra.parameters import StorageFormat
-from qdialect.post_training.weights import WeightGranularity
+from qdialect.post_training.weights import Otherwise, WeightGranularity, WeightPolicy
 from qdialect.quantization.biases import BIAS_RULES
 from qdialect.quantization.presets import (
     I8,
@@ -32,32 +33,29 @@ class Precision:
 
     name: str
     activations: Scheme
-    weights: Scheme
+    weights: WeightPolicy
     bias: ValueArithmetic
     bias_storage: StorageFormat = I32
-    granularity: WeightGranularity = WeightGranularity.CHANNEL
-    block_size: int = 32
-    """How many positions of the axis that is summed over are a block."""
 
-    def with_granularity(self, granularity: WeightGranularity, block_size: int) -> Precision:
-        """The same schemes for weights of another granularity."""
-        return replace(self, granularity=granularity, block_size=block_size)
+    def with_granularity(self, granularity: WeightGranularity) -> Precision:
+        """The same schemes, with weights of another granularity."""
+        return replace(self, weights=replace(self.weights, granularity=granularity))
 
 
 PRECISIONS: Mapping[str, Callable[[], Precision]] = MappingProxyType(
     {
-        "one-u8": lambda: Precision("one-u8", luci(U8), luci(U8), BIAS_RULES["luci"]),
+        "one-u8": lambda: Precision("one-u8", luci(U8), WeightPolicy(luci(U8)), BIAS_RULES["luci"]),
         "one-s16": lambda: Precision(
-            "one-s16", luci(I16), luci(I16), BIAS_RULES["luci"], bias_storage=I64
+            "one-s16", luci(I16), WeightPolicy(luci(I16)), BIAS_RULES["luci"], bias_storage=I64
         ),
         "torch-i8": lambda: Precision(
             "torch-i8",
             torch_per_tensor_affine(I8),
-            torch_per_channel_symmetric(I8),
+            WeightPolicy(torch_per_channel_symmetric(I8)),
             BIAS_RULES["tico"],
         ),
         "glow-i8": lambda: Precision(
-            "glow-i8", glow_asymmetric(I8), glow_symmetric(I8), BIAS_RULES["tico"]
+            "glow-i8", glow_asymmetric(I8), WeightPolicy(glow_symmetric(I8)), BIAS_RULES["tico"]
         ),
     }
 )
@@ -82,6 +80,25 @@ def granularity_of(word: str) -> WeightGranularity:
         words = ", ".join(("layer", *WeightGranularity))
         raise ValueError(f"granularity must be one of {words}, not '{word}'")
     return WeightGranularity(word)
+
+
+def storage_named(word: str) -> StorageFormat:
+    """The storage that a word such as `i8` or `u4` means. Raises ValueError."""
+    found = re.fullmatch("([iu])([0-9]{1,2})", word)
+    if found is None:
+        raise ValueError(f"storage must be a type such as i8 or u4, not '{word}'")
+    return StorageFormat(int(found[2]), signed=found[1] == "i")
+
+
+def weight_policy(
+    scheme: Scheme, granularity: str, block_size: int, otherwise: str
+) -> WeightPolicy:
+    """A policy by the words of options. Raises ValueError for others."""
+    if block_size < 1:
+        raise ValueError(f"block-size must be positive, not {block_size}")
+    if otherwise not in tuple(Otherwise):
+        raise ValueError(f"otherwise must be one of {', '.join(Otherwise)}, not '{otherwise}'")
+    return WeightPolicy(scheme, granularity_of(granularity), block_size, Otherwise(otherwise))
 
 
 _DECLARED: Final[Mapping[str, Callable[[], Scheme]]] = {

@@ -278,7 +278,7 @@ class _Writer:
         expressed = cast(AnyFloat, element_type_or_self(use.value.type))
         precision = self._flow.precision(node)
         is_weight = use == node.weight
-        scheme = precision.weights if is_weight else precision.activations
+        scheme = precision.weights.scheme if is_weight else precision.activations
         if assigned.relation is Relation.GIVEN:
             blocks = blocks_of(self._flow, node, tensor.get_shape()) if is_weight else PER_TENSOR
             codes, own = quantized_values(values, expressed, scheme, blocks)

@@ -3,9 +3,9 @@ Records, that is sets of arguments of a function, in files of numpy.
 
 A file `.npz` has an array for each argument: under `arg0`, `arg1` and so on, or under the key of
 the argument. If the argument has the shape S, an array of shape S is one record, and one of shape
-(n, *S) holds n records. All arrays of a file hold the same number of records. The files of a folder
-are read in the order of their names, as if they were one. Elements have the dtype of the argument;
-nothing is converted.
+(n, *S) holds n records. All arrays of a file hold as many. The files of a folder are taken in the
+order of their names, as if they were one. Elements have the dtype of the argument; nothing is
+converted. Labels, which no function takes, may be there beside the arguments.
 """
 
 from __future__ import annotations
@@ -82,9 +82,17 @@ class _Part:
 class RecordFiles:
     """The records in a file, or in the files of a folder."""
 
-    def __init__(self, path: str | Path, arguments: Sequence[Argument]) -> None:
-        """Reads the headers of the files. Raises RecordError if they do not fit `arguments`."""
+    def __init__(
+        self, path: str | Path, arguments: Sequence[Argument], labels: str | None = None
+    ) -> None:
+        """
+        Look into the files.
+
+        `labels` is the name of an array of integers, as many for each record as there are answers.
+        Raises RecordError for what does not fit.
+        """
         self._arguments = tuple(arguments)
+        self._labels = labels
         self._parts = list[_Part]()
         self._loaded: tuple[_Part, list[NDArray[Any]]] | None = None
         count = 0
@@ -101,10 +109,8 @@ class RecordFiles:
 
     def __getitem__(self, index: int) -> tuple[TypedArray, ...]:
         """The arguments of one record. Raises RecordError, and IndexError."""
-        part = next((of for of in self._parts if 0 <= index - of.first < of.count), None)
-        if part is None:
-            raise IndexError(f"there are {self._count} records, and none has index {index}")
-        arrays = self._arrays(part)
+        part = self._part_with(index)
+        arrays = self._arrays(part)[: len(self._arguments)]
         values = list[TypedArray]()
         for name, array, argument in zip(part.names, arrays, self._arguments, strict=True):
             elements = array[index - part.first] if part.is_batch else array
@@ -114,14 +120,27 @@ class RecordFiles:
                 raise RecordError(f"'{part.path}': '{name}' in record {index}: {error}") from None
         return tuple(values)
 
+    def labels(self, index: int) -> NDArray[np.int64]:
+        """The labels of one record. Raises RecordError, and IndexError."""
+        part = self._part_with(index)
+        array = self._arrays(part)[-1]
+        return np.asarray(array[index - part.first] if part.is_batch else array, np.int64)
+
+    def _part_with(self, index: int) -> _Part:
+        part = next((of for of in self._parts if 0 <= index - of.first < of.count), None)
+        if part is None:
+            raise IndexError(f"there are {self._count} records, and none has index {index}")
+        return part
+
     def _arrays(self, part: _Part) -> list[NDArray[Any]]:
-        """The arrays of a file. Those of the last file are kept."""
+        """The arrays of a file and its labels, kept until those of another are asked for."""
         if self._loaded is None or self._loaded[0] is not part:
             # The arrays of the last file are freed before others are read.
             self._loaded = None
             try:
                 with np.load(part.path, allow_pickle=False) as found:
-                    self._loaded = part, [found[name] for name in part.names]
+                    names = [*part.names, *filter(None, [self._labels])]
+                    self._loaded = part, [found[name] for name in names]
             except _UNREADABLE as error:
                 raise RecordError(f"cannot read '{part.path}': {error}") from None
         return self._loaded[1]
@@ -138,6 +157,18 @@ class RecordFiles:
                 raise RecordError(f"'{path}': {are} {wanted if given else there}")
             unknown.remove(given[0])
             names.append(given[0])
+        if self._labels is not None:
+            if self._labels not in unknown:
+                there = ", ".join(f"'{name}'" for name in headers) or "none"
+                raise RecordError(
+                    f"'{path}': there is no array '{self._labels}' of labels; there are {there}"
+                )
+            unknown.remove(self._labels)
+            if headers[self._labels].dtype.kind not in "iu":
+                raise RecordError(
+                    f"'{path}': '{self._labels}' has elements of dtype "
+                    f"{headers[self._labels].dtype}, and labels are integers"
+                )
         if unknown:
             extra = ", ".join(f"'{name}'" for name in sorted(unknown))
             wanted = ", ".join(f"'{of.names[0]}'" for of in self._arguments) or "none"
@@ -152,7 +183,14 @@ class RecordFiles:
             )
             raise RecordError(f"'{path}': arrays do not hold the same number of records: {told}")
         count = next(iter(counts.values()), None)
-        return _Part(path, first, 1 if count is None else count, tuple(names), count is not None)
+        # One record with many labels has them all.
+        shape = () if self._labels is None else headers[self._labels].shape
+        if count is not None and self._labels is not None and shape[:1] != (count,):
+            raise RecordError(
+                f"'{path}': '{self._labels}' has shape {[*shape]}, and there are {count} records"
+            )
+        is_batch = count is not None
+        return _Part(path, first, 1 if count is None else count, tuple(names), is_batch)
 
 
 class _Header(NamedTuple):

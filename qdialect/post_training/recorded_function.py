@@ -102,14 +102,14 @@ class RecordedValues:
                 if self.are_whole:
                     seen = Statistics.observe(
                         index,
-                        _floats(results[at]),
+                        floats_of(results[at]),
                         histogram=self.have_histograms,
                         threads=threads,
                     )
                 else:
                     seen = _of_range(index, results[at * step : (at + 1) * step])
             except ValueError as error:
-                raise ValueError(f"record {index}: value '{key}': {error}") from None
+                raise ValueError(f"value '{key}': {error}") from None
             found[key] = _together(found[key], seen) if key in found else seen
         return found
 
@@ -134,13 +134,26 @@ def record_function(
     are left out: they may be computed several times, or not at all. Raises InterpretationError if
     there is no such function.
     """
-    function = find_function(module, name)
-    copy = module.clone()
-    # The original function stays, since others may call it.
-    copies = dict[SSAValue, SSAValue]()
-    recorder = function.clone(copies)
+    found, left_out = recordable_values(module, find_function(module, name))
+    roots = [value for each in found.values() for value in each]
+    copy, recorder, values = returning(module, find_function(module, name), roots)
+    if not whole_values:
+        return_instead(recorder, [end for value in values for end in _range_of(value)])
+    keys = tuple(key for key, each in found.items() for _ in each)
+    return RecordedFunction(
+        copy,
+        recorder.sym_name.data,
+        RecordedValues(keys, whole_values, histograms),
+        left_out,
+    )
+
+
+def recordable_values(
+    module: ModuleOp, function: FuncOp
+) -> tuple[dict[str, tuple[SSAValue, ...]], tuple[LeftOut, ...]]:
+    """The values of a function that can be recorded, by their keys, and those that cannot."""
     first = function.body.blocks[0]
-    keys, values = list[str](), list[SSAValue]()
+    found = dict[str, tuple[SSAValue, ...]]()
     left_out = dict[tuple[Operation, str], list[str]]()
     reached = _reached_from(module, function)
     for key, roots in keys_of(module).roots.items():
@@ -156,22 +169,31 @@ def record_function(
                 op = function if isinstance(owner, Block) else owner
                 left_out.setdefault((op, reason), []).append(key)
             else:
-                keys.append(key)
-                values.append(copies[root])
+                found[key] = (*found.get(key, ()), root)
+    return found, tuple(LeftOut((*keys,), *place) for place, keys in left_out.items())
+
+
+def returning(
+    module: ModuleOp, function: FuncOp, values: Sequence[SSAValue]
+) -> tuple[ModuleOp, FuncOp, list[SSAValue]]:
+    """
+    A copy of a module, with one public function, which takes what a function of the module takes.
+
+    It returns copies of some of that function's values, which come along.
+    """
+    copy = module.clone()
+    # One more function: others may call the one that it is made of, for its results.
+    copies = dict[SSAValue, SSAValue]()
+    made = function.clone(copies)
     for op in copy.ops:
         if isinstance(op, FuncOp):
             op.sym_visibility = StringAttr("private")
-    recorder.sym_visibility = None
-    recorder.sym_name = StringAttr(_free_name(copy, f"{name}_recorded"))
-    copy.body.blocks[0].add_op(recorder)
-    results = values if whole_values else [end for of in values for end in _range_of(of)]
-    _return_instead(recorder, results)
-    return RecordedFunction(
-        copy,
-        recorder.sym_name.data,
-        RecordedValues(tuple(keys), whole_values, histograms),
-        tuple(LeftOut((*keys,), *place) for place, keys in left_out.items()),
-    )
+    made.sym_visibility = None
+    made.sym_name = StringAttr(_free_name(copy, f"{function.sym_name.data}_recorded"))
+    copy.body.blocks[0].add_op(made)
+    results = [copies[value] for value in values]
+    return_instead(made, results)
+    return copy, made, results
 
 
 def _reached_from(module: ModuleOp, function: FuncOp) -> set[FuncOp]:
@@ -221,8 +243,8 @@ def _free_name(module: ModuleOp, name: str) -> str:
     return name
 
 
-def _return_instead(function: FuncOp, results: Sequence[SSAValue]) -> None:
-    """Replace the results of a function."""
+def return_instead(function: FuncOp, results: Sequence[SSAValue]) -> None:
+    """Return these in the place of what a function returns."""
     for block in function.body.blocks:
         if isinstance(last := block.last_op, ReturnOp):
             last.operands = results
@@ -230,6 +252,23 @@ def _return_instead(function: FuncOp, results: Sequence[SSAValue]) -> None:
     function.function_type = FunctionType.from_lists(function.function_type.inputs.data, types)
     if function.res_attrs is not None:
         function.res_attrs = ArrayAttr([DictionaryAttr({})] * len(types))
+
+
+def without_passed_arguments(function: FuncOp) -> tuple[int | None, ...]:
+    """
+    Have a function no more return its arguments.
+
+    IREE may write what it computes into the memory of an argument that is returned, too. What comes
+    back says of each result that there was which argument it is; None if it is none.
+    """
+    ends = (block.last_op for block in function.body.blocks)
+    returned = next(op.operands for op in ends if isinstance(op, ReturnOp))
+    arguments = function.body.blocks[0].args
+    passed = {cast(SSAValue, argument): at for at, argument in enumerate(arguments)}
+    found = tuple(passed.get(value) for value in returned)
+    kept = [value for value, at in zip(returned, found, strict=True) if at is None]
+    return_instead(function, kept)
+    return found
 
 
 def _range_of(value: SSAValue) -> Sequence[SSAValue]:
@@ -285,7 +324,7 @@ def _range_of(value: SSAValue) -> Sequence[SSAValue]:
 
 
 def _of_range(index: int, results: Sequence[TypedArray]) -> Statistics:
-    low, high, numbers, nans = (_floats(result) for result in results)
+    low, high, numbers, nans = (floats_of(result) for result in results)
     if not numbers:
         raise ValueError(
             "all elements are NaN: they have no range" if nans else "there is no element"
@@ -296,7 +335,7 @@ def _of_range(index: int, results: Sequence[TypedArray]) -> Statistics:
     return Statistics((), np.array([index]), ends[0], ends[1], int(numbers), int(nans))
 
 
-def _floats(value: TypedArray) -> NDArray[Any]:
+def floats_of(value: TypedArray) -> NDArray[Any]:
     """The elements as numpy has them: float16, float32 or float64, or integers."""
     match held_type(element_type_or_self(value.type)):
         case Float16Type() | Float32Type() | Float64Type():

@@ -13,12 +13,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.algebra.memory_budget import memory_budget
-from qdialect.certificates.function_comparison import visibility_of
 from qdialect.certificates.sampled_runs import RunFailure
 from qdialect.interpreters import find_function
 from qdialect.ir.resources import ResourceBlobs
@@ -34,23 +31,21 @@ from qdialect.tools.exit_status import run_tool
 from qdialect.tools.module_tool import ModuleArgumentParser, read_module
 from qdialect.tools.outputs import STANDARD_OUTPUT, Output, overwrite_each_other
 from qdialect.tools.progress import Progress
-from qdialect.tools.recording import Seen, prepare, record_all
+from qdialect.tools.recorded_models import (
+    RECORDS_HELP,
+    add_run_arguments,
+    arguments_of,
+    check_jobs,
+    chosen_function,
+)
+from qdialect.tools.recording import Recording, Seen, prepare, record_all
 from qdialect.tools.temporary_files import remove_all
 from qdialect.tools.tool_error import ToolError, reason_of
 
 TOOL: Final = "qdialect-calibrate"
 """The name that the tool's own errors begin with."""
 
-_DATA: Final = """\
-records:
-  An .npz file has an array for each argument of the function: under arg0, arg1, ..., or under
-  the key of the argument, such as its name in the text. If the argument has the shape S, an
-  array of shape S is one record, and one of shape (n, *S) holds n records. All arrays of a file
-  hold the same number of records. The .npz files of a folder are read in the order of their
-  names, as if they were one. Records are numbered from 0. Elements have the dtype of the
-  argument: float32 for f32. bfloat16 and smaller floats are given as their bits. Other arrays
-  are refused.
-
+_INTERRUPTION: Final = """\
 interruption:
   After SIGINT or SIGTERM, the run stops at the end of the current record and writes the
   profile; --resume continues from there. A second signal ends the process at once.
@@ -70,26 +65,13 @@ class _CommandLine(ModuleArgumentParser):
         super().__init__(
             TOOL,
             description="Run a function over records, and write the ranges of its float tensors.",
-            epilog=_DATA,
+            epilog=f"{RECORDS_HELP}\n{_INTERRUPTION}",
             formatter_class=RawDescriptionHelpFormatter,
         )
         self.add_argument("model", help="the module; - for standard input")
-        self.add_argument(
-            "--data", required=True, metavar="PATH", help="an .npz file, or a folder of them"
-        )
+        add_run_arguments(self)
         self.add_argument(
             "-o", dest="output", default="-", metavar="FILE", help="the profile, as JSON"
-        )
-        self.add_argument(
-            "--function",
-            metavar="NAME",
-            help="the function to run (main, or else the only public one)",
-        )
-        self.add_argument(
-            "--engine",
-            choices=("iree", "reference"),
-            default="iree",
-            help="IREE, which compiles the function once, or qdialect's interpreter (iree)",
         )
         self.add_argument(
             "--histogram",
@@ -109,9 +91,6 @@ class _CommandLine(ModuleArgumentParser):
             "--moving-average",
             action="store_true",
             help="reduce the records to the moving average of batches of 16",
-        )
-        self.add_argument(
-            "--jobs", type=int, default=1, metavar="N", help="spread records over N processes (1)"
         )
         self.add_argument(
             "--resume",
@@ -166,8 +145,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(interruption: _Interruption, arguments: Sequence[str]) -> bool:
     options = _CommandLine().parse_args(arguments)
-    if options.jobs < 1:
-        raise ToolError(f"there must be one job at least, not {options.jobs}")
+    check_jobs(options.jobs)
     if options.resume and options.output in STANDARD_OUTPUT:
         raise ToolError("--resume needs the file of a profile: -o FILE")
     for what, path in (("model", options.model), ("records", options.data)):
@@ -184,11 +162,9 @@ def _calibrate(options: Namespace, interruption: _Interruption) -> bool:
         return False
     module = compilation.module
     try:
-        name = _only_function(module) if options.function is None else options.function
+        name = chosen_function(module, options.function)
         function = find_function(module, name)
-        names = _names_of_arguments(module, function)
-        types = function.function_type.inputs
-        arguments = [Argument(*each) for each in zip(names, types, strict=True)]
+        arguments = arguments_of(module, function)
         count = len(RecordFiles(options.data, arguments))
     except InterpretationError as error:
         printer.error(str(error), compilation.source.name)
@@ -211,7 +187,7 @@ def _calibrate(options: Namespace, interruption: _Interruption) -> bool:
     aliases = {name: key for name, key in keys_of(module).aliases.items() if key in known}
     keeper = _Keeper(options, fingerprint, aliases, recorded, count)
     try:
-        _record(keeper, recorded, compilation, names, options, interruption)
+        _record(keeper, recorded, compilation, arguments, options, interruption)
     except RunFailure as failure:
         printer.error(failure.reason, compilation.source.name)
         return False
@@ -232,21 +208,19 @@ def _record(
     keeper: _Keeper,
     recorded: RecordedFunction,
     compilation: Compilation,
-    names: tuple[tuple[str, ...], ...],
+    arguments: Sequence[Argument],
     options: Namespace,
     interruption: _Interruption,
 ) -> None:
     """Record the missing records, until a signal. Raises RunFailure and RecordError."""
     indices = keeper.missing
-    recording = prepare(
-        recorded,
-        compilation.context,
-        names,
-        options.data,
-        with_iree=options.engine == "iree",
-        max_memory=options.max_memory,
-        # Several processes share the processors.
-        threads=None if options.jobs == 1 else 1,
+    with_iree = options.engine == "iree"
+    function = prepare(recorded.module, recorded.name, compilation.context, with_iree=with_iree)
+    # As many processes share the processors.
+    threads = None if options.jobs == 1 else 1
+    names = tuple(argument.names for argument in arguments)
+    recording = Recording(
+        function, recorded.values, names, options.data, options.max_memory, threads
     )
     with (
         interruption.taken(),
@@ -373,31 +347,3 @@ def _reduction(options: Namespace) -> Reduction:
     except ValueError as error:
         raise ToolError(f"--percentile: {error}") from None
     return Reduction(ReductionKind.MOVING_AVERAGE) if options.moving_average else Reduction()
-
-
-def _only_function(module: ModuleOp) -> str:
-    """The name of the function to run by default. Raises ToolError."""
-    functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
-    if "main" in functions:
-        return "main"
-    public = [
-        name
-        for name, op in functions.items()
-        if not op.is_declaration and visibility_of(op) != "private"
-    ]
-    if len(public) == 1:
-        return public[0]
-    known = ", ".join(f"'{name}'" for name in public) or "none"
-    raise ToolError(f"say which function to run, by --function: public ones are {known}")
-
-
-def _names_of_arguments(module: ModuleOp, function: FuncOp) -> tuple[tuple[str, ...], ...]:
-    """The names that the array of each argument may have; `arg0` is always the first argument."""
-    keys = keys_of(module).of_values
-    arguments = function.body.blocks[0].args
-    numbered = [f"arg{number}" for number in range(len(arguments))]
-    return tuple(
-        tuple(dict.fromkeys([name] + [key for key in others if key and key not in numbered]))
-        for name, argument in zip(numbered, arguments, strict=True)
-        for others in [(keys.get(argument), argument.name_hint)]
-    )

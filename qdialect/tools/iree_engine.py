@@ -38,11 +38,15 @@ from qdialect.certificates.sampled_runs import (
     arguments_text,
 )
 from qdialect.certificates.typed_values import DifferenceError, place, require_same_results
+from qdialect.dialects.quant.casts import StorageCastOp
 from qdialect.interpreters import TypedArray, dealt_arguments, interesting_numbers
 from qdialect.interpreters.values import dtype_of, held_type
 from qdialect.ir.errors import OpErrors, describe
 from qdialect.ir.extras import library
+from qdialect.ir.replacements import erase_with_unused
 from qdialect.ir.value_types import element_type_or_self
+from qdialect.lowering.cast_arithmetic import Rounding
+from qdialect.lowering.wide_storage import widen_storage
 from qdialect.passes.drop_ranges import DropRangesPass
 from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
 from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
@@ -79,15 +83,21 @@ def compile_module(side: Side, *, is_before: bool = True) -> tuple[ModuleOp, byt
         return RunFailure(reason, side.module, is_before)
 
     try:
+        widen_storage(module, side.context)
         for each in (
             DropRangesPass(),
             LowerQuantShapesPass(),
-            LowerQuantOpsPass(),
+            # As the casts are defined, and as the interpreter has it.
+            LowerQuantOpsPass(rounding=Rounding.NEAREST_EVEN.value, keep_round_trips=True),
             StripFuncQuantTypesPass(),
         ):
             each.apply(side.context, module)
     except OpErrors as error:
         raise failure(f"it cannot be lowered for IREE: {error}") from None
+    # IREE may refuse what nothing uses.
+    erase_with_unused(
+        [op for op in module.walk() if isinstance(op, StorageCastOp) and not any(op.result.uses)]
+    )
     functions = (op for op in module.ops if isinstance(op, FuncOp))
     if all(visibility_of(op) == "private" for op in functions):
         raise failure("there is no public function to run")

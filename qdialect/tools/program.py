@@ -74,6 +74,11 @@ def run_calibrate() -> int:
     return run("calibrate")
 
 
+def run_evaluate() -> int:
+    """Run `qdialect-evaluate`; as `run`."""
+    return run("evaluate")
+
+
 def _end_on(name: str) -> None:
     """End the process on a signal, unless whoever started it has it ignored, as nohup does."""
     number = getattr(signal, name, None)

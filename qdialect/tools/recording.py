@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from io import StringIO
 from itertools import islice
 from multiprocessing import get_context, parent_process
-from typing import Final
+from typing import Any, Final, Protocol, TypeVar
 
 from typing_extensions import override
 from xdsl.context import Context
@@ -29,7 +29,10 @@ from qdialect.certificates.sampled_runs import RunFailure
 from qdialect.interpreters import TypedArray, find_function, run_function
 from qdialect.ir.extras import MissingLibraryError
 from qdialect.post_training.record_files import Argument, RecordError, RecordFiles
-from qdialect.post_training.recorded_function import RecordedFunction, RecordedValues
+from qdialect.post_training.recorded_function import (
+    RecordedValues,
+    without_passed_arguments,
+)
 from qdialect.quantization.ranges import Statistics
 from qdialect.text import write_module
 from qdialect.text.source import abridge
@@ -46,91 +49,117 @@ Run = Callable[[Sequence[TypedArray]], Sequence[TypedArray]]
 Seen = tuple[int, Mapping[str, Statistics]]
 """The index of a record, and its statistics by the keys of values."""
 
+Found = TypeVar("Found", covariant=True)
+"""What is found in a record."""
+
 _PRIVATE: Final = StringAttr("private")
 
 _WAITING: Final = 2
 """The number of records queued for each process, so that none of them is idle."""
 
 
+class Task(Protocol[Found]):
+    """What is done with each record: it can be sent to another process."""
+
+    def start(self) -> Callable[[int], Found]:
+        """What does it for the record of an index. Both raise RecordError."""
+        ...
+
+
 @dataclass(frozen=True)
-class Recording:
-    """All that a process needs to record values. It can be pickled."""
+class PreparedFunction:
+    """What a process needs to run a function."""
 
     module: str
-    """The text of a module with the recording function; without its body if IREE runs it."""
-    function: str
-    values: RecordedValues
-    names: tuple[tuple[str, ...], ...]
-    """The names of each argument in files of records."""
-    data: str
-    max_memory: int
+    """The text of a module with the function; if IREE runs it, without its body."""
+    name: str
     binary: bytes | None
-    """The module as compiled by IREE; None if the interpreter runs it."""
-    threads: int | None
+    """What IREE made of the module; None if the interpreter runs it."""
+    passed: tuple[int | None, ...]
+    """Of each result, which argument it is; None if the function has to be run to return it."""
 
-    def start(self) -> Recorder:
+    def load(self) -> LoadedFunction:
         """Read the module. Raises RecordError."""
         source = SourceText(abridge(self.module.encode(), "<recorded function>"))
         options = Options()
         options.allow_unregistered_dialect = True
         compilation = Compilation(source, options, _NoErrors())
         compilation.run(())
-        module, context = compilation.module, compilation.context
-        return Recorder(self, module, context)
+        return LoadedFunction(self, compilation.module, compilation.context)
 
 
-class Recorder:
-    """Runs a function on one record after another."""
+class LoadedFunction:
+    """A function that this process can run."""
 
-    def __init__(self, recording: Recording, module: ModuleOp, context: Context) -> None:
-        """Raises RecordError if the data does not fit the function."""
-        self._recording = recording
+    def __init__(self, prepared: PreparedFunction, module: ModuleOp, context: Context) -> None:
+        """Raises MissingLibraryError."""
+        name = prepared.name
         function = next(
-            op
-            for op in module.ops
-            if isinstance(op, FuncOp) and op.sym_name.data == recording.function
+            op for op in module.ops if isinstance(op, FuncOp) and op.sym_name.data == name
         )
-        arguments = zip(recording.names, function.function_type.inputs, strict=True)
-        self._records = RecordFiles(recording.data, [Argument(*each) for each in arguments])
+        self._passed = prepared.passed
+        self.types = function.function_type.inputs.data
         self._run: Run
-        if recording.binary is None:
-            self._run = lambda values: run_function(module, recording.function, values, context)
+        if prepared.binary is None:
+            self._run = lambda values: run_function(module, name, values, context)
         else:
-            loaded = LoadedModule(recording.binary)
+            loaded = LoadedModule(prepared.binary)
             self._run = lambda values: loaded.run(function, tuple(values))
 
-    def record(self, index: int) -> Seen:
-        """The statistics of one record. Raises RecordError."""
-        with memory_budget(self._recording.max_memory):
-            arguments = self._records[index]
-            try:
-                results = self._run(arguments)
-                threads = self._recording.threads
-                return index, self._recording.values.statistics(index, results, threads=threads)
-            except RunFailure as error:
-                raise RecordError(f"record {index}: {error.reason}") from None
-            except (InterpretationError, MemoryLimitError) as error:
-                raise RecordError(f"record {index}: {error}") from None
-            except ValueError as error:
-                raise RecordError(str(error)) from None
+    def run(self, arguments: Sequence[TypedArray]) -> Sequence[TypedArray]:
+        """What it returns. Raises as `record_errors` expects."""
+        returned = iter(self._run(arguments))
+        return [next(returned) if at is None else arguments[at] for at in self._passed]
 
 
-def prepare(
-    recorded: RecordedFunction,
-    context: Context,
-    names: tuple[tuple[str, ...], ...],
-    data: str,
-    *,
-    with_iree: bool,
-    max_memory: int,
-    threads: int | None,
-) -> Recording:
+@contextmanager
+def record_errors(index: int, max_memory: int) -> Generator[None]:
+    """Work on a record within a limit of memory. What goes wrong is a RecordError."""
+    try:
+        with memory_budget(max_memory):
+            yield
+    except RecordError:
+        raise
+    except RunFailure as error:
+        raise RecordError(f"record {index}: {error.reason}") from None
+    except (InterpretationError, MemoryLimitError, ValueError) as error:
+        raise RecordError(f"record {index}: {error}") from None
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Seeing the statistics of values."""
+
+    function: PreparedFunction
+    values: RecordedValues
+    names: tuple[tuple[str, ...], ...]
+    """Of the arguments, in files of records."""
+    data: str
+    max_memory: int
+    threads: int | None
+
+    def start(self) -> Callable[[int], Seen]:
+        """Read the module and the data. Raises RecordError for data that does not fit."""
+        function = self.function.load()
+        arguments = [Argument(*each) for each in zip(self.names, function.types, strict=True)]
+        records = RecordFiles(self.data, arguments)
+
+        def record(index: int) -> Seen:
+            with record_errors(index, self.max_memory):
+                results = function.run(records[index])
+                return index, self.values.statistics(index, results, threads=self.threads)
+
+        return record
+
+
+def prepare(module: ModuleOp, name: str, context: Context, *, with_iree: bool) -> PreparedFunction:
     """
     Prepare a recording once for all processes: IREE compiles here.
 
-    Raises ToolError if there is no IREE, and RunFailure if it does not compile the module.
+    The function of that name is changed: arguments are no more returned. Raises ToolError if there
+    is no IREE, and RunFailure if it does not compile the module.
     """
-    module, binary = recorded.module, None
+    binary, passed = None, without_passed_arguments(find_function(module, name))
     if with_iree:
         try:
             lowered, binary = compile_module(Side(module, context))
@@ -138,39 +167,37 @@ def prepare(
             LoadedModule(binary)
         except MissingLibraryError as error:
             raise ToolError(f"--engine=iree: {error}") from None
-        types = find_function(lowered, recorded.name).function_type
-        declared = find_function(module, recorded.name).function_type
-        # IREE returns the results of the lowered function; records are of the types before.
-        signature = FuncOp(recorded.name, (declared.inputs.data, types.outputs.data), Region())
+        types = find_function(lowered, name).function_type
+        declared = find_function(module, name).function_type
+        # Results are those of the lowered function, and records those of the one before.
+        signature = FuncOp(name, (declared.inputs.data, types.outputs.data), Region())
         signature.sym_visibility = _PRIVATE
         module = ModuleOp([signature])
     text = StringIO()
     write_module(context, module, text)
-    return Recording(
-        text.getvalue(), recorded.name, recorded.values, names, data, max_memory, binary, threads
-    )
+    return PreparedFunction(text.getvalue(), name, binary, passed)
 
 
-def record_all(recording: Recording, indices: Sequence[int], jobs: int) -> Generator[Seen]:
+def record_all(task: Task[Found], indices: Sequence[int], jobs: int) -> Generator[Found]:
     """
-    The statistics of records, in any order.
+    What a task does with records, in any order.
 
     Raises RecordError for a record that cannot be run. Closing the generator early waits for the
     records that are running.
     """
     if jobs > 1:
-        yield from _spread(recording, indices, jobs)
+        yield from _spread(task, indices, jobs)
         return
-    recorder = recording.start()
+    record = task.start()
     for index in indices:
-        yield recorder.record(index)
+        yield record(index)
 
 
-def _spread(recording: Recording, indices: Iterable[int], jobs: int) -> Generator[Seen]:
-    # A forked process would inherit locks that other threads hold, such as those of IREE.
-    pool = ProcessPoolExecutor(jobs, get_context("spawn"), _start, (recording,))
+def _spread(task: Task[Found], indices: Iterable[int], jobs: int) -> Generator[Found]:
+    # Processes that are forked would share the locks of threads, such as those of IREE.
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"), _start, (task,))
     remaining = iter(indices)
-    pending = set[Future[Seen]]()
+    pending = set[Future[Any]]()
     try:
         while True:
             with _interrupts_kept_from_children():
@@ -205,15 +232,15 @@ def _interrupts_kept_from_children() -> Generator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-_recorders = list[Recorder]()
-"""The recorder of this process, if it is a worker."""
+_started = list[Callable[[int], object]]()
+"""What this process does with a record, if it was started to."""
 
 
-def _start(recording: Recording) -> None:
+def _start(task: Task[object]) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # IREE reports false leaks when the Python interpreter is torn down.
     atexit.register(os._exit, 0)
-    _recorders.append(recording.start())
+    _started.append(task.start())
 
 
 def _end_with_parent() -> None:
@@ -223,8 +250,8 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _record(index: int) -> Seen:
-    return _recorders[0].record(index)
+def _record(index: int) -> object:
+    return _started[0](index)
 
 
 class _NoErrors(DiagnosticHandler):

@@ -23,6 +23,7 @@ TOOLS = {
     "filecheck": ("filecheck.main", "main"),
     "qdialect-calibrate": ("qdialect.tools.program", "run_calibrate"),
     "qdialect-check": ("qdialect.tools.program", "run_check"),
+    "qdialect-evaluate": ("qdialect.tools.program", "run_evaluate"),
     "qdialect-opt": ("qdialect.tools.program", "run"),
     "qdialect-run": ("qdialect.tools.program", "run_run"),
 }
@@ -39,6 +40,7 @@ IMPORTED = (
     "qdialect.tools.calibrate",
     "qdialect.tools.check",
     "qdialect.tools.compilation",
+    "qdialect.tools.evaluate",
     "qdialect.tools.opt",
     "qdialect.tools.run",
     "xdsl.dialects.arith",

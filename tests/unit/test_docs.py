@@ -26,6 +26,7 @@ from _pytest.mark import ParameterSet
 
 from qdialect.tools.calibrate import main as calibrate_main
 from qdialect.tools.check import main as check_main
+from qdialect.tools.evaluate import main as evaluate_main
 from qdialect.tools.opt import main
 from qdialect.tools.run import main as run_main
 
@@ -311,7 +312,7 @@ def test_links(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_options(page: Path) -> None:
     """An option in the text is one of the tools."""
-    helps = [opt("--help"), *map(help_of, (run_main, check_main, calibrate_main))]
+    helps = [opt("--help"), *map(help_of, (run_main, check_main, calibrate_main, evaluate_main))]
     known = re.findall(r"--?[\w-]+", "".join(helps))
     for span in SPAN.findall(prose_of(page)):
         if span.startswith("-") and span not in OPTIONS_OF_OTHERS:

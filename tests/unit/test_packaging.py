@@ -26,6 +26,7 @@ def test_commands_start_in_one_place():
         "qdialect-opt",
         "qdialect-calibrate",
         "qdialect-check",
+        "qdialect-evaluate",
         "qdialect-run",
     }
     for target in scripts.values():

@@ -78,6 +78,33 @@ def test_keys_are_the_same_with_casts_around_a_value():
     assert keys_in(text) == KEYS
 
 
+QUANTIZED = """
+!i = !quant.uniform<i8:f32, 0.5>
+!j = !quant.uniform<i8:f32, 0.25>
+func.func @main(%x: tensor<2x!i> {quant.key = "image"}) {
+  %0 = "quant.dcast"(%x) : (tensor<2x!i>) -> tensor<2xf32>
+  %again = quant.dcast %x : tensor<2x!i> to tensor<2xf32>
+  %q = quant.constant dense<[1, 2]> {quant.key = "layer/w"} : tensor<2x!i>
+  %w = quant.dcast %q : tensor<2x!i> to tensor<2xf32>
+  %c = arith.constant dense<[1, 2]> : tensor<2xi8>
+  %2 = quant.scast %c : tensor<2xi8> to tensor<2x!i>
+  %3 = quant.dcast %2 : tensor<2x!i> to tensor<2xf32>
+  %4 = quant.scast %c : tensor<2xi8> to tensor<2x!j>
+  %5 = quant.dcast %4 : tensor<2x!j> to tensor<2xf32>
+  return
+}
+"""
+
+
+def test_what_is_quantized_from_the_beginning_gives_its_name():
+    """One constant that is read with two scales holds two values."""
+    keys = keys_of(parsed(QUANTIZED)[0])
+    assert [*keys.of_values.values()] == ["image", "image", "layer/w", "c", "c#1"]
+    assert [*keys.roots] == ["image", "layer/w", "c", "c#1"]
+    assert [value.name_hint for value in keys.of_values][:3] == [None, "again", "w"]
+    assert keys.aliases == {"again": "image", "x": "image", "w": "layer/w", "q": "layer/w"}
+
+
 def test_ranges_behind_a_value_name_it():
     text = """
     func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {

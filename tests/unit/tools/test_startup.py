@@ -110,11 +110,13 @@ ON_ARRAYS = (
     "qdialect.certificates.sampled_runs",
     "qdialect.certificates.typed_values",
     "qdialect.interpreters",
+    "qdialect.post_training.compared_functions",
     "qdialect.quantization.record",
     "qdialect.tools.calibrate",
     "qdialect.tools.check",
+    "qdialect.tools.evaluat",
     "qdialect.tools.iree_engine",
-    "qdialect.tools.recording",
+    "qdialect.tools.record",
     "qdialect.tools.run",
 )
 

@@ -1,0 +1,187 @@
+"""
+How far the values of a quantized module are from those of the float module.
+
+That is signal to noise for values, and for results how many top answers are the same. Sums are
+those of doubles, and of several records the same in any order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from qdialect.algebra.lazy_numpy import np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Noise:
+    """
+    The sums over what both tensors have as finite numbers, and how many elements are left out.
+
+    An infinity that both have at the same place is left out without being counted as a difference.
+    """
+
+    signal: float = 0.0
+    """The sum of squares of the elements that are expected."""
+    noise: float = 0.0
+    """The sum of squares of the differences."""
+    count: int = 0
+    """How many elements are finite in both."""
+    nans_before: int = 0
+    """How many of the expected elements are NaN."""
+    nans_after: int = 0
+    """How many of the elements found are NaN."""
+    infinite: int = 0
+    """How many elements are infinite in one of both, and not NaN in the other."""
+    differing: int = 0
+    """How many of those that are left out differ: NaN or infinite in one, and not in the other."""
+
+    @classmethod
+    def between(cls, expected: NDArray[Any], found: NDArray[Any]) -> Noise:
+        """Compare two tensors of floats. Raises ValueError if they differ in shape."""
+        if expected.shape != found.shape:
+            raise ValueError(f"shapes {[*expected.shape]} and {[*found.shape]} differ")
+        one, other = expected.astype("f8").reshape(-1), found.astype("f8").reshape(-1)
+        is_finite = np.isfinite(one) & np.isfinite(other)
+        left_out = int(one.size - np.count_nonzero(is_finite))
+        nans_before = nans_after = infinite = differing = 0
+        if left_out:
+            special, others = one[~is_finite], other[~is_finite]
+            is_nan, are_nan = np.isnan(special), np.isnan(others)
+            nans_before, nans_after = (int(np.count_nonzero(each)) for each in (is_nan, are_nan))
+            infinite = int(np.count_nonzero(~(is_nan | are_nan)))
+            alike = (special == others) | (is_nan & are_nan)
+            differing = int(np.count_nonzero(~alike))
+            one, other = one[is_finite], other[is_finite]
+        with np.errstate(over="ignore"):
+            signal, noise = _squares(one), _squares(one - other)
+        return cls(signal, noise, one.size, nans_before, nans_after, infinite, differing)
+
+    @staticmethod
+    def total(parts: Iterable[Noise]) -> Noise:
+        """All parts together, such as records."""
+        parts = list(parts)
+        return Noise(
+            _sum(part.signal for part in parts),
+            _sum(part.noise for part in parts),
+            sum(part.count for part in parts),
+            sum(part.nans_before for part in parts),
+            sum(part.nans_after for part in parts),
+            sum(part.infinite for part in parts),
+            sum(part.differing for part in parts),
+        )
+
+    @property
+    def decibels(self) -> float | None:
+        """
+        The signal to noise ratio of what is finite: infinite where nothing differs.
+
+        None if nothing is finite, and something differs, or if there is no element; and if squares
+        of numbers are out of range.
+        """
+        if not self.count:
+            is_same = not self.differing and (self.nans_before or self.infinite)
+            return math.inf if is_same else None
+        if math.isinf(self.signal) or math.isinf(self.noise):
+            return None
+        if not self.noise:
+            return math.inf
+        if not self.signal:
+            return -math.inf
+        # Both are far from each other where one of them is close to the smallest double.
+        return 10 * (math.log10(self.signal) - math.log10(self.noise))
+
+
+@dataclass(frozen=True)
+class Answers:
+    """
+    The top answers of a result: where the number is largest along its last axis.
+
+    Of several that are largest, the first one counts. Where a number is NaN, there is no answer: it
+    agrees with none, and is not right.
+    """
+
+    count: int = 0
+    agreeing: int = 0
+    """How many are the same."""
+    right_before: int = 0
+    """How many of the expected ones are those of the labels; 0 without labels."""
+    right_after: int = 0
+    """How many of those found are."""
+    nans_before: int = 0
+    """How many are expected that are none."""
+    nans_after: int = 0
+
+    @classmethod
+    def between(
+        cls, expected: NDArray[Any], found: NDArray[Any], labels: NDArray[np.int64] | None = None
+    ) -> Answers:
+        """
+        Compare results, which are floats with one axis at least.
+
+        Raises ValueError if they differ in shape, for labels of another number than answers, and
+        for a label that is no class.
+        """
+        if expected.shape != found.shape:
+            raise ValueError(f"shapes {[*expected.shape]} and {[*found.shape]} differ")
+        old, new = _answers(expected), _answers(found)
+        right_before = right_after = 0
+        if labels is not None:
+            if labels.size != old.size:
+                raise ValueError(f"there are {labels.size} labels, and {old.size} answers")
+            classes = expected.shape[-1]
+            wrong = labels[(labels < 0) | (labels >= classes)]
+            if wrong.size:
+                raise ValueError(f"there is a label {wrong[0]}, and there are {classes} classes")
+            known = labels.reshape(-1)
+            right_before, right_after = (int(np.count_nonzero(of == known)) for of in (old, new))
+        return cls(
+            old.size,
+            int(np.count_nonzero((old == new) & (old != _NO_ANSWER))),
+            right_before,
+            right_after,
+            *(int(np.count_nonzero(of == _NO_ANSWER)) for of in (old, new)),
+        )
+
+    @staticmethod
+    def total(parts: Iterable[Answers]) -> Answers:
+        """All parts together, such as records."""
+        parts = list(parts)
+        return Answers(
+            sum(part.count for part in parts),
+            sum(part.agreeing for part in parts),
+            sum(part.right_before for part in parts),
+            sum(part.right_after for part in parts),
+            sum(part.nans_before for part in parts),
+            sum(part.nans_after for part in parts),
+        )
+
+
+_NO_ANSWER: Final = -1
+
+
+def _answers(numbers: NDArray[Any]) -> NDArray[np.int64]:
+    """The index of the largest number along the last axis, in a row of all answers."""
+    if not numbers.size:
+        return np.zeros(0, np.int64)
+    rows = numbers.reshape(-1, numbers.shape[-1])
+    return np.where(np.isnan(rows).any(axis=1), _NO_ANSWER, rows.argmax(axis=1))
+
+
+def _squares(numbers: NDArray[Any]) -> float:
+    """The sum of squares; not zero unless all numbers are."""
+    found = float(np.square(numbers).sum())
+    return math.ulp(0.0) if not found and numbers.any() else found
+
+
+def _sum(numbers: Iterable[float]) -> float:
+    """The sum, rounded once."""
+    try:
+        return math.fsum(numbers)
+    except OverflowError:
+        return math.inf

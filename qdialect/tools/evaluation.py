@@ -1,0 +1,272 @@
+"""What an evaluation found: as tables, and as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from typing import Any, Final, NamedTuple, TextIO
+
+from qdialect.post_training.compared_functions import ComparedResult, ComparedValue, NotCompared
+from qdialect.quantization.noise import Answers, Noise
+
+_NAMED: Final = 10
+"""How many values that only one module has are named."""
+
+
+class Row(NamedTuple):
+    """A value, and how much noise it has."""
+
+    value: ComparedValue
+    noise: Noise
+    decibels: float | None
+    drop: float | None
+    """How much less signal to noise it has than the worst of what its op reads, in decibels."""
+
+
+class Table(NamedTuple):
+    """A table, whose numbers are right-aligned."""
+
+    title: str
+    names: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    texts: int
+    """How many of the columns, which are the first ones, are left-aligned."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What was found in some records."""
+
+    engine: str
+    records: int
+    noises: tuple[tuple[ComparedValue, Noise], ...]
+    answers: tuple[tuple[ComparedResult, Answers], ...]
+    has_labels: bool
+    not_compared: tuple[NotCompared, ...]
+
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        """All values that are compared, in the order of the module."""
+        known = dict[str, float]()
+        for value, noise in self.noises:
+            if (found := noise.decibels) is not None:
+                known[value.key] = min(found, known.get(value.key, math.inf))
+        rows = list[Row]()
+        for value, noise in self.noises:
+            found = noise.decibels
+            inputs = [known[key] for key in value.inputs if key in known and key != value.key]
+            drop = None if found is None or not inputs else _difference(min(inputs), found)
+            rows.append(Row(value, noise, found, drop))
+        return tuple(rows)
+
+    def tables(self, worst: int) -> tuple[Table, ...]:
+        """All values, and the worst of them, by what they have, and by what they lose."""
+        rows = self.rows
+        lowest = sorted(
+            (row for row in rows if row.noise.differing or _number(row.decibels) < math.inf),
+            key=lambda row: (not row.noise.differing, _number(row.decibels)),
+        )
+        losing = sorted(
+            (row for row in rows if row.drop is not None and row.drop > 0),
+            key=lambda row: (-_number(row.drop), _number(row.decibels)),
+        )
+        return (
+            _table("values", rows),
+            _table("lowest signal to noise", lowest[:worst]),
+            _table("largest drop from what the op reads", losing[:worst]),
+        )
+
+    def lines(self) -> list[str]:
+        """What is told below the tables."""
+        found = list[str]()
+        for row in self.rows:
+            if (told := _left_out(row.noise)) is not None:
+                found.append(f"'{row.value.key}': {told}")
+            elif row.decibels is None:
+                found.append(f"'{row.value.key}': squares of its elements exceed all numbers")
+        for reason in dict.fromkeys(of.reason for of in self.not_compared):
+            keys = [f"'{of.key}'" for of in self.not_compared if of.reason == reason]
+            more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
+            found.append(f"not compared: {', '.join(keys[:_NAMED])}{more}: {reason}")
+        for result, answers in self.answers:
+            named = f"result {result.number}" + (f" ('{result.key}')" if result.key else "")
+            share = _share(answers.agreeing, answers.count)
+            found.append(f"{named}: the top answer agrees in {share}")
+            if self.has_labels:
+                rights = answers.right_before, answers.right_after
+                before, after = (_share(right, answers.count) for right in rights)
+                found.append(f"{named}: accuracy is {before} for FLOAT, {after} for QUANTIZED")
+            if answers.nans_before or answers.nans_after:
+                found.append(
+                    f"{named}: NaN is among the numbers of {answers.nans_before} answers of FLOAT, "
+                    f"and of {answers.nans_after} of QUANTIZED"
+                )
+        if not self.answers:
+            found.append("no result has several classes: there is no top answer")
+        plural = "" if self.records == 1 else "s"
+        found.append(f"{self.records} record{plural}, run by {self.engine}")
+        return found
+
+    def to_json(self) -> str:
+        """All of it. Infinities are texts, and what is no number is null."""
+        return (
+            json.dumps(
+                {
+                    "format": "qdialect-evaluation",
+                    "version": 1,
+                    "engine": self.engine,
+                    "records": self.records,
+                    "values": [_json_of(row) for row in self.rows],
+                    "results": [
+                        {
+                            "result": result.number,
+                            "key": result.key,
+                            "answers": answers.count,
+                            "agreeing": answers.agreeing,
+                            "nans": [answers.nans_before, answers.nans_after],
+                        }
+                        | (
+                            {"right": [answers.right_before, answers.right_after]}
+                            if self.has_labels
+                            else {}
+                        )
+                        for result, answers in self.answers
+                    ],
+                    "not_compared": [
+                        {"key": of.key, "reason": of.reason} for of in self.not_compared
+                    ],
+                },
+                indent=1,
+            )
+            + "\n"
+        )
+
+    def write(self, stream: TextIO, worst: int) -> None:
+        """Write all: the tables by `rich`, where it is installed and there is a terminal."""
+        console = _console(stream)
+        for table in self.tables(worst):
+            if not table.rows:
+                continue
+            if console is None:
+                stream.write(_plain(table))
+            else:
+                console.print(_rich(table))
+        for line in self.lines():
+            stream.write(f"{line}\n")
+
+
+def number_from_json(value: object) -> float | None:
+    """A signal to noise ratio as JSON has it. Raises ValueError."""
+    if value is None:
+        return None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if value in ("inf", "-inf"):
+        return float(str(value))
+    raise ValueError(f"{value!r} is no number, nor 'inf' or '-inf'")
+
+
+def _number_to_json(value: float | None) -> float | str | None:
+    return str(value) if value is not None and math.isinf(value) else value
+
+
+def _json_of(row: Row) -> dict[str, Any]:
+    return {
+        "key": row.value.key,
+        "op": row.value.op,
+        "storage": row.value.storage,
+        "signal_to_noise": _number_to_json(row.decibels),
+        "drop": _number_to_json(row.drop),
+        "signal": _number_to_json(row.noise.signal),
+        "noise": _number_to_json(row.noise.noise),
+        "elements": row.noise.count,
+        "nans": [row.noise.nans_before, row.noise.nans_after],
+        "infinite": row.noise.infinite,
+        "differing": row.noise.differing,
+    }
+
+
+def _number(decibels: float | None) -> float:
+    """What is no number counts as the highest."""
+    return math.inf if decibels is None else decibels
+
+
+def _difference(before: float, after: float) -> float:
+    return 0.0 if before == after else before - after
+
+
+def _left_out(noise: Noise) -> str | None:
+    """What is not part of the signal to noise ratio, in words."""
+    told = list[str]()
+    if noise.nans_before or noise.nans_after:
+        told.append(f"NaN in {noise.nans_before} of FLOAT and {noise.nans_after} of QUANTIZED")
+    if noise.infinite:
+        told.append(f"infinite in {noise.infinite}")
+    if not told:
+        return None
+    return f"elements are left out: {', '.join(told)}; {noise.differing} of them differ"
+
+
+def _share(part: int, of: int) -> str:
+    return f"{100 * part / of:.2f} % ({part} of {of})" if of else "none"
+
+
+def _table(title: str, rows: Sequence[Row]) -> Table:
+    names = ("value", "op", "stored as", "signal to noise (dB)", "drop (dB)")
+    cells = (
+        (
+            row.value.key,
+            row.value.op,
+            row.value.storage,
+            _decibels(row.decibels),
+            _decibels(row.drop),
+        )
+        for row in rows
+    )
+    return Table(title, names, (*cells,), 3)
+
+
+def _decibels(value: float | None) -> str:
+    # What is added makes a negative zero positive.
+    return "" if value is None else f"{round(value, 2) + 0.0:.2f}"
+
+
+def _plain(table: Table) -> str:
+    """A table in lines."""
+    columns = [*zip(table.names, *table.rows, strict=True)]
+    widths = [max(map(len, column)) for column in columns]
+    lines = [f"{table.title}:"]
+    for cells in (table.names, *table.rows):
+        aligned = (
+            cell.ljust(width) if number < table.texts else cell.rjust(width)
+            for number, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        )
+        lines.append("  ".join(aligned).rstrip())
+    return "\n".join(f"  {line}" if at else line for at, line in enumerate(lines)) + "\n\n"
+
+
+def _console(stream: TextIO) -> Any:
+    """What `rich` writes to, where it is installed and the stream is a terminal; else None."""
+    if not stream.isatty():
+        return None
+    try:
+        console: Any = import_module("rich.console")
+    except ModuleNotFoundError:
+        return None
+    return console.Console(file=stream)
+
+
+def _rich(table: Table) -> Any:
+    tables: Any = import_module("rich.table")
+    texts: Any = import_module("rich.text")
+    made = tables.Table(title=table.title, title_justify="left")
+    for number, name in enumerate(table.names):
+        made.add_column(name, justify="left" if number < table.texts else "right", overflow="fold")
+    for cells in table.rows:
+        # Names are no markup.
+        made.add_row(*(texts.Text(cell) for cell in cells))
+    return made

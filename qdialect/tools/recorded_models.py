@@ -1,0 +1,81 @@
+"""What the tools have in common that run a function of a model over records."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+from qdialect.certificates.function_comparison import visibility_of
+from qdialect.post_training.keys import keys_of
+from qdialect.post_training.record_files import Argument
+from qdialect.tools.tool_error import ToolError
+
+RECORDS_HELP = """\
+records:
+  An .npz file has an array for each argument of the function: under arg0, arg1, ..., or under
+  the key of the argument, such as its name in the text. If the argument has the shape S, an
+  array of shape S is one record, and one of shape (n, *S) holds n records. All arrays of a file
+  hold as many. The .npz files of a folder are taken in the order of their names, as if they were
+  one. Records are numbered from 0. Elements have the dtype of the argument: float32 for f32;
+  bfloat16 and smaller floats are their bits. What does not fit is refused.
+"""
+
+
+def add_run_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments that are about running a function over records."""
+    parser.add_argument(
+        "--data", required=True, metavar="PATH", help="an .npz file, or a folder of such"
+    )
+    parser.add_argument(
+        "--function", metavar="NAME", help="what to run (main, or else the only public one)"
+    )
+    parser.add_argument(
+        "--engine",
+        choices=("iree", "reference"),
+        default="iree",
+        help="what runs it: IREE, which compiles it once, or qdialect's interpreter (iree)",
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=1, metavar="N", help="spread records over N processes (1)"
+    )
+
+
+def check_jobs(jobs: int) -> None:
+    """Raise ToolError for fewer than one."""
+    if jobs < 1:
+        raise ToolError(f"there must be one job at least, not {jobs}")
+
+
+def chosen_function(module: ModuleOp, name: str | None) -> str:
+    """The function to run, also if none is named. Raises ToolError."""
+    if name is not None:
+        return name
+    functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
+    if "main" in functions:
+        return "main"
+    public = [
+        name
+        for name, op in functions.items()
+        if not op.is_declaration and visibility_of(op) != "private"
+    ]
+    if len(public) == 1:
+        return public[0]
+    known = ", ".join(f"'{name}'" for name in public) or "none"
+    raise ToolError(f"say which function to run, by --function: public ones are {known}")
+
+
+def arguments_of(module: ModuleOp, function: FuncOp) -> tuple[Argument, ...]:
+    """What there are arrays for; `arg0` is the first, whatever is so called."""
+    keys = keys_of(module).of_values
+    arguments = function.body.blocks[0].args
+    numbered = [f"arg{number}" for number in range(len(arguments))]
+    return tuple(
+        Argument(
+            (*dict.fromkeys([name] + [key for key in others if key and key not in numbered]),),
+            argument.type,
+        )
+        for name, argument in zip(numbered, arguments, strict=True)
+        for others in [(keys.get(argument), argument.name_hint)]
+    )
