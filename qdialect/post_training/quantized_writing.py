@@ -51,8 +51,6 @@ class Written:
     """Those that read and make quantized values."""
     floats: Mapping[Node, str]
     """Why others stay in floats."""
-    values: Mapping[SSAValue, SSAValue]
-    """For each value, what is read in its place; its codes, if nothing reads it as floats."""
     saturated: Mapping[Use, int]
     """How many elements of a bias did not fit its storage."""
 
@@ -135,10 +133,7 @@ class _Writer:
         for use, _, new in written:
             use.op.operands[use.number] = new
         erase_unused([old.owner for _, old, _ in written if isinstance(old.owner, Operation)])
-        values = {
-            value: self._dequantized.get(codes, codes) for value, codes in self._codes.items()
-        }
-        return Written(nodes, floats, values, self._saturated)
+        return Written(nodes, floats, self._saturated)
 
     def _quantize(self, value: SSAValue) -> None:
         """Insert the casts behind a value, unless they are there."""

@@ -39,8 +39,8 @@ def quantize_model(
     Take the named steps for a module, from what its attributes say is assigned already.
 
     `read_settings` is called with the keys of the module. What is assigned is written as casts, or
-    else as attributes. The report has a record for each op: how its result is
-    quantized, or why it stays in floats. Raises ValueError for settings that do not fit.
+    else as attributes. The report has a record for each op: how its result is quantized, or why it
+    stays in floats. Raises ValueError for settings that do not fit.
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
         graph = flow_graph(module, context, budget)
@@ -93,13 +93,7 @@ def _report(
             if (why := flow.float_biases.get(node.op)) is not None:
                 reason += f"; its bias stays in floats: {why}"
             report.records.append(
-                FoldRecord(
-                    Outcome.QUANTIZED,
-                    node.op,
-                    name_of(node.op),
-                    reason=reason,
-                    stands=written.values[result],
-                )
+                FoldRecord(Outcome.QUANTIZED, node.op, name_of(node.op), reason=reason)
             )
     for node, reason in written.floats.items():
         refusal = flow.refusals.get(node.op)
