@@ -40,8 +40,7 @@ from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant import Storage, UniformQuantizedType
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.post_training.assignment import Assigned, Assignment
-from qdialect.post_training.flow_graph import FlowGraph, Node, Range, Use
-from qdialect.post_training.keys import is_recordable
+from qdialect.post_training.flow_graph import FlowGraph, Node, Range, Use, is_quantizable
 from qdialect.post_training.precision import Precision, Settings, declared_scheme
 from qdialect.post_training.weights import (
     WeightAxes,
@@ -147,6 +146,8 @@ class Flow:
         numbers = self.graph.numbers(use.value)
         try:
             found = array_range(numbers)
+            if found.nans:
+                raise ValueError("it has a NaN, which has no code")
             choice = precision.activations.choose(found.minimum, found.maximum)
         except ValueError as error:
             raise NotFoldable(Code.ILLEGAL_TYPE, f"its operand {use.number}: {error}") from None
@@ -191,8 +192,7 @@ class Flow:
 
     def is_given(self, value: SSAValue) -> bool:
         """Whether a constant is quantized already."""
-        moved = self.graph.constant(value)
-        return moved is not None and moved.is_quantized
+        return self.graph.is_constant(value) and self.graph.stored(value) is None
 
     def constant_uses(self, node: Node) -> Iterator[Use]:
         """The constant operands that a node reads as codes, and that are floats."""
@@ -285,7 +285,7 @@ def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
             origin = made.origin or graph.keys.get(node.results[0], "")
             link = Assigned(type, node.relation, made.range, origin)
             if graph.is_constant(use.value):
-                if is_joining:
+                if is_joining and not np.isnan(graph.numbers(use.value)).any():
                     reads[use] = (link,)
                 continue
             is_alone = all(each.op is use.op for each in graph.readers[value])
@@ -462,7 +462,7 @@ def _type_behind(node: Node, type: UniformQuantizedType) -> UniformQuantizedType
         return None
 
 
-def blocks_of(flow: Flow, node: Node, shape: Shape) -> Blocks:
+def _blocks_of(flow: Flow, node: Node, shape: Shape) -> Blocks:
     """Which elements of the weights of a node share a slot. Raises NotFoldable."""
     if node.table is not None:
         axes = WeightAxes((node.table.axis,), ())
@@ -486,11 +486,13 @@ def _of_weight(flow: Flow, node: Node, use: Use) -> Assigned:
     moved = flow.graph.constant(use.value)
     assert moved is not None
     precision, shape = flow.precision(node), moved.shape
-    blocks = blocks_of(flow, node, shape)
+    blocks = _blocks_of(flow, node, shape)
     numbers = flow.graph.numbers(use.value)
     if numbers.shape != shape:
         numbers = np.broadcast_to(numbers.reshape(()), shape)
     found = array_range(numbers, blocks)
+    if found.nans:
+        raise ValueError("one is NaN, which has no code")
     choice = precision.weights.scheme.choose(found.minimum, found.maximum)
     type = type_of_choice(choice, shape, cast(AnyFloat, element_type_or_self(use.value.type)))
     whole = Range(float(found.minimum.min()), float(found.maximum.max()))
@@ -522,8 +524,12 @@ def _of_bias(flow: Flow, node: Node, before: Assignment) -> Assigned:
     numbers = flow.graph.numbers(use.value)
     is_nothing = (product == 0) & (numbers.max() == numbers.min() == 0)
     product = np.where(is_nothing, np.float32(1), product)
-    if not ((product > 0) & np.isfinite(product)).all():
-        raise NotFoldable(Code.ILLEGAL_TYPE, "the product of two scales is no positive float32")
+    with np.errstate(all="ignore"):
+        is_step = (product > 0) & np.isfinite(product) & np.isfinite(np.float32(1) / product)
+    if not is_step.all() or np.isnan(numbers).any():
+        raise NotFoldable(
+            Code.ILLEGAL_TYPE, "a product of two scales is no step in float32, or an element is NaN"
+        )
     precision = flow.precision(node)
     storage = precision.bias_storage
     bits = storage.width if storage.width > MAX_STORAGE_WIDTH else 0
@@ -573,7 +579,7 @@ def assign_input_types(flow: Flow, before: Assignment) -> Assignment:
     """Arguments of quantized types, which are requantized for those who read something else."""
     values, reads, declared = dict(before.values), dict(before.reads), dict(before.declared)
     for function in flow.graph.functions:
-        arguments = list(function.body.block.args)
+        arguments = list(function.args)
         for number, scheme in _declared(arguments, flow.settings.input_types, "input-types"):
             argument = arguments[number]
             made = before.values.get(argument)
@@ -616,7 +622,7 @@ def _declared(
         scheme = declared_scheme(words[number if len(words) > 1 else 0])
         if scheme is None:
             continue
-        if is_recordable(value):
+        if is_quantizable(value):
             yield number, scheme
         elif len(words) > 1:
             raise ValueError(f"{option} cannot change number {number}, '{value.type}'")

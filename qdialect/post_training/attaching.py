@@ -46,6 +46,9 @@ def attach_ranges(module: ModuleOp, profile: Profile, reduction: Reduction) -> F
         statistics = profile.statistics(name)
         found.add(profile.aliases.get(name, name))
         for value in values:
+            if isinstance(value.owner, Operation) and value.owner.parent is None:
+                # It was the result of `quant.stats`, which has been replaced.
+                continue
             if statistics is None:
                 reason = f"there is no record of '{key}'"
                 _refuse(report, _op_of(value), Code.NO_RECORD, reason)

@@ -14,7 +14,7 @@ from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import AffineMapAttr, AnyFloat, ArrayAttr, ModuleOp
+from xdsl.dialects.builtin import AffineMapAttr, AnyFloat, ArrayAttr, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
@@ -25,7 +25,6 @@ from qdialect.algebra.memory_budget import MemoryBudget
 from qdialect.algebra.movement import Movement, Splat, as_view
 from qdialect.contractions.interface import Contraction, Lookup, Side, layer_of
 from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp, UniformQuantizedType
-from qdialect.dialects.quant.types import uniform_tensor
 from qdialect.folding.graph import FoldGraph
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.ir.value_types import element_type_or_self, shape_of
@@ -64,6 +63,11 @@ class Range(NamedTuple):
 
     minimum: float
     maximum: float
+
+
+def is_quantizable(value: SSAValue) -> bool:
+    """Whether a value can be quantized: it is a ranked builtin tensor of floats."""
+    return isinstance(value.type, TensorType) and is_recordable(value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,9 +234,15 @@ class FlowGraph:
         except NotFoldable:
             return None
 
-    def numbers(self, value: SSAValue) -> NDArray[np.floating]:
-        """The elements of a constant; one element stands for equal ones."""
+    def stored(self, value: SSAValue) -> MovedConstant | None:
+        """As `constant`, of elements that are stored as the floats that they are."""
         moved = self.constant(value)
+        is_plain = moved is not None and all(map(is_statistics, moved.casts))
+        return moved if is_plain else None
+
+    def numbers(self, value: SSAValue) -> NDArray[np.floating]:
+        """The elements of a constant that is `stored`; one element stands for equal ones."""
+        moved = self.stored(value)
         assert moved is not None
         held = self.folding.values_of(moved)
         type = cast(AnyFloat, element_type_or_self(value.type))
@@ -298,7 +308,7 @@ _CONTROL: Final = frozenset(
 
 
 def _has_floats(op: Operation) -> bool:
-    return any(is_recordable(value) for value in (*op.operands, *op.results))
+    return any(is_quantizable(value) for value in (*op.operands, *op.results))
 
 
 def _read_records(graph: FlowGraph, op: Operation) -> None:
@@ -307,16 +317,18 @@ def _read_records(graph: FlowGraph, op: Operation) -> None:
         value = graph.value(op.operands[0])
         low, high = statistics_of(op, shape_of(op.operands[0].type)).layer
         graph.ranges.setdefault(value, Range(float(low), float(high)))
-    elif isinstance(op, QuantizeCastOp) and is_recordable(op.operands[0]):
+    elif isinstance(op, QuantizeCastOp | DequantizeCastOp) and not _casts_uniform(op):
+        return
+    elif isinstance(op, QuantizeCastOp):
         value = graph.value(op.operands[0])
-        graph.given.setdefault(value, uniform_tensor(op.results[0].type).element_type)
+        graph.given.setdefault(value, _uniform(op.results[0]))
         graph.codes.setdefault(value, op.results[0])
         return
     elif isinstance(op, DequantizeCastOp):
         maker = op.operands[0].owner
         if not isinstance(maker, QuantizeCastOp) or maker.input.type != op.results[0].type:
             # An argument, a requantization, or an op of quantized types makes the codes.
-            type = uniform_tensor(op.operands[0].type).element_type
+            type = _uniform(op.operands[0])
             graph.given[op.results[0]], graph.codes[op.results[0]] = type, op.operands[0]
             return
         value = graph.value(maker.input)
@@ -324,6 +336,20 @@ def _read_records(graph: FlowGraph, op: Operation) -> None:
         return
     graph.same[op.results[0]] = value
     graph.last[value] = op.results[0]
+
+
+def _casts_uniform(op: QuantizeCastOp | DequantizeCastOp) -> bool:
+    """Whether a cast is between ranked tensors of floats, and of uniform quantized values."""
+    floats, codes = op.input, op.result
+    if isinstance(op, DequantizeCastOp):
+        floats, codes = codes, floats
+    return is_quantizable(floats) and isinstance(
+        element_type_or_self(codes.type), UniformQuantizedType
+    )
+
+
+def _uniform(codes: SSAValue) -> UniformQuantizedType:
+    return cast(UniformQuantizedType, element_type_or_self(codes.type))
 
 
 def _of_region(graph: FlowGraph, region: FloatRegion) -> Node:
@@ -368,7 +394,7 @@ def _node(graph: FlowGraph, op: Operation) -> Node | None:
         try:
             operands, movements, padding = read_movements(op, model, graph.folding.operands)
             read = [*operands, padding] if padding is not None else list(operands)
-            uses = [use for use in _uses_of(op, read) if is_recordable(use.value)]
+            uses = [use for use in _uses_of(op, read) if is_quantizable(use.value)]
             relation = Relation.MOVED if len(uses) == 1 else Relation.SHARED
             return _joining(graph, Node((op,), relation, tuple(uses), results, tuple(movements)))
         except NotFoldable:
@@ -386,7 +412,8 @@ def _uses_of(op: Operation, values: Sequence[SSAValue]) -> list[Use]:
     numbers = dict[SSAValue, list[int]]()
     for number, operand in enumerate(op.operands):
         numbers.setdefault(operand, []).append(number)
-    return [Use(op, numbers[value].pop(0)) for value in values]
+    # A region may yield what is padded with: that is no operand.
+    return [Use(op, numbers[value].pop(0)) for value in values if value in numbers]
 
 
 def _joining(graph: FlowGraph, node: Node) -> Node:
@@ -394,8 +421,7 @@ def _joining(graph: FlowGraph, node: Node) -> Node:
     if node.relation is not Relation.SHARED or len(node.uses) != 2:
         return node
     for use, other in (node.uses, node.uses[::-1]):
-        held = graph.constant(use.value)
-        if held is None or held.is_quantized or graph.is_constant(other.value):
+        if graph.stored(use.value) is None or graph.is_constant(other.value):
             continue
         if (graph.numbers(use.value) <= np.finfo("f4").min).all():
             return replace(node, uses=(other,), filler=use)
@@ -405,7 +431,7 @@ def _joining(graph: FlowGraph, node: Node) -> Node:
 def _computing(op: Operation, found: OpRelation, results: tuple[SSAValue, ...]) -> Node:
     numbers = range(len(op.operands)) if found.operands is None else found.operands
     uses = [
-        Use(op, at) for at in numbers if at < len(op.operands) and is_recordable(op.operands[at])
+        Use(op, at) for at in numbers if at < len(op.operands) and is_quantizable(op.operands[at])
     ]
     return Node(
         (op,),
@@ -442,7 +468,7 @@ def _own_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -
     if layer.bias is None or layer.bias >= len(op.operands):
         return None
     use = Use(op, layer.bias)
-    if not is_recordable(use.value) or (held := graph.constant(use.value)) is None:
+    if not is_quantizable(use.value) or (held := graph.stored(use.value)) is None:
         return None
     if len(held.shape) == 1:
         # One number for each channel, or for all of them.
@@ -467,7 +493,7 @@ def _added_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side)
         return None
     use = Use(adder, others[0])
     axes = _result_axes(use)
-    if axes is None or graph.constant(use.value) is None:
+    if axes is None or graph.stored(use.value) is None:
         return None
     if _result_axes(Use(adder, number)) != tuple(range(len(layer.result))):
         return None

@@ -27,7 +27,7 @@ from qdialect.ir.elements import dense_elements
 from qdialect.ir.replacements import insert_after
 from qdialect.ir.value_types import element_type_or_self, with_element_type
 from qdialect.post_training.assignment import Assigned, Assignment
-from qdialect.post_training.assignment_steps import Flow, blocks_of, type_before_shape
+from qdialect.post_training.assignment_steps import Flow, type_before_shape
 from qdialect.post_training.flow_graph import Node, Use
 from qdialect.post_training.weights import (
     floats_of,
@@ -37,7 +37,7 @@ from qdialect.post_training.weights import (
 )
 from qdialect.quantization.arrays import quantize_values
 from qdialect.quantization.biases import bias_in_steps
-from qdialect.quantization.blocks import PER_TENSOR
+from qdialect.quantization.blocks import Blocks
 from qdialect.relations.interface import Relation
 from qdialect.shape_ops.interface import elements_attribute_of, model_of, read_movements
 from qdialect.shape_ops.statistics import is_statistics
@@ -160,13 +160,13 @@ class _Writer:
             key = codes, cast(Attribute, link.type)
             if (known := self._requantized.get(key)) is None:
                 op = RequantizeOp(codes, with_element_type(codes.type, link.type))
-                Rewriter.insert_op(op, InsertPoint.after(self._cast_of(codes)))
+                insert_after(op, self._dequantized.get(codes, codes))
                 op.results[0].name_hint = value.name_hint
                 known = self._requantized[key] = op.results[0]
             codes = known
         if codes not in self._dequantized:
             op = DequantizeCastOp(codes, self._graph.last.get(value, value).type)
-            Rewriter.insert_op(op, InsertPoint.after(cast(Operation, codes.owner)))
+            insert_after(op, codes)
             op.results[0].name_hint = value.name_hint
             self._dequantized[codes] = op.results[0]
         return self._dequantized[codes]
@@ -186,11 +186,6 @@ class _Writer:
         if isinstance(back, DequantizeCastOp):
             use.op.operands[use.number] = back.operands[0]
             erase_unused([back])
-
-    def _cast_of(self, codes: SSAValue) -> Operation:
-        """The last op that is next to a quantized value, for order in the text."""
-        back = self._dequantized.get(codes)
-        return cast(Operation, codes.owner if back is None else back.owner)
 
     def _written_constants(self, nodes: Sequence[Node]) -> Iterator[tuple[Use, SSAValue]]:
         """The dequantized constants that operands are replaced by."""
@@ -275,7 +270,10 @@ class _Writer:
         is_weight = use == node.weight
         scheme = precision.weights.scheme if is_weight else precision.activations
         if assigned.relation is Relation.GIVEN:
-            blocks = blocks_of(self._flow, node, tensor.get_shape()) if is_weight else PER_TENSOR
+            type = tensor.element_type
+            axes = type.quantized_dimensions
+            sizes = type.block_sizes or (1,) * len(axes)
+            blocks = Blocks(tuple(zip(axes, sizes, strict=True)))
             codes, own = quantized_values(values, expressed, scheme, blocks)
             if own == tensor:
                 return codes

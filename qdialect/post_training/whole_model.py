@@ -20,8 +20,7 @@ from qdialect.post_training.assignment import (
     write_attributes,
 )
 from qdialect.post_training.assignment_steps import SEQUENCE, STEPS, Flow
-from qdialect.post_training.flow_graph import flow_graph
-from qdialect.post_training.keys import is_recordable
+from qdialect.post_training.flow_graph import flow_graph, is_quantizable
 from qdialect.post_training.precision import Settings
 from qdialect.post_training.quantized_writing import Written, write_quantized
 from qdialect.shape_ops.interface import Code, is_cast, models_of, name_of
@@ -72,7 +71,7 @@ def _is_unknown(flow: Flow, op: Operation) -> bool:
         return False
     if op.has_trait(IsTerminator, value_if_unregistered=False):
         return False
-    results = [result for result in op.results if is_recordable(result)]
+    results = [result for result in op.results if is_quantizable(result)]
     if not results or any(result in flow.graph.same for result in results):
         return False
     return not all(map(flow.graph.is_constant, results)) and bool(op.operands)

@@ -24,6 +24,9 @@ ROOT = Path(__file__).parents[2]
 TOLD = ("--remarks", "--verify-diagnostics", "--print-op-generic")
 """Flags that say what is told of a module, and how it is written."""
 
+OF_OWN_TYPES = r"quant\.(?=requantize|dequantize_bias)"
+"""The start of the names of casts that upstream lacks."""
+
 EXAMPLES = sorted((ROOT / "examples").glob("*.mlir"))
 
 
@@ -94,8 +97,12 @@ def test_output_of_passes(
         # MLIR reads what is left of StableHLO in generic form.
         monkeypatch.setattr("qdialect.tools.registry._plugins", tuple[()])
     lowered = (*flags, "--lower-quant-shapes", "--drop-ranges", "--split-input-file")
-    text = qdialect_opt(path, *(flag for flag in lowered if flag not in TOLD))
+    lowered = tuple(flag for flag in lowered if flag not in TOLD)
+    text = qdialect_opt(path, *lowered)
     assert not re.search("quant.(constant|stats)", text)
+    if re.search(OF_OWN_TYPES, text):
+        # A dialect that MLIR knows has no such ops: they are of another one, in generic form.
+        text = re.sub(OF_OWN_TYPES, "test.", qdialect_opt(path, *lowered, "--print-op-generic"))
     for module in text.split(SPLIT_MARKER):
         # The tosa of IREE is not that of MLIR 22.
         is_stablehlo = "stablehlo." in module and "tosa." not in module

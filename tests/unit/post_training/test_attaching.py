@@ -19,6 +19,7 @@ from qdialect.passes.attach_keys import AttachKeysPass
 from qdialect.passes.attach_ranges import AttachRangesPass
 from qdialect.passes.drop_ranges import DropRangesPass
 from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
+from qdialect.post_training.attaching import attach_ranges
 from qdialect.post_training.fingerprints import fingerprint_of
 from qdialect.post_training.keys import keys_of
 from qdialect.quantization.profile import Fingerprint, Profile
@@ -225,3 +226,18 @@ def test_strictness_makes_errors_of_what_is_told(tmp_path: Path, profile: Path):
 
 def test_keys_are_those_of_the_profile():
     assert list(keys_of(Module(TEXT).module).roots) == list(RECORDS)
+
+
+def test_ranges_with_keys_of_their_own_are_replaced():
+    # The inner op is the value that the outer one is of.
+    module = Module("""
+func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = quant.stats %x {layerStats = dense<[0.0, 1.0]> : tensor<2xf32>, key = "a"} : tensor<2xf32>
+  %1 = quant.stats %0 {layerStats = dense<[0.0, 2.0]> : tensor<2xf32>, key = "b"} : tensor<2xf32>
+  return %1 : tensor<2xf32>
+}
+""")
+    records = {"a": statistics((-1, 1)), "b": statistics((-2, 2))}
+    attach_ranges(module.module, Profile(fingerprint(module), records), Reduction())
+    module.module.verify()
+    assert attached(module.module)["a"] == [-1, 1]

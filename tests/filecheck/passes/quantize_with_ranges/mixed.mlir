@@ -1,3 +1,4 @@
+// RUN: qdialect-opt %s --quantize-with-ranges=scheme=one-s16 | filecheck %s --check-prefix=S16
 // RUN: echo '{"layers": [{"names": ["a", "b"], "dtype": "int16", "granularity": "channel"}]}' > %t.json
 // RUN: qdialect-opt %s --quantize-with-ranges=config=%t.json | filecheck %s
 // RUN: qdialect-opt %s "--quantize-with-ranges=config=%t.json input-types=i16 output-types=f32,i16" | filecheck %s --check-prefix=TYPED
@@ -9,6 +10,9 @@
 // RUN: qdialect-opt %s --quantize-with-ranges=config=%t.json | filecheck %s --check-prefix=GIVEN
 // RUN: echo '{"layers": [' > %t.json
 // RUN: not qdialect-opt %s --quantize-with-ranges=config=%t.json 2>&1 | filecheck %s --check-prefix=NO-JSON
+
+// S16:           %x_1 = quant.qcast %x : {{.*}} to tensor<2x!quant.uniform<i16<-32767:32767>:f32, 3.0518509447574615E-5>>
+// S16-NOT:       quant.requantize
 
 // Where two precisions meet, there is one requantization: none between %a and %b, which have i16 both.
 // CHECK:         %x_1 = quant.qcast %x : {{.*}} to tensor<2x!quant.uniform<u8:f32, 0.0078431377187371254:128>>

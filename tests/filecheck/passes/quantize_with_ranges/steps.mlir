@@ -1,3 +1,4 @@
+// RUN: qdialect-opt %s --quantize-with-ranges | filecheck %s --check-prefix=WHOLE
 // RUN: qdialect-opt %s --assign-activations -o %t.1 && filecheck %s --check-prefix=ACTIVATIONS < %t.1
 // RUN: qdialect-opt %t.1 --propagate-parameters-backward -o %t.2 && filecheck %s --check-prefix=BACKWARD < %t.2
 // RUN: qdialect-opt %t.2 --assign-constant-inputs -o %t.3 && filecheck %s --check-prefix=CONSTANTS < %t.3
@@ -5,6 +6,9 @@
 // RUN: qdialect-opt %t.4 --propagate-parameters-forward -o %t.5 && filecheck %s --check-prefix=FORWARD < %t.5
 // RUN: qdialect-opt %t.5 --remove-redundant-quantize --write-quantized -o %t.6
 // RUN: qdialect-opt %s --quantize-with-ranges | diff %t.6 -
+
+// WHOLE:            %s_1 = quant.qcast %s : {{.*}} to tensor<1x2x!quant.uniform<u8:f32, 3.906250e-03>>
+// WHOLE:            %r_1 = quant.qcast %r : {{.*}} to tensor<1x2x!quant.uniform<u8:f32, 3.906250e-03>>
 
 // Each value has its own range.
 // ACTIVATIONS:      %x: tensor<1x2xf32> {quant.parameters = {type = !quant.uniform<u8:f32, 0.0078431377187371254:128>, relation = "own", range = [-1.000000e+00 : f64, 1.000000e+00 : f64]}}
