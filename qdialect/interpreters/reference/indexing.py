@@ -91,7 +91,8 @@ def gathered(
     elements: Elements, indices: Integers, numbers: WindowNumbers, sizes: Shape
 ) -> Elements:
     """Windows of `sizes` that begin where vectors of indices say, moved inside."""
-    places, shape = _places(numbers, indices, sizes, elements.shape, is_inside=True)
+    with temporary_memory(2 * indices.size * indices.itemsize):
+        places, shape = _places(numbers, indices, sizes, elements.shape, is_inside=True)
     nbytes = math.prod(shape) * elements.dtype.itemsize
     with temporary_memory(8 * sum(place.size for place in places)):
         found = allocated(lambda: np.asarray(elements[tuple(places)]), nbytes)

@@ -387,10 +387,16 @@ def _reduce_window(
 def _indices(value: TypedArray) -> NDArray[np.int64]:
     if not is_integer(value.element_type):
         raise InterpretationError("its indices are no integers")
-    if value.elements.dtype == np.uint64:
+    if value.elements.dtype == np.int64:
+        return value.elements
+
+    def numbers() -> NDArray[np.int64]:
+        if value.elements.dtype != np.uint64:
+            return value.numbers
         # What is beyond int64 is beyond all axes.
         return np.minimum(value.elements, np.iinfo(np.int64).max).astype(np.int64)
-    return value.numbers
+
+    return allocated(numbers, 8 * value.elements.size)
 
 
 def _starts(operands: Sequence[TypedArray]) -> list[int]:
