@@ -289,14 +289,22 @@ def _promoted(term: Term, result: Attribute) -> Term:
     return found
 
 
+def _check_operands(op: Operation, count: int) -> None:
+    """Raise NotFoldable if an op has fewer operands: the dialect does not verify it."""
+    if len(op.operands) < count:
+        raise NotFoldable(Code.UNKNOWN_OP, f"it has {len(op.operands)} operands, not {count}")
+
+
 def _of_two(op: Operation, arithmetic: Arithmetic) -> Elementwise:
     """Of two tensors, the axes of which are counted from the last."""
+    _check_operands(op, 2)
     shape, result = static_shape_of(op.results[0]), tensor_element_type(op.results[0].type)
     values = tuple(op.operands[:2])
     axes: list[tuple[int | None, ...]] = []
     for value in values:
         lengths = static_shape_of(value)
-        rest = len(shape) - len(lengths)
+        if (rest := len(shape) - len(lengths)) < 0:
+            raise NotFoldable(Code.UNKNOWN_OP, "its result has fewer axes than an operand")
         follows = enumerate(lengths, rest)
         axes.append(tuple(axis if n == shape[axis] else None for axis, n in follows))
     inputs = (Input(n, tensor_element_type(value.type)) for n, value in enumerate(values))
@@ -305,6 +313,7 @@ def _of_two(op: Operation, arithmetic: Arithmetic) -> Elementwise:
 
 
 def _with_scalar(op: Operation, arithmetic: Arithmetic) -> Elementwise:
+    _check_operands(op, 2)
     (value, result), other = _types_of(op), _scalar(op.operands[1])
     if value != result or not isinstance(result, Float32Type | Float64Type):
         raise NotFoldable(Code.ARITHMETIC, f"it makes '{result}' of '{value}' and a number")
@@ -327,6 +336,7 @@ def _multiply(op: Operation, operands: Operands) -> Elementwise:
 
 @elementwise_op("torch.aten.sub.Tensor", write=_write_arithmetic, keeps_rank=True)
 def _subtract(op: Operation, operands: Operands) -> Elementwise:
+    _check_operands(op, 3)
     _check_once(op.operands[2], operands)
     return _of_two(op, Arithmetic.SUBTRACT)
 
@@ -338,6 +348,7 @@ def _multiply_by_number(op: Operation, operands: Operands) -> Elementwise:
 
 @elementwise_op("torch.aten.sub.Scalar", write=_write_arithmetic, keeps_rank=True)
 def _subtract_number(op: Operation, operands: Operands) -> Elementwise:
+    _check_operands(op, 3)
     _check_once(op.operands[2], operands)
     return _with_scalar(op, Arithmetic.SUBTRACT)
 
@@ -350,6 +361,7 @@ def _subtract_number(op: Operation, operands: Operands) -> Elementwise:
     keeps_rank=True,
 )
 def _convert(op: Operation, operands: Operands) -> Elementwise:
+    _check_operands(op, 1)
     value, result = _types_of(op)
     if shape_of(op.operands[0]) != shape_of(op.results[0]):
         raise NotFoldable(Code.ARITHMETIC, "its result is of another shape")

@@ -168,6 +168,13 @@ def can_be_spelled(fn: Function, node: Node) -> bool:
     return True
 
 
+def is_copy_of_what_stays(op: Operation, node: Node) -> bool:
+    """Whether folding a reshape would write the elements of a constant with other uses again."""
+    places = node.places.reshape(-1)
+    is_in_order = np.array_equal(places, np.arange(places.size))
+    return is_in_order and places.size > 8 and not op.operands[0].has_one_use()
+
+
 def ops_of(node: Node) -> list[Node]:
     """A node and all that it is made of."""
     return list(dict.fromkeys([node, *(n for o in node.operands for n in ops_of(o))]))
@@ -209,6 +216,7 @@ class Comparison:
             assert made.layer.element == node.layer.element
             assert np.array_equal(made.places, node.places)
         must_fold = made.is_constant and can_be_spelled(self.fn, made)
+        must_fold = must_fold and not is_copy_of_what_stays(owner, made)
         assert not must_fold, f"{made.op} {made.name} is left"
         self.left.add(made)
         was = self.ops_before[made.name]
