@@ -1,6 +1,9 @@
 // RUN: qdialect-opt %s --allow-unregistered-dialect --fake-quantize --remarks --verify-diagnostics | filecheck %s
 // RUN: qdialect-opt %s --allow-unregistered-dialect --fake-quantize | qdialect-opt --allow-unregistered-dialect --fake-quantize | filecheck %s
 
+// With the dialect, ops of StableHLO are printed in custom form, and verified.
+// UNSUPPORTED: xdsl-jax
+
 !q = !quant.uniform<i8:f32, 0.5:3>
 !w = !quant.uniform<i8:f32:0, {0.5,0.25}>
 !bias = !quant.uniform<i32:f32:0, {0.25,0.125}>

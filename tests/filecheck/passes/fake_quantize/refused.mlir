@@ -1,5 +1,8 @@
 // RUN: qdialect-opt %s --allow-unregistered-dialect --fake-quantize --remarks --verify-diagnostics | filecheck %s
 
+// With the dialect, ops of StableHLO are printed in custom form, and verified.
+// UNSUPPORTED: xdsl-jax
+
 !q = !quant.uniform<i8:f32, 0.5:3>
 !any = !quant.any<i8:f32>
 
