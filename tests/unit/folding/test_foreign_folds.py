@@ -171,8 +171,16 @@ def can_be_spelled(fn: Function, node: Node) -> bool:
 def is_copy_of_what_stays(op: Operation, node: Node) -> bool:
     """Whether folding a reshape would write the elements of a constant with other uses again."""
     places = node.places.reshape(-1)
-    is_in_order = np.array_equal(places, np.arange(places.size))
-    return is_in_order and places.size > 8 and not op.operands[0].has_one_use()
+    if places.size <= 8 or not np.array_equal(places, np.arange(places.size)):
+        return False
+    while op.operands:
+        if not op.operands[0].has_one_use():
+            return True
+        owner = op.operands[0].owner
+        if not isinstance(owner, Operation):
+            return False
+        op = owner
+    return False
 
 
 def ops_of(node: Node) -> list[Node]:

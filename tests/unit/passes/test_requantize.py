@@ -272,10 +272,11 @@ def test_shape_ops_move_below(data: st.DataObject, rounding: Rounding):
 
 
 def numpy_moves_of_padding(movement: Pad, shape: Shape) -> NDArray[np.bool_]:
+    if not shape:
+        # numpy pads no scalars.
+        return np.zeros(shape, dtype=bool)
     widths = list(zip(movement.low, movement.high, strict=True))
-    return np.pad(
-        np.zeros(shape, dtype=bool), np.reshape(widths, (-1, 2)).astype(int), constant_values=True
-    )
+    return np.pad(np.zeros(shape, dtype=bool), widths, constant_values=True)
 
 
 def _moved_and_requantized(
