@@ -78,24 +78,24 @@ class Flow:
 
     @cached_property
     def _precisions(self) -> Mapping[Node, Precision]:
-        found = dict[Node, Precision]()
         if not self.settings.layers:
             return dict.fromkeys(self.graph.nodes, self.settings.default)
-        for node in self.graph.nodes:
-            found[node] = self._configured(node) or self.settings.default
+        configured = {node: self._configured(node) for node in self.graph.nodes}
+        found = {node: own or self.settings.default for node, own in configured.items()}
         movers = [
             node
-            for node in self.graph.nodes
-            if node.relation is Relation.MOVED
-            and len(node.uses) == 1
-            and not self._configured(node)
+            for node, own in configured.items()
+            if own is None and node.relation is Relation.MOVED and len(node.uses) == 1
         ]
-        grows = [node for node in movers if _size(node.results[0]) > _size(node.uses[0].value)]
+        growing = list[Node]()
         for node in movers:
+            if _size(node.results[0]) > _size(node.uses[0].value):
+                growing.append(node)
+                continue
             maker = self.graph.makers.get(self.graph.value(node.uses[0].value))
-            if node not in grows and maker is not None:
+            if maker is not None:
                 found[node] = found[maker]
-        for node in reversed(grows):
+        for node in reversed(growing):
             readers = {
                 reader
                 for use in self.graph.readers[node.results[0]]

@@ -22,7 +22,7 @@ from xdsl.traits import IsolatedFromAbove, SymbolTable
 
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.memory_budget import MemoryBudget
-from qdialect.algebra.movement import Movement, Splat, as_view
+from qdialect.algebra.movement import Movement
 from qdialect.contractions.interface import Contraction, Lookup, Side, layer_of
 from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp, UniformQuantizedType
 from qdialect.folding.graph import FoldGraph
@@ -30,7 +30,7 @@ from qdialect.folding.moved_constant import MovedConstant
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.post_training.float_regions import FloatRegion, float_regions
 from qdialect.post_training.keys import is_recordable, keys_of
-from qdialect.post_training.weights import floats_of
+from qdialect.post_training.weights import float_elements
 from qdialect.relations.interface import OpRelation, Relation, relation_of
 from qdialect.shape_ops.interface import (
     NotFoldable,
@@ -110,8 +110,6 @@ class Node:
 
     fixed: str = ""
     """The range that the result of an op is known to have."""
-
-    is_homogeneous: bool = False
 
     name: str = ""
     """What several ops compute."""
@@ -244,11 +242,8 @@ class FlowGraph:
         """The elements of a constant that is `stored`; one element stands for equal ones."""
         moved = self.stored(value)
         assert moved is not None
-        held = self.folding.values_of(moved)
         type = cast(AnyFloat, element_type_or_self(value.type))
-        if isinstance(held, Splat):
-            return np.atleast_1d(floats_of(np.asarray(held.value), type))
-        return floats_of(as_view(held).array(), type)
+        return np.atleast_1d(float_elements(self.folding.values_of(moved), type))
 
 
 def flow_graph(module: ModuleOp, context: Context, budget: MemoryBudget) -> FlowGraph:
@@ -439,7 +434,6 @@ def _computing(op: Operation, found: OpRelation, results: tuple[SSAValue, ...]) 
         tuple(uses),
         results,
         fixed=found.fixed,
-        is_homogeneous=found.is_homogeneous,
     )
 
 

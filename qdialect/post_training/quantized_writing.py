@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import Splat, Values, as_view
+from qdialect.algebra.movement import Splat, Values
 from qdialect.dialects.quant import (
     ConstantOp,
     DequantizeBiasOp,
@@ -30,7 +30,7 @@ from qdialect.post_training.assignment import Assigned, Assignment
 from qdialect.post_training.assignment_steps import Flow, type_before_shape
 from qdialect.post_training.flow_graph import Node, Use
 from qdialect.post_training.weights import (
-    floats_of,
+    float_elements,
     held_as_source,
     kept_attributes,
     quantized_values,
@@ -128,8 +128,9 @@ class _Writer:
                 self._declare_result(place)
             elif place in self._codes:
                 self._declare_argument(place)
-        for function in self._graph.functions:
-            function.update_function_type()
+        if self._assignment.declared:
+            for function in self._graph.functions:
+                function.update_function_type()
         for use, _, new in written:
             use.op.operands[use.number] = new
         erase_unused([old.owner for _, old, _ in written if isinstance(old.owner, Operation)])
@@ -219,7 +220,7 @@ class _Writer:
         place = moved.provenance.sources[0]
         tensor = cast(QuantizedTensor, with_element_type(source.type, type))
         if node.bias is not None and use == node.bias.use:
-            new = self._bias(node, use, values, source, tensor, assigned, place)
+            new = self._bias(node, use, values, source, tensor, assigned)
         else:
             codes = self._codes_of(node, use, values, tensor, assigned)
             held = held_as_source(codes, tensor, place, self._graph.folding.constants.resources)
@@ -231,11 +232,10 @@ class _Writer:
             op.results[0].name_hint = place.results[0].name_hint
             op.location = place.location
         Rewriter.insert_op(new, InsertPoint.after(place))
-        result, last = new[-1].results[0], place
+        result = new[-1].results[0]
         for op in reversed(path):
             clone = op.clone({op.operands[0]: result})
-            last = op
-            Rewriter.insert_op(clone, InsertPoint.after(last))
+            Rewriter.insert_op(clone, InsertPoint.after(op))
             result = clone.results[0]
         return result
 
@@ -278,16 +278,14 @@ class _Writer:
             if own == tensor:
                 return codes
         parameters = tensor.element_type.parameters_on(tensor.get_shape())
-        is_splat = isinstance(values, Splat)
-        bits = np.asarray(values.value) if is_splat else as_view(values).array()
-        numbers = floats_of(bits, expressed)
+        numbers = float_elements(values, expressed)
         if tensor.element_type.storage_format == scheme.storage and parameters.size == 1:
             choice = scheme.given(parameters.scales.reshape(()), parameters.zero_points.reshape(()))
             codes = quantize_values(numbers, choice)
         else:
             ends = tensor.element_type.storage_type_min, tensor.element_type.storage_type_max
             codes = parameters.store(numbers.astype("f8"), *ends)
-        if is_splat and codes.size == 1:
+        if isinstance(values, Splat) and codes.size == 1:
             return Splat(codes.reshape(-1)[0], tensor.get_shape())
         return codes
 
@@ -299,13 +297,11 @@ class _Writer:
         source: SSAValue,
         tensor: QuantizedTensor,
         assigned: Assigned,
-        place: Operation,
     ) -> list[Operation]:
         """A bias in steps of its scales, and its cast back."""
         expressed = cast(AnyFloat, element_type_or_self(source.type))
         shape = tensor.get_shape()
-        bits = np.asarray(values.value) if isinstance(values, Splat) else as_view(values).array()
-        numbers = np.broadcast_to(floats_of(bits, expressed), shape).astype("f4")
+        numbers = np.broadcast_to(float_elements(values, expressed), shape).astype("f4")
         scales = tensor.element_type.parameters_on(shape).expand()[0].astype("f4")
         precision = self._flow.precision(node)
         found = bias_in_steps(numbers, scales, precision.bias, precision.bias_storage)

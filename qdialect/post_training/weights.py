@@ -350,13 +350,12 @@ def quantized_values(
     that there is not.
     """
     if isinstance(values, Splat):
-        element = floats_of(np.asarray(values.value), expressed)
-        of_slots = np.broadcast_to(element, blocks.slots(values.shape))
+        of_slots = np.broadcast_to(float_elements(values, expressed), blocks.slots(values.shape))
         each = Blocks.of_sizes({axis: 1 for axis, _ in blocks.sizes})
         found = quantize_array(of_slots, scheme, each)
         codes: Values = Splat(found.codes.reshape(-1)[0], values.shape)
     else:
-        found = quantize_array(floats_of(as_view(values).array(), expressed), scheme, blocks)
+        found = quantize_array(float_elements(values, expressed), scheme, blocks)
         codes = found.codes
     return codes, TensorType(type_of_choice(found.choice, values.shape, expressed), values.shape)
 
@@ -408,6 +407,12 @@ def floats_of(bits: NDArray[Any], type: AnyFloat) -> NDArray[Any]:
     if type.name in ("f16", "f32", "f64"):
         return bits.view(f"<f{bits.itemsize}")
     return FLOAT_FORMATS[type.name].decode(bits).astype(np.float32)
+
+
+def float_elements(values: Values, type: AnyFloat) -> NDArray[Any]:
+    """The elements of a constant as floats, as `floats_of` has them; one of no axes for a splat."""
+    bits = np.asarray(values.value) if isinstance(values, Splat) else as_view(values).array()
+    return floats_of(bits, type)
 
 
 def storage_of(scheme: Scheme) -> Storage:
