@@ -6,14 +6,13 @@ What is read are the casts in the result: which types there are before and after
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pytest
 from dequantizing_arithmetic import Module, dense
 from hypothesis import given, note
-from hypothesis import strategies as st
+from random_models import UNARY, Range, graphs
 from xdsl.ir import Block, Operation, SSAValue
 
 from qdialect.dialects.quant import (
@@ -34,112 +33,6 @@ from qdialect.post_training.whole_model import quantize_model
 from qdialect.shape_ops.interface import name_of
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
-
-Range = tuple[float, float]
-
-
-@dataclass
-class Graph:
-    """The text of a function of tosa ops under construction, and the range of each value."""
-
-    lines: list[str] = field(default_factory=list[str])
-    ranges: dict[str, Range] = field(default_factory=dict[str, Range])
-    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
-
-    def add(
-        self,
-        op: str,
-        operands: list[str],
-        shape: tuple[int, ...],
-        range: Range | None,
-        extra: str = "",
-    ) -> str:
-        """Append an op, with `quant.stats` behind it if it has a range."""
-        name = f"%v{len(self.lines)}"
-        types = ", ".join(tensor(self.shapes[each]) for each in operands)
-        self.lines.append(
-            f'{name} = "{op}"({", ".join(operands)}) {extra} : ({types}) -> {tensor(shape)}'
-        )
-        self.shapes[name] = shape
-        return name if range is None else self.recorded(name, range)
-
-    def recorded(self, name: str, range: Range) -> str:
-        """Append the range of a value; returns the name of the value behind it."""
-        behind = f"%v{len(self.lines)}"
-        low, high = (f"{end:.9e}" for end in range)
-        self.lines.append(
-            f"{behind} = quant.stats {name} {{layerStats = dense<[{low}, {high}]> : tensor<2xf32>}}"
-            f" : {tensor(self.shapes[name])}"
-        )
-        self.shapes[behind], self.ranges[name] = self.shapes[name], range
-        return behind
-
-    def text(self, arguments: list[str], result: str) -> str:
-        declared = ", ".join(f"{name}: {tensor(self.shapes[name])}" for name in arguments)
-        type = tensor(self.shapes[result])
-        body = "\n  ".join([*self.lines, f"return {result} : {type}"])
-        return f"func.func @f({declared}) -> {type} {{\n  {body}\n}}\n"
-
-
-def tensor(shape: tuple[int, ...]) -> str:
-    return f"tensor<{''.join(f'{n}x' for n in shape)}f32>"
-
-
-def ranges() -> st.SearchStrategy[Range]:
-    ends = st.integers(-512, 512).map(lambda n: n / 64)
-    return st.tuples(ends, ends).map(lambda pair: (min(pair), max(pair)))
-
-
-UNARY = {
-    "tosa.abs": None,
-    "tosa.ceil": "whole",
-    "tosa.exp": None,
-    "tosa.floor": "whole",
-    "tosa.sigmoid": "logistic",
-    "tosa.tanh": "tanh",
-}
-
-
-@st.composite
-def graphs(draw: st.DrawFn) -> tuple[str, dict[str, Range]]:
-    """A function of random ops; the range of each value that is no result of a shape op."""
-    graph = Graph()
-    arguments = [f"%x{n}" for n in range(draw(st.integers(1, 2)))]
-    values: list[str] = []
-    for name in arguments:
-        graph.shapes[name] = (2, 3)
-    values = [graph.recorded(name, draw(ranges())) for name in arguments]
-    for _ in range(draw(st.integers(1, 7))):
-        value = draw(st.sampled_from(values))
-        shape = graph.shapes[value]
-        match draw(st.sampled_from(["unary", "binary", "constant", "reverse", "turn", "concat"])):
-            case "unary":
-                op = draw(st.sampled_from(sorted(UNARY)))
-                values.append(graph.add(op, [value], shape, draw(ranges())))
-            case "binary":
-                others = [each for each in values if graph.shapes[each] == shape]
-                op = draw(st.sampled_from(["tosa.add", "tosa.sub", "tosa.maximum"]))
-                other = draw(st.sampled_from(others))
-                values.append(graph.add(op, [value, other], shape, draw(ranges())))
-            case "constant":
-                held = np.full(shape, 0.5, np.float32)
-                held.flat[0] = -draw(st.integers(0, 9))
-                name = graph.add("tosa.const", [], shape, None, f"{{values = {dense(held)}}}")
-                values.append(graph.add("tosa.add", [value, name], shape, draw(ranges())))
-            case "reverse":
-                extra = f"{{axis = {draw(st.integers(0, len(shape) - 1))} : i32}}"
-                values.append(graph.add("tosa.reverse", [value], shape, None, extra))
-            case "turn":
-                extra = "{perms = array<i32: 1, 0>}"
-                values.append(graph.add("tosa.transpose", [value], shape[::-1], None, extra))
-            case _:
-                others = [each for each in values if graph.shapes[each] == shape]
-                other = draw(st.sampled_from(others))
-                joined = (2 * shape[0], shape[1])
-                extra = "{axis = 0 : i32}"
-                name = graph.add("tosa.concat", [value, other], joined, draw(ranges()), extra)
-                values.append(name)
-    return graph.text(arguments, values[-1]), graph.ranges
 
 
 def element_of(value: SSAValue) -> UniformQuantizedType:

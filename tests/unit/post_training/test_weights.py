@@ -9,14 +9,13 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 from moved_texts import MOVES
 from random_tensors import expanded
-
 from xdsl.ir import Operation
 
 from qdialect.algebra.movement import Splat, as_view
 from qdialect.dialects.quant import ConstantOp
 from qdialect.dialects.quant.types import uniform_tensor
-from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
 from qdialect.ir.resources import ResourceBlobs
+from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
 from qdialect.passes.quantize_dequantize_weights import QuantizeDequantizeWeightsPass
 from qdialect.passes.quantize_weights import QuantizeWeightsPass
 from qdialect.shape_ops.reading import Constants
@@ -110,8 +109,13 @@ def test_blocks_are_along_the_axis_that_is_summed_over(
 @given(
     layers(),
     st.sampled_from(
-        [("luci", "u8"), ("luci", "i16"), ("torch-per-channel-symmetric", "i8"),
-         ("torch-per-channel-affine", "u8"), ("glow-symmetric", "i4")]
+        [
+            ("luci", "u8"),
+            ("luci", "i16"),
+            ("torch-per-channel-symmetric", "i8"),
+            ("torch-per-channel-affine", "u8"),
+            ("glow-symmetric", "i4"),
+        ]
     ),
     st.sampled_from(["channel", "tensor", "block"]),
 )
@@ -120,12 +124,10 @@ def test_dequantized_weights_are_what_the_cast_reads(
 ):
     text, weights = layer
     note(text)
-    options = {
-        "scheme": scheme[0], "storage": scheme[1], "granularity": granularity, "block_size": 1
-    }
+    name, storage = scheme
     quantized, floats = Module(text), Module(text)
-    quantized.run(QuantizeWeightsPass(**options))
-    floats.run(QuantizeDequantizeWeightsPass(**options))
+    for module, flag in ((quantized, QuantizeWeightsPass), (floats, QuantizeDequantizeWeightsPass)):
+        module.run(flag(granularity, block_size=1, scheme=name, storage=storage))
     note(floats.printed())
     (constant,) = (op for op in quantized.module.walk() if isinstance(op, ConstantOp))
     element = uniform_tensor(constant.result.type).element_type
@@ -140,3 +142,23 @@ def test_dequantized_weights_are_what_the_cast_reads(
     assert values is not None
     bits = values.value if isinstance(values, Splat) else as_view(values).array()
     assert (np.broadcast_to(bits, weights.shape) == expected.view("u4")).all()
+
+
+@given(layers(), st.sampled_from([("luci", "u8"), ("luci", "i16"), ("glow-symmetric", "i8")]))
+def test_dequantized_weights_have_the_same_codes_again(
+    layer: tuple[str, Array], scheme: tuple[str, str]
+):
+    text, _ = layer
+    note(text)
+    name, storage = scheme
+    once, twice = Module(text), Module(text)
+    twice.run(QuantizeDequantizeWeightsPass(scheme=name, storage=storage))
+    for module in (once, twice):
+        module.run(QuantizeWeightsPass(scheme=name, storage=storage))
+    codes = [
+        [op.values for op in module.module.walk() if isinstance(op, ConstantOp)]
+        for module in (once, twice)
+    ]
+    for one, other in zip(*codes, strict=True):
+        of = [each.value if isinstance(each, Splat) else each for each in (one, other)]
+        assert (np.asarray(of[0]) == np.asarray(of[1])).all()
