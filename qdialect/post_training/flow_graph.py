@@ -462,12 +462,13 @@ def _own_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -
     if layer.bias is None or layer.bias >= len(op.operands):
         return None
     use = Use(op, layer.bias)
-    if not is_quantizable(use.value) or (held := graph.stored(use.value)) is None:
+    if not is_quantizable(use.value) or (held := graph.constant(use.value)) is None:
         return None
     if len(held.shape) == 1:
         # One number for each channel, or for all of them.
         return Bias(use, (_channels(layer, side),))
-    if held.splat is not None and not (held.splat.value << 1):
+    is_plain = graph.stored(use.value) is not None
+    if is_plain and held.splat is not None and not (held.splat.value << 1):
         # The sums start from zero.
         return None
     return _bias(use, layer, side, range(len(layer.result)))
@@ -487,7 +488,10 @@ def _added_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side)
         return None
     use = Use(adder, others[0])
     axes = _result_axes(use)
-    if axes is None or graph.stored(use.value) is None:
+    if axes is None or not graph.is_constant(use.value):
+        return None
+    if graph.stored(use.value) is None and op.results[0] in graph.given:
+        # Two quantized values are added.
         return None
     if _result_axes(Use(adder, number)) != tuple(range(len(layer.result))):
         return None

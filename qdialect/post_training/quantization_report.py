@@ -11,7 +11,14 @@ from qdialect.post_training.assignment import Assigned, Assignment
 from qdialect.post_training.assignment_steps import Flow
 from qdialect.post_training.flow_graph import FlowGraph, Node, Range, Use, is_quantizable
 from qdialect.post_training.quantized_writing import Written, constant_uses
-from qdialect.post_training.value_reports import Basis, Reader, Role, Stored, ValueReport
+from qdialect.post_training.value_reports import (
+    Basis,
+    Reader,
+    Role,
+    Stored,
+    ValueReport,
+    zero_points_of,
+)
 from qdialect.quantization.expected_noise import Spread, expected_noise
 from qdialect.quantization.presets import name_of_scheme
 from qdialect.quantization.profile import Profile
@@ -98,7 +105,7 @@ class ValueReporter:
             return found
         basis, numbers = spread
         ends = type.storage_type_min, type.storage_type_max
-        expected = expected_noise(numbers, type.scales, type.zero_points, *ends)
+        expected = expected_noise(numbers, type.scales, zero_points_of(type), *ends)
         return found._replace(decibels=expected.decibels, basis=basis, saturated=expected.saturated)
 
     def _spread(self, value: SSAValue, assigned: Assigned) -> tuple[Basis, Spread] | None:

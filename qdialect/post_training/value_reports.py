@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -19,6 +19,10 @@ from qdialect.dialects.quant import UniformQuantizedType
 from qdialect.folding.report import FoldReport
 from qdialect.relations.interface import Relation
 from qdialect.shape_ops.interface import Code, name_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class Role(StrEnum):
@@ -105,3 +109,8 @@ class QuantizationReport(FoldReport):
 
     values: list[ValueReport] = field(default_factory=list[ValueReport])
     """In the order of the module; constants behind the ops that read them."""
+
+
+def zero_points_of(type: UniformQuantizedType) -> NDArray[np.int64]:
+    """The zero points of a type: one of blocks holds them as signed integers of its width."""
+    return type.storage_format.wrap(type.zero_points) if type.block_sizes else type.zero_points

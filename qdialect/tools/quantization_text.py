@@ -9,7 +9,12 @@ from typing import Any
 from qdialect.dialects.quant import UniformQuantizedType
 from qdialect.folding.report import FoldReport
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.post_training.value_reports import QuantizationReport, Stored, ValueReport
+from qdialect.post_training.value_reports import (
+    QuantizationReport,
+    Stored,
+    ValueReport,
+    zero_points_of,
+)
 from qdialect.tools.numbers_in_json import number_to_json
 from qdialect.tools.report_text import Names
 from qdialect.tools.tables import Table
@@ -104,7 +109,7 @@ def _range_text(range: Sequence[float] | None) -> str:
 
 def _parameters_text(type: UniformQuantizedType) -> str:
     """The one scale and zero point, or how many there are."""
-    scales, zero_points = type.scales.reshape(-1), type.zero_points.reshape(-1)
+    scales, zero_points = type.scales.reshape(-1), zero_points_of(type).reshape(-1)
     if scales.size == 1:
         return f"{scales[0]:.5g}:{zero_points[0]}"
     least, most = zero_points.min(), zero_points.max()
@@ -148,7 +153,7 @@ def _json_of_stored(stored: Stored) -> dict[str, Any]:
         "codes": _codes(stored),
         "scheme": stored.scheme or None,
         "scales": type.scales.reshape(-1).tolist(),
-        "zero_points": type.zero_points.reshape(-1).tolist(),
+        "zero_points": zero_points_of(type).reshape(-1).tolist(),
     }
     if type.scales.size > 1:
         found["shape"] = list(type.scales.shape)
