@@ -18,6 +18,7 @@ from qdialect.post_training.assignment_steps import SEQUENCE
 from qdialect.post_training.configuration import Configuration
 from qdialect.post_training.precision import (
     Settings,
+    check_precision,
     declared_scheme,
     precision_of,
     storage_named,
@@ -82,6 +83,7 @@ class AssignmentPass(ModulePass):
         granularity = self.granularity or configuration.granularity or "channel"
         policy = weight_policy(weights, granularity, self.block_size, self.otherwise)
         default = replace(precision, weights=policy)
+        check_precision(default)
         return Settings(
             default,
             configuration.of_layers(keys, default),

@@ -276,11 +276,11 @@ def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
         if not is_joining and (node.relation is not Relation.MOVED or node.table is not None):
             continue
         made = values.get(node.results[0]) if node.results else None
-        if made is None or flow.is_pinned(node.results[0]):
+        if made is None:
             continue
         for use, type in zip(node.uses, _types_before(node, made.type), strict=True):
             value = graph.value(use.value)
-            if type is None or flow.is_pinned(value) or flow.is_given(use.value):
+            if type is None or flow.is_given(use.value):
                 continue
             origin = made.origin or graph.keys.get(node.results[0], "")
             link = Assigned(type, node.relation, made.range, origin)
@@ -289,6 +289,11 @@ def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
                     reads[use] = (link,)
                 continue
             is_alone = all(each.op is use.op for each in graph.readers[value])
+            if flow.is_pinned(value) or flow.is_pinned(node.results[0]):
+                # One of both does not follow the other: it is read as the result is made.
+                if is_joining or flow.is_pinned(node.results[0]):
+                    reads[use] = (link,)
+                continue
             if value not in values or (
                 is_alone and use not in reads and values[value].type.storage == type.storage
             ):
@@ -380,6 +385,8 @@ def assign_biases(flow: Flow, before: Assignment) -> Assignment:
     """Biases, in steps of the product of the scales of the input and of the weights."""
     reads = dict[Use, tuple[Assigned, ...]]()
     for node in flow.graph.nodes:
+        if node.unknown_bias is not None:
+            flow.float_biases[node.op] = f"operand {node.unknown_bias.number} is no constant"
         if node.bias is None or flow.is_given(node.bias.use.value):
             continue
         try:

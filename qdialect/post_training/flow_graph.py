@@ -105,6 +105,9 @@ class Node:
 
     bias: Bias | None = None
 
+    unknown_bias: Use | None = None
+    """What is added to the sums of a layer, and is no constant."""
+
     filler: Use | None = None
     """A constant below all numbers, which is read as the result is made."""
 
@@ -454,7 +457,24 @@ def _layer(graph: FlowGraph, op: Operation, layer: Contraction) -> Node:
         if bias is None and (added := _added_bias(graph, op, layer, side)) is not None:
             bias = added
             ops, result = (op, added.use.op), added.use.op.results[0]
-    return Node(ops, Relation.OWN, uses, (result,), weight=weight, side=side, bias=bias)
+    return Node(
+        ops,
+        Relation.OWN,
+        uses,
+        (result,),
+        weight=weight,
+        side=side,
+        bias=bias,
+        unknown_bias=_unknown_bias(graph, op, layer),
+    )
+
+
+def _unknown_bias(graph: FlowGraph, op: Operation, layer: Contraction) -> Use | None:
+    """The operand of a layer that is added to the sums, if it is no constant."""
+    if layer.bias is None or layer.bias >= len(op.operands):
+        return None
+    use = Use(op, layer.bias)
+    return None if not is_quantizable(use.value) or graph.is_constant(use.value) else use
 
 
 def _own_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -> Bias | None:

@@ -50,6 +50,7 @@ def quantize_model(
     with paused_collection(), models_of(context), memory_budget() as budget:
         graph = flow_graph(module, context, budget)
         flow = Flow(graph, read_settings(set(graph.keys.values())))
+        _check_layers(flow)
         assignment = read_attributes(module)
         for name in steps:
             assignment = STEPS[name](flow, assignment)
@@ -64,6 +65,27 @@ def quantize_model(
         if reporter is not None:
             report.values = reporter.report(written, unknown)
         return report
+
+
+def _check_layers(flow: Flow) -> None:
+    """Raise ValueError for a layer of another precision that is no op that is known."""
+    named = dict.fromkeys(flow.settings.layers)
+    if not named:
+        return
+    graph = flow.graph
+    for op in graph.node_of:
+        for result in op.results:
+            named.pop(graph.keys.get(result, ""), None)
+    for value, key in graph.keys.items():
+        if key in named:
+            owner = value.owner
+            what = (
+                f"a result of '{name_of(owner)}'" if isinstance(owner, Operation) else "an argument"
+            )
+            raise ValueError(
+                f"layer '{key}' cannot have a precision of its own: it is {what}, of which it is "
+                "not known how its parameters hang together"
+            )
 
 
 def _refusals(flow: Flow) -> FoldReport:

@@ -24,6 +24,7 @@ from qdialect.dialects.quant import (
     UniformQuantizedType,
 )
 from qdialect.dialects.quant.types import uniform_tensor
+from qdialect.passes.drop_ranges import DropRangesPass
 from qdialect.passes.quantize_with_ranges import QuantizeWithRangesPass
 from qdialect.post_training.assignment import read_attributes
 from qdialect.post_training.assignment_steps import SEQUENCE
@@ -289,3 +290,33 @@ def test_ranges_follow_parameters():
     (reverse,) = (op for op in module.module.walk() if name_of(op) == "tosa.reverse")
     assigned = read_attributes(module.module).values[reverse.results[0]]
     assert (assigned.range, assigned.origin) == ((-3.0, 2.0), "j")
+
+
+GIVEN = """
+func.func @f(%x: tensor<1x2xf32>, %y: tensor<1x2xf32>) -> tensor<2x2xf32> {
+  %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<1x2xf32>
+  %1 = quant.stats %y {layerStats = dense<[-2.0, 2.0]> : tensor<2xf32>} : tensor<1x2xf32>
+  %r = tosa.reverse %0 {axis = 1 : i32} : (tensor<1x2xf32>) -> tensor<1x2xf32>
+  %j = tosa.concat %r, %1 {axis = 0 : i32} : (tensor<1x2xf32>, tensor<1x2xf32>) -> tensor<2x2xf32>
+  %2 = quant.stats %j {layerStats = dense<[-3.0, 2.0]> : tensor<2xf32>} : tensor<2x2xf32>
+  return %2 : tensor<2x2xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("pinned", ["r", "y", "j"])
+def test_what_is_given_is_read_as_what_moves_it_or_joins_it_is_made(pinned: str):
+    module = Module(GIVEN)
+    settings = Settings(precision_of("one-u8"), parameters={pinned: (0.5, 7)})
+    quantize_model(module.module, module.context, lambda keys: settings)
+    DropRangesPass().apply(module.context, module.module)
+    for name in ("tosa.concat", "tosa.reverse"):
+        (op,) = (op for op in module.module.walk() if name_of(op) == name)
+        made = type_made(op.results[0])
+        assert {type_read(operand) for operand in op.operands} == {made}
+    (given,) = (
+        op.result
+        for op in module.module.walk()
+        if isinstance(op, QuantizeCastOp) and op.result.name_hint == pinned
+    )
+    assert element_of(given).single_slot == (0.5, 7)
