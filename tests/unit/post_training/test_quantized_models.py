@@ -304,7 +304,7 @@ func.func @f(%x: tensor<1x2xf32>, %y: tensor<1x2xf32>) -> tensor<2x2xf32> {
 """
 
 
-@pytest.mark.parametrize("pinned", ["r", "y", "j"])
+@pytest.mark.parametrize("pinned", ["x", "y", "j"])
 def test_what_is_given_is_read_as_what_moves_it_or_joins_it_is_made(pinned: str):
     module = Module(GIVEN)
     settings = Settings(precision_of("one-u8"), parameters={pinned: (0.5, 7)})
