@@ -184,9 +184,9 @@ class _Pool:
 
     def __init__(self, threads: int | None) -> None:
         self.threads = threads or min(processors(), _MOST_THREADS)
+        self._executor: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Self:
-        self._executor = ThreadPoolExecutor(self.threads) if self.threads > 1 else None
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -195,10 +195,16 @@ class _Pool:
 
     def run(self, function: Callable[[slice], None], count: int) -> None:
         """Call `function` with ranges that make up `count`, and raise what it raises."""
+        if count == 1 or self.threads == 1:
+            function(slice(0, count))
+            return
+        if self._executor is None:
+            # To start threads takes longer than a small array.
+            self._executor = ThreadPoolExecutor(self.threads)
         parts = min(count, 4 * self.threads)
         edges = [count * part // parts for part in range(parts + 1)]
         ranges = [slice(*pair) for pair in pairwise(edges)]
-        for _ in (map if self._executor is None else self._executor.map)(function, ranges):
+        for _ in self._executor.map(function, ranges):
             pass
 
 
