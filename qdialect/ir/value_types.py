@@ -132,11 +132,13 @@ def tensor_element_type(type: Attribute) -> Attribute:
 
 def is_tensor(type: Attribute) -> bool:
     """Whether this is a tensor, with or without a rank."""
-    return isinstance(type, UnrankedTensorType) or tensor_parts(type) is not None
+    return isinstance(type, TensorType | UnrankedTensorType) or tensor_parts(type) is not None
 
 
 def element_type_or_self(type: Attribute) -> Attribute:
     """The element type of a tensor; a scalar type itself."""
+    if isinstance(type, TensorType):
+        return cast("TensorType[Attribute]", type).element_type
     return tensor_element_type(type) if is_tensor(type) else type
 
 

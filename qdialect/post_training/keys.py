@@ -11,6 +11,7 @@ weight, gives its name to what a cast makes of it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple, cast
 
 from xdsl.dialects.builtin import (
@@ -26,6 +27,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
 
+from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.algebra.movement import ValueSet
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, is_tensor
@@ -71,10 +73,16 @@ def keys_of(module: ModuleOp) -> Keys:
 
 def is_recordable(value: SSAValue) -> bool:
     """Whether ranges can be recorded for a value: it is a tensor of floats that are defined."""
-    is_of_floats = is_tensor(value.type) and isinstance(element_type_or_self(value.type), AnyFloat)
-    return is_of_floats and not (
-        isinstance(value.owner, Operation) and name_of(value.owner) in _UNDEFINED
-    )
+    type, owner = value.type, value.owner
+    is_of_floats = is_tensor(type) and _is_float(element_type_or_self(type).__class__)
+    return is_of_floats and not (isinstance(owner, Operation) and name_of(owner) in _UNDEFINED)
+
+
+# To ask whether a type is one of many takes longer than all the rest.
+@registered_cache
+@lru_cache(maxsize=64)
+def _is_float(cls: type[Attribute]) -> bool:
+    return issubclass(cls, AnyFloat)
 
 
 _UNDEFINED: Final = frozenset({"bufferization.alloc_tensor", "tensor.empty", "ub.poison"})
@@ -212,6 +220,9 @@ def casts_to(value: SSAValue) -> CastChain:
 
 def _dequantization_of(value: SSAValue) -> CastChain | None:
     """The casts that have made a value of what is no float tensor, and so has no key."""
+    if isinstance(value.owner, Block) or not is_cast(value.owner):
+        # Most values, of which all that are asked for are recordable.
+        return None if is_recordable(value) else CastChain(value, ())
     chain = casts_to(value)
     return None if is_recordable(chain.origin) else chain
 

@@ -222,7 +222,7 @@ class _Writer:
         if node.bias is not None and use == node.bias.use:
             new = self._bias(node, use, values, source, tensor, assigned)
         else:
-            codes = self._codes_of(node, use, values, tensor, assigned)
+            codes = self._codes_of(node, use, values, source, tensor, assigned)
             held = held_as_source(codes, tensor, place, self._graph.folding.constants.resources)
             constant = ConstantOp(held, tensor)
             constant.attributes |= kept_attributes(moved.provenance.sources)
@@ -262,12 +262,24 @@ class _Writer:
         return value, path, type
 
     def _codes_of(
-        self, node: Node, use: Use, values: Values, tensor: QuantizedTensor, assigned: Assigned
+        self,
+        node: Node,
+        use: Use,
+        values: Values,
+        source: SSAValue,
+        tensor: QuantizedTensor,
+        assigned: Assigned,
     ) -> Values:
         """The codes of a constant: by its scheme, if its own values have chosen the parameters."""
         expressed = cast(AnyFloat, element_type_or_self(use.value.type))
         precision = self._flow.precision(node)
         is_weight = use == node.weight
+        known = self._flow.weights.get((use, assigned))
+        if known is not None and source is use.value and not isinstance(values, Splat):
+            codes, choice = known
+            if codes is None:
+                codes = quantize_values(float_elements(values, expressed), choice)
+            return codes
         scheme = precision.weights.scheme if is_weight else precision.activations
         if assigned.relation is Relation.GIVEN:
             type = tensor.element_type

@@ -78,8 +78,13 @@ class QuantizedArray:
 
     codes: NDArray[Any]
     """Of the shape of the array, in the smallest dtype that holds the storage."""
-    parameters: QuantizationParameters
     choice: Choice
+    range: ArrayRange
+
+    @property
+    def parameters(self) -> QuantizationParameters:
+        """What the codes are read with."""
+        return self.choice.parameters(self.codes.shape)
 
 
 def array_range(
@@ -151,7 +156,26 @@ def quantize_array(
     choice = scheme.choose(found.minimum, found.maximum)
     lengths, slots = blocks.lengths(array.shape), found.minimum.shape
     codes = _codes(array, lengths, slots, choice, found, threads)
-    return QuantizedArray(codes, choice.parameters(array.shape), choice)
+    return QuantizedArray(codes, choice, found)
+
+
+def quantize_alike(
+    arrays: Sequence[NDArray[Any]], scheme: Scheme, blocks: Blocks = PER_TENSOR
+) -> list[QuantizedArray]:
+    """
+    As `quantize_array`, for several arrays of one shape and dtype: the results are the same.
+
+    All are computed at once: for a small array, most of the time goes to the calls of numpy.
+    """
+    if len(arrays) == 1:
+        return [quantize_array(arrays[0], scheme, blocks)]
+    of_stack = Blocks(((0, 1), *((axis + 1, size) for axis, size in blocks.sizes)))
+    found = quantize_array(np.stack(arrays), scheme, of_stack)
+    choices, ends = found.choice.along_first_axis(), (found.range.minimum, found.range.maximum)
+    return [
+        QuantizedArray(codes, choice, ArrayRange(low, high, 0))
+        for codes, choice, low, high in zip(found.codes, choices, *ends, strict=True)
+    ]
 
 
 def _codes(
