@@ -147,6 +147,10 @@ def with_element_type(type: Attribute, element: Attribute) -> Attribute:
     A tensor type with the shape and encoding of `type`, and elements of type `element`;
     `element` itself if `type` is a scalar.
     """
+    if isinstance(type, TensorType):
+        tensor = cast("TensorType[Attribute]", type)
+        # The attribute of the shape is shared, rather than made and verified again.
+        return TensorType.new((tensor.shape, element, tensor.encoding))
     if (shape := shape_of(type)) is not None:
         return tensor_like(type, shape, element)
     return UnrankedTensorType(element) if isinstance(type, UnrankedTensorType) else element

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -22,6 +22,8 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect.algebra.bounded_cache import registered_cache
+from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.granularity import Granularity
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import (
@@ -34,6 +36,7 @@ from qdialect.algebra.movement import (
     ValueSet,
     pulled_back,
 )
+from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant import Storage, UniformQuantizedType
 from qdialect.ir.value_types import element_type_or_self, shape_of
@@ -518,10 +521,10 @@ def _type_before(
     """The type of one operand, by the movement undone."""
     if operand is None or DYNAMIC in operand:
         return None
-    parameters = type.parameters_on(shape)
     try:
         match movements:
             case [Concat() as concat]:
+                parameters = type.parameters_on(shape)
                 axis = concat.dim
                 lengths = [each[axis] for each in shapes if each is not None]
                 start = sum(lengths[:at])
@@ -530,12 +533,54 @@ def _type_before(
                 piece = Slice.between(starts, ends, [1] * len(shape))
                 return type.with_parameters(piece(parameters))
             case [movement] if len(shapes) == 1:
+                if type.granularity is Granularity.PER_AXIS:
+                    found = _axis_before(movement, type.quantized_dimensions[0], shape, operand)
+                    if found is not None:
+                        return _along_axis(type, *found, operand)
+                parameters = type.parameters_on(shape)
                 before = pulled_back(movement, parameters, operand)
                 return None if before is None else type.with_parameters(before)
             case _:
                 return None
     except (MovementError, TooManySlotsError):
         return None
+
+
+# Layers are alike: what is added to one is broadcast as what is added to the next.
+@registered_cache
+@lru_cache(maxsize=256)
+def _axis_before(
+    movement: Movement, axis: int, shape: Shape, operand: Shape
+) -> tuple[int, tuple[int, ...]] | None:
+    """
+    Where an axis is before a movement: its number there, and which of its positions, in order.
+
+    None if several axes, or none, take its part.
+    """
+    length = shape[axis]
+    lengths = tuple(length if each == axis else 1 for each in range(len(shape)))
+    numbers = np.arange(1, length + 1, dtype="f8").reshape(lengths)
+    zeros, formats = np.zeros(lengths, np.int64), (FLOAT_FORMATS["f64"], StorageFormat(8, signed=True))
+    numbered = QuantizationParameters.from_blocks(shape, numbers, zeros, *formats)
+    before = pulled_back(movement, numbered, operand)
+    coarse = None if before is None else before.coarsen()
+    if coarse is None:
+        return None
+    axes = [each for each, count in enumerate(coarse.scales.shape) if count > 1]
+    if len(axes) != 1 or coarse.block_sizes[axes[0]] != 1:
+        return None
+    return axes[0], tuple(int(number) - 1 for number in coarse.scales.reshape(-1).tolist())
+
+
+def _along_axis(
+    type: UniformQuantizedType, axis: int, positions: Sequence[int], shape: Shape
+) -> UniformQuantizedType:
+    """A per-axis type of other positions, along another axis."""
+    lengths = tuple(len(positions) if each == axis else 1 for each in range(len(shape)))
+    scales, zero_points = (
+        of.take(positions).reshape(lengths) for of in (type.scales, type.zero_points)
+    )
+    return type_of_slots(type.storage, type.expressed_type, scales, zero_points, shape)
 
 
 def _type_behind(node: Node, type: UniformQuantizedType) -> UniformQuantizedType | None:

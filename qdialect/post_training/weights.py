@@ -377,7 +377,7 @@ def type_of_choice(choice: Choice, shape: Shape, expressed: AnyFloat) -> Uniform
 def type_of_slots(
     storage: Storage,
     expressed: AnyFloat,
-    scales: NDArray[np.float32],
+    scales: NDArray[np.floating],
     zero_points: NDArray[np.int64],
     shape: Shape,
 ) -> UniformQuantizedType:
