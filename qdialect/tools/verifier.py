@@ -185,15 +185,15 @@ def _verify_permutation(op: Operation) -> None:
 
     xDSL uses the numbers as indices, unchecked. The message is MLIR's.
     """
-    if op.name != "linalg.transpose" or not op.operands:
+    permutation = op.properties.get("permutation")
+    if op.name != "linalg.transpose" or not isinstance(permutation, DenseArrayBase):
         return
-    permutation, moved = op.properties.get("permutation"), op.operand_types[0]
-    if not isinstance(permutation, DenseArrayBase) or not isinstance(
-        moved, TensorType | MemRefType
-    ):
-        return
-    if sorted(permutation.get_values()) != list(range(moved.get_num_dims())):
-        raise VerifyException("'linalg.transpose' op permutation is not valid")
+    match op.operand_types:
+        case (TensorType() | MemRefType() as moved, *_):
+            if sorted(permutation.get_values()) != list(range(moved.get_num_dims())):
+                raise VerifyException("'linalg.transpose' op permutation is not valid")
+        case _:
+            pass
 
 
 def _verify_element_types(op: Operation) -> None:
