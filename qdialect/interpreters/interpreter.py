@@ -61,7 +61,7 @@ class OpInterpretationError(InterpretationError):
         self.op = op
 
 
-DEFAULT_MAX_STEPS: Final = 10_000_000
+DEFAULT_MAX_STEPS: Final = 1_000_000
 """The default maximum number of ops that a run executes."""
 
 

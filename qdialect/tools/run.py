@@ -29,10 +29,9 @@ from qdialect.interpreters.interpreter import (
 from qdialect.interpreters.memory import without_repeats
 from qdialect.interpreters.random_values import random_arguments
 from qdialect.interpreters.values import TypedArray, held_type
-from qdialect.ir.errors import describe
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
 from qdialect.text.dense import DenseLiteral
-from qdialect.text.parser import LocatingParser
+from qdialect.text.parser import LocatingParser, reading_message_of
 from qdialect.text.source import AbridgedInput
 from qdialect.tools.compilation import Compilation
 from qdialect.tools.diagnostics import DiagnosticHandler, DiagnosticPrinter
@@ -164,7 +163,7 @@ def parse_values(text: str | AbridgedInput, name: str, context: Context) -> list
     except ParseError:
         raise
     except Exception as error:
-        parser.raise_error(f"cannot read this: {describe(error)}")
+        parser.raise_error(reading_message_of(error))
 
 
 _EXAMPLES: Final = "`1.5 : f32` or `dense<[1, 2]> : tensor<2xi8>`"
