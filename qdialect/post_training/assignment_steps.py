@@ -182,10 +182,10 @@ class Flow:
         for value in self.graph.values:
             key = self.graph.keys.get(value, "")
             source = of_keys.get(self.settings.copies.get(key, ""))
-            if source is not None:
-                if (copied := self.own(source, self.precision_of(source))) is not None:
-                    origin = self.settings.copies[key]
-                    found[value] = copied._replace(relation=Relation.GIVEN, origin=origin)
+            copied = None if source is None else self.own(source, self.precision_of(source))
+            if copied is not None:
+                origin = self.settings.copies[key]
+                found[value] = copied._replace(relation=Relation.GIVEN, origin=origin)
             if (slot := self.settings.parameters.get(key)) is not None:
                 choice = self.precision_of(value).activations.given(*slot)
                 expressed = element_type_or_self(value.type)
@@ -560,7 +560,8 @@ def _axis_before(
     length = shape[axis]
     lengths = tuple(length if each == axis else 1 for each in range(len(shape)))
     numbers = np.arange(1, length + 1, dtype="f8").reshape(lengths)
-    zeros, formats = np.zeros(lengths, np.int64), (FLOAT_FORMATS["f64"], StorageFormat(8, signed=True))
+    formats = FLOAT_FORMATS["f64"], StorageFormat(8, signed=True)
+    zeros = np.zeros(lengths, np.int64)
     numbered = QuantizationParameters.from_blocks(shape, numbers, zeros, *formats)
     before = pulled_back(movement, numbered, operand)
     coarse = None if before is None else before.coarsen()

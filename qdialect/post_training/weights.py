@@ -306,9 +306,7 @@ class _WeightQuantizer:
         (axes,) = all_axes
         return blocks_of_weight(axes, shape, granularity, self._policy.block_size)
 
-    def _write(
-        self, weight: _Weight, blocks: Blocks, granularity: WeightGranularity
-    ) -> Operation:
+    def _write(self, weight: _Weight, blocks: Blocks, granularity: WeightGranularity) -> Operation:
         scheme = self._policy.scheme
         expressed = cast(AnyFloat, weight.moved.layers[0].element_type)
         values = self._graph.values_of(weight.moved)

@@ -9,14 +9,13 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 from moved_texts import MOVES
 from random_tensors import expanded
-
 from xdsl.ir import Operation
 
 from qdialect.algebra.movement import Splat, as_view
 from qdialect.dialects.quant import ConstantOp
 from qdialect.dialects.quant.types import uniform_tensor
-from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
 from qdialect.ir.resources import ResourceBlobs
+from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
 from qdialect.passes.quantize_dequantize_weights import QuantizeDequantizeWeightsPass
 from qdialect.passes.quantize_weights import QuantizeWeightsPass
 from qdialect.shape_ops.reading import Constants
@@ -110,8 +109,13 @@ def test_blocks_are_along_the_axis_that_is_summed_over(
 @given(
     layers(),
     st.sampled_from(
-        [("luci", "u8"), ("luci", "i16"), ("torch-per-channel-symmetric", "i8"),
-         ("torch-per-channel-affine", "u8"), ("glow-symmetric", "i4")]
+        [
+            ("luci", "u8"),
+            ("luci", "i16"),
+            ("torch-per-channel-symmetric", "i8"),
+            ("torch-per-channel-affine", "u8"),
+            ("glow-symmetric", "i4"),
+        ]
     ),
     st.sampled_from(["channel", "tensor", "block"]),
 )
@@ -121,7 +125,10 @@ def test_dequantized_weights_are_what_the_cast_reads(
     text, weights = layer
     note(text)
     options = {
-        "scheme": scheme[0], "storage": scheme[1], "granularity": granularity, "block_size": 1
+        "scheme": scheme[0],
+        "storage": scheme[1],
+        "granularity": granularity,
+        "block_size": 1,
     }
     quantized, floats = Module(text), Module(text)
     quantized.run(QuantizeWeightsPass(**options))
