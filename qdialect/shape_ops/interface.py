@@ -14,17 +14,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Flag, auto
 from functools import cache, lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, cast
 
-from xdsl.context import Context
-from xdsl.dialect_interfaces import DialectInterface
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
@@ -57,6 +53,8 @@ from qdialect.algebra.padding import PadWith, ZeroPoint
 from qdialect.ir.dialect_files import import_dialect_file
 from qdialect.ir.elements import MAX_REPEATED_ELEMENTS, element_dtype, elements_of, has_signedness
 from qdialect.ir.errors import message_of
+from qdialect.ir.op_models import Models, models_in_use
+from qdialect.ir.op_models import models_of as models_of
 from qdialect.ir.value_types import register_tensor_type as register_tensor_type
 from qdialect.ir.value_types import tensor_parts
 from qdialect.shape_ops.refusals import Code as Code
@@ -168,7 +166,7 @@ class DialectTraits:
     """Whether a tensor may have no elements."""
 
 
-class ShapeOps(DialectInterface):
+class ShapeOps(Models):
     """
     The models of the ops of a dialect.
 
@@ -252,9 +250,6 @@ _FOR_ALL: Final = ShapeOps()
 _CARRIERS: Final[dict[str, Carrier]] = {}
 
 _TRAITS: Final[dict[str, DialectTraits]] = {}
-_IN_CONTEXT: Final[ContextVar[Mapping[str, ShapeOps]]] = ContextVar("qdialect.shape_ops")
-"""The `ShapeOps` of the dialects of the context in use, by dialect name."""
-
 _KEEPING_ATTRIBUTES: Final[set[str]] = {
     # tensor.pad with `nofold` must stay, even if it pads nothing.
     "nofold",
@@ -262,18 +257,6 @@ _KEEPING_ATTRIBUTES: Final[set[str]] = {
     "mhlo.sharding",
     "sdy.sharding",
 }
-
-
-@contextmanager
-def models_of(context: Context | None) -> Generator[None]:
-    """Within the block, use the `ShapeOps` of the dialects that `context` has loaded."""
-    dialects = () if context is None else context.loaded_dialects
-    found = {dialect.name: dialect.get_interface(ShapeOps) for dialect in dialects}
-    token = _IN_CONTEXT.set({name: ops for name, ops in found.items() if ops is not None})
-    try:
-        yield
-    finally:
-        _IN_CONTEXT.reset(token)
 
 
 def shape_op(
@@ -345,7 +328,7 @@ def register_alias(name: str, of: str) -> None:
 def models_for(name: str) -> ShapeOps:
     """The models of ops of that name: those of the context in use, else those for all contexts."""
     load_models(name)
-    own = _IN_CONTEXT.get(_NO_DIALECTS).get(name.partition(".")[0])
+    own = models_in_use(ShapeOps).get(name.partition(".")[0])
     return own if own is not None and own.knows(name) else _FOR_ALL
 
 
@@ -377,20 +360,19 @@ def dialect_traits_of(op: Operation) -> DialectTraits:
     """Which tensors the dialect of `op` can have."""
     dialect = name_of(op).partition(".")[0]
     import_dialect_file(__package__, dialect)
-    own = _IN_CONTEXT.get(_NO_DIALECTS).get(dialect)
+    own = models_in_use(ShapeOps).get(dialect)
     if own is not None and own.traits is not None:
         return own.traits
     return _TRAITS.get(dialect, _ALL_TENSORS)
 
 
-_NO_DIALECTS: Final[Mapping[str, ShapeOps]] = {}
 _ALL_TENSORS: Final = DialectTraits()
 
 
 def is_known_dialect(name: str) -> bool:
     """Whether there is a model for an op of the dialect `name`."""
     import_dialect_file(__package__, name)
-    known = (_FOR_ALL, *_IN_CONTEXT.get(_NO_DIALECTS).values())
+    known = (_FOR_ALL, *models_in_use(ShapeOps).values())
     return any(ops.knows_dialect(name) for ops in known)
 
 
@@ -496,7 +478,7 @@ def _role_of(op: Operation) -> Role:
         name = cast(UnregisteredOp, op).op_name.data
         if (carrier := _carrier(name)) is not None:
             name, prefix = _carried(op, name, carrier)
-    if in_context := _IN_CONTEXT.get(_NO_DIALECTS):
+    if in_context := models_in_use(ShapeOps):
         own = in_context.get(name.partition(".")[0])
         if own is not None and own.knows(name):
             return _role_in(own, type(op), name, prefix)
