@@ -141,7 +141,7 @@ class FlowGraph:
     """The types of values that casts of the module quantize."""
 
     codes: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    """For the float value of each of these casts, the quantized value."""
+    """The quantized value of each value that such casts quantize, and of their float results."""
 
     same: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """The value before `quant.stats` or a pair of casts, for the value behind it."""
