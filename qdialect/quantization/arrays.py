@@ -194,7 +194,7 @@ class _Pool:
             self._executor.shutdown()
 
     def run(self, function: Callable[[slice], None], count: int) -> None:
-        """Call `function` with ranges that make up `count`, and raise what it raises."""
+        """Call `function` with ranges that make up `count`, and raise its exceptions."""
         parts = min(count, 4 * self.threads)
         edges = [count * part // parts for part in range(parts + 1)]
         ranges = [slice(*pair) for pair in pairwise(edges)]

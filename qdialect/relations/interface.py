@@ -20,7 +20,7 @@ from qdialect.shape_ops.interface import name_of
 
 
 class Relation(StrEnum):
-    """What the parameters of a value follow from."""
+    """The source of the parameters of a value."""
 
     MOVED = "moved"
     """From those of the operand, element by element."""
@@ -54,7 +54,7 @@ class OpRelation:
     """The numbers of the operands that are quantized; None for all tensors of floats."""
 
     functions: frozenset[str] = frozenset()
-    """What it computes: names of `math` and `arith` in MLIR without a type, such as `exp`."""
+    """Its functions: names of `math` and `arith` in MLIR without a type, such as `exp`."""
 
     fixed: str = ""
     """The range that its results have: `logistic`, `tanh` or `softmax`."""

@@ -171,7 +171,7 @@ class ShapeOps(Models):
     The models of the ops of a dialect.
 
     A dialect with one among its interfaces brings it to each context that loads it. There,
-    it comes before what is registered for all contexts, name by name.
+    it comes before the models for all contexts, name by name.
     """
 
     def __init__(self, traits: DialectTraits | None = None) -> None:
@@ -241,7 +241,7 @@ class Carrier(NamedTuple):
     """The attribute with the name of the op that it stands for."""
 
     prefixes: Mapping[str, str]
-    """For each dialect of such ops what is before the names of their attributes."""
+    """For each dialect of such ops, the prefix of the names of their attributes."""
 
 
 _FOR_ALL: Final = ShapeOps()
@@ -306,7 +306,7 @@ def register_carrier(name: str, attribute: str, prefixes: Mapping[str, str]) -> 
     """
     Have ops of one name be read as those that an attribute names.
 
-    `prefixes` are the dialects of these, and what is before the names of their attributes.
+    `prefixes` are the dialects of these, and the prefixes of the names of their attributes.
     """
     _CARRIERS[name] = Carrier(attribute, prefixes)
     _carrier.cache_clear()
@@ -510,7 +510,7 @@ def _carrier(name: str) -> Carrier | None:
 
 
 def _carried(op: Operation, name: str, carrier: Carrier) -> tuple[str, str]:
-    """The name that an op of `name` is read by, and what is before those of its attributes."""
+    """The name that an op of `name` is read by, and the prefix of those of its attributes."""
     held = op.properties.get(carrier.attribute, op.attributes.get(carrier.attribute))
     if isinstance(held, StringAttr):
         prefix = carrier.prefixes.get(held.data.partition(".")[0])
@@ -520,7 +520,7 @@ def _carried(op: Operation, name: str, carrier: Carrier) -> tuple[str, str]:
 
 
 def _attribute_key(op: Operation, name: str) -> str:
-    """What an attribute of `op` that models call `name` is called there."""
+    """The name in `op` of the attribute that models call `name`."""
     if op.name != UnregisteredOp.name:
         return name
     own = cast(UnregisteredOp, op).op_name.data
@@ -631,7 +631,7 @@ def items_of(value: SSAValue) -> Sequence[SSAValue]:
     """The values in a list. Raises NotFoldable if `value` is none, or made by something else."""
     owner = value.owner
     if not isinstance(owner, Operation) or not is_list(owner):
-        raise NotFoldable(Code.DYNAMIC_SHAPE, "it is not known what is in a list")
+        raise NotFoldable(Code.DYNAMIC_SHAPE, "the elements of a list are not known")
     return owner.operands
 
 
@@ -688,7 +688,7 @@ def integers_in(values: Values, type: Attribute) -> NDArray[np.integer[Any]]:
     elements are not integers of `type`, or too many to be expanded.
     """
     if math.prod(values.shape) > MAX_REPEATED_ELEMENTS:
-        raise NotFoldable(Code.UNKNOWN_OP, "a constant that says what it does is too long")
+        raise NotFoldable(Code.UNKNOWN_OP, "a constant that parametrizes it is too long")
     if is_integer(type) and (values_dtype(values) != element_dtype(type)):
         raise NotFoldable(Code.UNKNOWN_OP, f"a constant does not hold elements of type '{type}'")
     return as_integers(as_view(values).array(), type)

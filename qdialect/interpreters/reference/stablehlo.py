@@ -393,7 +393,7 @@ def _indices(value: TypedArray) -> NDArray[np.int64]:
     def numbers() -> NDArray[np.int64]:
         if value.elements.dtype != np.uint64:
             return value.numbers
-        # What is beyond int64 is beyond all axes.
+        # A number beyond int64 is beyond all axes.
         return np.minimum(value.elements, np.iinfo(np.int64).max).astype(np.int64)
 
     return allocated(numbers, 8 * value.elements.size)
@@ -507,7 +507,7 @@ def _sort(
 
 
 def _values(values: Sequence[object], op: Operation) -> list[TypedArray]:
-    """What a region has returned."""
+    """The values that a region has returned."""
     return [value_of(value, result.type) for value, result in zip(values, op.results, strict=True)]
 
 
