@@ -2,8 +2,8 @@
 Functions that are written as several ops: softmax, normalizations, and gates such as gelu.
 
 Such ops start from one value, and join again in one. A value is found to be the start of a join by
-dominance in the graph of data: each path to the join goes through it. What is between stays in
-floats, since its steps are not what ranges are recorded for, and rounding each would lose most.
+dominance in the graph of data: each path to the join goes through it. The values between stay
+in floats: they have no recorded ranges, and rounding each of them would lose most of the precision.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class FloatRegion:
     ops: tuple[Operation, ...]
     """In the order of the module; the last one makes the result."""
     entries: frozenset[SSAValue]
-    """What is read from outside and is no constant."""
+    """The values from outside that the ops read, without constants."""
     name: str
     fixed: str = ""
     """`softmax` if the results are in its range."""
@@ -101,7 +101,7 @@ class _Step(NamedTuple):
 
     functions: frozenset[str]
     operands: tuple[SSAValue, ...]
-    """What it reads that is a tensor of floats and no constant."""
+    """Its operands that are tensors of floats and no constants."""
 
 
 def float_regions(
@@ -113,7 +113,7 @@ def float_regions(
     """
     The functions that `ops`, which are in the order of their module, are written as.
 
-    `value_of` looks through what only carries ranges, and `operands` reads those that parametrize
+    `value_of` looks through ops that only carry ranges. `operands` reads operands that parametrize
     ops. No op is in two of the regions.
     """
     return _Finder(ops, value_of, is_constant, operands).regions()
@@ -139,7 +139,7 @@ class _Finder:
         self._steps = {op: step for op in self._ops if (step := self._step(op)) is not None}
         found = list[FloatRegion]()
         taken = set[Operation]()
-        # A larger function ends later: it takes what is in it.
+        # A larger function ends later, and includes the smaller ones in it.
         for op in reversed(self._ops):
             region = None if op in taken else self._ending_at(op)
             if region is not None and taken.isdisjoint(region.ops):
@@ -148,7 +148,7 @@ class _Finder:
         return found
 
     def _step(self, op: Operation) -> _Step | None:
-        """Note what dominates the results of an op, and read it."""
+        """Note the dominator of the results of an op, and read the op."""
         found = None if is_statistics(op) or is_cast(op) else _read(op, self._operands)
         functions, operands = found or (frozenset[str](), ())
         read = [
@@ -198,7 +198,7 @@ class _Finder:
     def _with_difference(
         self, ops: set[Operation], entry: SSAValue
     ) -> tuple[set[Operation], SSAValue]:
-        """Also what makes the entry, if that is a value without its mean, or its maximum."""
+        """Add the producers of an entry that is a value without its mean, or its maximum."""
         maker = entry.owner
         if not isinstance(maker, Operation) or maker not in self._steps:
             return ops, entry
@@ -224,7 +224,7 @@ class _Finder:
             ops.add(last)
 
     def _readers(self, value: SSAValue) -> Iterator[Operation]:
-        """The ops that read a value, through what only carries ranges."""
+        """The users of a value, through ops that only carry ranges."""
         for use in value.uses:
             behind = [each for each in use.operation.results if self._value_of(each) is value]
             if behind:
@@ -256,7 +256,7 @@ class _Finder:
         return found, entry
 
     def _region(self, ops: set[Operation], entry: SSAValue, name: str) -> FloatRegion | None:
-        """A region, if nothing else reads what is in it."""
+        """A region, if no other op reads the values in it."""
         ordered = sorted(ops, key=self._place.__getitem__)
         for inner in ordered[:-1]:
             if any(reader not in ops for reader in self._readers(inner.results[0])):
@@ -280,7 +280,7 @@ class _Finder:
 
 def _read(op: Operation, operands: Operands) -> tuple[frozenset[str], Sequence[SSAValue]] | None:
     """
-    What an op computes, and the operands that it computes it of; None if that is not known.
+    The functions that an op computes, and their operands; None if they are not known.
 
     A shape op computes nothing.
     """
@@ -307,10 +307,10 @@ def _read(op: Operation, operands: Operands) -> tuple[frozenset[str], Sequence[S
 
 _PRODUCTS: Final = frozenset({"mul", "div"})
 _JOINS: Final = _PRODUCTS | {"sub"}
-"""What the last op of a region computes."""
+"""The functions that the last op of a region may compute."""
 
 _ROOTS: Final = frozenset({"rsqrt", "sqrt"})
 _NONLINEAR: Final = frozenset(
     {"erf", "tanh", "logistic", "exp", "clamp", "max", "min", "expm1", "log1p", "log", "select"}
 )
-"""What a gate has one of: a product of linear functions is none."""
+"""The functions of which a gate has one: a product of linear functions is no gate."""

@@ -4,8 +4,8 @@ Keys: names of values that survive lowering and folding, and identify recorded r
 The name of a value is, in this order, the attribute `quant.key` of its op, the name in its
 location, and its SSA name. A value that holds the numbers of another one has the same key: the
 result of a shape op that drops and adds nothing, of a cast, and of `quant.stats`. So a fold of
-shape ops, and casts around a value, change no key. What is quantized from the beginning, such as a
-weight, gives its name to what a cast makes of it.
+shape ops, and casts around a value, change no key. A value that is quantized in the model, such
+as a weight, gives its name to the result of a cast of it.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _is_float(cls: type[Attribute]) -> bool:
 
 
 _UNDEFINED: Final = frozenset({"bufferization.alloc_tensor", "tensor.empty", "ub.poison"})
-"""Ops whose results hold anything: what was in memory before."""
+"""Ops whose results have no defined elements."""
 
 
 class _KeyFinder:
@@ -106,7 +106,7 @@ class _KeyFinder:
             if (chain := _dequantization_of(value)) is not None:
                 self._chains[value] = chain
                 self._dequantized.setdefault(chain, value)
-        # What an attribute names comes first: its key is taken.
+        # Keys in attributes come first, and are taken then.
         explicit = {value: key for value, _ in values if (key := self._given_key(value))}
         self._named = dict.fromkeys(explicit.values(), 1)
         undefined = set[SSAValue]()
@@ -123,7 +123,7 @@ class _KeyFinder:
         return Keys(self._keys, roots, self._aliases())
 
     def _given_key(self, value: SSAValue) -> str | None:
-        """What an attribute names a value: its own, that of `quant.stats`, or its origin's."""
+        """The key in an attribute: of the value, of its `quant.stats`, or of its origin."""
         given = _own_key(value)
         if given is None:
             behind = (use.operation for use in value.uses)
@@ -237,7 +237,7 @@ def casts_to(value: SSAValue) -> CastChain:
 
 
 def _dequantization_of(value: SSAValue) -> CastChain | None:
-    """The casts that have made a value of what is no float tensor, and so has no key."""
+    """The casts from a tensor of other elements than floats, which has no key, to `value`."""
     if isinstance(value.owner, Block) or not is_cast(value.owner):
         # Most values, of which all that are asked for are recordable.
         return None if is_recordable(value) else CastChain(value, ())

@@ -116,13 +116,13 @@ class _Weight(NamedTuple):
     moved: MovedConstant
     layers: list[Operation]
     uses: list[tuple[Operation, int]]
-    """For each layer, what reads the tensor, itself or a broadcast before it: which operand."""
+    """For each layer, the user of the tensor, itself or a broadcast before it; and the operand."""
     axes: list[WeightAxes]
-    """For each layer, what its axes are for."""
+    """For each layer, the roles of the axes."""
 
 
 class WeightAxes(NamedTuple):
-    """What the axes of a weight are for."""
+    """The roles of the axes of a weight."""
 
     channels: tuple[int, ...]
     contracted: tuple[int, ...]
@@ -241,7 +241,7 @@ class _WeightQuantizer:
         return (repeats, list(repeats.operands).index(read.operands[0])), before
 
     def _is_read_alone(self, value: SSAValue, use: tuple[Operation, int]) -> bool:
-        """Whether nothing else reads a value, or what is equal to it."""
+        """Whether a value, and values equal to it, have no other user."""
         pending = [value]
         while pending:
             for other in pending.pop().uses:
@@ -464,7 +464,7 @@ def held_as_source(
 
 
 def sides_of(layer: Contraction | Lookup) -> Iterator[tuple[int, WeightAxes]]:
-    """The operands that may be weights, the likely one first, and what their axes are for."""
+    """The operands that may be weights, the likely one first, and the roles of their axes."""
     if isinstance(layer, Lookup):
         yield layer.operand, WeightAxes((layer.axis,), ())
         return

@@ -1,7 +1,8 @@
 """
 How the quantization parameters of the operands and results of an op hang together.
 
-Relations are registered for the names of ops, one file per dialect. Shape ops need none: their
+Relations are registered for the names of ops, in one file per dialect: for all contexts, or in the
+`Relations` of a dialect. Shape ops need none: their
 movements say it. Neither do sums of products, which have models in `qdialect.contractions`.
 """
 
@@ -10,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from xdsl.ir import Operation
 
-from qdialect.ir.dialect_files import import_dialect_file
+from qdialect.ir.op_models import OpModels
 from qdialect.shape_ops.interface import name_of
 
 
 class Relation(StrEnum):
-    """What the parameters of a value follow from."""
+    """The source of the parameters of a value."""
 
     MOVED = "moved"
     """From those of the operand, element by element."""
@@ -53,7 +54,7 @@ class OpRelation:
     """The numbers of the operands that are quantized; None for all tensors of floats."""
 
     functions: frozenset[str] = frozenset()
-    """What it computes: names of `math` and `arith` in MLIR without a type, such as `exp`."""
+    """Its functions: names of `math` and `arith` in MLIR without a type, such as `exp`."""
 
     fixed: str = ""
     """The range that its results have: `logistic`, `tanh` or `softmax`."""
@@ -65,19 +66,19 @@ class OpRelation:
 ReadRelation = Callable[[Any], OpRelation | None]
 """Reads an op of one name; None if nothing is known of it."""
 
-_RELATIONS: Final[dict[str, ReadRelation]] = {}
 
-ReadT = TypeVar("ReadT", bound=ReadRelation)
+class Relations(OpModels[ReadRelation]):
+    """The relations of the ops of a dialect."""
+
+    package = "qdialect.relations"
 
 
-def relation(*names: str) -> Callable[[ReadT], ReadT]:
+_RELATIONS: Final = Relations()
+
+
+def relation(*names: str) -> Callable[[ReadRelation], ReadRelation]:
     """Register a function that reads ops of these names."""
-
-    def register(read: ReadT) -> ReadT:
-        _RELATIONS.update(dict.fromkeys(names, read))
-        return read
-
-    return register
+    return _RELATIONS.register(*names)
 
 
 def register_relations(
@@ -97,7 +98,7 @@ def register_relations(
     for each in names.split():
         name, _, function = each.partition("=")
         read = OpRelation(relation, operands, frozenset({function or name}), fixed, is_homogeneous)
-        _RELATIONS[f"{prefix}.{name}"] = lambda op, read=read: read
+        _RELATIONS.add([f"{prefix}.{name}"], lambda op, read=read: read)
 
 
 def function_of(name: str) -> str:
@@ -113,7 +114,5 @@ def function_of(name: str) -> str:
 
 def relation_of(op: Operation) -> OpRelation | None:
     """The relation that is registered for `op`, if any. Raises NotFoldable."""
-    name = name_of(op)
-    import_dialect_file(__package__, name.partition(".")[0])
-    read = _RELATIONS.get(name)
+    read = _RELATIONS.find(name_of(op))
     return None if read is None else read(op)

@@ -1,5 +1,5 @@
 """
-`qdialect-run`: run a function of a module, and print what it returns.
+`qdialect-run`: run a function of a module, and print its results.
 
 It shares the flags of xDSL's `xdsl-run`, but not its class: the errors of `xdsl-run` print the
 whole module and have no location.
@@ -47,7 +47,7 @@ TOOL = "qdialect-run"
 
 class _CommandLine(ModuleArgumentParser):
     def __init__(self) -> None:
-        super().__init__(TOOL, description="Run a function, and print what it returns.")
+        super().__init__(TOOL, description="Run a function, and print its results.")
         self.add_argument("input_file", nargs="?", default="-", help="- for standard input")
         self.add_argument(
             "--symbol", "--entry", default="main", metavar="NAME", help="the function (main)"
