@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation
 
 from qdialect.ir.dialect_files import import_dialect_file
+from qdialect.ir.value_types import element_type_or_self
 from qdialect.shape_ops.interface import name_of
 
 
@@ -61,11 +63,15 @@ class OpRelation:
     is_homogeneous: bool = False
     """Whether a positive factor of a channel of the operand is one of the result."""
 
+    keeps_places: bool = False
+    """Whether each element of the result is that of an operand at the same place."""
+
 
 ReadRelation = Callable[[Any], OpRelation | None]
 """Reads an op of one name; None if nothing is known of it."""
 
 _RELATIONS: Final[dict[str, ReadRelation]] = {}
+_LEFT: Final[dict[str, str]] = {}
 
 ReadT = TypeVar("ReadT", bound=ReadRelation)
 
@@ -88,6 +94,7 @@ def register_relations(
     *,
     fixed: str = "",
     is_homogeneous: bool = False,
+    keeps_places: bool = False,
 ) -> None:
     """
     Register ops that always have one relation: their names without a prefix, as one text.
@@ -96,8 +103,36 @@ def register_relations(
     """
     for each in names.split():
         name, _, function = each.partition("=")
-        read = OpRelation(relation, operands, frozenset({function or name}), fixed, is_homogeneous)
+        functions = frozenset({function or name})
+        read = OpRelation(relation, operands, functions, fixed, is_homogeneous, keeps_places)
         _RELATIONS[f"{prefix}.{name}"] = lambda op, read=read: read
+
+
+def register_left(prefix: str, names: str, reason: str) -> None:
+    """Register ops that stay in floats, though they are known: their names, and why."""
+    for name in names.split():
+        _LEFT[f"{prefix}.{name}"] = reason
+
+
+def reason_to_leave(op: Operation) -> str | None:
+    """Why an op stays in floats that is known, and has no relation; None for any other op."""
+    name = name_of(op)
+    import_dialect_file(__package__, name.partition(".")[0])
+    return _LEFT.get(name)
+
+
+def conversion(op: Operation) -> OpRelation:
+    """
+    The relation of a cast that is no quantization.
+
+    Between floats, the result has the numbers of the operand.
+    """
+    is_of_floats = all(
+        isinstance(element_type_or_self(value.type), AnyFloat)
+        for value in (*op.operands, *op.results)
+    )
+    relation = Relation.SHARED if is_of_floats else Relation.OWN
+    return OpRelation(relation, (0,), is_homogeneous=is_of_floats, keeps_places=True)
 
 
 def function_of(name: str) -> str:
