@@ -378,7 +378,8 @@ def propagate_forward(flow: Flow, before: Assignment) -> Assignment:
         read = chain[-1] if chain else values.get(value)
         if read is None or flow.is_pinned(result):
             continue
-        if (type := _type_behind(node, read.type)) is not None:
+        type = _type_behind(node, read.type)
+        if type is not None and (type := _expressing(type, result)) is not None:
             origin = read.origin or graph.keys.get(value, "")
             values[result] = Assigned(type, node.relation, read.range, origin)
             if node.filler is not None:
@@ -496,7 +497,7 @@ def _types_before(node: Node, type: UniformQuantizedType) -> Sequence[UniformQua
     if shape is None or DYNAMIC in shape:
         return [None] * len(shapes)
     if not node.movements:
-        return [type if each == shape else None for each in shapes]
+        return [type if node.keeps_places and each == shape else None for each in shapes]
     return [
         _type_before(node.movements, type, shape, each, at, shapes)
         for at, each in enumerate(shapes)
@@ -584,13 +585,27 @@ def _along_axis(
     return type_of_slots(type.storage, type.expressed_type, scales, zero_points, shape)
 
 
+def _expressing(type: UniformQuantizedType, value: SSAValue) -> UniformQuantizedType | None:
+    """The type that stands for floats of the type of a value; None if their range is too small."""
+    expressed = cast(AnyFloat, element_type_or_self(value.type))
+    if type.expressed_type == expressed:
+        return type
+    try:
+        return UniformQuantizedType.of_slots(type.storage, expressed, type.slots.data)
+    except VerifyException:
+        return None
+
+
 def _type_behind(node: Node, type: UniformQuantizedType) -> UniformQuantizedType | None:
     """The type of the result of an op that moves an operand of `type`."""
     if type.granularity is Granularity.PER_TENSOR:
         return type
     operand = shape_of(node.uses[0].value.type)
-    if operand is None or DYNAMIC in operand or not node.movements:
-        return type if operand == shape_of(node.results[0].type) else None
+    if not node.movements:
+        is_alike = node.keeps_places and operand == shape_of(node.results[0].type)
+        return type if is_alike else None
+    if operand is None or DYNAMIC in operand:
+        return None
     parameters = type.parameters_on(operand)
     try:
         for movement in node.movements:

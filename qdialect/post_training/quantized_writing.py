@@ -75,6 +75,8 @@ def why_in_floats(flow: Flow, assignment: Assignment, node: Node) -> str | None:
     graph = flow.graph
     if (refusal := flow.refusals.get(node.op)) is not None:
         return str(refusal)
+    if node.refusal:
+        return node.refusal
     for use in node.uses:
         value = graph.value(use.value)
         if graph.is_constant(use.value):
@@ -221,7 +223,7 @@ class _Writer:
             source, path, type = found
             moved = self._graph.constant(source)
             assert moved is not None
-        values = self._graph.folding.values_of(moved)
+        values = self._graph.elements(moved)
         place = moved.provenance.sources[0]
         tensor = cast(QuantizedTensor, with_element_type(source.type, type))
         if node.bias is not None and use == node.bias.use:
