@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from xdsl.context import Context
@@ -24,11 +25,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.memory_budget import MemoryBudget, memory_budget
 from qdialect.algebra.movement import BroadcastInDim, Shape, Slice, Splat, Values, as_view
-from qdialect.algebra.parameters import StorageFormat
+from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.contractions.interface import Contraction, Lookup, layer_of
 from qdialect.dialects.quant import (
@@ -38,6 +40,7 @@ from qdialect.dialects.quant import (
     Storage,
     UniformQuantizedType,
 )
+from qdialect.dialects.quant.slot_arrays import Slots
 from qdialect.dialects.quant.types import element_type_of
 from qdialect.folding.graph import FoldGraph
 from qdialect.folding.moved_constant import MovedConstant
@@ -124,13 +127,13 @@ class _Weight(NamedTuple):
     moved: MovedConstant
     layers: list[Operation]
     uses: list[tuple[Operation, int]]
-    """For each layer, what reads the tensor, itself or a broadcast before it: which operand."""
+    """For each layer, the user of the tensor, itself or a broadcast before it; and the operand."""
     axes: list[WeightAxes]
-    """For each layer, what its axes are for."""
+    """For each layer, the roles of the axes."""
 
 
 class WeightAxes(NamedTuple):
-    """What the axes of a weight are for."""
+    """The roles of the axes of a weight."""
 
     channels: tuple[int, ...]
     contracted: tuple[int, ...]
@@ -255,7 +258,7 @@ class _WeightQuantizer:
         return (repeats, list(repeats.operands).index(read.operands[0])), before
 
     def _is_read_alone(self, value: SSAValue, use: tuple[Operation, int]) -> bool:
-        """Whether nothing else reads a value, or what is equal to it."""
+        """Whether a value, and values equal to it, have no other user."""
         pending = [value]
         while pending:
             for other in pending.pop().uses:
@@ -450,12 +453,41 @@ def type_of_choice(choice: Choice, shape: Shape, expressed: AnyFloat) -> Uniform
 
     The shape is not read if there is one slot. Raises VerifyException and TooManySlotsError.
     """
-    storage = storage_of(choice.scheme)
-    if choice.scales.size == 1:
-        scale, zero_point = float(choice.scales.item()), int(choice.zero_points.item())
-        return UniformQuantizedType.per_tensor(storage, expressed, scale, zero_point)
+    return type_of_slots(
+        storage_of(choice.scheme), expressed, choice.scales, choice.zero_points, shape
+    )
+
+
+def type_of_slots(
+    storage: Storage,
+    expressed: AnyFloat,
+    scales: NDArray[np.floating],
+    zero_points: NDArray[np.int64],
+    shape: Shape,
+) -> UniformQuantizedType:
+    """As `type_of_choice`, of slots that divide `shape` into equal blocks, or of one slot."""
+    if scales.size == 1:
+        return type_of_slot(storage, expressed, float(scales.item()), int(zero_points.item()))
+    axes = [axis for axis, count in enumerate(scales.shape) if count > 1]
+    if len(axes) == 1 and scales.size == shape[axes[0]]:
+        flat = scales.reshape(-1).astype("f8"), zero_points.reshape(-1)
+        if not ((flat[0][1:] == flat[0][:-1]) & (flat[1][1:] == flat[1][:-1])).any():
+            # No neighbours are equal, so there is no type with longer blocks.
+            return UniformQuantizedType.of_slots(storage, expressed, Slots.per_axis(axes[0], *flat))
     like = UniformQuantizedType.per_tensor(storage, expressed, 1.0)
-    return like.with_parameters(choice.parameters(shape))
+    formats = FLOAT_FORMATS[expressed.name], like.storage_format
+    parameters = QuantizationParameters.from_blocks(
+        shape, scales.astype("f8"), zero_points, *formats
+    )
+    return like.with_parameters(parameters)
+
+
+def type_of_slot(
+    storage: Storage, expressed: AnyFloat, scale: float, zero_point: int
+) -> UniformQuantizedType:
+    """The type of one scale and zero point, which are numbers. Raises VerifyException."""
+    slots = Slots.per_tensor(scale, zero_point)
+    return UniformQuantizedType.of_slots(storage, expressed, slots)
 
 
 def dequantized_values(codes: Values, tensor: QuantizedTensor) -> Values:
@@ -494,7 +526,7 @@ def held_as_source(
 
 
 def sides_of(layer: Contraction | Lookup) -> Iterator[tuple[int, WeightAxes]]:
-    """The operands that may be weights, the likely one first, and what their axes are for."""
+    """The operands that may be weights, the likely one first, and the roles of their axes."""
     if isinstance(layer, Lookup):
         yield layer.operand, WeightAxes((layer.axis,), ())
         return
@@ -522,11 +554,15 @@ def float_elements(values: Values, type: AnyFloat) -> NDArray[Any]:
 
 
 def storage_of(scheme: Scheme) -> Storage:
+    """The storage of the types that spell the choices of a scheme."""
+    return _storage(scheme.storage, scheme.minimum, scheme.maximum)
+
+
+@registered_cache
+@lru_cache(maxsize=64)
+def _storage(format: StorageFormat, minimum: int, maximum: int) -> Storage:
     return Storage.of(
-        IntegerType(scheme.storage.width),
-        signed=scheme.storage.signed,
-        minimum=scheme.minimum,
-        maximum=scheme.maximum,
+        IntegerType(format.width), signed=format.signed, minimum=minimum, maximum=maximum
     )
 
 

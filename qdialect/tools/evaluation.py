@@ -1,4 +1,4 @@
-"""What an evaluation found: as tables, and as JSON."""
+"""The results of an evaluation, as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Row(NamedTuple):
     noise: Noise
     decibels: float | None
     drop: float | None
-    """How much less signal to noise it has than the worst of what its op reads, in decibels."""
+    """The loss of signal to noise against the worst operand of its op, in decibels."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What was found in some records."""
+    """The comparison of two functions on some records."""
 
     engine: str
     records: int
@@ -55,7 +55,7 @@ class Evaluation:
         return tuple(rows)
 
     def tables(self, worst: int) -> tuple[Table, ...]:
-        """All values, and the worst of them, by what they have, and by what they lose."""
+        """All values; and the worst ones, by signal to noise and by its loss."""
         rows = self.rows
         lowest = sorted(
             (row for row in rows if row.noise.differing or _number(row.decibels) < math.inf),
@@ -68,11 +68,11 @@ class Evaluation:
         return (
             _table("values", rows),
             _table("lowest signal to noise", lowest[:worst]),
-            _table("largest drop from what the op reads", losing[:worst]),
+            _table("largest drop from the operands of the op", losing[:worst]),
         )
 
     def lines(self) -> list[str]:
-        """What is told below the tables."""
+        """The lines below the tables."""
         found = list[str]()
         for row in self.rows:
             if (told := _left_out(row.noise)) is not None:
@@ -103,7 +103,7 @@ class Evaluation:
         return found
 
     def to_json(self) -> str:
-        """All of it. Infinities are texts, and what is no number is null."""
+        """All results. Infinities are texts, and NaN is null."""
         return (
             json.dumps(
                 {
@@ -160,7 +160,7 @@ def _json_of(row: Row) -> dict[str, Any]:
 
 
 def _number(decibels: float | None) -> float:
-    """What is no number counts as the highest."""
+    """None counts as the highest."""
     return math.inf if decibels is None else decibels
 
 
@@ -169,7 +169,7 @@ def _difference(before: float, after: float) -> float:
 
 
 def _left_out(noise: Noise) -> str | None:
-    """What is not part of the signal to noise ratio, in words."""
+    """The elements that the signal to noise ratio leaves out, in words."""
     told = list[str]()
     if noise.nans_before or noise.nans_after:
         told.append(f"NaN in {noise.nans_before} of FLOAT and {noise.nans_after} of QUANTIZED")
@@ -200,5 +200,5 @@ def _table(title: str, rows: Sequence[Row]) -> Table:
 
 
 def _decibels(value: float | None) -> str:
-    # What is added makes a negative zero positive.
+    # Adding zero makes a negative zero positive.
     return "" if value is None else f"{round(value, 2) + 0.0:.2f}"

@@ -23,7 +23,7 @@
 // What ONE refuses, and can be said, is quantized as far as it can be, and a remark has the reason:
 // weights that are no constants are activations, and a bias that is none stays in floats.
 // CHECK: func.func @main(%x: tensor<4x2x!quant.uniform<u8:f32, {{.*}}>>, %w: tensor<2x3x!quant.uniform<u8:f32, {{.*}}>>, %n: tensor<4xi32>)
-// REMARKS: remark: quantized 'linalg.matmul': {{.*}}; its bias stays in floats: operand 2 is no constant
+// REMARKS: remark: quantized 'linalg.matmul': {{.*}}; its bias stays in floats: operand 2 of 'linalg.matmul' is no constant
 func.func @main(%x: tensor<4x2xf32>, %w: tensor<2x3xf32>, %n: tensor<4xi32>) -> (tensor<4x3xf32>, tensor<4x2xf32>) {
   %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<4x2xf32>
   %1 = quant.stats %w {layerStats = dense<[-1.0, 2.0]> : tensor<2xf32>} : tensor<2x3xf32>
