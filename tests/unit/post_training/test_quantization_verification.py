@@ -163,3 +163,34 @@ def test_a_zero_has_code_0_of_scale_1():
     assert isinstance(constant, ConstantOp)
     assert not np.asarray(getattr(constant.values, "value", constant.values)).any()
     assert errors(module, VerifyQuantizationPass(scheme="glow-i8", strict=True)) == []
+
+
+SMALL = """
+func.func @f(%x: tensor<4x2x!quant.uniform<i16<-32767:32767>:f32, 1.0e-7>>,
+    %init: tensor<4x3xf32>) -> tensor<4x3x!quant.uniform<i16<-32767:32767>:f32, 0.5>> {
+  %0 = quant.dcast %x : tensor<4x2x!quant.uniform<i16<-32767:32767>:f32, 1.0e-7>>
+    to tensor<4x2xf32>
+  %w = quant.constant dense<1> : tensor<2x3x!quant.uniform<i16<-32767:32767>:f32, 1.0e-5>>
+  %1 = quant.dcast %w : tensor<2x3x!quant.uniform<i16<-32767:32767>:f32, 1.0e-5>>
+    to tensor<2x3xf32>
+  %b = arith.constant dense<7> : tensor<1x3xi64>
+  %2 = quant.dequantize_bias %b {scales = dense<SCALE> : tensor<1xf32>}
+    : tensor<1x3xi64> to tensor<1x3xf32>
+  %p = linalg.matmul ins(%0, %1 : tensor<4x2xf32>, tensor<2x3xf32>)
+    outs(%init : tensor<4x3xf32>) -> tensor<4x3xf32>
+  %y = tosa.add %p, %2 : (tensor<4x3xf32>, tensor<1x3xf32>) -> tensor<4x3xf32>
+  %3 = quant.qcast %y : tensor<4x3xf32>
+    to tensor<4x3x!quant.uniform<i16<-32767:32767>:f32, 0.5>>
+  return %3 : tensor<4x3x!quant.uniform<i16<-32767:32767>:f32, 0.5>>
+}
+"""
+
+
+def test_a_bias_is_compared_with_a_small_product():
+    """Of 1e-12, a scale that is twice as large differs by less than 1e-10."""
+    right = float(np.float32(1e-7) * np.float32(1e-5))
+    assert errors(Module(SMALL.replace("SCALE", f"{right:.9e}")), VerifyQuantizationPass()) == []
+    for wrong in (2 * right, right * (1 + 1e-6)):
+        module = Module(SMALL.replace("SCALE", f"{wrong:.9e}"))
+        (message,) = errors(module, VerifyQuantizationPass())
+        assert "whose scales have the product 9.99999975e-13" in message

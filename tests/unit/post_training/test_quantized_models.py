@@ -28,6 +28,7 @@ from qdialect.passes.drop_ranges import DropRangesPass
 from qdialect.passes.quantize_with_ranges import QuantizeWithRangesPass
 from qdialect.post_training.assignment import read_attributes
 from qdialect.post_training.assignment_steps import SEQUENCE
+from qdialect.post_training.configuration import Configuration, LayerSetting
 from qdialect.post_training.keys import is_recordable
 from qdialect.post_training.precision import Settings, precision_of
 from qdialect.post_training.whole_model import quantize_model
@@ -320,3 +321,60 @@ def test_what_is_given_is_read_as_what_moves_it_or_joins_it_is_made(pinned: str)
         if isinstance(op, QuantizeCastOp) and op.result.name_hint == pinned
     )
     assert element_of(given).single_slot == (0.5, 7)
+
+
+def test_layers_of_16_bits_have_channels():
+    with pytest.raises(ValueError, match="scheme one-s16 has no granularity=layer"):
+        QuantizeWithRangesPass(scheme="one-s16", granularity="layer")
+    layer = LayerSetting(("x",), (), "int16", "layer")
+    with pytest.raises(ValueError, match="layer 'x': scheme one-s16 has no granularity=layer"):
+        Configuration(layers=(layer,)).of_layers({"x"}, precision_of("one-u8"))
+    # A scheme of weights that is chosen for itself may have one scale.
+    QuantizeWithRangesPass(
+        scheme="one-s16",
+        granularity="layer",
+        weight_scheme="torch-per-tensor-symmetric",
+        weight_storage="i16",
+    )
+
+
+VARIABLE = """
+func.func @f(%x: tensor<4x2xTYPE>, %w: tensor<2x3xTYPE>, %b: tensor<4x3xTYPE>)
+    -> tensor<4x3xTYPE> {
+  %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<4x2xTYPE>
+  %1 = quant.stats %w {layerStats = dense<[-1.0, 2.0]> : tensor<2xf32>} : tensor<2x3xTYPE>
+  %p = linalg.matmul ins(%0, %1 : tensor<4x2xTYPE>, tensor<2x3xTYPE>)
+    outs(%b : tensor<4x3xTYPE>) -> tensor<4x3xTYPE>
+  %2 = quant.stats %p {layerStats = dense<[-4.0, 4.0]> : tensor<2xf32>} : tensor<4x3xTYPE>
+  return %2 : tensor<4x3xTYPE>
+}
+"""
+
+
+@pytest.mark.parametrize("type", ["f16", "bf16", "f32", "f64"])
+def test_weights_that_are_no_constants_are_activations(type: str):
+    module = Module(VARIABLE.replace("TYPE", type))
+    report = module.run(QuantizeWithRangesPass())
+    (product,) = (op for op in module.module.walk() if name_of(op) == "linalg.matmul")
+    assert str(type_read(product.operands[1])).startswith(f"!quant.uniform<u8:{type}, 0.0117")
+    # What is added is no constant either: it stays in floats, and that is told.
+    assert isinstance(product.operands[2].owner, Block)
+    (record,) = report.records
+    assert record.reason.endswith(
+        "its bias stays in floats: operand 2 of 'linalg.matmul' is no constant"
+    )
+
+
+@pytest.mark.parametrize(("key", "what"), [("x", "an argument"), ("o", "a result of 'other.op'")])
+def test_what_is_not_known_has_no_precision_of_its_own(key: str, what: str):
+    module = Module(
+        """
+func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %o = "other.op"(%x) : (tensor<2xf32>) -> tensor<2xf32>
+  return %o : tensor<2xf32>
+}
+"""
+    )
+    settings = Settings(precision_of("one-u8"), layers={key: precision_of("one-s16")})
+    with pytest.raises(ValueError, match=f"layer '{key}' cannot have .* it is {what}"):
+        quantize_model(module.module, module.context, lambda keys: settings)
