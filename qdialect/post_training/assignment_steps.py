@@ -45,6 +45,7 @@ from qdialect.post_training.flow_graph import FlowGraph, Node, Range, Use, is_qu
 from qdialect.post_training.precision import Precision, Settings, declared_scheme
 from qdialect.post_training.weights import (
     WeightAxes,
+    WeightGranularity,
     blocks_of_weight,
     long_axes,
     storage_of,
@@ -54,7 +55,14 @@ from qdialect.post_training.weights import (
 )
 from qdialect.quantization.arrays import array_range, quantize_alike
 from qdialect.quantization.blocks import Blocks
-from qdialect.quantization.presets import fixed_choice, luci_integer_scale
+from qdialect.quantization.presets import (
+    I16,
+    U8,
+    fixed_choice,
+    luci,
+    luci_integer_scale,
+    luci_single_values,
+)
 from qdialect.quantization.schemes import MAX_STORAGE_WIDTH, Choice, Scheme
 from qdialect.relations.interface import Relation
 from qdialect.shape_ops.interface import Code, NotFoldable, name_of
@@ -397,6 +405,13 @@ def assign_weights(flow: Flow, before: Assignment) -> Assignment:
     reads = dict[Use, tuple[Assigned, ...]]()
     alike = dict[object, list[_Weight]]()
     for node in flow.graph.nodes:
+        for use in node.singles:
+            if flow.is_given(use.value):
+                continue
+            try:
+                reads[use] = (_of_singles(flow, node, use),)
+            except (NotFoldable, VerifyException, ValueError) as error:
+                flow.refusals[node.op] = NotFoldable(Code.ILLEGAL_TYPE, str(error))
         if node.weight is None or flow.is_given(node.weight.value):
             continue
         if not flow.graph.is_constant(node.weight.value):
@@ -413,6 +428,25 @@ def assign_weights(flow: Flow, before: Assignment) -> Assignment:
         for start in range(0, len(weights), _MOST_ALIKE):
             reads |= _of_weights(flow, weights[start : start + _MOST_ALIKE])
     return before.with_reads(reads)
+
+
+def _of_singles(flow: Flow, node: Node, use: Use) -> Assigned:
+    """
+    The parameters of a constant with one number for each channel: these are its scales.
+
+    By schemes that have no such rule, and with one scale for all, they are those of any constant.
+    Raises NotFoldable, ValueError, or that there is no such type.
+    """
+    precision, shape = flow.precision(node), shape_of(use.value.type) or ()
+    scheme = precision.activations
+    is_per_tensor = precision.weights.granularity is WeightGranularity.TENSOR
+    is_of_channels = sum(length > 1 for length in shape) <= 1
+    if is_per_tensor or not is_of_channels or scheme not in (luci(U8), luci(I16)):
+        return flow.of_constant(use, precision)
+    numbers = np.broadcast_to(flow.graph.numbers(use.value).reshape(-1), prod(shape))
+    choice, _ = luci_single_values(numbers.reshape(shape), scheme.storage)
+    type = type_of_choice(choice, shape, cast(AnyFloat, element_type_or_self(use.value.type)))
+    return Assigned(type, Relation.GIVEN, Range(float(numbers.min()), float(numbers.max())))
 
 
 _MOST_ALIKE: Final = 1 << 10

@@ -110,6 +110,9 @@ class Node:
     unknown_bias: Use | None = None
     """What is added to the sums of a layer, and is no constant."""
 
+    singles: tuple[Use, ...] = ()
+    """Constants with one number for each channel, none of which is summed over."""
+
     filler: Use | None = None
     """A constant below all numbers, which is read as the result is made."""
 
@@ -448,7 +451,7 @@ def _node(graph: FlowGraph, op: Operation) -> Node | None:
         found = relation_of(op)
     except NotFoldable:
         found = None
-    return None if found is None else _joining(graph, _computing(op, found, results))
+    return None if found is None else _joining(graph, _computing(graph, op, found, results))
 
 
 def _uses_of(op: Operation, values: Sequence[SSAValue]) -> list[Use]:
@@ -509,16 +512,23 @@ _MASK: Final = -9999.0
 """What is as low as this has no weight in a softmax."""
 
 
-def _computing(op: Operation, found: OpRelation, results: tuple[SSAValue, ...]) -> Node:
+def _computing(
+    graph: FlowGraph, op: Operation, found: OpRelation, results: tuple[SSAValue, ...]
+) -> Node:
     numbers = range(len(op.operands)) if found.operands is None else found.operands
     uses = [
         Use(op, at) for at in numbers if at < len(op.operands) and is_quantizable(op.operands[at])
     ]
+    given = [Use(op, at) for at in found.singles if at < len(op.operands)]
+    singles = tuple(use for use in given if graph.is_constant(use.value))
+    # Others are activations.
+    uses += [use for use in given if use not in singles]
     return Node(
         (op,),
         found.relation,
         tuple(uses),
         results,
+        singles=singles,
         fixed=found.fixed,
         keeps_places=found.keeps_places,
     )

@@ -22,7 +22,7 @@ from qdialect.post_training.value_reports import (
 from qdialect.quantization.expected_noise import Spread, expected_noise
 from qdialect.quantization.presets import name_of_scheme
 from qdialect.quantization.profile import Profile
-from qdialect.relations.interface import Relation
+from qdialect.relations.interface import Relation, reason_to_leave
 from qdialect.shape_ops.interface import Code, name_of
 
 
@@ -167,10 +167,8 @@ class ValueReporter:
                     )
                 return None, "the bias is added to it before it is quantized"
             if owner in unknown:
-                return (
-                    Code.UNKNOWN_OP,
-                    f"it is not known what '{name_of(owner)}' does to parameters",
-                )
+                unknown_op = f"it is not known what '{name_of(owner)}' does to parameters"
+                return Code.UNKNOWN_OP, reason_to_leave(owner) or unknown_op
         reads = [use for use in self._readers[value] if use in written.uses]
         if not reads:
             return None, "nothing that is quantized makes or reads it"

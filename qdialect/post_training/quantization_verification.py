@@ -39,7 +39,7 @@ from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.post_training.flow_graph import FlowGraph, Node, Use, flow_graph, is_quantizable
 from qdialect.post_training.quantization_report import given_type
 from qdialect.post_training.value_reports import zero_points_of
-from qdialect.relations.interface import Relation
+from qdialect.relations.interface import Relation, reason_to_leave
 from qdialect.shape_ops.interface import is_cast, models_of, name_of
 from qdialect.shape_ops.reading import Constants
 from qdialect.shape_ops.statistics import is_statistics
@@ -215,6 +215,12 @@ class _Verifier:
             self._check_class(node, made[0])
         if node.weight is not None:
             self._check_weight(node, node.weight, known)
+        for use in node.singles:
+            type = self._read(use.value)
+            if type is None:
+                self._float(node.op, f"reads operand {use.number} as floats: it computes in floats")
+            else:
+                self._check_zero_points(node.op, type, f"operand {use.number}")
 
     def _expectation(self, node: Node) -> Expectation:
         keys = (self._graph.keys.get(result, "") for op in node.ops for result in op.results)
@@ -541,7 +547,9 @@ class _Verifier:
             self._float(
                 op,
                 "is between quantized values, and it is not known what it does to parameters: it "
-                "computes in floats; register a relation for it",
+                "computes in floats; register a relation for it"
+                if (reason := reason_to_leave(op)) is None
+                else f"is between quantized values, and computes in floats: {reason}",
             )
 
 

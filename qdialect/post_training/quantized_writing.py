@@ -91,7 +91,11 @@ class Written:
 def constant_uses(node: Node) -> Sequence[Use]:
     """The operands of a node that may be constants, with its weight and its bias."""
     bias = None if node.bias is None else node.bias.use
-    return [use for use in (*node.uses, node.filler, node.weight, bias) if use is not None]
+    return [
+        use
+        for use in (*node.uses, *node.singles, node.filler, node.weight, bias)
+        if use is not None
+    ]
 
 
 def write_quantized(flow: Flow, assignment: Assignment, *, is_measured: bool = False) -> Written:
@@ -112,7 +116,7 @@ def why_in_floats(flow: Flow, assignment: Assignment, node: Node) -> str | None:
         return str(refusal)
     if node.refusal:
         return node.refusal
-    for use in node.uses:
+    for use in (*node.uses, *node.singles):
         value = graph.value(use.value)
         if graph.is_constant(use.value):
             if use not in assignment.reads and not flow.is_given(use.value):

@@ -67,6 +67,9 @@ class OpRelation:
     keeps_places: bool = False
     """Whether each element of the result is that of an operand at the same place."""
 
+    singles: tuple[int, ...] = ()
+    """The operands that have one number for each channel, such as the slope of a PReLU."""
+
 
 ReadRelation = Callable[[Any], OpRelation | None]
 """Reads an op of one name; None if nothing is known of it."""

@@ -26,6 +26,7 @@ from qdialect.dialects.quant import (
 from qdialect.dialects.quant.types import uniform_tensor
 from qdialect.passes.drop_ranges import DropRangesPass
 from qdialect.passes.quantize_with_ranges import QuantizeWithRangesPass
+from qdialect.passes.verify_quantization import VerifyQuantizationPass
 from qdialect.post_training.assignment import read_attributes
 from qdialect.post_training.assignment_steps import SEQUENCE
 from qdialect.post_training.configuration import Configuration, LayerSetting
@@ -378,3 +379,47 @@ func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
     settings = Settings(precision_of("one-u8"), layers={key: precision_of("one-s16")})
     with pytest.raises(ValueError, match=f"layer '{key}' cannot have .* it is {what}"):
         quantize_model(module.module, module.context, lambda keys: settings)
+
+
+PRELU = """
+func.func @f(%x: tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32> {
+  %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<2x4x3x3xf32>
+  %a = arith.constant dense<[[[0.25]], [[-0.5]], [[0.0]], [[0.3]]]> : tensor<4x1x1xf32>
+  %y = "onnx.PRelu"(%0, %a) : (tensor<2x4x3x3xf32>, tensor<4x1x1xf32>) -> tensor<2x4x3x3xf32>
+  %1 = quant.stats %y {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<2x4x3x3xf32>
+  return %1 : tensor<2x4x3x3xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("scheme", "codes", "zero_points"),
+    [("one-u8", [1, 0, 0, 1], [0, 1, 0, 0]), ("one-s16", [1, -1, 0, 1], [0, 0, 0, 0])],
+)
+def test_one_number_for_each_channel_is_its_scale(
+    scheme: str, codes: list[int], zero_points: list[int]
+):
+    module = Module(PRELU)
+    module.run(QuantizeWithRangesPass(scheme=scheme))
+    (op,) = (op for op in module.module.walk() if name_of(op) == "onnx.PRelu")
+    type = type_read(op.operands[1])
+    # Zero has no scale: it is code 0 of scale 1.
+    assert type.scales.tolist() == [0.25, 0.5, 1.0, float(np.float32(0.3))]
+    assert type.zero_points.tolist() == zero_points
+    back = op.operands[1].owner
+    assert isinstance(back, DequantizeCastOp)
+    constant = back.input.owner
+    assert isinstance(constant, ConstantOp)
+    assert np.asarray(constant.values).reshape(-1).tolist() == codes
+    VerifyQuantizationPass(scheme=scheme, strict=True).apply(module.context, module.module)
+    once = module.printed()
+    module.run(QuantizeWithRangesPass(scheme=scheme))
+    assert module.printed() == once
+
+
+@pytest.mark.parametrize(("scheme", "granularity"), [("one-u8", "layer"), ("torch-i8", "channel")])
+def test_one_number_for_each_channel_is_a_constant_elsewhere(scheme: str, granularity: str):
+    module = Module(PRELU)
+    module.run(QuantizeWithRangesPass(scheme=scheme, granularity=granularity))
+    (op,) = (op for op in module.module.walk() if name_of(op) == "onnx.PRelu")
+    assert type_read(op.operands[1]).scales.size == 1
