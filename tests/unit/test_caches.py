@@ -120,7 +120,7 @@ def test_nothing_is_left_of_modules_with_types_of_their_own():
     # What is imported and made once.
     process(0)
     clear_caches()
-    before, containers_before = blocks(), containers()
+    containers_before, before = containers(), blocks()
     for number in range(1, 100):
         process(number)
     assert entries() > 700
