@@ -202,8 +202,8 @@ class MovedConstant(NamedTuple):
 
     @property
     def is_quantized(self) -> bool:
-        """Whether elements have scales, in a type or in arithmetic."""
-        return any(layer.size for layer in self.layers)
+        """Whether elements have scales in a type."""
+        return any(layer.parameters is not None for layer in self.layers)
 
     @classmethod
     def of_source(cls, op: Operation, elements: Elements, step: int) -> MovedConstant:

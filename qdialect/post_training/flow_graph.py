@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import pairwise
 from math import prod
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import AffineMapAttr, AnyFloat, ArrayAttr, ModuleOp, TensorType
@@ -20,15 +21,16 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.traits import IsolatedFromAbove, SymbolTable
 
+from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.memory_budget import MemoryBudget
-from qdialect.algebra.movement import Movement
+from qdialect.algebra.movement import Movement, Splat, Values, as_view
 from qdialect.contractions.interface import Contraction, Lookup, Side, layer_of
 from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp, UniformQuantizedType
 from qdialect.folding.graph import FoldGraph
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.ir.value_types import element_type_or_self, shape_of
-from qdialect.post_training.float_regions import FloatRegion, float_regions
+from qdialect.post_training.float_regions import FloatRegion, Known, float_regions
 from qdialect.post_training.keys import is_recordable, keys_of
 from qdialect.post_training.weights import float_elements
 from qdialect.relations.interface import OpRelation, Relation, relation_of
@@ -111,6 +113,12 @@ class Node:
     fixed: str = ""
     """The range that the result of an op is known to have."""
 
+    keeps_places: bool = False
+    """Whether each element of the result is that of an operand at the same place."""
+
+    refusal: str = ""
+    """Why it has to stay in floats, if so."""
+
     name: str = ""
     """The function that several ops compute, such as `softmax`."""
 
@@ -153,6 +161,10 @@ class FlowGraph:
     """Those of tensors of floats, in the order of the module."""
 
     keys: Mapping[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+
+    _constants: dict[SSAValue, MovedConstant | None] = field(
+        default_factory=dict[SSAValue, MovedConstant | None]
+    )
 
     def value(self, read: SSAValue) -> SSAValue:
         """The value that is read, before its ranges and casts."""
@@ -222,6 +234,11 @@ class FlowGraph:
 
     def constant(self, value: SSAValue) -> MovedConstant | None:
         """The elements of a value that is computed from constants."""
+        if value not in self._constants:
+            self._constants[value] = self._read_constant(value)
+        return self._constants[value]
+
+    def _read_constant(self, value: SSAValue) -> MovedConstant | None:
         owner = self.folding.final(value).owner
         if not isinstance(owner, Operation):
             return None
@@ -235,7 +252,9 @@ class FlowGraph:
     def stored(self, value: SSAValue) -> MovedConstant | None:
         """As `constant`, of elements that are stored as the floats that they are."""
         moved = self.constant(value)
-        is_plain = moved is not None and all(map(is_statistics, moved.casts))
+        is_plain = moved is not None and all(
+            is_statistics(each) or _converts_floats(each) for each in moved.casts
+        )
         return moved if is_plain else None
 
     def numbers(self, value: SSAValue) -> NDArray[np.floating]:
@@ -243,7 +262,27 @@ class FlowGraph:
         moved = self.stored(value)
         assert moved is not None
         type = cast(AnyFloat, element_type_or_self(value.type))
-        return np.atleast_1d(float_elements(self.folding.values_of(moved), type))
+        return np.atleast_1d(float_elements(self.elements(moved), type))
+
+    def elements(self, moved: MovedConstant) -> Values:
+        """The elements of a constant that is `stored`, as bits of the last type of floats."""
+        values = self.folding.values_of(moved)
+        types = [
+            moved.provenance.sources[0].results[0].type,
+            *(op.results[0].type for op in moved.casts),
+        ]
+        for before, behind in pairwise(
+            cast(AnyFloat, element_type_or_self(each)) for each in types
+        ):
+            if before == behind:
+                continue
+            bits = (
+                np.asarray(values.value) if isinstance(values, Splat) else as_view(values).array()
+            )
+            numbers = FLOAT_FORMATS[before.name].decode(_as_integers(bits))
+            encoded = FLOAT_FORMATS[behind.name].encode(numbers).astype(f"u{behind.size}")
+            values = Splat(encoded[()], values.shape) if isinstance(values, Splat) else encoded
+        return values
 
 
 def flow_graph(module: ModuleOp, context: Context, budget: MemoryBudget) -> FlowGraph:
@@ -254,7 +293,14 @@ def flow_graph(module: ModuleOp, context: Context, budget: MemoryBudget) -> Flow
     graph.ops = ops
     for op in ops:
         _read_records(graph, op)
-    regions = float_regions(ops, graph.value, graph.is_constant, graph.folding.operands)
+    known = Known(
+        graph.value,
+        graph.is_constant,
+        lambda value: graph.stored(value) is not None and bool((graph.numbers(value) == 1).all()),
+        partial(_masks, graph),
+        graph.folding.operands,
+    )
+    regions = float_regions(ops, known)
     taken = {op: region for region in regions for op in region.ops}
     done = set[Operation]()
     for op in ops:
@@ -412,15 +458,52 @@ def _uses_of(op: Operation, values: Sequence[SSAValue]) -> list[Use]:
 
 
 def _joining(graph: FlowGraph, node: Node) -> Node:
-    """A node that reads its operands alike: a constant below all numbers is set apart."""
+    """
+    A node that reads its operands alike: what pads, and is below all numbers, is set apart.
+
+    What selects such a number masks others: no parameters are right for both.
+    """
     if node.relation is not Relation.SHARED or len(node.uses) != 2:
         return node
     for use, other in (node.uses, node.uses[::-1]):
         if graph.stored(use.value) is None or graph.is_constant(other.value):
             continue
-        if (graph.numbers(use.value) <= np.finfo("f4").min).all():
+        if _is_below_all(graph, use.value):
+            if node.keeps_places:
+                return replace(node, refusal="it masks with a number below all others")
             return replace(node, uses=(other,), filler=use)
     return node
+
+
+def _converts_floats(op: Operation) -> bool:
+    """Whether an op rounds floats to another type."""
+    ends = (*op.operands, *op.results)
+    return len(ends) == 2 and all(map(is_recordable, ends))
+
+
+def _as_integers(bits: NDArray[Any]) -> NDArray[Any]:
+    return bits.view(f"u{bits.itemsize}")
+
+
+def _is_below_all(graph: FlowGraph, value: SSAValue) -> bool:
+    """Whether the elements of a constant are the lowest number of their type, or infinite."""
+    format = FLOAT_FORMATS[cast(AnyFloat, element_type_or_self(value.type)).name]
+    lowest = max(-format.largest, float(np.finfo("f4").min))
+    return bool((graph.numbers(value) <= lowest).all())
+
+
+def _masks(graph: FlowGraph, value: SSAValue) -> bool:
+    """Whether a constant, or a value by its range, has numbers that are there to be ignored."""
+    if not is_recordable(value):
+        return False
+    if graph.stored(value) is not None:
+        return bool((graph.numbers(value) <= _MASK).any())
+    known = graph.ranges.get(graph.value(value))
+    return known is not None and known.minimum <= _MASK
+
+
+_MASK: Final = -9999.0
+"""What is as low as this has no weight in a softmax."""
 
 
 def _computing(op: Operation, found: OpRelation, results: tuple[SSAValue, ...]) -> Node:
@@ -434,6 +517,7 @@ def _computing(op: Operation, found: OpRelation, results: tuple[SSAValue, ...]) 
         tuple(uses),
         results,
         fixed=found.fixed,
+        keeps_places=found.keeps_places,
     )
 
 

@@ -381,6 +381,12 @@ class Choice:
             joined(of.maximum for of in choices),
         )
 
+    def along_first_axis(self) -> list[Choice]:
+        """One choice for each position of the first axis of the slots, without that axis."""
+        arrays = self.scales, self.zero_points, self.minimum, self.maximum
+        parts = zip(*(list(array) for array in arrays), strict=True)
+        return [Choice(self.scheme, self.arithmetic, *map(np.asarray, part)) for part in parts]
+
     def parameters(self, shape: Sequence[int]) -> QuantizationParameters:
         """
         The parameters of a tensor of `shape`, which the slots divide into equal blocks.

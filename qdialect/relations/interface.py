@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation
 
 from qdialect.ir.op_models import OpModels
+from qdialect.ir.value_types import element_type_or_self
 from qdialect.shape_ops.interface import name_of
 
 
@@ -62,6 +64,9 @@ class OpRelation:
     is_homogeneous: bool = False
     """Whether a positive factor of a channel of the operand is one of the result."""
 
+    keeps_places: bool = False
+    """Whether each element of the result is that of an operand at the same place."""
+
 
 ReadRelation = Callable[[Any], OpRelation | None]
 """Reads an op of one name; None if nothing is known of it."""
@@ -73,7 +78,14 @@ class Relations(OpModels[ReadRelation]):
     package = "qdialect.relations"
 
 
+class ReasonsToLeave(OpModels[str]):
+    """Why ops of a dialect stay in floats that are known."""
+
+    package = "qdialect.relations"
+
+
 _RELATIONS: Final = Relations()
+_LEFT: Final = ReasonsToLeave()
 
 
 def relation(*names: str) -> Callable[[ReadRelation], ReadRelation]:
@@ -89,6 +101,7 @@ def register_relations(
     *,
     fixed: str = "",
     is_homogeneous: bool = False,
+    keeps_places: bool = False,
 ) -> None:
     """
     Register ops that always have one relation: their names without a prefix, as one text.
@@ -97,8 +110,33 @@ def register_relations(
     """
     for each in names.split():
         name, _, function = each.partition("=")
-        read = OpRelation(relation, operands, frozenset({function or name}), fixed, is_homogeneous)
+        functions = frozenset({function or name})
+        read = OpRelation(relation, operands, functions, fixed, is_homogeneous, keeps_places)
         _RELATIONS.add([f"{prefix}.{name}"], lambda op, read=read: read)
+
+
+def register_left(prefix: str, names: str, reason: str) -> None:
+    """Register ops that stay in floats, though they are known: their names, and why."""
+    _LEFT.add((f"{prefix}.{name}" for name in names.split()), reason)
+
+
+def reason_to_leave(op: Operation) -> str | None:
+    """Why an op stays in floats that is known, and has no relation; None for any other op."""
+    return _LEFT.find(name_of(op))
+
+
+def conversion(op: Operation) -> OpRelation:
+    """
+    The relation of a cast that is no quantization.
+
+    Between floats, the result has the numbers of the operand.
+    """
+    is_of_floats = all(
+        isinstance(element_type_or_self(value.type), AnyFloat)
+        for value in (*op.operands, *op.results)
+    )
+    relation = Relation.SHARED if is_of_floats else Relation.OWN
+    return OpRelation(relation, (0,), is_homogeneous=is_of_floats, keeps_places=True)
 
 
 def function_of(name: str) -> str:

@@ -236,9 +236,9 @@ def _linalg_with_all_names() -> Dialect:
     # A dialect is imported when a text first names it: each takes up to 50 ms.
     from xdsl.dialects.linalg import Linalg
 
-    from qdialect.dialects.upstream.linalg_table import OPS
+    from qdialect.dialects.upstream import linalg_bodies, linalg_table
 
-    return rebuilt(Linalg, OPS)
+    return rebuilt(Linalg, (*linalg_table.OPS, *linalg_bodies.OPS))
 
 
 def _tensor_of_any_shape() -> Dialect:

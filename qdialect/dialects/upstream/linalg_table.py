@@ -211,7 +211,7 @@ _NOT_PRINTED: Final = frozenset(
 )
 
 
-class _EffectsOnBuffers(MemoryEffect):
+class EffectsOnBuffers(MemoryEffect):
     """Tensors are results, and buffers are written."""
 
     @classmethod
@@ -458,7 +458,7 @@ def _define(name: str, properties: str) -> type[NamedStructuredOp]:
         "res": var_result_def(),
         "body": region_def("single_block"),
         "irdl_options": (AttrSizedOperandSegments(as_property=True),),
-        "traits": traits_def(_EffectsOnBuffers()),
+        "traits": traits_def(EffectsOnBuffers()),
     }
     for field in properties.split():
         fields[field] = prop_def() if field == "indexing_maps" else opt_prop_def()
@@ -472,7 +472,7 @@ def _extended(definition: OpDef, properties: Iterable[str]) -> OpDef:
     return replace(
         definition,
         properties={**definition.properties, **optional},
-        traits=traits_def(*definition.traits.traits, _EffectsOnBuffers()),
+        traits=traits_def(*definition.traits.traits, EffectsOnBuffers()),
     )
 
 

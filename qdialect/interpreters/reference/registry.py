@@ -95,8 +95,8 @@ def is_rounded_by_name(name: str) -> bool:
     return found is not None and found.is_rounded
 
 
-RETURNS: Final = frozenset({"stablehlo.return", "tosa.yield"})
+RETURNS: Final = frozenset({"stablehlo.return", "tm_tensor.yield", "tosa.yield"})
 """Terminators that yield the values of a region."""
 
-DIALECTS: Final[Collection[str]] = ("arith", "chlo", "linalg", "stablehlo", "tosa")
+DIALECTS: Final[Collection[str]] = ("arith", "chlo", "linalg", "stablehlo", "tm_tensor", "tosa")
 """The dialects that have a file in this package."""
