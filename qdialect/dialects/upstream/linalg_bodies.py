@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import Final, Self, cast
 
 from typing_extensions import override
-from xdsl.dialects import linalg
-from xdsl.dialects.builtin import DenseArrayBase, MemRefType, i64
+from xdsl.dialects.builtin import DenseArrayBase, LocationAttr, MemRefType, i64
+from xdsl.dialects.linalg import ops
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -64,9 +64,12 @@ class BodySyntax(FormsDiffer, IRDLOperation, ABC):
         attributes = parser.parse_optional_attr_dict()
         if one is None:
             arguments = parser.parse_comma_separated_list(
-                parser.Delimiter.PAREN, parser.parse_argument
+                parser.Delimiter.PAREN, lambda: _parse_argument(parser)
             )
-            region = parser.parse_region(arguments)
+            region = parser.parse_region([argument for argument, _ in arguments])
+            for value, (_, location) in zip(region.block.args, arguments, strict=True):
+                if location is not None:
+                    value.location = location
         else:
             block = Block(arg_types=[_element_type(each.type) for each in (*inputs, *inits)])
             count = len(inputs)
@@ -74,7 +77,7 @@ class BodySyntax(FormsDiffer, IRDLOperation, ABC):
             if not values:
                 parser.raise_error("expected an operand")
             body = _create(one, values, attributes_of_one)
-            block.add_ops([body, linalg.YieldOp.create(operands=body.results)])
+            block.add_ops([body, ops.YieldOp.create(operands=body.results)])
             region = Region(block)
         return cls.create(
             operands=[*inputs, *inits],
@@ -83,6 +86,10 @@ class BodySyntax(FormsDiffer, IRDLOperation, ABC):
             attributes=attributes,
             regions=[region],
         )
+
+
+def _parse_argument(parser: Parser) -> tuple[Parser.Argument, LocationAttr | None]:
+    return parser.parse_argument(), parser.parse_optional_location()
 
 
 def _element_type(type: Attribute) -> Attribute:
@@ -108,7 +115,7 @@ def _create(
     )
 
 
-class ReduceOp(BodySyntax, linalg.ReduceOp):
+class ReduceOp(BodySyntax, ops.ReduceOp):
     """Reduce tensors along axes; of several, the body combines the elements together."""
 
     @property
