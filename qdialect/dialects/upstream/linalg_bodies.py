@@ -51,14 +51,7 @@ class BodySyntax(FormsDiffer, IRDLOperation, ABC):
     @classmethod
     @override
     def parse(cls, parser: Parser) -> Self:
-        one = None
-        if parser.parse_optional_punctuation("{") is not None:
-            position = parser.pos
-            name = parser.parse_identifier()
-            if (one := parser.ctx.get_optional_op(name)) is None:
-                parser.raise_error(f"custom op '{name}' is unknown", position)
-            attributes_of_one = parser.parse_optional_attr_dict()
-            parser.parse_punctuation("}")
+        one = _parse_one(parser)
         inputs, inits = (parse_operands(parser, keyword) for keyword in ("ins", "outs"))
         properties = cls._parse_properties(parser)
         attributes = parser.parse_optional_attr_dict()
@@ -76,7 +69,7 @@ class BodySyntax(FormsDiffer, IRDLOperation, ABC):
             values = cls._operands_of_one(block.args[:count], block.args[count:])
             if not values:
                 parser.raise_error("expected an operand")
-            body = _create(one, values, attributes_of_one)
+            body = _create(*one, values)
             block.add_ops([body, ops.YieldOp.create(operands=body.results)])
             region = Region(block)
         return cls.create(
@@ -98,8 +91,21 @@ def _element_type(type: Attribute) -> Attribute:
     return element_type_or_self(type)
 
 
+def _parse_one(parser: Parser) -> tuple[type[Operation], dict[str, Attribute]] | None:
+    """Parse the name and the attributes of the op of a body, if they are before the operands."""
+    if parser.parse_optional_punctuation("{") is None:
+        return None
+    position = parser.pos
+    name = parser.parse_identifier()
+    if (op_type := parser.ctx.get_optional_op(name)) is None:
+        parser.raise_error(f"custom op '{name}' is unknown", position)
+    attributes = parser.parse_optional_attr_dict()
+    parser.parse_punctuation("}")
+    return op_type, attributes
+
+
 def _create(
-    op_type: type[Operation], operands: Sequence[SSAValue], attributes: dict[str, Attribute]
+    op_type: type[Operation], attributes: dict[str, Attribute], operands: Sequence[SSAValue]
 ) -> Operation:
     """The op of a body, with a result of the type of its last operand."""
     known = (
