@@ -163,6 +163,29 @@ def test_floats_that_numpy_does_not_have(tmp_path: Path, engine: str, type: str)
         assert (found.minima, found.maxima, found.count, found.nans) == (low, high, 4, 1)
 
 
+RESOURCE = """
+func.func @f(%x: tensor<2xbf16>) -> tensor<2xbf16> {
+  %w = arith.constant dense_resource<w> : tensor<2xbf16>
+  %y = arith.addf %x, %w : tensor<2xbf16>
+  return %y : tensor<2xbf16>
+}
+{-#
+  dialect_resources: { builtin: { w: "0x01000000803F0040" } }
+#-}
+"""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_resource_of_floats_that_iree_computes_as_others(tmp_path: Path, engine: str) -> None:
+    """The two elements are 1 and 2."""
+    (tmp_path / "model.mlir").write_text(RESOURCE)
+    np.savez(tmp_path / "data.npz", arg0=np.array([0x3F80, 0x3F80], "u2"))
+    arguments = [tmp_path / "model.mlir", "--data", tmp_path / "data.npz", f"--engine={engine}"]
+    profile = calibrate(tmp_path / "profile.json", *arguments)
+    for key, low, high in (("x", 1, 1), ("w", 1, 2), ("y", 2, 3)):
+        assert (profile.values[key].minima, profile.values[key].maxima) == (low, high)
+
+
 STABLEHLO = """
 func.func public @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   %w = "stablehlo.constant"() <{value = dense<2.0> : tensor<2x3xf32>}> : () -> tensor<2x3xf32>
@@ -413,7 +436,7 @@ MISFITS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "twice": (
         {**_x(np.zeros((2, 3), "f4")), "arg0": np.zeros((2, 3), "f4")},
-        "there are both 'arg0' or 'x'",
+        "there are both 'arg0' and 'x'",
     ),
     "counts": (
         _x(np.zeros((5, 2, 3), "f4")),
