@@ -154,6 +154,9 @@ class FlowGraph:
     same: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """The value before `quant.stats` or a pair of casts, for the value behind it."""
 
+    derived: set[SSAValue] = field(default_factory=set[SSAValue])
+    """What other ops than shape ops compute from constants alone: it stays in floats."""
+
     last: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """For each value, that behind the last of them."""
 
@@ -293,10 +296,12 @@ def flow_graph(module: ModuleOp, context: Context, budget: MemoryBudget) -> Flow
     graph.ops = ops
     for op in ops:
         _read_records(graph, op)
+    for op in ops:
+        _note_derived(graph, op)
     known = Known(
         graph.value,
-        graph.is_constant,
-        lambda value: graph.stored(value) is not None and bool((graph.numbers(value) == 1).all()),
+        lambda value: graph.is_constant(value) or value in graph.derived,
+        partial(_splat, graph),
         partial(_masks, graph),
         graph.folding.operands,
     )
@@ -419,7 +424,7 @@ def _node(graph: FlowGraph, op: Operation) -> Node | None:
     if elements_attribute_of(op) is not None:
         return None
     results = tuple(filter(is_recordable, op.results))
-    if results and all(map(graph.is_constant, results)):
+    if results and all(each in graph.derived or graph.is_constant(each) for each in results):
         return None
     try:
         layer = layer_of(op)
@@ -490,6 +495,42 @@ def _is_below_all(graph: FlowGraph, value: SSAValue) -> bool:
     format = FLOAT_FORMATS[cast(AnyFloat, element_type_or_self(value.type)).name]
     lowest = max(-format.largest, float(np.finfo("f4").min))
     return bool((graph.numbers(value) <= lowest).all())
+
+
+def _note_derived(graph: FlowGraph, op: Operation) -> None:
+    """Note what an op computes, if it reads nothing but constants, and what is computed of them."""
+    if not op.operands or op.regions and name_of(op) in _CONTROL:
+        return
+    if is_statistics(op):
+        if graph.value(op.operands[0]) in graph.derived:
+            graph.derived.update(op.results)
+        return
+    if isinstance(op, QuantizeCastOp | DequantizeCastOp) or all(map(graph.is_constant, op.results)):
+        return
+    makers = [value.owner for value in op.operands]
+    if all(
+        value in graph.derived
+        or graph.is_constant(value)
+        or (
+            isinstance(maker, Operation)
+            and (elements_attribute_of(maker) is not None or name_of(maker) in _EMPTY)
+        )
+        for value, maker in zip(op.operands, makers, strict=True)
+    ):
+        graph.derived.update(filter(is_recordable, op.results))
+
+
+_EMPTY: Final = frozenset({"tensor.empty", "linalg.fill"})
+"""What ops of linalg start from."""
+
+
+def _splat(graph: FlowGraph, value: SSAValue) -> float | None:
+    """The number that all elements of a constant are; None if they differ."""
+    if graph.stored(value) is None:
+        return None
+    numbers = graph.numbers(value)
+    first = numbers.flat[0]
+    return float(first) if (numbers == first).all() else None
 
 
 def _masks(graph: FlowGraph, value: SSAValue) -> bool:

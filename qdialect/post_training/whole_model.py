@@ -75,7 +75,8 @@ def _is_unknown(flow: Flow, op: Operation) -> bool:
     results = [result for result in op.results if is_quantizable(result)]
     if not results or any(result in flow.graph.same for result in results):
         return False
-    return not all(map(flow.graph.is_constant, results)) and bool(op.operands)
+    is_computed = any(result in flow.graph.derived for result in results)
+    return not is_computed and not all(map(flow.graph.is_constant, results)) and bool(op.operands)
 
 
 def _report(
