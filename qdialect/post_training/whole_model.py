@@ -21,6 +21,7 @@ from qdialect.post_training.assignment import (
 )
 from qdialect.post_training.assignment_steps import SEQUENCE, STEPS, Flow
 from qdialect.post_training.flow_graph import flow_graph, is_quantizable
+from qdialect.post_training.given_casts import rewrite_casts, write_constants
 from qdialect.post_training.precision import Settings
 from qdialect.post_training.quantized_writing import Written, write_quantized
 from qdialect.relations.interface import reason_to_leave
@@ -43,7 +44,10 @@ def quantize_model(
     stays in floats. Raises ValueError for settings that do not fit.
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
+        rewrite_casts(module)
         graph = flow_graph(module, context, budget)
+        if write_constants(graph):
+            graph = flow_graph(module, context, budget)
         flow = Flow(graph, read_settings(set(graph.keys.values())))
         assignment = read_attributes(module)
         for name in steps:
