@@ -595,7 +595,7 @@ def _own_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -
     if held.splat is not None and not (held.splat.value << 1):
         # The sums start from zero.
         return None
-    return _bias(use, layer, side, range(len(layer.result)))
+    return _bias(op, use, layer, side, range(len(layer.result)))
 
 
 def _added_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -> Bias | None:
@@ -616,16 +616,18 @@ def _added_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side)
         return None
     if _result_axes(Use(adder, number)) != tuple(range(len(layer.result))):
         return None
-    return _bias(use, layer, side, axes)
+    return _bias(op, use, layer, side, axes)
 
 
-def _bias(use: Use, layer: Contraction, side: Side, axes: Sequence[int]) -> Bias | None:
+def _bias(
+    op: Operation, use: Use, layer: Contraction, side: Side, axes: Sequence[int]
+) -> Bias | None:
     """A bias whose axes are those of the result, if it has a number for each channel."""
     labels = [_weight_axes(layer.result[axis], side) for axis in axes]
     found = tuple(axis for of in labels for axis in of)
     if sorted(found) != sorted(_channels(layer, side)):
         return None
-    shape, lengths = shape_of(use.value.type), shape_of(use.op.operands[side.operand].type)
+    shape, lengths = shape_of(use.value.type), shape_of(op.operands[side.operand].type)
     for length, of in zip(shape or (), labels, strict=False):
         if of and lengths is not None and length != prod(lengths[axis] for axis in of):
             return None
