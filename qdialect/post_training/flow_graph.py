@@ -116,6 +116,9 @@ class Node:
     keeps_places: bool = False
     """Whether each element of the result is that of an operand at the same place."""
 
+    is_clamp: bool = False
+    """Whether it limits one operand by constants, as relu does."""
+
     refusal: str = ""
     """Why it has to stay in floats, if so."""
 
@@ -559,7 +562,11 @@ def _computing(op: Operation, found: OpRelation, results: tuple[SSAValue, ...]) 
         results,
         fixed=found.fixed,
         keeps_places=found.keeps_places,
+        is_clamp=bool(found.functions) and found.functions <= _LIMITS,
     )
+
+
+_LIMITS: Final = frozenset({"clamp", "max", "min"})
 
 
 def _layer(graph: FlowGraph, op: Operation, layer: Contraction) -> Node:

@@ -30,8 +30,9 @@ FLOAT_OPS = {
         dot elementwise erf exp fill fill_rng_2d floor generic log map matmul matvec max min mmt4d
         mul negf pack pooling_nchw_max pooling_nchw_sum pooling_ncw_max pooling_ncw_sum
         pooling_ndhwc_max pooling_ndhwc_min pooling_ndhwc_sum pooling_nhwc_max pooling_nhwc_min
-        pooling_nhwc_sum pooling_nwc_max pooling_nwc_min pooling_nwc_sum powf reciprocal reduce round
-        rsqrt select softmax sqrt square sub tanh transpose unpack vecmat winograd_filter_transform
+        pooling_nhwc_sum pooling_nwc_max pooling_nwc_min pooling_nwc_sum powf reciprocal reduce
+        round rsqrt select softmax sqrt square sub tanh transpose unpack vecmat
+        winograd_filter_transform
         winograd_input_transform winograd_output_transform
     """,
     "arith": """
