@@ -150,6 +150,12 @@ def function_of(name: str) -> str:
     return function
 
 
+def is_known(name: str) -> bool:
+    """Whether there is a relation for ops of a name, or a reason to leave them in floats."""
+    import_dialect_file(__package__, name.partition(".")[0])
+    return name in _RELATIONS or name in _LEFT
+
+
 def relation_of(op: Operation) -> OpRelation | None:
     """The relation that is registered for `op`, if any. Raises NotFoldable."""
     read = _RELATIONS.find(name_of(op))
