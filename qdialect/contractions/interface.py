@@ -223,8 +223,7 @@ def positive(op: Operation, name: str, count: int, default: int | None = None) -
 
 def is_layer(name: str) -> bool:
     """Whether ops of a name may be sums of products, or look-ups."""
-    import_dialect_file(__package__, name.partition(".")[0])
-    return name in _MODELS
+    return _LAYERS.find(name) is not None
 
 
 def layer_of(op: Operation) -> Contraction | Lookup | None:

@@ -4,26 +4,17 @@ Keys: names of values that survive lowering and folding, and identify recorded r
 The name of a value is, in this order, the attribute `quant.key` of its op, the name in its
 location, and its SSA name. A value that holds the numbers of another one has the same key: the
 result of a shape op that drops and adds nothing, of a cast, and of `quant.stats`. So a fold of
-<<<<<<< HEAD
 shape ops, and casts around a value, change no key. A value that is quantized in the model, such
 as a weight, gives its name to the result of a cast of it.
-=======
-shape ops, and casts around a value, change no key. What is quantized from the beginning, such as a
-weight, gives its name to what a cast makes of it.
 
 Values without a name are numbered. Those that depend on constants alone are not: a fold may remove
 or move them. The first op that reads one names it.
->>>>>>> t4
 """
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
-=======
 from collections.abc import Collection, Iterable, Iterator, Mapping
->>>>>>> t4
+from functools import lru_cache
 from typing import Final, NamedTuple, cast
 
 from xdsl.dialects.builtin import (
@@ -169,10 +160,10 @@ class _KeyFinder:
         for value, function in functions.items():
             if value in explicit:
                 continue
-            if _name(value) is None and value in constant:
+            if self._name(value) is None and value in constant:
                 nameless.append(value)
             else:
-                names[value] = self._unique(_name(value) or self._numbered(function))
+                names[value] = self._unique(self._name(value) or self._numbered(function))
         order = {op: number for number, op in enumerate(module.walk())} if nameless else {}
         # The op that reads a constant may make another one, which comes later.
         for value in reversed(nameless):
@@ -248,16 +239,7 @@ class _KeyFinder:
         self._nameless[function] = number + 1
         return f"@{function}#{number}"
 
-<<<<<<< HEAD
-    def _unique(self, value: SSAValue, function: str) -> str:
-        name = self._name(value)
-        if name is None:
-            number = self._nameless.get(function, 0)
-            self._nameless[function] = number + 1
-            name = f"@{function}#{number}"
-=======
     def _unique(self, name: str) -> str:
->>>>>>> t4
         while True:
             count = self._named.get(name, 0)
             self._named[name] = count + 1

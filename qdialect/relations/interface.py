@@ -152,8 +152,7 @@ def function_of(name: str) -> str:
 
 def is_known(name: str) -> bool:
     """Whether there is a relation for ops of a name, or a reason to leave them in floats."""
-    import_dialect_file(__package__, name.partition(".")[0])
-    return name in _RELATIONS or name in _LEFT
+    return _RELATIONS.find(name) is not None or _LEFT.find(name) is not None
 
 
 def relation_of(op: Operation) -> OpRelation | None:
