@@ -170,6 +170,9 @@ def _chosen(op: Operation, only: Operation, read: OpRelation) -> tuple[int, ...]
 
 
 def _number(value: SSAValue) -> int | None:
+    """The number of the operand that a value is an element of, which may be converted."""
+    while isinstance(value.owner, Operation) and name_of(value.owner) in _CONVERSIONS:
+        value = value.owner.operands[0]
     return value.index if isinstance(value, BlockArgument) else None
 
 
