@@ -241,7 +241,7 @@ class _Finder:
         readers = list(self._readers(op.results[0]))
         if len(readers) != 1 or (step := self._steps.get(readers[0])) is None:
             return ops
-        is_select = step.functions == {"select"} and step.operands == (op.results[0],)
+        is_select = step.functions == frozenset({"select"}) and step.operands == (op.results[0],)
         return {*ops, readers[0]} if is_select else ops
 
     def _chain(self, op: Operation) -> FloatRegion | None:

@@ -219,15 +219,15 @@ def test_torch(name: str, form: Any, dtype: str):
     expected, function = torch_functions()[name]
 
     class Network(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.function = function
+        function: Any
 
         def forward(self, x: Any) -> Any:
             return self.function(x)
 
     type = getattr(torch, dtype)
-    network = Network().eval().to(type)
+    network: Any = Network()
+    network.function = function
+    network = network.eval().to(type)
     torch.manual_seed(0)
     with torch.no_grad():
         for parameter in (*network.parameters(), *network.buffers()):
