@@ -1,11 +1,11 @@
 """
 The steps that choose the parameters of a module, in the order of ONE's QuantizeWithMinMax.
 
-Each is a function of a graph and of what the steps before it have assigned. Activations are first,
-since everything follows from them. Layers of another precision are set apart before parameters
-move, so that none moves from one precision to another. Parameters move backward before they move
-forward: where both could be, forward it is. Values with fixed parameters are between the two, so
-that these move on. Biases are last: their scale is the product of the two others.
+Each is a function of a graph and of the assignment that the steps before it have made. Activations
+are first, since everything follows from them. Layers of another precision are set apart before
+parameters move, so that none moves from one precision to another. Parameters move backward before
+they move forward: where both could be, forward it is. Values with fixed parameters are between the
+two, so that these move on. Biases are last: their scale is the product of the two others.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ Step = Callable[["Flow", Assignment], Assignment]
 
 
 class Flow:
-    """A graph and its settings: what all steps read."""
+    """A graph and its settings, which all steps read."""
 
     def __init__(self, graph: FlowGraph, settings: Settings) -> None:
         self.graph = graph
@@ -126,9 +126,9 @@ class Flow:
 
     def own(self, value: SSAValue, precision: Precision) -> Assigned | None:
         """
-        The parameters of a value by what makes it, and by its range; None without a range.
+        The parameters of a value, from its producer and its range; None without a range.
 
-        A value without a range that only holds what another one holds has the range of that.
+        A value without a range that only holds elements of another value has the range of that.
         """
         maker = self.graph.makers.get(value)
         while (
@@ -174,7 +174,7 @@ class Flow:
 
     @cached_property
     def forced(self) -> Mapping[SSAValue, Assigned]:
-        """What values have by the settings, whatever their ranges are."""
+        """The parameters that the settings give to values, whatever their ranges are."""
         found = dict[SSAValue, Assigned]()
         if not (self.settings.parameters or self.settings.copies):
             return found
@@ -223,7 +223,7 @@ def assign_activations(flow: Flow, before: Assignment) -> Assignment:
             continue
         maker = graph.makers.get(value)
         if maker is not None and maker.filler is not None:
-            # What fills is not in the range that is wanted.
+            # The padding may be outside the recorded range.
             continue
         key = id(flow.precision_of(value).activations), element_type_or_self(value.type)
         of_schemes.setdefault(key, []).append(value)
@@ -324,7 +324,7 @@ def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
             ):
                 values[value] = link
             if is_joining:
-                # What moves forward may change the value again, and must not change this.
+                # Propagation forward may change the value's parameters, and must not change these.
                 reads[use] = (link,)
     return replace(before, values=values, reads=reads)
 
@@ -357,7 +357,7 @@ def _joins(node: Node) -> bool:
 
 
 def _passes_on(node: Node) -> bool:
-    """Whether the result only holds what one operand holds."""
+    """Whether the result only holds elements of one operand."""
     if len(node.uses) != 1 or len(node.results) != 1:
         return False
     return node.relation is Relation.MOVED or node.relation is Relation.SHARED
@@ -392,7 +392,7 @@ def assign_fixed_values(flow: Flow, before: Assignment) -> Assignment:
 
 
 def propagate_forward(flow: Flow, before: Assignment) -> Assignment:
-    """From operands to results, where a result only holds what an operand holds."""
+    """From operands to results, where a result only holds elements of an operand."""
     graph, values, reads = flow.graph, dict(before.values), dict(before.reads)
     for node in graph.nodes:
         if not _passes_on(node):
@@ -586,10 +586,8 @@ def _axis_before(
     length = shape[axis]
     lengths = tuple(length if each == axis else 1 for each in range(len(shape)))
     numbers = np.arange(1, length + 1, dtype="f8").reshape(lengths)
-    zeros, formats = (
-        np.zeros(lengths, np.int64),
-        (FLOAT_FORMATS["f64"], StorageFormat(8, signed=True)),
-    )
+    formats = FLOAT_FORMATS["f64"], StorageFormat(8, signed=True)
+    zeros = np.zeros(lengths, np.int64)
     numbered = QuantizationParameters.from_blocks(shape, numbers, zeros, *formats)
     before = pulled_back(movement, numbered, operand)
     coarse = None if before is None else before.coarsen()
@@ -724,7 +722,7 @@ def _scales_of(flow: Flow, use: Use, before: Assignment) -> NDArray[Any]:
 
 
 def _range_of(type: UniformQuantizedType) -> Range | None:
-    """What the codes of a type with one slot stand for; None for several."""
+    """The range that the codes of a per-tensor type stand for; None for other types."""
     if type.granularity is not Granularity.PER_TENSOR:
         return None
     scale, zero_point = type.single_slot

@@ -2,8 +2,8 @@
 Functions that are written as several ops: softmax, normalizations, and gates such as gelu.
 
 Such ops start from one value, and join again in one. A value is found to be the start of a join by
-dominance in the graph of data: each path to the join goes through it. What is between stays in
-floats, since its steps are not what ranges are recorded for, and rounding each would lose most.
+dominance in the graph of data: each path to the join goes through it. The values between stay
+in floats: they have no recorded ranges, and rounding each of them would lose most of the precision.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class FloatRegion:
     ops: tuple[Operation, ...]
     """In the order of the module; the last one makes the result."""
     entries: frozenset[SSAValue]
-    """What is read from outside and is no constant."""
+    """The values from outside that the ops read, without constants."""
     name: str
     fixed: str = ""
     """`softmax` if the results are in its range."""
@@ -101,7 +101,7 @@ class _Step(NamedTuple):
 
     functions: frozenset[str]
     operands: tuple[SSAValue, ...]
-    """What it reads that is a tensor of floats and no constant."""
+    """Its operands that are tensors of floats and no constants."""
 
 
 class Known(NamedTuple):
@@ -143,7 +143,7 @@ class _Finder:
                 self._steps[op] = step
         found = list[FloatRegion]()
         taken = set[Operation]()
-        # A larger function ends later: it takes what is in it.
+        # A larger function ends later, and includes the smaller ones in it.
         for op in reversed(self._ops):
             region = None if op in taken else self._ending_at(op)
             if region is not None and taken.isdisjoint(region.ops):
@@ -152,7 +152,7 @@ class _Finder:
         return found
 
     def _step(self, op: Operation) -> _Step | None:
-        """Note what dominates the results of an op, and read it."""
+        """Note the dominator of the results of an op, and read the op."""
         found = None if is_statistics(op) else _read(op, self._values.operands)
         functions, operands = found or (frozenset[str](), ())
         read = [
@@ -309,7 +309,7 @@ class _Finder:
     def _with_difference(
         self, ops: set[Operation], entry: SSAValue
     ) -> tuple[set[Operation], SSAValue]:
-        """Also what makes the entry, if that is a value without its mean, or its maximum."""
+        """Add the producers of an entry that is a value without its mean, or its maximum."""
         maker = entry.owner
         if not isinstance(maker, Operation) or maker not in self._steps:
             return ops, entry
@@ -335,7 +335,7 @@ class _Finder:
                 ops.update(between)
 
     def _readers(self, value: SSAValue) -> Iterator[Operation]:
-        """The ops that read a value, through what only carries ranges."""
+        """The users of a value, through ops that only carry ranges."""
         for use in value.uses:
             behind = [each for each in use.operation.results if self._value_of(each) is value]
             if behind:
@@ -370,7 +370,7 @@ class _Finder:
     def _region(
         self, ops: set[Operation], entries: Sequence[SSAValue], name: str
     ) -> FloatRegion | None:
-        """A region, if nothing else reads what is in it."""
+        """A region, if no other op reads the values in it."""
         ordered = sorted(ops, key=self._place.__getitem__)
         for inner in ordered[:-1]:
             if any(reader not in ops for reader in self._readers(inner.results[0])):
@@ -399,7 +399,7 @@ def _is_used(value: SSAValue) -> bool:
 
 def _read(op: Operation, operands: Operands) -> tuple[frozenset[str], Sequence[SSAValue]] | None:
     """
-    What an op computes, and the operands that it computes it of; None if that is not known.
+    The functions that an op computes, and their operands; None if they are not known.
 
     A shape op computes nothing.
     """
@@ -429,7 +429,7 @@ _COMPARISONS: Final = frozenset(
     {"cmp", "compare", "equal", "greater", "greater_equal", "is_finite", "isfinite", "isnan"}
 )
 _JOINS: Final = _PRODUCTS | {"add", "select", "sub"}
-"""What the last op of a region computes that has several paths."""
+"""The functions that the last op of a region with several paths may compute."""
 
 _CHAINS: Final = {
     re.compile(form): name
@@ -471,4 +471,4 @@ _NONLINEAR: Final = frozenset(
         "tanh",
     }
 )
-"""What a gate has one of: a product of linear functions is none."""
+"""The functions of which a gate has one: a product of linear functions is no gate."""

@@ -1,8 +1,8 @@
 """
-What reads and makes the float values of a module, as far as their quantization goes.
+A graph of the float values of a module: the producer and the users of each.
 
 A layer and the bias that is added to it are one node. So are the ops of a function that is written
-as several, such as a softmax: what is between them stays in floats.
+as several, such as a softmax: the values between them stay in floats.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Use(NamedTuple):
 
     @property
     def value(self) -> SSAValue:
-        """What is read."""
+        """The operand."""
         return self.op.operands[self.number]
 
 
@@ -74,11 +74,11 @@ def is_quantizable(value: SSAValue) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Bias:
-    """What is added along the channels of the result of a layer."""
+    """A vector that is added along the channels of the result of a layer."""
 
     use: Use
     weight_axes: tuple[tuple[int, ...], ...]
-    """For each axis of what is added, the axes of the weights that are channels there."""
+    """For each axis of the bias, the axes of the weights that are channels there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +101,7 @@ class Node:
 
     weight: Use | None = None
     side: Side | None = None
-    """What the axes of the weight are for."""
+    """The roles of the axes of the weight."""
 
     table: Lookup | None = None
 
@@ -123,7 +123,7 @@ class Node:
     """Why it has to stay in floats, if so."""
 
     name: str = ""
-    """What several ops compute."""
+    """The function that several ops compute, such as `softmax`."""
 
     @property
     def op(self) -> Operation:
@@ -134,7 +134,7 @@ class Node:
 @dataclass(eq=False)
 class FlowGraph:
     """
-    The nodes of a module, and what is known of the values between them.
+    The nodes of a module, and the facts about the values between them.
 
     Values are those that nodes and functions make. `quant.stats`, and pairs of `quant.qcast` and
     `quant.dcast`, are no nodes: they say something of the value before them.
@@ -142,7 +142,7 @@ class FlowGraph:
 
     module: ModuleOp
     folding: FoldGraph
-    """What constants are moved to."""
+    """The constants of the module, and the results of shape ops on them."""
 
     nodes: list[Node] = field(default_factory=list[Node])
     ranges: dict[SSAValue, Range] = field(default_factory=dict[SSAValue, Range])
@@ -152,7 +152,7 @@ class FlowGraph:
     """The types of values that casts of the module quantize."""
 
     codes: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    """What these casts make, or read."""
+    """The quantized value of each value that such casts quantize, and of their float results."""
 
     same: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """The value before `quant.stats` or a pair of casts, for the value behind it."""
@@ -223,7 +223,7 @@ class FlowGraph:
 
     @cached_property
     def values(self) -> Sequence[SSAValue]:
-        """What nodes read and make, and is no constant."""
+        """The operands and results of nodes, without constants."""
         found = dict[SSAValue, None]()
         for node in self.nodes:
             uses = node.uses if node.weight is None else (*node.uses, node.weight)
@@ -243,7 +243,7 @@ class FlowGraph:
         return self.is_constant(value) or value in self.derived
 
     def constant(self, value: SSAValue) -> MovedConstant | None:
-        """What a value holds that is computed from constants."""
+        """The elements of a value that is computed from constants."""
         if value not in self._constants:
             self._constants[value] = self._read_constant(value)
         return self._constants[value]
@@ -357,7 +357,7 @@ _CONTROL: Final = frozenset(
         "tosa.while_loop",
     }
 )
-"""Ops whose regions hold tensors of the model, and not what computes one element."""
+"""Ops whose regions hold tensors of the model, not the computation of one element."""
 
 
 def _has_floats(op: Operation) -> bool:
@@ -425,7 +425,7 @@ def _of_region(graph: FlowGraph, region: FloatRegion) -> Node:
 
 
 def _node(graph: FlowGraph, op: Operation) -> Node | None:
-    """The node that starts with an op; None for what is none."""
+    """The node that starts with an op; None if no node does."""
     if is_statistics(op) or isinstance(op, QuantizeCastOp | DequantizeCastOp):
         return None
     if elements_attribute_of(op) is not None:
@@ -465,7 +465,7 @@ def _uses_of(op: Operation, values: Sequence[SSAValue]) -> list[Use]:
     numbers = dict[SSAValue, list[int]]()
     for number, operand in enumerate(op.operands):
         numbers.setdefault(operand, []).append(number)
-    # A region may yield what is padded with: that is no operand.
+    # A region may yield the padding, which is no operand.
     return [Use(op, numbers[value].pop(0)) for value in values if value in numbers]
 
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Written:
-    """What became of a module."""
+    """The values and ops that were written."""
 
     nodes: Sequence[Node]
     """Those that read and make quantized values."""
@@ -162,7 +162,7 @@ class _Writer:
         self._dequantized[quantize.results[0]] = back.results[0]
 
     def _read(self, value: SSAValue, chain: Sequence[Assigned]) -> SSAValue:
-        """What is read of a value, after the requantizations of a chain."""
+        """A value as one user reads it, after the requantizations of a chain."""
         codes = self._codes[value]
         for link in chain:
             key = codes, cast(Attribute, link.type)

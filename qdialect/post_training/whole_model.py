@@ -40,9 +40,9 @@ def quantize_model(
     is_written: bool = True,
 ) -> FoldReport:
     """
-    Take the named steps for a module, from what its attributes say is assigned already.
+    Take the named steps for a module, from the assignment in its attributes.
 
-    `read_settings` is called with the keys of the module. What is assigned is written as casts, or
+    `read_settings` is called with the keys of the module. The assignment is written as casts, or
     else as attributes. The report has a record for each op: how its result is quantized, or why it
     stays in floats. Raises ValueError for settings that do not fit.
     """

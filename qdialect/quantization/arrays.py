@@ -218,7 +218,7 @@ class _Pool:
             self._executor.shutdown()
 
     def run(self, function: Callable[[slice], None], count: int) -> None:
-        """Call `function` with ranges that make up `count`, and raise what it raises."""
+        """Call `function` with ranges that make up `count`, and raise its exceptions."""
         if count == 1 or self.threads == 1:
             function(slice(0, count))
             return

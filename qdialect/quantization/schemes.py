@@ -361,9 +361,9 @@ class Choice:
     """float32 of any shape, like all the arrays."""
     zero_points: NDArray[np.int64]
     minimum: NDArray[np.float32]
-    """What the lowest code stands for, computed with the scale before it was rounded."""
+    """The number of the lowest code, computed with the scale before it was rounded."""
     maximum: NDArray[np.float32]
-    """What the highest code stands for."""
+    """The number of the highest code."""
 
     @classmethod
     def joined(cls, choices: Sequence[Choice], shape: Sequence[int]) -> Choice:

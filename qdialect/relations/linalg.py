@@ -1,7 +1,7 @@
 """
 The ops of linalg that compute with floats: https://mlir.llvm.org/docs/Dialects/Linalg/.
 
-What is quantized are the inputs: what a result starts with is not.
+The inputs are quantized, and the initial value of the result is not.
 """
 
 from __future__ import annotations

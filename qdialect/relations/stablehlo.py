@@ -125,7 +125,7 @@ def _reduce(op: Operation) -> OpRelation | None:
 
 @relation("stablehlo.reduce_window")
 def _reduce_window(op: Operation) -> OpRelation | None:
-    """A maximum is an element, and so is what it starts with, unless that is the lowest number."""
+    """A maximum is an element, or the initial value, unless that is the lowest number."""
     if (combiner := _combiner(op)) is None:
         return None
     is_maximum = combiner in _MAXIMUM

@@ -71,6 +71,6 @@ _NO_END = ("3.40282347e+38", "3.40282346638528", "3.4028234663852886e+38", "0x7F
 
 @relation("tosa.resize")
 def _resize(op: Operation) -> OpRelation:
-    """What takes the nearest elements adds no others."""
+    """The nearest elements are elements of the operand."""
     is_nearest = "NEAREST" in str(find_attribute(op, "mode"))
     return OpRelation(Relation.SHARED if is_nearest else Relation.OWN, (0,))

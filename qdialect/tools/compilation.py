@@ -295,7 +295,7 @@ def _check_outputs(options: Options) -> None:
 
 
 def _files_of_passes(passes: Iterable[PassSpec]) -> Iterator[tuple[str, str, str]]:
-    """What may be files that passes read: the names of the pass and the option, and the text."""
+    """Options that may name files: the names of the pass and the option, and the text."""
     for spec in passes:
         if isinstance(spec, NestedSpec):
             yield from _files_of_passes(spec.passes)

@@ -296,7 +296,7 @@ class RequantizeOp(CastOp):
         if self.input.type != self.result.type or keeping_attribute_of(self) is not None:
             return None
         type = cast(UniformQuantizedType, element_type_or_self(self.input.type))
-        # What is quantized is in the storage range; what else there is may not be.
+        # Quantized elements are in the storage range; integers may not be.
         is_in_range = isinstance(self.input.owner, QuantizeCastOp | RequantizeOp)
         try:
             change = first_change(type, rounding_of(self), is_in_range=is_in_range)
