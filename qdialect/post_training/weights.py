@@ -432,7 +432,7 @@ def dequantized_values(codes: Values, tensor: QuantizedTensor) -> Values:
     """The numbers that codes stand for, as the bits of their floats."""
     type, shape = tensor.element_type, tensor.get_shape()
     parameters = type.parameters_on(shape)
-    expressed = cast(AnyFloat, type.expressed_type)
+    expressed = type.expressed_type
     encode, dtype = FLOAT_FORMATS[expressed.name].encode, element_dtype(expressed)
     if isinstance(codes, Splat):
         bits = encode(parameters.read(np.asarray(codes.value))).astype(dtype)
