@@ -646,9 +646,8 @@ def _along_axis(
 ) -> UniformQuantizedType:
     """A per-axis type of other positions, along another axis."""
     lengths = tuple(len(positions) if each == axis else 1 for each in range(len(shape)))
-    scales, zero_points = (
-        of.take(positions).reshape(lengths) for of in (type.scales, type.zero_points)
-    )
+    scales = type.scales.take(positions).reshape(lengths)
+    zero_points = type.zero_points.take(positions).reshape(lengths)
     return type_of_slots(type.storage, type.expressed_type, scales, zero_points, shape)
 
 

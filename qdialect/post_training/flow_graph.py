@@ -244,6 +244,10 @@ class FlowGraph:
         """Whether a value is computed from constants."""
         return self.constant(value) is not None
 
+    def is_computed(self, value: SSAValue) -> bool:
+        """Whether a value is computed from constants, by whatever ops."""
+        return self.is_constant(value) or value in self.derived
+
     def constant(self, value: SSAValue) -> MovedConstant | None:
         """The elements of a value that is computed from constants."""
         if value not in self._constants:
@@ -309,7 +313,7 @@ def flow_graph(module: ModuleOp, context: Context, budget: MemoryBudget) -> Flow
         _note_derived(graph, op)
     known = Known(
         graph.value,
-        lambda value: graph.is_constant(value) or value in graph.derived,
+        graph.is_computed,
         partial(_splat, graph),
         partial(_masks, graph),
         graph.folding.operands,

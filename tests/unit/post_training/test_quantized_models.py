@@ -423,3 +423,28 @@ def test_one_number_for_each_channel_is_a_constant_elsewhere(scheme: str, granul
     module.run(QuantizeWithRangesPass(scheme=scheme, granularity=granularity))
     (op,) = (op for op in module.module.walk() if name_of(op) == "onnx.PRelu")
     assert type_read(op.operands[1]).scales.size == 1
+
+
+@pytest.mark.parametrize("length", ["2", "?"])
+def test_axes_move_with_their_elements(length: str):
+    """Also of a tensor of dynamic shape: there, the axis that moves is not copied unchanged."""
+    before, after = f"tensor<{length}x3xf32>", f"tensor<3x{length}xf32>"
+    codes = before.replace("f32", "!quant.uniform<i8:f32:1, {0.5,0.25,0.125}>")
+    module = Module(f"""
+func.func @f(%x: {before}) -> {after} {{
+  %0 = quant.qcast %x : {before} to {codes}
+  %1 = quant.dcast %0 : {codes} to {before}
+  %2 = tosa.transpose %1 {{perms = array<i32: 1, 0>}} : ({before}) -> {after}
+  return %2 : {after}
+}}
+""")
+    module.run(QuantizeWithRangesPass())
+    (transpose,) = (op for op in module.module.walk() if name_of(op) == "tosa.transpose")
+    casts = [use.operation for use in transpose.results[0].uses]
+    made = [element_of(op.result) for op in casts if isinstance(op, QuantizeCastOp)]
+    if length == "?":
+        assert made == []
+    else:
+        assert [(type.quantized_dimensions, type.scales.tolist()) for type in made] == [
+            ((0,), [0.5, 0.25, 0.125])
+        ]
