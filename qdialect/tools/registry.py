@@ -47,7 +47,7 @@ ConvertibleT = TypeVar("ConvertibleT", bound="ArgSpecConvertible")
 @cache
 def _plugins() -> tuple[Universe, ...]:
     """The xDSL plug-ins of other packages. One that does not load is left out, with a warning."""
-    # Only `--version`, and names that xDSL does not know, look at what is installed (40 ms).
+    # Only `--version`, and names that xDSL does not know, look for plug-ins (40 ms).
     from importlib.metadata import entry_points
 
     # Only names that xDSL does not know are looked for in plug-ins.
@@ -191,9 +191,9 @@ def _linalg_with_all_names() -> Dialect:
     # A dialect is imported when a text first names it: each takes up to 50 ms.
     from xdsl.dialects.linalg import Linalg
 
-    from qdialect.dialects.upstream.linalg_table import OPS
+    from qdialect.dialects.upstream import linalg_bodies, linalg_table
 
-    return rebuilt(Linalg, OPS)
+    return rebuilt(Linalg, (*linalg_table.OPS, *linalg_bodies.OPS))
 
 
 def _tensor_of_any_shape() -> Dialect:

@@ -135,7 +135,7 @@ def scattered(
     """
     `arrays` with the elements of windows combined with those of `updates`, in their order.
 
-    What is outside is left out.
+    Positions outside are left out.
     """
     shape, updated = arrays[0].shape, updates[0].shape
     gone = {*numbers.dropped, *numbers.batching}

@@ -465,7 +465,7 @@ def _sort(
 
 
 def _values(values: Sequence[object], op: Operation) -> list[TypedArray]:
-    """What a region has returned."""
+    """The values that a region has returned."""
     return [value_of(value, result.type) for value, result in zip(values, op.results, strict=True)]
 
 
