@@ -213,6 +213,9 @@ def _reversed_axes(op: Operation, operands: Operands) -> Movements:
 @shape_op("torch.aten.unsqueeze")
 @shape_op("torch.aten.squeeze")
 @shape_op("torch.aten.squeeze.dim")
+@shape_op("torch.prims.collapse")
+@shape_op("torch.prims.split_dim")
+@shape_op("torch.prims.squeeze")
 def _reshape(op: Operation, operands: Operands) -> Movements:
     # Where the result is static, so are the operands that have its shape.
     return _one(op, Reshape(shape_of(op.results[0])))

@@ -348,7 +348,8 @@ class LocatingParser(FastParser):
                 message = f"the custom form of {names[0].text} is not known; {READ_GENERIC}"
                 self.raise_error(message, names[0])
             if len(names) == 1 and self._may_be_another_form(error, names[0].text):
-                self.raise_error(f"{error.msg}; if this is valid, {READ_GENERIC}", error.span)
+                message = f"{error.msg}; if this is valid, {READ_GENERIC}"
+                self.raise_error(message, cast("Span[str]", error.span))
             raise
         except (RecursionError, MemoryError):
             raise

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import Final, Self, cast
 
 from typing_extensions import override
-from xdsl.dialects import linalg
-from xdsl.dialects.builtin import DenseArrayBase, MemRefType, i64
+from xdsl.dialects.builtin import DenseArrayBase, LocationAttr, MemRefType, i64
+from xdsl.dialects.linalg import ops
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -51,30 +51,26 @@ class BodySyntax(FormsDiffer, IRDLOperation, ABC):
     @classmethod
     @override
     def parse(cls, parser: Parser) -> Self:
-        one = None
-        if parser.parse_optional_punctuation("{") is not None:
-            position = parser.pos
-            name = parser.parse_identifier()
-            if (one := parser.ctx.get_optional_op(name)) is None:
-                parser.raise_error(f"custom op '{name}' is unknown", position)
-            attributes_of_one = parser.parse_optional_attr_dict()
-            parser.parse_punctuation("}")
+        one = _parse_one(parser)
         inputs, inits = (parse_operands(parser, keyword) for keyword in ("ins", "outs"))
         properties = cls._parse_properties(parser)
         attributes = parser.parse_optional_attr_dict()
         if one is None:
             arguments = parser.parse_comma_separated_list(
-                parser.Delimiter.PAREN, parser.parse_argument
+                parser.Delimiter.PAREN, lambda: _parse_argument(parser)
             )
-            region = parser.parse_region(arguments)
+            region = parser.parse_region([argument for argument, _ in arguments])
+            for value, (_, location) in zip(region.block.args, arguments, strict=True):
+                if location is not None:
+                    value.location = location
         else:
             block = Block(arg_types=[_element_type(each.type) for each in (*inputs, *inits)])
             count = len(inputs)
             values = cls._operands_of_one(block.args[:count], block.args[count:])
             if not values:
                 parser.raise_error("expected an operand")
-            body = _create(one, values, attributes_of_one)
-            block.add_ops([body, linalg.YieldOp.create(operands=body.results)])
+            body = _create(*one, values)
+            block.add_ops([body, ops.YieldOp.create(operands=body.results)])
             region = Region(block)
         return cls.create(
             operands=[*inputs, *inits],
@@ -85,14 +81,31 @@ class BodySyntax(FormsDiffer, IRDLOperation, ABC):
         )
 
 
+def _parse_argument(parser: Parser) -> tuple[Parser.Argument, LocationAttr | None]:
+    return parser.parse_argument(), parser.parse_optional_location()
+
+
 def _element_type(type: Attribute) -> Attribute:
     if isinstance(type, MemRefType):
         return cast("MemRefType[Attribute]", type).element_type
     return element_type_or_self(type)
 
 
+def _parse_one(parser: Parser) -> tuple[type[Operation], dict[str, Attribute]] | None:
+    """Parse the name and the attributes of the op of a body, if they are before the operands."""
+    if parser.parse_optional_punctuation("{") is None:
+        return None
+    position = parser.pos
+    name = parser.parse_identifier()
+    if (op_type := parser.ctx.get_optional_op(name)) is None:
+        parser.raise_error(f"custom op '{name}' is unknown", position)
+    attributes = parser.parse_optional_attr_dict()
+    parser.parse_punctuation("}")
+    return op_type, attributes
+
+
 def _create(
-    op_type: type[Operation], operands: Sequence[SSAValue], attributes: dict[str, Attribute]
+    op_type: type[Operation], attributes: dict[str, Attribute], operands: Sequence[SSAValue]
 ) -> Operation:
     """The op of a body, with a result of the type of its last operand."""
     known = (
@@ -108,7 +121,7 @@ def _create(
     )
 
 
-class ReduceOp(BodySyntax, linalg.ReduceOp):
+class ReduceOp(BodySyntax, ops.ReduceOp):
     """Reduce tensors along axes; of several, the body combines the elements together."""
 
     @property
