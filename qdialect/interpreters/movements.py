@@ -107,7 +107,7 @@ def run_known_op(
     """
     The result of an op that the shape-op interface has a model for; None for other ops.
 
-    A list is a tuple of what is in it.
+    A list is a tuple of its elements.
 
     Raises InterpretationError, NotFoldable, MovementError and VerifyException.
     """
@@ -281,7 +281,7 @@ def run_shape_op(
 
 
 def _held_by(op: Operation, args: Sequence[Any]) -> dict[SSAValue, TypedArray]:
-    """The operands of `op`, with what is in those that are lists in their place."""
+    """The operands of `op`, with the elements of lists in place of these."""
     held: dict[SSAValue, TypedArray] = {}
     for operand, arg in zip(op.operands, args, strict=True):
         if isinstance(arg, tuple):
@@ -334,7 +334,7 @@ class _OperandValues:
         if value not in self.values:
             if isinstance(owner := value.owner, Operation) and is_list(owner):
                 return integers_in_list(owner, self)
-            raise NotFoldable(Code.UNKNOWN_OP, "it is read with what is no operand")
+            raise NotFoldable(Code.UNKNOWN_OP, "it is read with a value that is no operand")
         operand = self.values[value]
         with temporary_memory(operand.elements.size * _INTEGER_BYTES):
             return _integers(operand)

@@ -4,13 +4,14 @@ Keys: names of values that survive lowering and folding, and identify recorded r
 The name of a value is, in this order, the attribute `quant.key` of its op, the name in its
 location, and its SSA name. A value that holds the numbers of another one has the same key: the
 result of a shape op that drops and adds nothing, of a cast, and of `quant.stats`. So a fold of
-shape ops, and casts around a value, change no key. What is quantized from the beginning, such as a
-weight, gives its name to what a cast makes of it.
+shape ops, and casts around a value, change no key. A value that is quantized in the model, such
+as a weight, gives its name to the result of a cast of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple, cast
 
 from xdsl.dialects.builtin import (
@@ -26,6 +27,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
 
+from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.algebra.movement import ValueSet
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, is_tensor
@@ -71,14 +73,20 @@ def keys_of(module: ModuleOp) -> Keys:
 
 def is_recordable(value: SSAValue) -> bool:
     """Whether ranges can be recorded for a value: it is a tensor of floats that are defined."""
-    is_of_floats = is_tensor(value.type) and isinstance(element_type_or_self(value.type), AnyFloat)
-    return is_of_floats and not (
-        isinstance(value.owner, Operation) and name_of(value.owner) in _UNDEFINED
-    )
+    type, owner = value.type, value.owner
+    is_of_floats = is_tensor(type) and _is_float(element_type_or_self(type).__class__)
+    return is_of_floats and not (isinstance(owner, Operation) and name_of(owner) in _UNDEFINED)
+
+
+# To ask whether a type is one of many takes longer than all the rest.
+@registered_cache
+@lru_cache(maxsize=64)
+def _is_float(cls: type[Attribute]) -> bool:
+    return issubclass(cls, AnyFloat)
 
 
 _UNDEFINED: Final = frozenset({"bufferization.alloc_tensor", "tensor.empty", "ub.poison"})
-"""Ops whose results hold anything: what was in memory before."""
+"""Ops whose results have no defined elements."""
 
 
 class _KeyFinder:
@@ -88,14 +96,17 @@ class _KeyFinder:
         self._operands = ConstantOperands(Constants(ResourceBlobs(None)))
         self._named: dict[str, int] = {}
         self._nameless: dict[str, int] = {}
+        self._chains: dict[SSAValue, CastChain] = {}
+        """The casts that have made a value of what is no float tensor, and so has no key."""
         self._dequantized: dict[CastChain, SSAValue] = {}
 
     def find(self, module: ModuleOp) -> Keys:
         values = list(_values_of(module.body))
         for value, _ in values:
             if (chain := _dequantization_of(value)) is not None:
+                self._chains[value] = chain
                 self._dequantized.setdefault(chain, value)
-        # What an attribute names comes first: its key is taken.
+        # Keys in attributes come first, and are taken then.
         explicit = {value: key for value, _ in values if (key := self._given_key(value))}
         self._named = dict.fromkeys(explicit.values(), 1)
         undefined = set[SSAValue]()
@@ -112,13 +123,13 @@ class _KeyFinder:
         return Keys(self._keys, roots, self._aliases())
 
     def _given_key(self, value: SSAValue) -> str | None:
-        """What an attribute names a value: its own, that of `quant.stats`, or its origin's."""
+        """The key in an attribute: of the value, of its `quant.stats`, or of its origin."""
         given = _own_key(value)
         if given is None:
             behind = (use.operation for use in value.uses)
             keys = (_text(find_attribute(op, STATISTICS_KEY)) for op in behind if is_statistics(op))
             given = next(filter(None, keys), None)
-        chain = _dequantization_of(value)
+        chain = self._chains.get(value)
         if given is None and chain is not None and self._dequantized[chain] is value:
             given = _own_key(chain.origin)
         return given
@@ -127,8 +138,9 @@ class _KeyFinder:
         """The names of values without a key of their own that no other value has."""
         found: dict[str, set[str]] = {}
         for value, key in self._keys.items():
-            chain = _dequantization_of(value)
-            for name in (_name(value), None if chain is None else _name(chain.origin)):
+            chain = self._chains.get(value)
+            origin = None if chain is None else self._name(chain.origin)
+            for name in (self._name(value), origin):
                 if name is not None and name not in self._roots:
                     found.setdefault(name, set()).add(key)
         return {name: keys.pop() for name, keys in found.items() if len(keys) == 1}
@@ -138,7 +150,7 @@ class _KeyFinder:
         self._roots.setdefault(key, []).append(value)
 
     def _unique(self, value: SSAValue, function: str) -> str:
-        name = _name(value)
+        name = self._name(value)
         if name is None:
             number = self._nameless.get(function, 0)
             self._nameless[function] = number + 1
@@ -150,6 +162,20 @@ class _KeyFinder:
             if count == 0 or key not in self._named:
                 self._named.setdefault(key, 1)
                 return key
+
+    def _name(self, value: SSAValue) -> str | None:
+        """The name in the location of a value, or of what it was quantized from; or that of SSA."""
+        chain = self._chains.get(value)
+        if chain is None:
+            return _location_name(value) or value.name_hint
+        origin = chain.origin
+        return (
+            _location_name(value)
+            or _location_name(origin)
+            or value.name_hint
+            or origin.name_hint
+            or None
+        )
 
     def _same_as(self, value: SSAValue) -> SSAValue | None:
         """The value that has exactly the same numbers, if there is one."""
@@ -211,7 +237,10 @@ def casts_to(value: SSAValue) -> CastChain:
 
 
 def _dequantization_of(value: SSAValue) -> CastChain | None:
-    """The casts that have made a value of what is no float tensor, and so has no key."""
+    """The casts from a tensor of other elements than floats, which has no key, to `value`."""
+    if isinstance(value.owner, Block) or not is_cast(value.owner):
+        # Most values, of which all that are asked for are recordable.
+        return None if is_recordable(value) else CastChain(value, ())
     chain = casts_to(value)
     return None if is_recordable(chain.origin) else chain
 
@@ -231,17 +260,6 @@ def _own_key(value: SSAValue) -> str | None:
 
 def _text(attribute: Attribute | None) -> str | None:
     return (attribute.data or None) if isinstance(attribute, StringAttr) else None
-
-
-def _name(value: SSAValue) -> str | None:
-    chain = _dequantization_of(value)
-    named = [value] if chain is None else [value, chain.origin]
-    names = (name_of(of) for name_of in (_location_name, _hint) for of in named)
-    return next(filter(None, names), None)
-
-
-def _hint(value: SSAValue) -> str | None:
-    return value.name_hint
 
 
 def _location_name(value: SSAValue) -> str | None:

@@ -89,7 +89,7 @@ class RecordFiles:
         Look into the files.
 
         `labels` is the name of an array of integers, as many for each record as there are answers.
-        Raises RecordError for what does not fit.
+        Raises RecordError for an array that does not fit.
         """
         self._arguments = tuple(arguments)
         self._labels = labels
@@ -229,7 +229,7 @@ def _headers(path: Path) -> dict[str, _Header]:
                         raise ValueError(f"'{array}' is there twice")
                     held = archive.getinfo(name).file_size - stream.tell()
                     wanted = math.prod(shape) * dtype.itemsize
-                    # numpy allocates what the header says, however little there is.
+                    # numpy allocates the size in the header, however short the file is.
                     if held != wanted and not dtype.hasobject:
                         raise ValueError(
                             f"'{array}' has {held} bytes, and its shape takes {wanted}"

@@ -23,6 +23,7 @@ from qdialect.post_training.assignment_steps import SEQUENCE, STEPS, Flow
 from qdialect.post_training.flow_graph import flow_graph, is_quantizable
 from qdialect.post_training.precision import Settings
 from qdialect.post_training.quantized_writing import Written, write_quantized
+from qdialect.relations.interface import reason_to_leave
 from qdialect.shape_ops.interface import Code, is_cast, models_of, name_of
 
 
@@ -35,9 +36,9 @@ def quantize_model(
     is_written: bool = True,
 ) -> FoldReport:
     """
-    Take the named steps for a module, from what its attributes say is assigned already.
+    Take the named steps for a module, from the assignment in its attributes.
 
-    `read_settings` is called with the keys of the module. What is assigned is written as casts, or
+    `read_settings` is called with the keys of the module. The assignment is written as casts, or
     else as attributes. The report has a record for each op: how its result is quantized, or why it
     stays in floats. Raises ValueError for settings that do not fit.
     """
@@ -101,7 +102,7 @@ def _report(
             FoldRecord(Outcome.REFUSED, node.op, name_of(node.op), code=code, reason=reason)
         )
     for op in unknown:
-        reason = "it is not known how its parameters hang together"
+        reason = reason_to_leave(op) or "it is not known how its parameters hang together"
         report.records.append(
             FoldRecord(Outcome.REFUSED, op, name_of(op), code=Code.UNKNOWN_OP, reason=reason)
         )

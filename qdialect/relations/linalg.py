@@ -1,7 +1,7 @@
 """
 The ops of linalg that compute with floats: https://mlir.llvm.org/docs/Dialects/Linalg/.
 
-What is quantized are the inputs: what a result starts with is not.
+The inputs are quantized, and the initial value of the result is not.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from qdialect.relations.interface import (
     OpRelation,
     Relation,
     function_of,
+    register_left,
     register_relations,
     relation,
     relation_of,
@@ -31,14 +32,23 @@ register_relations(
 register_relations("linalg", "tanh", Relation.FIXED, (0,), fixed="tanh")
 register_relations("linalg", "softmax", Relation.FIXED, (0,), fixed="softmax")
 register_relations("linalg", "ceil floor round", Relation.WHOLE_NUMBER, (0,))
-register_relations("linalg", "select", Relation.SHARED, (1, 2))
-register_relations("linalg", "copy", Relation.SHARED, (0,))
+register_relations("linalg", "select", Relation.SHARED, (1, 2), keeps_places=True)
+register_relations("linalg", "copy", Relation.SHARED, (0,), is_homogeneous=True, keeps_places=True)
+register_relations("linalg", "broadcast pack transpose unpack", Relation.SHARED, (0,))
 register_relations(
     "linalg",
-    "pooling_nhwc_max pooling_nchw_max pooling_nwc_max pooling_ncw_max pooling_ndhwc_max",
+    "pooling_nhwc_max pooling_nchw_max pooling_nwc_max pooling_ncw_max pooling_ndhwc_max "
+    "pooling_nhwc_min pooling_nwc_min pooling_ndhwc_min",
     Relation.SHARED,
     (0,),
     is_homogeneous=True,
+)
+register_left("linalg", "fill", "its result is one number")
+register_left("linalg", "fill_rng_2d", "its result is random")
+register_left(
+    "linalg",
+    "winograd_filter_transform winograd_input_transform winograd_output_transform",
+    "it is part of a convolution",
 )
 register_relations(
     "linalg",
@@ -52,7 +62,29 @@ _LOGISTIC: Final = ["arith.negf", "math.exp", "arith.addf", "arith.divf"]
 """How torch-mlir writes `1 / (1 + exp(-x))`."""
 
 _YIELD: Final = "linalg.yield"
+_CONVERSIONS: Final = ("arith.extf", "arith.truncf")
 _CONSTANT: Final = "arith.constant"
+
+
+_FUNCTIONS: Final = {"max_signed": "max", "min_signed": "min", "negf": "neg", "powf": "pow"}
+"""The kinds of `linalg.elementwise` whose functions have other names."""
+
+
+@relation("linalg.elementwise")
+def _elementwise(op: Operation) -> OpRelation | None:
+    """What its kind says."""
+    kind = str(attribute_of(op, "kind")).rpartition("<")[2].rstrip(">")
+    function = _FUNCTIONS.get(kind, kind)
+    inputs = tuple(range(len(op.operands) - len(op.results)))
+    match function:
+        case "select":
+            return OpRelation(Relation.SHARED, (1, 2), frozenset({function}))
+        case "tanh":
+            return OpRelation(Relation.FIXED, inputs, frozenset({function}), fixed="tanh")
+        case "ceil" | "floor" | "round":
+            return OpRelation(Relation.WHOLE_NUMBER, inputs, frozenset({function}))
+        case _:
+            return OpRelation(Relation.OWN, inputs, frozenset({function}))
 
 
 @relation("linalg.generic", "linalg.map", "linalg.reduce")
@@ -60,6 +92,9 @@ def _with_body(op: Operation) -> OpRelation | None:
     """An op that computes each element of its result by ops of arith and math."""
     body = op.regions[0].block
     ops = [inner for inner in body.ops if name_of(inner) not in (_YIELD, _CONSTANT)]
+    if len(ops) > 1:
+        # What is converted before and behind is computed with.
+        ops = [inner for inner in ops if name_of(inner) not in _CONVERSIONS] or ops
     names = [name_of(inner) for inner in ops]
     if any(not _is_function(inner) for inner in ops):
         return None
@@ -72,7 +107,11 @@ def _with_body(op: Operation) -> OpRelation | None:
     if names == _LOGISTIC and _is_logistic(ops):
         return OpRelation(Relation.FIXED, inputs, functions, fixed="logistic")
     if len(ops) == 1 and (only := relation_of(ops[0])) is not None:
-        return OpRelation(only.relation, _chosen(op, ops[0], only), functions, only.fixed)
+        functions, chosen = functions if only.functions else frozenset(), _chosen(op, ops[0], only)
+        count = len(ops[0].operands if only.operands is None else only.operands)
+        # What one number is selected from, and is in no tensor, has other elements than that.
+        is_own = only.relation is Relation.SHARED and len(chosen) < count
+        return OpRelation(Relation.OWN if is_own else only.relation, chosen, functions, only.fixed)
     if not ops:
         return OpRelation(Relation.SHARED, inputs[:1] if len(inputs) == 1 else inputs)
     return OpRelation(Relation.OWN, inputs, functions)

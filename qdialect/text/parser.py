@@ -126,7 +126,7 @@ _BLOB = re.compile(r':\s*+"0x')
 _LATE_LOCATION = re.compile(r"^(#[\w$.-]+)\s*=\s*(?=loc\()", re.MULTILINE)
 
 
-def _message_of(error: Exception) -> str:
+def reading_message_of(error: Exception) -> str:
     """
     The message for an exception other than a ParseError; xDSL's internal ones mean nothing to
     users.
@@ -279,7 +279,7 @@ class LocatingParser(FastParser):
         except MemoryError:
             self.raise_error("there is not enough memory to read this")
         except Exception as error:
-            self.raise_error(_message_of(error))
+            self.raise_error(reading_message_of(error))
 
     def _parse_whole_text(self, allow_implicit_module: bool) -> ModuleOp:
         operations: list[Operation] = []
@@ -356,7 +356,7 @@ class LocatingParser(FastParser):
         except Exception as error:
             # An operation may parse, and then fail in the constructor of its class.
             names = self._names[depth:]
-            message = _message_of(error)
+            message = reading_message_of(error)
             if names and not isinstance(error, VerifyException):
                 name = names[0].text
                 message = f"this form of {name} cannot be read"
@@ -863,7 +863,7 @@ class LocatingParser(FastParser):
         except (RecursionError, MemoryError):
             raise
         except Exception as error:
-            self.raise_error(_message_of(error), start)
+            self.raise_error(reading_message_of(error), start)
 
     @override
     def _parse_attribute_of_name(self) -> Attribute | None:

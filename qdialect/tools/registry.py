@@ -47,7 +47,7 @@ ConvertibleT = TypeVar("ConvertibleT", bound="ArgSpecConvertible")
 @cache
 def _plugins() -> tuple[Universe, ...]:
     """The xDSL plug-ins of other packages. One that does not load is left out, with a warning."""
-    # Only `--version`, and names that xDSL does not know, look at what is installed (40 ms).
+    # Only `--version`, and names that xDSL does not know, look for plug-ins (40 ms).
     from importlib.metadata import entry_points
 
     # Only names that xDSL does not know are looked for in plug-ins.

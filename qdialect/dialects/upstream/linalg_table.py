@@ -1,5 +1,5 @@
 """
-A table of the named structured ops of linalg, what they compute, and their syntax.
+A table of the named structured ops of linalg: their bodies, and their syntax.
 
 https://mlir.llvm.org/docs/Dialects/Linalg/. All are written
 `linalg.name {attributes} ins(%a, %b : T, U) outs(%c : V) -> V`, without the body, which the name
@@ -60,8 +60,8 @@ from qdialect.text.op_forms import FormsDiffer
 
 Body: TypeAlias = int | float | str | tuple["Body", ...]
 """
-What a body yields: an argument by its number, where -1 is the first output's, or the name of a
-function and what it is applied to.
+The value that a body yields: an argument by its number, where -1 is the first output's, or the
+name of a function and its arguments.
 """
 
 _PRODUCT: Final[Body] = ("mul", ("cast", 0), ("cast", 1))
@@ -158,7 +158,7 @@ _TABLE: Final[Sequence[tuple[str, Body, str]]] = (
     ("select", ("select", 0, 1, 2), ""),
     ("square", ("mul", 0, 0), ""),
 )
-"""Rows of ops, what their bodies yield, and properties."""
+"""Rows of ops, the values that their bodies yield, and properties."""
 
 _BODIES: Final = {f"linalg.{name}": body for names, body, _ in _TABLE for name in names.split()}
 
@@ -499,4 +499,4 @@ class IndexInBodyOp(IndexOp):
 _INDEX_DEFINITION: Final = replace(IndexOp.get_irdl_definition(), traits=IndexInBodyOp.traits)
 
 OPS: Final[tuple[type[Operation], ...]] = (*_NAMED_OPS, IndexInBodyOp)
-"""The named structured ops, and what their bodies need. They replace xDSL's of the same names."""
+"""The named structured ops, and those in their bodies. They replace xDSL's of the same names."""
