@@ -221,6 +221,11 @@ def positive(op: Operation, name: str, count: int, default: int | None = None) -
     return values
 
 
+def is_layer(name: str) -> bool:
+    """Whether ops of a name may be sums of products, or look-ups."""
+    return _LAYERS.find(name) is not None
+
+
 def layer_of(op: Operation) -> Contraction | Lookup | None:
     """The sum of products or look-up that `op` is; None if it is not known. Raises NotFoldable."""
     model = _LAYERS.find(name_of(op))

@@ -300,6 +300,9 @@ def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
     values, reads = dict(before.values), dict(before.reads)
     for node in reversed(graph.nodes):
         is_joining = _joins(node)
+        if node.is_clamp:
+            values |= _before_clamp(flow, node, values)
+            continue
         if not is_joining and (node.relation is not Relation.MOVED or node.table is not None):
             continue
         made = values.get(node.results[0]) if node.results else None
@@ -324,6 +327,28 @@ def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
                 # Propagation forward may change the value's parameters, and must not change these.
                 reads[use] = (link,)
     return replace(before, values=values, reads=reads)
+
+
+def _before_clamp(
+    flow: Flow, node: Node, values: Mapping[SSAValue, Assigned]
+) -> Mapping[SSAValue, Assigned]:
+    """
+    The parameters of what a clamp alone reads, and nothing is known of: those of its result.
+
+    The result is the same: rounding does not change which of two numbers is the larger one.
+    """
+    read = [use for use in node.uses if not flow.graph.is_constant(use.value)]
+    made = values.get(node.results[0]) if len(node.results) == 1 else None
+    if made is None or len(read) != 1:
+        return {}
+    value = flow.graph.value(read[0].value)
+    is_alone = all(each.op is node.op for each in flow.graph.readers[value])
+    if value in values or flow.is_pinned(value) or not is_alone or value in flow.graph.ranges:
+        return {}
+    if element_type_or_self(value.type) != made.type.expressed_type:
+        return {}
+    origin = made.origin or flow.graph.keys.get(node.results[0], "")
+    return {value: Assigned(made.type, Relation.SHARED, made.range, origin)}
 
 
 def _joins(node: Node) -> bool:

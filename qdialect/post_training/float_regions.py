@@ -110,8 +110,9 @@ class Known(NamedTuple):
     value_of: Callable[[SSAValue], SSAValue]
     """The value before what only carries ranges."""
     is_constant: Callable[[SSAValue], bool]
-    is_one: Callable[[SSAValue], bool]
-    """Whether all elements of a constant are one."""
+    """Whether a value is computed from constants alone."""
+    splat_of: Callable[[SSAValue], float | None]
+    """The number that all elements of a constant are."""
     is_mask: Callable[[SSAValue], bool]
     """Whether some numbers of a value are only there to be ignored by a softmax."""
     operands: Operands
@@ -133,7 +134,7 @@ class _Finder:
         self._values = values
         self._value_of = values.value_of
         self._steps = dict[Operation, _Step]()
-        self._place = {op: place for place, op in enumerate(ops)}
+        self._place: dict[Operation, float] = {op: place for place, op in enumerate(ops)}
         self._dominators = _Dominators()
 
     def regions(self) -> list[FloatRegion]:
@@ -160,21 +161,37 @@ class _Finder:
             if is_recordable(operand) and not self._values.is_constant(operand)
         ]
         # What is selected by is compared before.
-        read += [each for each in op.operands if "select" in functions and self._compares(each)]
+        if "select" in functions:
+            read += [each for each in op.operands if self._compares(each, op)]
         for value in read:
             if not self._dominators.knows(value):
                 self._dominators.add(value, ())
         for result in op.results:
             if self._value_of(result) is result:
                 self._dominators.add(result, read)
-        if found is None or len(op.results) != 1:
+        if found is None or not op.results:
+            return None
+        if any(other.first_use is not None for other in op.results[1:]):
+            # The position of a maximum is computed with it, and may be unused.
             return None
         return _Step(functions, tuple(dict.fromkeys(read)))
 
-    def _compares(self, value: SSAValue) -> bool:
-        """Whether an op of the module that compares numbers makes a value."""
-        step = self._steps.get(value.owner) if isinstance(value.owner, Operation) else None
-        return step is not None and bool(step.functions & _COMPARISONS)
+    def _compares(self, value: SSAValue, reader: Operation) -> bool:
+        """Whether an op that compares numbers makes a value, which shape ops may have moved."""
+        maker = value.owner
+        if not isinstance(maker, Operation):
+            return False
+        if (step := self._steps.get(maker)) is not None:
+            return bool(step.functions & _COMPARISONS) or not step.functions
+        if maker in self._place or len(maker.results) != 1 or model_of(maker) is None:
+            return False
+        read = _read(maker, self._values.operands)
+        if read is None or len(read[1]) != 1 or not self._compares(read[1][0], maker):
+            return False
+        self._steps[maker] = _Step(frozenset(), tuple(read[1]))
+        self._place[maker] = self._place.get(reader, len(self._place)) - 0.5
+        self._dominators.add(value, read[1])
+        return True
 
     def _ending_at(self, op: Operation) -> FloatRegion | None:
         """The function whose last op is this one."""
@@ -189,18 +206,22 @@ class _Finder:
         if "reduce" not in functions:
             is_gate = bool(step.functions & _PRODUCTS) and bool(functions & _NONLINEAR)
             is_piecewise = "select" in step.functions and bool(functions & _COMPARISONS)
-            is_piecewise |= "add" in step.functions and "expm1" in functions
-            if is_gate or is_piecewise:
-                return self._region(ops, [entry], "gate")
-            return None
+            is_piecewise |= "add" in step.functions and (
+                "expm1" in functions or {"max", "min"} <= functions
+            )
+            if not (is_gate or is_piecewise):
+                return None
+            scaled = self._with_affine(ops, frozenset({"mul", "div"}))
+            return self._region(scaled, [entry], "gate")
         if "add" in step.functions:
             is_sum = "exp" in functions and bool(functions & {"log", "log1p"})
             return self._region(ops, [entry], "log-sum-exp") if is_sum else None
         if "exp" in functions or self._is_made_by(entry, "exp"):
             return self._softmax(op, ops, entry)
-        if functions & _ROOTS:
+        if step.functions & _PRODUCTS and functions & _INVERSES:
             ops, entry = self._with_difference(ops, entry)
-            return self._region(self._with_affine(ops), [entry], "normalization")
+            ops = self._with_affine(ops, frozenset({"mul", "add"}))
+            return self._region(ops, [entry], "normalization")
         return None
 
     def _softmax(self, op: Operation, ops: set[Operation], entry: SSAValue) -> FloatRegion | None:
@@ -249,21 +270,22 @@ class _Finder:
             if name is None:
                 continue
             ops = chain[start:]
-            if name == "sigmoid" and not self._has_ones(ops[2:]):
+            constants = list(self._constants(ops))
+            if name == "sigmoid" and any(number != 1 for number in constants):
+                continue
+            if name == "batch normalization" and None not in constants:
+                # Those of channels differ.
                 continue
             entry = self._steps[ops[0]].operands[0]
             return self._region({*ops}, [entry], name)
         return None
 
-    def _has_ones(self, ops: Sequence[Operation]) -> bool:
-        """Whether all constants that ops read are ones."""
-        constants = (
-            value
-            for op in ops
-            for value in op.operands
-            if is_recordable(value) and self._values.is_constant(value)
-        )
-        return all(map(self._values.is_one, constants))
+    def _constants(self, ops: Sequence[Operation]) -> Iterator[float | None]:
+        """The numbers that constants hold which ops read; None for one that holds several."""
+        for op in ops:
+            for value in op.operands:
+                if is_recordable(value) and self._values.is_constant(value):
+                    yield self._values.splat_of(value)
 
     def _with_mask(
         self, ops: set[Operation], entry: SSAValue
@@ -296,8 +318,8 @@ class _Finder:
             return ops, entry
         return ops | joined[0], joined[1]
 
-    def _with_affine(self, ops: set[Operation]) -> set[Operation]:
-        """Also the factors and the constants that are applied to the result alone."""
+    def _with_affine(self, ops: set[Operation], functions: frozenset[str]) -> set[Operation]:
+        """Also what is computed of the result alone, with constants, and is one of `functions`."""
         ops, between = set(ops), list[Operation]()
         last = max(ops, key=self._place.__getitem__)
         while True:
@@ -305,7 +327,7 @@ class _Finder:
             if len(readers) != 1 or (step := self._steps.get(readers[0])) is None:
                 return ops
             last = readers[0]
-            if len(step.operands) != 1 or not step.functions <= {"mul", "add"}:
+            if len(step.operands) != 1 or not step.functions <= functions:
                 return ops
             between.append(last)
             if step.functions:
@@ -408,11 +430,11 @@ _CHAINS: Final = {
     re.compile(form): name
     for form, name in (
         ("neg exp add (div|reciprocal)", "sigmoid"),
-        ("(mul |div )?add (clamp|max min|min max) (mul|div)", "hard sigmoid"),
-        ("(mul|div) add (clamp|max min|min max)", "hard sigmoid"),
+        ("(mul |div )?add (clamp|max min|min max|clamp clamp) (mul|div)", "hard sigmoid"),
+        ("(mul|div) add (clamp|max min|min max|clamp clamp)", "hard sigmoid"),
         ("sub( mul| div)+( add)?", "batch normalization"),
         ("exp (log1p|add log)", "softplus"),
-        ("max min|min max", "clamp"),
+        ("max min|min max|clamp clamp", "clamp"),
     )
 }
 """The names of functions that are written as one op after another, by the functions of these."""
@@ -421,7 +443,9 @@ _LONGEST_CHAIN: Final = 6
 _FIXED: Final = {"softmax": "softmax", "sigmoid": "logistic"}
 """The ranges of functions that are known."""
 
-_ROOTS: Final = frozenset({"rsqrt", "sqrt"})
+_INVERSES: Final = frozenset({"div", "pow", "reciprocal", "rsqrt", "sqrt"})
+"""What a normalization has one of."""
+
 _MASKING: Final = frozenset({"add", "select", "sub"})
 """What puts a number in place of others, or makes them as low."""
 

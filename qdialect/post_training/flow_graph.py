@@ -116,6 +116,9 @@ class Node:
     keeps_places: bool = False
     """Whether each element of the result is that of an operand at the same place."""
 
+    is_clamp: bool = False
+    """Whether it limits one operand by constants, as relu does."""
+
     refusal: str = ""
     """Why it has to stay in floats, if so."""
 
@@ -153,6 +156,9 @@ class FlowGraph:
 
     same: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """The value before `quant.stats` or a pair of casts, for the value behind it."""
+
+    derived: set[SSAValue] = field(default_factory=set[SSAValue])
+    """What other ops than shape ops compute from constants alone: it stays in floats."""
 
     last: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """For each value, that behind the last of them."""
@@ -293,10 +299,12 @@ def flow_graph(module: ModuleOp, context: Context, budget: MemoryBudget) -> Flow
     graph.ops = ops
     for op in ops:
         _read_records(graph, op)
+    for op in ops:
+        _note_derived(graph, op)
     known = Known(
         graph.value,
-        graph.is_constant,
-        lambda value: graph.stored(value) is not None and bool((graph.numbers(value) == 1).all()),
+        lambda value: graph.is_constant(value) or value in graph.derived,
+        partial(_splat, graph),
         partial(_masks, graph),
         graph.folding.operands,
     )
@@ -419,7 +427,7 @@ def _node(graph: FlowGraph, op: Operation) -> Node | None:
     if elements_attribute_of(op) is not None:
         return None
     results = tuple(filter(is_recordable, op.results))
-    if results and all(map(graph.is_constant, results)):
+    if results and all(each in graph.derived or graph.is_constant(each) for each in results):
         return None
     try:
         layer = layer_of(op)
@@ -492,6 +500,42 @@ def _is_below_all(graph: FlowGraph, value: SSAValue) -> bool:
     return bool((graph.numbers(value) <= lowest).all())
 
 
+def _note_derived(graph: FlowGraph, op: Operation) -> None:
+    """Note what an op computes, if it reads nothing but constants, and what is computed of them."""
+    if not op.operands or (op.regions and name_of(op) in _CONTROL):
+        return
+    if is_statistics(op):
+        if graph.value(op.operands[0]) in graph.derived:
+            graph.derived.update(op.results)
+        return
+    if isinstance(op, QuantizeCastOp | DequantizeCastOp) or all(map(graph.is_constant, op.results)):
+        return
+    makers = [value.owner for value in op.operands]
+    if all(
+        value in graph.derived
+        or graph.is_constant(value)
+        or (
+            isinstance(maker, Operation)
+            and (elements_attribute_of(maker) is not None or name_of(maker) in _EMPTY)
+        )
+        for value, maker in zip(op.operands, makers, strict=True)
+    ):
+        graph.derived.update(filter(is_recordable, op.results))
+
+
+_EMPTY: Final = frozenset({"tensor.empty", "linalg.fill"})
+"""What ops of linalg start from."""
+
+
+def _splat(graph: FlowGraph, value: SSAValue) -> float | None:
+    """The number that all elements of a constant are; None if they differ."""
+    if graph.stored(value) is None:
+        return None
+    numbers = graph.numbers(value)
+    first = numbers.flat[0]
+    return float(first) if (numbers == first).all() else None
+
+
 def _masks(graph: FlowGraph, value: SSAValue) -> bool:
     """Whether a constant, or a value by its range, has numbers that are there to be ignored."""
     if not is_recordable(value):
@@ -518,7 +562,11 @@ def _computing(op: Operation, found: OpRelation, results: tuple[SSAValue, ...]) 
         results,
         fixed=found.fixed,
         keeps_places=found.keeps_places,
+        is_clamp=bool(found.functions) and found.functions <= _LIMITS,
     )
+
+
+_LIMITS: Final = frozenset({"clamp", "max", "min"})
 
 
 def _layer(graph: FlowGraph, op: Operation, layer: Contraction) -> Node:
@@ -554,7 +602,7 @@ def _own_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -
     if held.splat is not None and not (held.splat.value << 1):
         # The sums start from zero.
         return None
-    return _bias(use, layer, side, range(len(layer.result)))
+    return _bias(op, use, layer, side, range(len(layer.result)))
 
 
 def _added_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -> Bias | None:
@@ -575,16 +623,18 @@ def _added_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side)
         return None
     if _result_axes(Use(adder, number)) != tuple(range(len(layer.result))):
         return None
-    return _bias(use, layer, side, axes)
+    return _bias(op, use, layer, side, axes)
 
 
-def _bias(use: Use, layer: Contraction, side: Side, axes: Sequence[int]) -> Bias | None:
+def _bias(
+    op: Operation, use: Use, layer: Contraction, side: Side, axes: Sequence[int]
+) -> Bias | None:
     """A bias whose axes are those of the result, if it has a number for each channel."""
     labels = [_weight_axes(layer.result[axis], side) for axis in axes]
     found = tuple(axis for of in labels for axis in of)
     if sorted(found) != sorted(_channels(layer, side)):
         return None
-    shape, lengths = shape_of(use.value.type), shape_of(use.op.operands[side.operand].type)
+    shape, lengths = shape_of(use.value.type), shape_of(op.operands[side.operand].type)
     for length, of in zip(shape or (), labels, strict=False):
         if of and lengths is not None and length != prod(lengths[axis] for axis in of):
             return None

@@ -150,11 +150,13 @@ class RecordFiles:
         unknown, names = {*headers}, list[str]()
         for argument in self._arguments:
             given = [name for name in argument.names if name in unknown]
-            wanted = " or ".join(f"'{name}'" for name in argument.names)
-            if len(given) != 1:
+            if len(given) > 1:
+                both = " and ".join(f"'{name}'" for name in given)
+                raise RecordError(f"'{path}': there are both {both}")
+            if not given:
+                wanted = " or ".join(f"'{name}'" for name in argument.names)
                 there = ", ".join(f"'{name}'" for name in headers) or "none"
-                are = "there are both" if given else f"there is no array {wanted}; there are"
-                raise RecordError(f"'{path}': {are} {wanted if given else there}")
+                raise RecordError(f"'{path}': there is no array {wanted}; there are {there}")
             unknown.remove(given[0])
             names.append(given[0])
         if self._labels is not None:

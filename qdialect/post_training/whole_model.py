@@ -11,6 +11,8 @@ from xdsl.ir import Operation
 from xdsl.traits import IsTerminator
 
 from qdialect.algebra.memory_budget import memory_budget
+from qdialect.folding.policy import FoldPolicy
+from qdialect.folding.raising import raise_dequantization
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
 from qdialect.ir.garbage import paused_collection
 from qdialect.post_training.assignment import (
@@ -21,8 +23,10 @@ from qdialect.post_training.assignment import (
 )
 from qdialect.post_training.assignment_steps import SEQUENCE, STEPS, Flow
 from qdialect.post_training.flow_graph import flow_graph, is_quantizable
+from qdialect.post_training.given_casts import rewrite_casts, write_constants
 from qdialect.post_training.precision import Settings
 from qdialect.post_training.quantized_writing import Written, write_quantized
+from qdialect.post_training.rounding_pairs import rewrite_pairs
 from qdialect.relations.interface import reason_to_leave
 from qdialect.shape_ops.interface import Code, is_cast, models_of, name_of
 
@@ -43,7 +47,13 @@ def quantize_model(
     stays in floats. Raises ValueError for settings that do not fit.
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
+        rewrite_casts(module)
+        if rewrite_pairs(module):
+            # Constants of the same model are read as floats likewise.
+            raise_dequantization(module, context, FoldPolicy())
         graph = flow_graph(module, context, budget)
+        if write_constants(graph):
+            graph = flow_graph(module, context, budget)
         flow = Flow(graph, read_settings(set(graph.keys.values())))
         assignment = read_attributes(module)
         for name in steps:
@@ -75,7 +85,8 @@ def _is_unknown(flow: Flow, op: Operation) -> bool:
     results = [result for result in op.results if is_quantizable(result)]
     if not results or any(result in flow.graph.same for result in results):
         return False
-    return not all(map(flow.graph.is_constant, results)) and bool(op.operands)
+    is_computed = any(result in flow.graph.derived for result in results)
+    return not is_computed and not all(map(flow.graph.is_constant, results)) and bool(op.operands)
 
 
 def _report(

@@ -150,6 +150,11 @@ def function_of(name: str) -> str:
     return function
 
 
+def is_known(name: str) -> bool:
+    """Whether there is a relation for ops of a name, or a reason to leave them in floats."""
+    return _RELATIONS.find(name) is not None or _LEFT.find(name) is not None
+
+
 def relation_of(op: Operation) -> OpRelation | None:
     """The relation that is registered for `op`, if any. Raises NotFoldable."""
     read = _RELATIONS.find(name_of(op))

@@ -6,6 +6,7 @@ The inputs are quantized, and the initial value of the result is not.
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from typing import Final, cast
 
@@ -62,6 +63,7 @@ _LOGISTIC: Final = ["arith.negf", "math.exp", "arith.addf", "arith.divf"]
 """How torch-mlir writes `1 / (1 + exp(-x))`."""
 
 _YIELD: Final = "linalg.yield"
+_INDEX: Final = "linalg.index"
 _CONVERSIONS: Final = ("arith.extf", "arith.truncf")
 _CONSTANT: Final = "arith.constant"
 
@@ -102,6 +104,8 @@ def _with_body(op: Operation) -> OpRelation | None:
     if inputs is None:
         return None
     functions = frozenset(map(function_of, names))
+    if (extreme := _extreme(ops)) is not None:
+        functions = frozenset({extreme})
     if name_of(op) == "linalg.reduce" or _has_reduction(op):
         return OpRelation(Relation.OWN, inputs, functions | {"reduce"})
     if names == _LOGISTIC and _is_logistic(ops):
@@ -117,9 +121,36 @@ def _with_body(op: Operation) -> OpRelation | None:
     return OpRelation(Relation.OWN, inputs, functions)
 
 
+def _extreme(ops: list[Operation]) -> str | None:
+    """`max` or `min`, if that is what a comparison and a selection compute."""
+    if [name_of(op) for op in ops] != ["arith.cmpf", "arith.select"]:
+        return None
+    compare, select = ops
+    found = re.search("[0-9]+", str(attribute_of(compare, "predicate")))
+    if (
+        found is None
+        or int(found[0]) not in _ORDERS
+        or select.operands[0] is not compare.results[0]
+    ):
+        return None
+    order, ends = _ORDERS[int(found[0])], list(compare.operands)
+    if ends == [select.operands[1], select.operands[2]]:
+        return order
+    if ends == [select.operands[2], select.operands[1]]:
+        return "min" if order == "max" else "max"
+    return None
+
+
+_ORDERS: Final = {
+    **dict.fromkeys((2, 3, 9, 10), "max"),
+    **dict.fromkeys((4, 5, 11, 12), "min"),
+}
+"""What a selection of the first operand computes, by the number of the predicate of `cmpf`."""
+
+
 def _is_function(op: Operation) -> bool:
-    dialect = name_of(op).partition(".")[0]
-    return dialect in ("arith", "math") and not op.regions
+    name = name_of(op)
+    return (name.partition(".")[0] in ("arith", "math") or name == _INDEX) and not op.regions
 
 
 def _inputs(op: Operation, body: Block) -> tuple[int, ...] | None:

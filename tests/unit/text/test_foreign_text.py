@@ -33,6 +33,15 @@ MODULES = {
       }
       #late = loc("z":1:2 to 3:4)
     """,
+    "names that are not ASCII": """
+      func.func @"\\C3\\BCber"(%a: tensor<2xf32>) -> tensor<2xf32>
+          attributes {"\\C3\\A9" = "\\C3\\A9"} {
+        %0 = "test.a"(%a) : (tensor<2xf32>) -> tensor<2xf32> loc("\\C3\\A9")
+        %1 = "test.a"(%0) : (tensor<2xf32>) -> tensor<2xf32> loc("\\C3\\A9.py":1:2)
+        %2 = tosa.exp %1 : (tensor<2xf32>) -> tensor<2xf32> loc("e")
+        return %2 : tensor<2xf32>
+      }
+    """,
     "a plain form": """
       func.func @f(%a: tensor<2xf32>, %b: i32) {
         %0 = "my.op"(%a, %b) {x = 1 : i32, u} : (tensor<2xf32>, i32) -> tensor<2xf32>
