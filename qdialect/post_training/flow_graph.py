@@ -46,6 +46,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+FLOAT_ATTRIBUTE: Final = "quant.float"
+"""The attribute of an op that computes with floats, whatever is quantized around it."""
+
+
 class Use(NamedTuple):
     """One operand of an op."""
 
@@ -250,7 +254,7 @@ def flow_graph(module: ModuleOp, context: Context, budget: MemoryBudget) -> Flow
     """Read a module, whose models are active."""
     graph = FlowGraph(module, FoldGraph(module, context, budget, has_parts=False))
     graph.keys = keys_of(module).of_values
-    ops = [op for op in _ops_of(module) if _has_floats(op)]
+    ops = [op for op in _ops_of(module) if _has_floats(op) and not stays_float(op)]
     graph.ops = ops
     for op in ops:
         _read_records(graph, op)
@@ -300,6 +304,11 @@ _CONTROL: Final = frozenset(
     }
 )
 """Ops whose regions hold tensors of the model, and not what computes one element."""
+
+
+def stays_float(op: Operation) -> bool:
+    """Whether an attribute says that an op computes with floats, and reads them as they are."""
+    return FLOAT_ATTRIBUTE in op.attributes
 
 
 def _has_floats(op: Operation) -> bool:
@@ -470,7 +479,7 @@ def _own_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -
     if held.splat is not None and not (held.splat.value << 1):
         # The sums start from zero.
         return None
-    return _bias(use, layer, side, range(len(layer.result)))
+    return _bias(use, op, layer, side, range(len(layer.result)))
 
 
 def _added_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -> Bias | None:
@@ -491,16 +500,18 @@ def _added_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side)
         return None
     if _result_axes(Use(adder, number)) != tuple(range(len(layer.result))):
         return None
-    return _bias(use, layer, side, axes)
+    return _bias(use, op, layer, side, axes)
 
 
-def _bias(use: Use, layer: Contraction, side: Side, axes: Sequence[int]) -> Bias | None:
+def _bias(
+    use: Use, op: Operation, layer: Contraction, side: Side, axes: Sequence[int]
+) -> Bias | None:
     """A bias whose axes are those of the result, if it has a number for each channel."""
     labels = [_weight_axes(layer.result[axis], side) for axis in axes]
     found = tuple(axis for of in labels for axis in of)
     if sorted(found) != sorted(_channels(layer, side)):
         return None
-    shape, lengths = shape_of(use.value.type), shape_of(use.op.operands[side.operand].type)
+    shape, lengths = shape_of(use.value.type), shape_of(op.operands[side.operand].type)
     for length, of in zip(shape or (), labels, strict=False):
         if of and lengths is not None and length != prod(lengths[axis] for axis in of):
             return None

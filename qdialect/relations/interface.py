@@ -61,6 +61,9 @@ class OpRelation:
     is_homogeneous: bool = False
     """Whether a positive factor of a channel of the operand is one of the result."""
 
+    mixed_axes: tuple[int, ...] = ()
+    """The axes of the operand along which it combines elements, such as those of a pool."""
+
 
 ReadRelation = Callable[[Any], OpRelation | None]
 """Reads an op of one name; None if nothing is known of it."""
@@ -88,6 +91,7 @@ def register_relations(
     *,
     fixed: str = "",
     is_homogeneous: bool = False,
+    mixed_axes: tuple[int, ...] = (),
 ) -> None:
     """
     Register ops that always have one relation: their names without a prefix, as one text.
@@ -96,7 +100,8 @@ def register_relations(
     """
     for each in names.split():
         name, _, function = each.partition("=")
-        read = OpRelation(relation, operands, frozenset({function or name}), fixed, is_homogeneous)
+        functions = frozenset({function or name})
+        read = OpRelation(relation, operands, functions, fixed, is_homogeneous, mixed_axes)
         _RELATIONS[f"{prefix}.{name}"] = lambda op, read=read: read
 
 

@@ -33,20 +33,19 @@ register_relations("linalg", "softmax", Relation.FIXED, (0,), fixed="softmax")
 register_relations("linalg", "ceil floor round", Relation.WHOLE_NUMBER, (0,))
 register_relations("linalg", "select", Relation.SHARED, (1, 2))
 register_relations("linalg", "copy", Relation.SHARED, (0,))
-register_relations(
-    "linalg",
-    "pooling_nhwc_max pooling_nchw_max pooling_nwc_max pooling_ncw_max pooling_ndhwc_max",
-    Relation.SHARED,
-    (0,),
-    is_homogeneous=True,
-)
-register_relations(
-    "linalg",
-    "pooling_nhwc_sum pooling_nchw_sum pooling_nwc_sum pooling_ncw_sum pooling_ndhwc_sum",
-    Relation.OWN,
-    (0,),
-    is_homogeneous=True,
-)
+_POOLS: Final = {"nwc": (1,), "ncw": (2,), "nhwc": (1, 2), "nchw": (2, 3), "ndhwc": (1, 2, 3)}
+"""The axes of the windows of pools, by the layout in their names."""
+
+for _layout, _axes in _POOLS.items():
+    for _kind, _relation in (("max", Relation.SHARED), ("sum", Relation.OWN)):
+        register_relations(
+            "linalg",
+            f"pooling_{_layout}_{_kind}",
+            _relation,
+            (0,),
+            is_homogeneous=True,
+            mixed_axes=_axes,
+        )
 
 _LOGISTIC: Final = ["arith.negf", "math.exp", "arith.addf", "arith.divf"]
 """How torch-mlir writes `1 / (1 + exp(-x))`."""

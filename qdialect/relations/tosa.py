@@ -10,17 +10,21 @@ from qdialect.relations.interface import (
     register_relations,
     relation,
 )
-from qdialect.shape_ops.interface import find_attribute
+from qdialect.shape_ops.interface import find_attribute, integer_of
 
 register_relations(
     "tosa",
-    "abs cos erf exp log negate=neg reciprocal rsqrt sin reduce_max=reduce reduce_min=reduce "
-    "reduce_product=reduce reduce_sum=reduce argmax argmin cast",
+    "abs cos erf exp log negate=neg reciprocal rsqrt sin reduce_product=reduce argmax argmin cast",
     Relation.OWN,
     (0,),
 )
 register_relations(
-    "tosa", "avg_pool2d avg_pool2d_adaptive", Relation.OWN, (0,), is_homogeneous=True
+    "tosa",
+    "avg_pool2d avg_pool2d_adaptive",
+    Relation.OWN,
+    (0,),
+    is_homogeneous=True,
+    mixed_axes=(1, 2),
 )
 register_relations(
     "tosa",
@@ -29,7 +33,12 @@ register_relations(
     (0, 1),
 )
 register_relations(
-    "tosa", "max_pool2d max_pool2d_adaptive", Relation.SHARED, (0,), is_homogeneous=True
+    "tosa",
+    "max_pool2d max_pool2d_adaptive",
+    Relation.SHARED,
+    (0,),
+    is_homogeneous=True,
+    mixed_axes=(1, 2),
 )
 register_relations("tosa", "identity gather slice tile", Relation.SHARED, (0,))
 register_relations("tosa", "select", Relation.SHARED, (1, 2))
@@ -48,6 +57,17 @@ def _clamp(op: Operation) -> OpRelation:
 
 
 _NO_END = ("3.40282347e+38", "3.40282346638528", "3.4028234663852886e+38", "0x7F800000", "inf")
+
+
+@relation("tosa.reduce_max", "tosa.reduce_min", "tosa.reduce_sum")
+def _reduce(op: Operation) -> OpRelation:
+    return OpRelation(
+        Relation.OWN,
+        (0,),
+        frozenset({"reduce"}),
+        is_homogeneous=True,
+        mixed_axes=(integer_of(op, "axis"),),
+    )
 
 
 @relation("tosa.resize")
