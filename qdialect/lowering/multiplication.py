@@ -35,20 +35,24 @@ def check_multiplied(dialect: str, value: SSAValue) -> None:
 
 
 def multiplied(
-    dialect: str, value: SSAValue, factors: NDArray[np.floating], context: Context
+    dialect: str,
+    value: SSAValue,
+    factors: NDArray[np.floating],
+    context: Context,
+    behind: SSAValue,
 ) -> Operation:
     """
-    Insert the product behind the definition of `value`, and return the op that makes it.
+    Insert the product behind the definition of a value, and return the op that makes it.
 
     `factors` have the rank of the value, and length 1 along each axis on which they do not vary.
     Other dialects than tosa and StableHLO get an op of linalg. Raises as `check_multiplied`.
     """
     check_multiplied(dialect, value)
-    owner = value.owner
+    owner = behind.owner
     if isinstance(owner, Operation):
         point, location = InsertPoint.after(owner), owner.location
     else:
-        point, location = InsertPoint.at_start(owner), cast("BlockArgument", value).location
+        point, location = InsertPoint.at_start(owner), cast("BlockArgument", behind).location
     builder = ContextBuilder(point, location, context)
     product = _FORMS.get(dialect, _linalg)(builder, value, factors)
     return cast(Operation, product.owner)

@@ -152,6 +152,19 @@ def layer_nodes(graph: FlowGraph) -> Iterator[Node]:
             yield node
 
 
+def indices_of(node: Node) -> LayerIndices | None:
+    """The indices of a layer; None if its weights are what a window slides over."""
+    assert node.side is not None
+    assert node.weight is not None
+    layer, shape = layer_of(node.ops[0]), shape_of(node.weight.value.type)
+    assert isinstance(layer, Contraction)
+    assert shape is not None
+    is_other = layer.groups > 1 and node.side.operand != layer.operands[1]
+    if "*" in node.side.labels or is_other:
+        return None
+    return LayerIndices(layer, node.side, tuple(shape))
+
+
 def keys_of_node(graph: FlowGraph, node: Node) -> list[str]:
     """The names of a layer: the keys of what its ops make, the last one first."""
     found = [graph.keys.get(each, "") for op in reversed(node.ops) for each in op.results]
@@ -199,27 +212,26 @@ class _Planner:
             self._refuse(self._graph.module, Code.NO_VALUE, reason)
 
     def _layer(self, node: Node, key: str) -> Layer:
-        op, side, weight = node.ops[0], node.side, node.weight
+        side, weight = node.side, node.weight
         assert side is not None
         assert weight is not None
-        layer = layer_of(op)
-        assert isinstance(layer, Contraction)
-        if "*" in side.labels or (layer.groups > 1 and side.operand != layer.operands[1]):
+        indices = indices_of(node)
+        if indices is None:
             raise NotFoldable(Code.UNKNOWN_OP, "its weights slide over constants")
         numbers, is_quantized = constant_numbers(self._graph, weight.value)
         use = next(each for each in node.uses if each.number == side.other)
-        indices = LayerIndices(layer, side, numbers.shape)
         shape = shape_of(use.value.type) or ()
         if any(shape[axis] not in (n, DYNAMIC) for axis, n in indices.lengths().items()):
             raise NotFoldable(Code.UNKNOWN_OP, "its operands have other lengths than its weights")
         value = self._graph.value(use.value)
-        why = self._why_no_rows(node, layer)
+        why = self._why_no_rows(node)
         return Layer(node, key, use, value, numbers, indices, is_quantized, why)
 
-    def _why_no_rows(self, node: Node, layer: Contraction) -> str | None:
+    def _why_no_rows(self, node: Node) -> str | None:
         """Why the rows of a layer and its bias cannot be multiplied; None if they can."""
         op, graph = node.ops[0], self._graph
-        own = layer.bias
+        layer = layer_of(op)
+        own = layer.bias if isinstance(layer, Contraction) else None
         if own is None or own >= len(op.operands):
             return None
         use = Use(op, own)
@@ -292,7 +304,7 @@ class _Planner:
         }
         for layer in self._layers.values():
             try:
-                plan.inputs[layer] = self._range_of_inputs(layer)
+                _, plan.inputs[layer] = self._range_of_inputs(layer)
             except NotFoldable:
                 # It is told where scales follow from ranges.
                 continue
@@ -324,25 +336,24 @@ class _Planner:
             raise NotFoldable(Code.QUANTIZED, "what it reads is quantized")
         if self._policy.weights_only:
             return self._magnitudes_of(layer, plan)
-        inputs = self._range_of_inputs(layer)
+        known, inputs = self._range_of_inputs(layer)
         axes = tuple(axis for axis in layer.indices.shared if inputs.minimum.shape[axis] > 1)
         low, high = (layer.indices.columns(layer.weights, axes, of) for of in (np.min, np.max))
-        return Range(*(np.asarray(of, "f4") for of in (low, high))), inputs
+        columns = Range(*(np.asarray(of, "f4") for of in (low, high)))
+        # What has one range gets one scale: each part of it may have any range.
+        return known.pooled(columns), inputs
 
-    def _range_of_inputs(self, layer: Layer) -> Range:
-        """The ranges of what a layer reads, for each shared index that they are known of."""
+    def _range_of_inputs(self, layer: Layer) -> tuple[GroupedRanges, Range]:
+        """What is known of what a layer reads, and its ranges for the shared indices."""
         known = self.ranges(layer.value)
         name = self._graph.keys.get(layer.value, "")
         lengths = layer.indices.lengths()
         long = [axis for axis, length in lengths.items() if length > 1]
         if not lengths:
             raise NotFoldable(Code.UNKNOWN_OP, "it sums over nothing that its weights have")
-        best: Range | None = None
-        for each in known:
-            found = each.along(tuple(lengths))
-            if best is None or found.minimum.size > best.minimum.size:
-                best = found
-        if best is None:
+        pairs = [(each, each.along(tuple(lengths))) for each in known]
+        grouped, best = max(pairs, key=lambda pair: pair[1].minimum.size, default=(None, None))
+        if grouped is None or best is None:
             raise NotFoldable(Code.NO_RECORD, f"there is no record of what it reads, '{name}'")
         if long and best.minimum.size == 1:
             raise NotFoldable(
@@ -350,7 +361,7 @@ class _Planner:
                 f"the record of what it reads, '{name}', has one range: it needs one for each "
                 f"index of axis {long[-1]}",
             )
-        return best
+        return grouped, best
 
     def _magnitudes_of(self, layer: Layer, plan: Plan) -> tuple[Range, Range]:
         """The magnitudes of the columns of a layer, and of the rows behind what they multiply."""

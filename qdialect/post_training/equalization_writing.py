@@ -261,7 +261,8 @@ class _Writer:
     def _multiply(self, product: Product) -> Operation:
         """Insert a product, with its ranges, and have its readers read it."""
         value, graph = product.value, self._graph
-        op = multiplied(_dialect(product), value, product.factors, self._context)
+        place = self._place(product)
+        op = multiplied(_dialect(product), value, product.factors, self._context, place)
         op.attributes[FLOAT_ATTRIBUTE] = UnitAttr()
         recorded = next(statistics_behind(graph, value), None)
         name = graph.keys.get(value, "")
@@ -288,6 +289,19 @@ class _Writer:
         for use in product.uses:
             use.op.operands[use.number] = read
         return op
+
+    def _place(self, product: Product) -> SSAValue:
+        """What a product is inserted behind: the last record of the value, if readers are there."""
+        last = self._graph.last.get(product.value, product.value)
+        owner = last.owner
+        block = owner.parent if isinstance(owner, Operation) else None
+        if block is None:
+            return product.value
+        readers = [block.find_ancestor_op_in_block(use.op) for use in product.uses]
+        is_before = [
+            op is not None and cast(Operation, owner).is_before_in_block(op) for op in readers
+        ]
+        return last if all(is_before) else product.value
 
     def _free_key(self, name: str) -> str:
         number, key = 0, name

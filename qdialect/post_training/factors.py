@@ -212,6 +212,23 @@ class GroupedRanges:
         """The axes along which groups vary."""
         return tuple(axis for axis, length in enumerate(self.groups.shape) if length > 1)
 
+    def pooled(self, of_positions: Range) -> Range:
+        """
+        The ranges of positions, such as `along` has, with one range for each group.
+
+        Groups that are told apart by other axes only count as one.
+        """
+        others = tuple(
+            axis for axis, length in enumerate(of_positions.minimum.shape) if length == 1
+        )
+        groups = self.groups.min(axis=others, keepdims=True)
+        low = np.full(len(self.minima), np.inf, "f4")
+        high = np.full(len(self.minima), -np.inf, "f4")
+        positions = np.broadcast_to(groups, of_positions.minimum.shape)
+        np.minimum.at(low, positions, of_positions.minimum)
+        np.maximum.at(high, positions, of_positions.maximum)
+        return Range(low[positions], high[positions])
+
     def along(self, axes: Sequence[int]) -> Range:
         """The ranges at the positions of some axes: with length 1 along all others."""
         others = tuple(axis for axis in range(self.groups.ndim) if axis not in axes)

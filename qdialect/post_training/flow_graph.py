@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from xdsl.context import Context
 from xdsl.dialects.builtin import AffineMapAttr, AnyFloat, ArrayAttr, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.traits import IsolatedFromAbove, SymbolTable
 
@@ -218,7 +218,14 @@ class FlowGraph:
                 if not self.is_constant(value):
                     found[value] = None
             found |= dict.fromkeys(node.results)
-        return list(found)
+        return list(found | dict.fromkeys(self.float_reads))
+
+    @cached_property
+    def float_reads(self) -> Sequence[SSAValue]:
+        """The arguments that ops read as floats, whatever is quantized around them."""
+        ops = [op for op in self.module.walk() if stays_float(op)]
+        values = [self.value(operand) for op in ops for operand in op.operands]
+        return [of for of in values if isinstance(of, BlockArgument) and is_quantizable(of)]
 
     def is_constant(self, value: SSAValue) -> bool:
         """Whether a value is computed from constants."""
