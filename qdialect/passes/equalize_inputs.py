@@ -69,14 +69,15 @@ class EqualizeInputsPass(ModulePass):
 
     def __post_init__(self) -> None:
         """Raise ValueError for a word, a number or a combination that there is not."""
-        self._policy()
-        self._resolution()
+        self.policy()
+        self.resolution()
         if (self.worst is None) != (self.evaluation is None):
             raise ValueError("worst and evaluation need each other")
         if self.worst is not None and self.worst < 0:
             raise ValueError(f"worst must not be negative, but is {self.worst}")
 
-    def _policy(self) -> EqualizationPolicy:
+    def policy(self) -> EqualizationPolicy:
+        """What is equalized, and how. Raises ValueError."""
         if self.forks not in ("separate", "joined"):
             raise ValueError(f"forks must be separate or joined, not '{self.forks}'")
         if self.sweeps < 1:
@@ -84,11 +85,12 @@ class EqualizeInputsPass(ModulePass):
         rule = ScaleRule(self.strength, self.power_of_two)
         return EqualizationPolicy(rule, self.weights_only, self.forks == "joined", self.sweeps)
 
-    def _resolution(self) -> Resolution:
+    def resolution(self) -> Resolution:
+        """The codes that a gain is expected of. Raises ValueError."""
         return Resolution(self.bits, self.weight_bits, self.granularity)
 
-    def _choose(self, layers: Sequence[Sequence[str]]) -> Chosen:
-        """The layers that the options name."""
+    def choose(self, layers: Sequence[Sequence[str]]) -> Chosen:
+        """The layers that the options name. Raises OSError and ValueError."""
         if self.worst is None or self.evaluation is None:
             return Chosen(self.layers or None)
         named = [keys for keys in layers if not self.layers or set(keys) & set(self.layers)]
@@ -99,7 +101,7 @@ class EqualizeInputsPass(ModulePass):
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         try:
-            found = equalize_inputs(op, ctx, self._policy(), self._resolution(), self._choose)
+            found = equalize_inputs(op, ctx, self.policy(), self.resolution(), self.choose)
         except OSError as error:
             reason = f"cannot open '{self.evaluation}': {error.strerror}"
             raise PassFailedException(reason) from None

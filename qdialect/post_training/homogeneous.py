@@ -230,7 +230,7 @@ def has_any(graph: FlowGraph, value: SSAValue) -> bool:
     """Whether a value is zero or infinite in all of its elements, so that no factor changes it."""
     if (number := _scalar(value)) is not None:
         return _is_unchanged(np.asarray(number))
-    owner = value.owner
+    owner = graph.value(value).owner
     if isinstance(owner, Operation) and name_of(owner) == "linalg.fill":
         return has_any(graph, owner.operands[0])
     held = graph.stored(value)
