@@ -152,6 +152,14 @@ def layer_nodes(graph: FlowGraph) -> Iterator[Node]:
             yield node
 
 
+def _is_layer(node: Node) -> bool:
+    """Whether a node is a sum of products."""
+    try:
+        return isinstance(layer_of(node.ops[0]), Contraction)
+    except NotFoldable:
+        return False
+
+
 def indices_of(node: Node) -> LayerIndices | None:
     """The indices of a layer; None if its weights are what a window slides over."""
     assert node.side is not None
@@ -196,11 +204,17 @@ class _Planner:
 
     def _read_layers(self, chosen: Collection[str] | None) -> Iterator[Layer]:
         found = set[str]()
-        for node in layer_nodes(self._graph):
+        for node in self._graph.nodes:
+            if not _is_layer(node):
+                continue
             keys = keys_of_node(self._graph, node)
             if chosen is not None and not set(keys) & set(chosen):
                 continue
             found.update(keys)
+            if node.weight is None:
+                reason = "neither of its operands is constant"
+                self._refuse(node.ops[0], Code.NOT_CONSTANT, reason)
+                continue
             try:
                 if (why := self._unwritable.get(node)) is not None:
                     raise why
@@ -208,7 +222,7 @@ class _Planner:
             except NotFoldable as error:
                 self._refuse(node.ops[0], error.code, str(error))
         for key in sorted(set(chosen or ()) - found):
-            reason = f"no layer with constant weights has the key '{key}'"
+            reason = f"no layer has the key '{key}'"
             self._refuse(self._graph.module, Code.NO_VALUE, reason)
 
     def _layer(self, node: Node, key: str) -> Layer:
