@@ -13,7 +13,7 @@ def lazy_exports(package: str, modules: Mapping[str, str]) -> Callable[[str], ob
     """
     The `__getattr__` of `package`, for names in `modules`: from the name to its module.
 
-    A tool that needs one of them then does not import what the others need.
+    A tool that needs one of them does not import the modules of the others.
     """
 
     def get(name: str) -> object:

@@ -302,7 +302,7 @@ def padding_of_codes(
     Raises PaddingError if that number is not known.
     """
     if of.size != 1:
-        raise PaddingError("what is padded with is not one element")
+        raise PaddingError("the padding is not one element")
     if is_same_storage and wanted.size == 1 and _slot(of) == _slot(wanted):
         return Stored(code)
     if of.expressed.precision > sys.float_info.mant_dig:
@@ -325,7 +325,7 @@ def check_padding(
     the integer with those bits.
     """
     if any(range.format.width != parameters.storage.width for range in ranges):
-        raise PaddingError("what is padded is cast to another number of bits")
+        raise PaddingError("the operand is cast to another number of bits")
     for _, read in movement.new_positions(parameters):
         codes = parameters.storage.wrap(movement.padding.codes(read).astype(np.int64))
         for range in ranges:

@@ -173,7 +173,7 @@ class TypeClasses:
             tensor = cast("TensorType[Attribute]", type)
             rest = tensor.get_shape(), keys.of(tensor.encoding)
         elif (ranked := shape_of(type)) is not None:
-            # A type that is taught: what else it says is in its text.
+            # A registered tensor type: its other parameters are in its text.
             if not isinstance(element_type, UniformQuantizedType):
                 return self.number(keys.of(type))
             rest = type.name, ranked

@@ -69,7 +69,7 @@ class Verdict:
     """The functions that a proof assumes to mean the same."""
 
     note: str = ""
-    """What else is to be said of the runs."""
+    """Remarks on the runs."""
 
     def __str__(self) -> str:
         return self._text + self.note
@@ -124,7 +124,7 @@ class Pair:
     run_steps: StepBudget
 
     engine: Engine | None = None
-    """What runs functions, in the place of proofs and of the interpreter."""
+    """The engine that runs functions, in place of proofs and of the interpreter."""
 
     def readers(self, calls: Calls) -> tuple[TermReader, TermReader]:
         """Readers of the terms of both modules."""

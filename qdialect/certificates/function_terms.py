@@ -261,7 +261,7 @@ class TermReader(GraphReader):
                     pending.append(each.operand)
                 case _:
                     # As a symbol keyed by its operands, the op equals more values.
-                    raise NotCertifiableError("it computes with what is no constant")
+                    raise NotCertifiableError("it computes with operands that are no constants")
         return node
 
     @override

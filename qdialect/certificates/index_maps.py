@@ -74,7 +74,9 @@ def moved_shape(movement: Movement, operands: Sequence[Shape]) -> Shape:
 
     Raises NotCertifiableError for an unknown movement.
     """
-    raise NotCertifiableError(f"nothing says what shape '{type(movement).__name__}' makes")
+    raise NotCertifiableError(
+        f"the shape of the result of '{type(movement).__name__}' is not known"
+    )
 
 
 def steps_of(movements: Sequence[Movement]) -> Iterator[Movement]:

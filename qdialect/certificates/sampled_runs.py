@@ -66,7 +66,7 @@ class Runs:
     """Whether these were all possible arguments, and their results are defined to the bit."""
 
     note: str = ""
-    """What else is to be said of them: by what, and how closely."""
+    """Remarks on the runs: the engine, and how closely results were compared."""
 
 
 class Engine(Protocol):

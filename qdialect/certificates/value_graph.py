@@ -183,7 +183,7 @@ class GraphReader:
         Raise NotCertifiableError if the declared type contradicts the slots of the moved
         elements.
         """
-        lie = NotCertifiableError(f"the type of '{name_of(op)}' is not what it makes")
+        lie = NotCertifiableError(f"the type of '{name_of(op)}' is not that of its result")
         declared = [_typed(each.type, _static_shape(each.type)) for each in read.operands]
         if any(not stores_the_same(type, node.element_type) for type, _ in declared):
             raise lie
@@ -300,7 +300,7 @@ class GraphReader:
         try:
             node = self.read(value)
             if node.size > MAX_REPEATED_ELEMENTS:
-                raise NotCertifiableError("a constant that says what it does is too long")
+                raise NotCertifiableError("a constant that parametrizes it is too long")
             elements = elements_at(node, np.arange(node.size, dtype=np.int64))
             # A `!tosa.shape` is not a tensor.
             is_shape = isinstance(node, ConstantNode) and shape_of(value.type) is None
@@ -323,7 +323,7 @@ class _UnknownNode(Node):
 
 
 def _said_along_axis(op: Operation, shape: Shape) -> AlongAxis | None:
-    """What a cast says of the positions of an axis. Raises NotCertifiableError."""
+    """The parameters that a cast has along an axis. Raises NotCertifiableError."""
     try:
         return said_along_axis(op, shape)
     except NotFoldable as error:
@@ -331,7 +331,7 @@ def _said_along_axis(op: Operation, shape: Shape) -> AlongAxis | None:
 
 
 def _sides_of_elements(op: Operation, said: AlongAxis, shape: Shape) -> tuple[Node, ...]:
-    """What a cast says of each element, by columns: minimum and maximum, or the scale."""
+    """The parameters of each element, by columns: minimum and maximum, or the scale."""
     rows = said.rows.reshape(len(said.rows), -1)
     columns = (
         ConstantNode(

@@ -5,7 +5,7 @@ Sums of products in the notation of einsum: convolutions, matrix products, and s
 is an axis that a window slides over, and `h` and `w` are positions in the window. `(cm)` is an axis
 of the result that combines two axes of the operands. The roles of the axes of an operand follow
 from the letters that it shares with the other operand and with the result. Models are registered by
-the names of ops, in one file per dialect.
+the names of ops, in one file per dialect: for all contexts, or in the `Layers` of a dialect.
 
 https://numpy.org/doc/stable/reference/generated/numpy.einsum.html.
 """
@@ -16,11 +16,11 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from xdsl.ir import Operation
 
-from qdialect.ir.dialect_files import import_dialect_file
+from qdialect.ir.op_models import OpModels
 from qdialect.shape_ops.interface import Code, NotFoldable, find_attribute, integers_of, name_of
 
 Labels = tuple[str, ...]
@@ -138,46 +138,48 @@ Model = Callable[[Any], Contraction | Lookup | None]
 ReadWindows = Callable[[Any, Contraction], Sequence[Window]]
 """Reads the windows of an op that is a contraction. Raises NotFoldable."""
 
-_MODELS: Final[dict[str, Model]] = {}
-_WINDOWS: Final[dict[str, ReadWindows]] = {}
 
-ModelT = TypeVar("ModelT", bound=Model)
-WindowsT = TypeVar("WindowsT", bound=ReadWindows)
+class Layers(OpModels[Model]):
+    """The sums of products and look-ups among the ops of a dialect."""
+
+    package = "qdialect.contractions"
 
 
-def layer(*names: str) -> Callable[[ModelT], ModelT]:
+class Windows(OpModels[ReadWindows]):
+    """How the windows of all contractions of a dialect are read, by the name of the dialect."""
+
+    package = "qdialect.contractions"
+
+
+_LAYERS: Final = Layers()
+_WINDOWS: Final = Windows()
+
+
+def layer(*names: str) -> Callable[[Model], Model]:
     """Register a function that reads ops of these names as sums of products, or look-ups."""
-
-    def register(model: ModelT) -> ModelT:
-        _MODELS.update(dict.fromkeys(names, model))
-        return model
-
-    return register
+    return _LAYERS.register(*names)
 
 
 def register_layers(equations: Sequence[tuple[str, str]], prefix: str, bias: int | None) -> None:
     """Register ops with fixed axes, by names without the prefix and an equation."""
     for names, equation in equations:
         read = Contraction.of(equation, bias)
-        for name in names.split():
-            _MODELS[f"{prefix}.{name}"] = lambda op, read=read: read
+        _LAYERS.add([f"{prefix}.{name}" for name in names.split()], lambda op, read=read: read)
 
 
-def windows(dialect: str) -> Callable[[WindowsT], WindowsT]:
+def windows(dialect: str) -> Callable[[ReadWindows], ReadWindows]:
     """Register a function that reads the windows of the contractions of a dialect."""
-
-    def register(read: WindowsT) -> WindowsT:
-        _WINDOWS[dialect] = read
-        return read
-
-    return register
+    return _WINDOWS.register(dialect)
 
 
 def windows_of(op: Operation, contraction: Contraction) -> Sequence[Window]:
     """The windows of `op`, which was read as `contraction`. Raises NotFoldable."""
     if _WINDOW not in contraction.lhs:
         return ()
-    return _WINDOWS[name_of(op).partition(".")[0]](op, contraction)
+    dialect = name_of(op).partition(".")[0]
+    if (read := _WINDOWS.find(dialect)) is None:
+        raise NotFoldable(Code.UNKNOWN_OP, f"the windows of '{dialect}' are not known")
+    return read(op, contraction)
 
 
 def sliding_axes(contraction: Contraction) -> list[tuple[int, int, int]]:
@@ -219,9 +221,12 @@ def positive(op: Operation, name: str, count: int, default: int | None = None) -
     return values
 
 
+def is_layer(name: str) -> bool:
+    """Whether ops of a name may be sums of products, or look-ups."""
+    return _LAYERS.find(name) is not None
+
+
 def layer_of(op: Operation) -> Contraction | Lookup | None:
     """The sum of products or look-up that `op` is; None if it is not known. Raises NotFoldable."""
-    name = name_of(op)
-    import_dialect_file(__package__, name.partition(".")[0])
-    model = _MODELS.get(name)
+    model = _LAYERS.find(name_of(op))
     return None if model is None else model(op)

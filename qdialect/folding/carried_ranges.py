@@ -34,14 +34,14 @@ class CarriedRanges:
     """The op of the module."""
 
     said: AlongAxis
-    """What it says of each position of an axis."""
+    """The rows for the positions of an axis."""
 
     slots: ElementSlots
     """The rows of it that the positions of the tensor read: int64."""
 
     @classmethod
     def of(cls, op: Operation, shape: Shape) -> CarriedRanges | None:
-        """What an op carries for a tensor of `shape`; None without an axis. Raises NotFoldable."""
+        """The rows of an op for a tensor of `shape`; None without an axis. Raises NotFoldable."""
         said = said_along_axis(op, shape)
         if said is None or 0 in shape:
             return None

@@ -197,7 +197,7 @@ class FoldGraph:
         return self._operands
 
     def known(self, value: SSAValue, user: Operation) -> MovedConstant:
-        """What an operand of `user` holds. Raises NotFoldable if it is not made of constants."""
+        """The constant that an operand of `user` holds. Raises NotFoldable if there is none."""
         return self._known(value, user)
 
     def term_of(self, op: Operation) -> ComputedElements:
@@ -219,7 +219,7 @@ class FoldGraph:
                 first = op.operands[0].owner if is_arithmetic(op) else None
                 is_moving = first in constants or first in self.models
             if role.is_list:
-                # It is used up with what takes tensors of it.
+                # It is used up with the ops that take tensors of it.
                 is_moving = any([tensor_parts(each) is not None for each in op.operand_types])
             if is_moving:
                 self.models[op] = None if role.is_cast else role.model
@@ -297,7 +297,7 @@ class FoldGraph:
             maker = cast(Operation, self.final(value).owner)
             is_alone = maker in self.sources or self.uses_alone(maker)
             if not value.has_one_use() or not is_alone:
-                raise NotFoldable(Code.GROWTH, "what it is made of has other uses")
+                raise NotFoldable(Code.GROWTH, "its sources have other uses")
             return constant
 
         for part, place in split(op, movements, foldable):
@@ -504,15 +504,13 @@ class FoldGraph:
             return single_element(moved, self.values_of(moved))
         except (NotFoldable, ValueError):
             # Not necessarily an operand: a region may yield it.
-            raise NotFoldable(
-                Code.PADDING, "what is padded with is not one constant element"
-            ) from None
+            raise NotFoldable(Code.PADDING, "the padding is not one constant element") from None
 
 
 def _place(value: SSAValue, user: Operation) -> str:
     """Where an op has a value that it moves."""
     operands = list(user.operands)
-    return f"operand #{operands.index(value)}" if value in operands else "what is in its list"
+    return f"operand #{operands.index(value)}" if value in operands else "an element of its list"
 
 
 def _named_after(

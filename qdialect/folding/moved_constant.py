@@ -131,7 +131,7 @@ class Layer:
         if isinstance(type, StoredType):
             return StorageRange(type.storage_format, type.storage_type_min, type.storage_type_max)
         if not isinstance(type, IntegerType):
-            raise PaddingError(f"what is padded is stored as '{type}'")
+            raise PaddingError(f"the operand is stored as '{type}'")
         is_signed = not has_signedness(cast(IntegerType, type), Signedness.UNSIGNED)
         storage = StorageFormat(type.bitwidth, is_signed)
         return StorageRange(storage, *integer_range(type.bitwidth, is_signed))
@@ -202,8 +202,8 @@ class MovedConstant(NamedTuple):
 
     @property
     def is_quantized(self) -> bool:
-        """Whether elements have scales, in a type or in arithmetic."""
-        return any(layer.size for layer in self.layers)
+        """Whether elements have scales in a type."""
+        return any(layer.parameters is not None for layer in self.layers)
 
     @classmethod
     def of_source(cls, op: Operation, elements: Elements, step: int) -> MovedConstant:
@@ -318,7 +318,7 @@ class Element(NamedTuple):
         """The float or integer that it is stored as. Raises NotFoldable."""
         type = self.layer.element_type
         if self.casts or not isinstance(type, AnyFloat):
-            raise NotFoldable(Code.PADDING, "what is padded with is not a known number")
+            raise NotFoldable(Code.PADDING, "the padding is not a known number")
         return float(type.unpack(self.stored.tobytes(), 1)[0])
 
 
@@ -416,7 +416,7 @@ def move_elements(moves: Sequence[ElementMove], operands: Sequence[Values]) -> V
 def single_element(moved: MovedConstant, values: Values) -> Element:
     """The only element of a tensor. Raises NotFoldable if it has another number of elements."""
     if math.prod(moved.shape) != 1:
-        raise NotFoldable(Code.PADDING, "what is padded with is not one element")
+        raise NotFoldable(Code.PADDING, "the padding is not one element")
     array = as_view(values).array().reshape(-1)
     return Element(array[0], moved.layers[-1], moved.casts)
 
@@ -481,11 +481,11 @@ def _with_padding(
     quantized = [at for at, layer in enumerate(layers) if layer.parameters is not None]
     if not quantized:
         if casts or element is None or element.casts or not element.layer.can_join(layers[-1]):
-            raise NotFoldable(Code.PADDING, "what is padded with is not stored as the operand is")
+            raise NotFoldable(Code.PADDING, "the padding is not stored as the operand is")
         return replace(cast(PadWith, movement), padded_with=Stored(element.stored)), None
     at = quantized[-1]
     if not all(map(_keeps_bits, casts[:at])):
-        raise NotFoldable(Code.PADDING, "what is padded is quantized at run time")
+        raise NotFoldable(Code.PADDING, "the operand is quantized at run time")
     parameters = cast(QuantizationParameters, layers[at].parameters)
     if element is None and casts[at:]:
         raise NotFoldable(Code.PADDING, "there is no zero point to pad with")
@@ -509,7 +509,7 @@ def _padding_for(element: Element, layers: Sequence[Layer], casts: Sequence[Oper
     bottom, top = layers[0], layers[-1]
     if not casts:
         if element.layer.parameters is None or not element.is_stored_directly:
-            raise NotFoldable(Code.PADDING, "what is padded with is not quantized")
+            raise NotFoldable(Code.PADDING, "the padding is not quantized")
         same = element.layer.can_join(bottom)
         of, wanted = element.layer.parameters, cast(QuantizationParameters, bottom.parameters)
         return padding_of_codes(element.stored, of, wanted, is_same_storage=same)
@@ -521,13 +521,13 @@ def _padding_for(element: Element, layers: Sequence[Layer], casts: Sequence[Oper
         )
     if all(map(_keeps_bits, casts)):
         if not element.is_stored_directly:
-            raise NotFoldable(Code.PADDING, "what is padded with is not a stored integer")
+            raise NotFoldable(Code.PADDING, "the padding is not a stored integer")
         return Stored(element.stored)
     name = name_of(casts[-1])
     if len(casts) > 1 or CastReads.NUMBERS not in cast_reads(casts[0]):
-        raise NotFoldable(Code.PADDING, f"what is padded has been cast by '{name}'")
+        raise NotFoldable(Code.PADDING, f"the operand has been cast by '{name}'")
     if top.element_type != bottom.quantized.expressed_type:
-        raise NotFoldable(Code.PADDING, f"'{name}' makes '{top.element_type}' of what is padded")
+        raise NotFoldable(Code.PADDING, f"'{name}' makes '{top.element_type}' of the operand")
     return Real(element.real())
 
 

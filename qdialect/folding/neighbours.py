@@ -89,7 +89,7 @@ def dissolve(part: Operation, of: Operation) -> None:
 
 
 def holder_of(op: Operation) -> Operation:
-    """What has the operands of a concatenation: the op itself, or the list that it takes."""
+    """The op with the operands of a concatenation: itself, or the list that it takes."""
     owner = op.operands[0].owner if op.operands else op
     return owner if isinstance(owner, Operation) and is_list(owner) else op
 
@@ -136,7 +136,7 @@ def _joined_type(
 ) -> Attribute:
     """The type of joined constants, as an operand of `op`. Raises NotFoldable."""
     if any(has_encoding(operand.type) for operand in operands):
-        raise NotFoldable(Code.ILLEGAL_TYPE, "what their encoding becomes is unknown")
+        raise NotFoldable(Code.ILLEGAL_TYPE, "their new encoding is unknown")
     _, moved = move(movement, constants)
     layer, element = moved.layers[-1], moved.layers[-1].element_type
     if layer.parameters is not None:

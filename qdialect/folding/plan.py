@@ -164,7 +164,7 @@ class _Decider:
         self._has_scales: set[Operation] = set()
         """The ops whose constants may add scales to the module."""
         self._staying: set[Operation] = set()
-        """The constants that stay: what only reshapes them is not worth a copy."""
+        """The constants that stay: a reshape alone is not worth a copy of them."""
         self._in_order = _sources_in_order(graph.steps)
 
     def decide(self) -> Decision:
@@ -257,7 +257,7 @@ class _Decider:
                 raise NotFoldable(Code.ILLEGAL_TYPE, f"{dialect} has no tensors without elements")
             if moved.casts and has_encoding(maker.results[0].type):
                 raise NotFoldable(
-                    Code.ILLEGAL_TYPE, f"what the encoding of '{name_of(maker)}' becomes is unknown"
+                    Code.ILLEGAL_TYPE, f"the new encoding of '{name_of(maker)}' is unknown"
                 )
         types: list[Attribute] = []
         # The op declares the type of the last of them.
@@ -355,7 +355,7 @@ class _Decider:
         """Raise NotFoldable if the constant of a part adds anything: no op goes for it."""
         moved, sources = self._graph.moved[op], self._graph.sources
         if not self._graph.uses_alone(op):
-            raise NotFoldable(Code.GROWTH, "what it is made of has other uses")
+            raise NotFoldable(Code.GROWTH, "its sources have other uses")
         before = sum([sources[source].spelled_bytes for source in moved.provenance.sources])
         if (added := moved.spelled_bytes + self._new_scales(op, types) - before) > 0:
             raise NotFoldable(Code.GROWTH, f"it would add {added} bytes")

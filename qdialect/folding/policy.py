@@ -50,8 +50,8 @@ class FoldPolicy:
     """
     The maximum number of repeated bytes in a folded constant.
 
-    If None, `DEFAULT_MAX_REPETITION` for quantized constants and 0 for others: an operand of
-    arithmetic, such as a scale or a bias, stays small before its broadcast.
+    If None, `DEFAULT_MAX_REPETITION` for constants of quantized types and 0 for others: what
+    arithmetic reads or computes, such as a scale or a bias, stays small before its broadcast.
     """
 
     def __post_init__(self) -> None:

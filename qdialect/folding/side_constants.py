@@ -135,7 +135,7 @@ class Sides(NamedTuple):
             if size > allowed:
                 raise NotFoldable(
                     Code.PARAMETER_GROWTH,
-                    f"what it is computed with would have {size} elements, its sources have "
+                    f"its operands would have {size} elements, its sources have "
                     f"{before}, and {allowed} are allowed",
                 )
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import AnyDenseElement, DenseResourceAttr, ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp
 
-from qdialect.ir.elements import dense_elements
+from qdialect.ir.resource_elements import take_in_resources
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.text import parse_module
 from qdialect.tools.registry import ToolContext
@@ -34,24 +34,5 @@ def read_printed(text: bytes, name: str, context: Context | None) -> ModuleOp:
         return parse_module(context, text, name)
     own = ToolContext(allow_unregistered=True)
     module = parse_module(own, text, name)
-    _take_in_resources(module, own)
+    take_in_resources(module, ResourceBlobs.of(own))
     return module
-
-
-def _take_in_resources(module: ModuleOp, context: Context) -> None:
-    blobs = ResourceBlobs.of(context)
-    for op in module.walk():
-        for held in (op.properties, op.attributes):
-            for key, attribute in held.items():
-                if not isinstance(attribute, DenseResourceAttr):
-                    continue
-                values, type = blobs.read(attribute), attribute.type
-                if values is None or not isinstance(type, TensorType):
-                    reason = blobs.why_unreadable(attribute) or "there is no blob for it"
-                    raise ValueError(
-                        f"{attribute} cannot be an attribute of elements: {reason}; "
-                        "with a context, it is kept as a resource"
-                    )
-                held[key] = dense_elements(
-                    values, cast("TensorType[AnyDenseElement]", type).element_type
-                )

@@ -39,7 +39,7 @@ def from_torch(
     exported: Any = library("torch.export", "torch").ExportedProgram
     if not isinstance(program, exported):
         raise TypeError(
-            "program must be what torch.export.export returns, not an object of type "
+            "program must be a result of torch.export.export, not an object of type "
             f"'{type(program).__name__}'"
         )
     module = fx.export_and_import(program, output_type=form, hooks=_literals_from_memory())

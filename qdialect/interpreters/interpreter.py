@@ -61,7 +61,7 @@ class OpInterpretationError(InterpretationError):
         self.op = op
 
 
-DEFAULT_MAX_STEPS: Final = 10_000_000
+DEFAULT_MAX_STEPS: Final = 1_000_000
 """The default maximum number of ops that a run executes."""
 
 
@@ -176,7 +176,7 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
         if name_of(op) in RETURNS:
             return OpImplResult((), ReturnedValues(inputs))
         named = find_run(name_of(op))
-        # The models know what casts and shape ops do to quantized values.
+        # The models say how casts and shape ops act on quantized values.
         if named is not None and is_quantized(op) and (is_cast(op) or model_of(op) is not None):
             named = None
         if named is not None:

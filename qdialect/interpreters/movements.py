@@ -77,6 +77,7 @@ from qdialect.interpreters.values import (
 from qdialect.ir.elements import element_dtype, in_width
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, shape_of
+from qdialect.shape_ops.elementwise import is_arithmetic, read_elementwise
 from qdialect.shape_ops.interface import (
     CastReads,
     Code,
@@ -96,6 +97,7 @@ from qdialect.shape_ops.interface import (
     reads_unsigned,
 )
 from qdialect.shape_ops.reading import Constants
+from qdialect.shape_ops.term_values import values_of
 
 
 def run_known_op(
@@ -104,7 +106,7 @@ def run_known_op(
     """
     The result of an op that the shape-op interface has a model for; None for other ops.
 
-    A list is a tuple of what is in it.
+    A list is a tuple of its elements.
 
     Raises InterpretationError, NotFoldable, MovementError and VerifyException.
     """
@@ -116,7 +118,36 @@ def run_known_op(
         return run_cast(op, args)
     if (name := elements_attribute_of(op)) is not None:
         return run_constant(op, name, resources)
+    if is_arithmetic(op):
+        return run_arithmetic(op, args)
     return None
+
+
+def run_arithmetic(op: Operation, args: Sequence[Any]) -> TypedArray:
+    """
+    The result of arithmetic that the shape-op interface reads as a term.
+
+    Raises InterpretationError, NotFoldable and MovementError.
+    """
+    held, result = _held_by(op, args), op.results[0].type
+    read = read_elementwise(op, _OperandValues(held))
+    shape = shape_of(result)
+    if shape is None or DYNAMIC in shape:
+        raise InterpretationError("the shape of its result is not static")
+    operands: list[TypedArray] = []
+    for number, operand in enumerate(read.operands):
+        value = held[operand]
+        array = value.elements
+        for movement in read.movements_of(number, array.shape, shape):
+            moved_shape = movement.result_shape(array.shape)
+            require_possible(moved_shape)
+            array = _moved(movement, [array], moved_shape, None)
+        operands.append(TypedArray(array, value.element_type))
+
+    def compute(*values: TypedArray) -> NDArray[Any]:
+        return values_of(read.term, [value.numbers for value in values])
+
+    return computed(compute, operands, result)
 
 
 def run_constant(op: Operation, name: str, resources: ResourceBlobs) -> TypedArray:
@@ -247,7 +278,7 @@ def run_shape_op(
 
 
 def _held_by(op: Operation, args: Sequence[Any]) -> dict[SSAValue, TypedArray]:
-    """The operands of `op`, with what is in those that are lists in their place."""
+    """The operands of `op`, with the elements of lists in place of these."""
     held: dict[SSAValue, TypedArray] = {}
     for operand, arg in zip(op.operands, args, strict=True):
         if isinstance(arg, tuple):
@@ -300,7 +331,7 @@ class _OperandValues:
         if value not in self.values:
             if isinstance(owner := value.owner, Operation) and is_list(owner):
                 return integers_in_list(owner, self)
-            raise NotFoldable(Code.UNKNOWN_OP, "it is read with what is no operand")
+            raise NotFoldable(Code.UNKNOWN_OP, "it is read with a value that is no operand")
         operand = self.values[value]
         with temporary_memory(operand.elements.size * _INTEGER_BYTES):
             return _integers(operand)

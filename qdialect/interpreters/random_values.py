@@ -42,7 +42,7 @@ from qdialect.interpreters.values import (
     held_type,
 )
 from qdialect.ir.elements import integer_range
-from qdialect.ir.value_types import element_type_or_self
+from qdialect.ir.value_types import element_type_or_self, tensor_parts
 from qdialect.shape_ops.interface import Code
 
 _MAX_LENGTH: Final = 4
@@ -115,7 +115,9 @@ def declared_shape(type: Attribute) -> Shape:
     fit the shape.
     """
     if not isinstance(type, TensorType):
-        return ()
+        # A tensor of another dialect has no slots.
+        parts = tensor_parts(type)
+        return () if parts is None else parts.shape
     tensor = cast("TensorType[Any]", type)
     shape = tensor.get_shape()
     if isinstance(tensor.element_type, UniformQuantizedType):

@@ -132,11 +132,13 @@ def tensor_element_type(type: Attribute) -> Attribute:
 
 def is_tensor(type: Attribute) -> bool:
     """Whether this is a tensor, with or without a rank."""
-    return isinstance(type, UnrankedTensorType) or tensor_parts(type) is not None
+    return isinstance(type, TensorType | UnrankedTensorType) or tensor_parts(type) is not None
 
 
 def element_type_or_self(type: Attribute) -> Attribute:
     """The element type of a tensor; a scalar type itself."""
+    if isinstance(type, TensorType):
+        return cast("TensorType[Attribute]", type).element_type
     return tensor_element_type(type) if is_tensor(type) else type
 
 
@@ -145,6 +147,10 @@ def with_element_type(type: Attribute, element: Attribute) -> Attribute:
     A tensor type with the shape and encoding of `type`, and elements of type `element`;
     `element` itself if `type` is a scalar.
     """
+    if isinstance(type, TensorType):
+        tensor = cast("TensorType[Attribute]", type)
+        # The attribute of the shape is shared, rather than made and verified again.
+        return TensorType.new((tensor.shape, element, tensor.encoding))
     if (shape := shape_of(type)) is not None:
         return tensor_like(type, shape, element)
     return UnrankedTensorType(element) if isinstance(type, UnrankedTensorType) else element

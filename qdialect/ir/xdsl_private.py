@@ -1,7 +1,7 @@
 """
 The private names of xDSL that qdialect uses: all of them, and none in another file.
 
-`PRIVATE_NAMES` lists where xDSL defines each of them, and what it does. Other files call the
+`PRIVATE_NAMES` lists where xDSL defines each of them, and its use. Other files call the
 functions here, or derive from the classes here, which make private methods of xDSL public:
 `_parse_block` is `parse_block`. xDSL calls the override of a subclass.
 """
@@ -44,7 +44,7 @@ class PrivateName(NamedTuple):
     """The line of the definition in xDSL `XDSL_VERSION`."""
 
     role: str
-    """What it does, or which behaviour qdialect relies on."""
+    """Its purpose, or the behaviour that qdialect relies on."""
 
 
 # Functions
@@ -229,7 +229,7 @@ class OpenParser(Hooks, Parser):
 
 
 STRING_BODY: Final = repeated(r'[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2})')
-"""A regular expression for what is between the quotes of a string."""
+"""A regular expression for the characters between the quotes of a string."""
 
 
 class LinearLexer(MLIRLexer):

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from qdialect.passes.normalize_quant_types import NormalizeQuantTypesPass
     from qdialect.passes.propagate_parameters_backward import PropagateParametersBackwardPass
     from qdialect.passes.propagate_parameters_forward import PropagateParametersForwardPass
+    from qdialect.passes.quantize_dequantize_weights import QuantizeDequantizeWeightsPass
     from qdialect.passes.quantize_weights import QuantizeWeightsPass
     from qdialect.passes.quantize_with_ranges import QuantizeWithRangesPass
     from qdialect.passes.raise_dequantization import RaiseDequantizationPass
@@ -72,6 +73,7 @@ __all__ = [
     "NormalizeQuantTypesPass",
     "PropagateParametersBackwardPass",
     "PropagateParametersForwardPass",
+    "QuantizeDequantizeWeightsPass",
     "QuantizeWeightsPass",
     "QuantizeWithRangesPass",
     "RaiseDequantizationPass",
@@ -109,6 +111,7 @@ PASSES: Final = {
     "normalize-quant-types": "NormalizeQuantTypesPass",
     "propagate-parameters-backward": "PropagateParametersBackwardPass",
     "propagate-parameters-forward": "PropagateParametersForwardPass",
+    "quantize-dequantize-weights": "QuantizeDequantizeWeightsPass",
     "quantize-weights": "QuantizeWeightsPass",
     "quantize-with-ranges": "QuantizeWithRangesPass",
     "raise-dequantization": "RaiseDequantizationPass",

@@ -12,7 +12,7 @@ class AssignActivationsPass(AssignmentPass):
     """
     Assign parameters to the values that have recorded ranges.
 
-    What is assigned is written as attributes, for the steps after this one.
+    The assignment is written as attributes, for the steps after this one.
     """
 
     name = "assign-activations"

@@ -12,7 +12,7 @@ class AssignBiasesPass(AssignmentPass):
     """
     Assign to biases the product of the scales of the input and of the weights.
 
-    What is assigned is written as attributes, for the steps after this one.
+    The assignment is written as attributes, for the steps after this one.
     """
 
     name = "assign-biases"

@@ -12,7 +12,7 @@ class AssignFixedValuesPass(AssignmentPass):
     """
     Assign parameters that follow from the op, and make some scales whole numbers.
 
-    What is assigned is written as attributes, for the steps after this one.
+    The assignment is written as attributes, for the steps after this one.
     """
 
     name = "assign-fixed-values"

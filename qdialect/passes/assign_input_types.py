@@ -12,7 +12,7 @@ class AssignInputTypesPass(AssignmentPass):
     """
     Give arguments of functions quantized types.
 
-    What is assigned is written as attributes, for the steps after this one.
+    The assignment is written as attributes, for the steps after this one.
     """
 
     name = "assign-input-types"

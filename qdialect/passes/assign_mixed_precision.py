@@ -12,7 +12,7 @@ class AssignMixedPrecisionPass(AssignmentPass):
     """
     Requantize the operands and results of layers of another precision.
 
-    What is assigned is written as attributes, for the steps after this one.
+    The assignment is written as attributes, for the steps after this one.
     """
 
     name = "assign-mixed-precision"

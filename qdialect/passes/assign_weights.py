@@ -12,7 +12,7 @@ class AssignWeightsPass(AssignmentPass):
     """
     Assign parameters to constant weights by their own values.
 
-    What is assigned is written as attributes, for the steps after this one.
+    The assignment is written as attributes, for the steps after this one.
     """
 
     name = "assign-weights"

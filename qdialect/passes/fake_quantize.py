@@ -18,8 +18,8 @@ class FakeQuantizePass(ModulePass):
     """
     Have ops that compute on quantized values compute on floats, between `dcast` and `qcast`.
 
-    Ops that only move values, casts and constants stay on quantized types. What cannot be computed
-    on floats stays, and has a remark.
+    Ops that only move values, casts and constants stay on quantized types. Ops that cannot be
+    computed on floats stay, and have a remark.
     """
 
     name = "fake-quantize"

@@ -12,7 +12,7 @@ class PropagateParametersBackwardPass(AssignmentPass):
     """
     Give operands the parameters of results that hold the same elements.
 
-    What is assigned is written as attributes, for the steps after this one.
+    The assignment is written as attributes, for the steps after this one.
     """
 
     name = "propagate-parameters-backward"

@@ -12,7 +12,7 @@ class PropagateParametersForwardPass(AssignmentPass):
     """
     Give results the parameters of operands that they hold the elements of.
 
-    What is assigned is written as attributes, for the steps after this one.
+    The assignment is written as attributes, for the steps after this one.
     """
 
     name = "propagate-parameters-forward"

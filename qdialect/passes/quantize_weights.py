@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from typing_extensions import override
 from xdsl.context import Context
@@ -25,6 +26,7 @@ class QuantizeWeightsPass(ModulePass):
     """
 
     name = "quantize-weights"
+    IS_DEQUANTIZED: ClassVar[bool] = False
 
     granularity: str = "channel"
     """`tensor`, `channel` or `block`."""
@@ -51,6 +53,6 @@ class QuantizeWeightsPass(ModulePass):
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        report = quantize_weights(op, ctx, self._policy())
+        report = quantize_weights(op, ctx, self._policy(), is_dequantized=self.IS_DEQUANTIZED)
         if isinstance(ctx, FoldReportListener):
             ctx.take_fold_report(report)

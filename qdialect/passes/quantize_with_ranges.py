@@ -53,7 +53,7 @@ class AssignmentPass(ModulePass):
     """The storage of weights that have a scheme of their own: `i8`, `i4`, ..."""
 
     otherwise: str = "leave"
-    """What cannot have that granularity stays in floats, or has a `coarser` one."""
+    """Values that cannot have that granularity stay in floats, or have a `coarser` one."""
 
     input_types: tuple[str, ...] = ()
     """The types that arguments get: `f32`, `u8`, `i8` or `i16`, for each or one for all."""
@@ -115,7 +115,7 @@ class QuantizeWithRangesPass(AssignmentPass):
     """
     Quantize the values that `quant.stats` knows, constants, weights and biases.
 
-    What is quantized is read behind `quant.dcast` of `quant.qcast`. What stays in floats has a
+    Users read quantized values behind `quant.dcast` of `quant.qcast`. Values in floats have a
     remark.
     """
 

@@ -12,7 +12,7 @@ class RemoveRedundantQuantizePass(AssignmentPass):
     """
     Keep the last of requantizations in a row, if it changes the type.
 
-    What is assigned is written as attributes, for the steps after this one.
+    The assignment is written as attributes, for the steps after this one.
     """
 
     name = "remove-redundant-quantize"

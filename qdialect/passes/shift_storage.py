@@ -23,7 +23,7 @@ class ShiftStoragePass(ModulePass):
     Store quantized values as integers of the other signedness: `from=i8 to=u8`.
 
     Stored integers, zero points and storage bounds move by half of the codes, in all types and
-    constants. Values stay what they are. What looks at stored integers is an error. Other storages
+    constants. Values do not change. Ops that read stored integers are errors. Other storages
     stay.
     """
 

@@ -1,4 +1,4 @@
-"""The last step of `quantize-with-ranges`: what is assigned is written as casts."""
+"""The last step of `quantize-with-ranges`: the assignment is written as casts."""
 
 from __future__ import annotations
 

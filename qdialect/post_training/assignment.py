@@ -30,17 +30,17 @@ from qdialect.post_training.flow_graph import Range, Use
 from qdialect.relations.interface import Relation
 
 PARAMETERS: Final = "quant.parameters"
-"""The attribute with what is assigned to the results of an op, or to an argument."""
+"""The attribute with the parameters of the results of an op, or of an argument."""
 
 DECLARED: Final = "quant.declared"
 """The attribute with the type that an argument or a result of a function gets."""
 
 READS: Final = "quant.reads"
-"""The attribute with what the operands of an op are read as, where that is something else."""
+"""The attribute with the parameters of the operands of an op, where a user has its own."""
 
 
 class Assigned(NamedTuple):
-    """The parameters of a value, and what they follow from."""
+    """The parameters of a value, and their source."""
 
     type: UniformQuantizedType
     """The element type of the quantized value."""
@@ -48,7 +48,7 @@ class Assigned(NamedTuple):
     relation: Relation
 
     range: Range | None = None
-    """What was recorded, if the parameters follow from that."""
+    """The recorded range, if the parameters follow from one."""
 
     origin: str = ""
     """The key of the value whose parameters these were first; empty for its own."""
@@ -79,18 +79,18 @@ class Assignment:
     declared: Mapping[SSAValue | Use, Assigned] = field(
         default_factory=dict["SSAValue | Use", Assigned]
     )
-    """The quantized types of arguments, and of what functions return."""
+    """The quantized types of the arguments and results of functions."""
 
     def with_values(self, values: Mapping[SSAValue, Assigned]) -> Assignment:
-        """These values in place of what they had."""
+        """A copy in which these values have other parameters."""
         return replace(self, values={**self.values, **values})
 
     def with_reads(self, reads: Mapping[Use, tuple[Assigned, ...]]) -> Assignment:
-        """These operands in place of what they had."""
+        """A copy in which these operands have other parameters."""
         return replace(self, reads={**self.reads, **reads})
 
     def read(self, use: Use, value: SSAValue) -> Assigned | None:
-        """What an op reads as an operand, which is `value`."""
+        """The parameters with which an op reads an operand, which is `value`."""
         chain = self.reads.get(use)
         return chain[-1] if chain else self.values.get(value)
 
@@ -141,7 +141,7 @@ def read_attributes(module: ModuleOp) -> Assignment:
 
 
 def drop_attributes(module: ModuleOp) -> None:
-    """Erase what `write_attributes` wrote."""
+    """Erase the attributes of `write_attributes`."""
     for op in module.walk():
         for name in (PARAMETERS, READS, DECLARED):
             op.attributes.pop(name, None)
@@ -154,7 +154,7 @@ def drop_attributes(module: ModuleOp) -> None:
 
 
 def _add(value: SSAValue, name: str, assigned: Assigned) -> None:
-    """Note what a value has on the op that makes it, or on its function."""
+    """Write the parameters of a value on its producer, or on its function."""
     if not isinstance(value, BlockArgument):
         result = cast("OpResult[Attribute]", value)
         _add_at(result.op, len(result.op.results), result.index, name, assigned)

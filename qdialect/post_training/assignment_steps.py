@@ -1,27 +1,28 @@
 """
 The steps that choose the parameters of a module, in the order of ONE's QuantizeWithMinMax.
 
-Each is a function of a graph and of what the steps before it have assigned. Activations are first,
-since everything follows from them. Layers of another precision are set apart before parameters
-move, so that none moves from one precision to another. Parameters move backward before they move
-forward: where both could be, forward it is. Values with fixed parameters are between the two, so
-that these move on. Biases are last: their scale is the product of the two others.
+Each is a function of a graph and of the assignment that the steps before it have made. Activations
+are first, since everything follows from them. Layers of another precision are set apart before
+parameters move, so that none moves from one precision to another. Parameters move backward before
+they move forward: where both could be, forward it is. Values with fixed parameters are between the
+two, so that these move on. Biases are last: their scale is the product of the two others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import prod
 from types import MappingProxyType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.granularity import Granularity
 from qdialect.algebra.lazy_numpy import np
@@ -35,7 +36,7 @@ from qdialect.algebra.movement import (
     ValueSet,
     pulled_back,
 )
-from qdialect.algebra.parameters import QuantizationParameters
+from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant import Storage, UniformQuantizedType
 from qdialect.ir.value_types import element_type_or_self, shape_of
@@ -46,9 +47,12 @@ from qdialect.post_training.weights import (
     WeightAxes,
     blocks_of_weight,
     long_axes,
+    storage_of,
     type_of_choice,
+    type_of_slot,
+    type_of_slots,
 )
-from qdialect.quantization.arrays import array_range
+from qdialect.quantization.arrays import array_range, quantize_alike
 from qdialect.quantization.blocks import Blocks
 from qdialect.quantization.presets import fixed_choice, luci_integer_scale
 from qdialect.quantization.schemes import MAX_STORAGE_WIDTH, Choice, Scheme
@@ -62,7 +66,7 @@ Step = Callable[["Flow", Assignment], Assignment]
 
 
 class Flow:
-    """A graph and its settings: what all steps read."""
+    """A graph and its settings, which all steps read."""
 
     def __init__(self, graph: FlowGraph, settings: Settings) -> None:
         self.graph = graph
@@ -71,10 +75,17 @@ class Flow:
         """Why an op stays in floats."""
         self.float_biases = dict[Operation, str]()
         """Why the bias of a layer does."""
+        self.weights: dict[tuple[Use, Assigned], tuple[NDArray[Any] | None, Choice]] = {}
+        """The codes of weights that were quantized with others, and the choices of all."""
 
     def precision(self, node: Node) -> Precision:
         """The precision of an op: a shape op has that of the layer next to its smaller side."""
         return self._precisions[node]
+
+    def precision_of(self, value: SSAValue) -> Precision:
+        """The precision of what makes a value."""
+        maker = self.graph.makers.get(value)
+        return self.settings.default if maker is None else self.precision(maker)
 
     @cached_property
     def _precisions(self) -> Mapping[Node, Precision]:
@@ -115,9 +126,9 @@ class Flow:
 
     def own(self, value: SSAValue, precision: Precision) -> Assigned | None:
         """
-        The parameters of a value by what makes it, and by its range; None without a range.
+        The parameters of a value, from its producer and its range; None without a range.
 
-        A value without a range that only holds what another one holds has the range of that.
+        A value without a range that only holds elements of another value has the range of that.
         """
         maker = self.graph.makers.get(value)
         while (
@@ -163,7 +174,7 @@ class Flow:
 
     @cached_property
     def forced(self) -> Mapping[SSAValue, Assigned]:
-        """What values have by the settings, whatever their ranges are."""
+        """The parameters that the settings give to values, whatever their ranges are."""
         found = dict[SSAValue, Assigned]()
         if not (self.settings.parameters or self.settings.copies):
             return found
@@ -171,16 +182,12 @@ class Flow:
         for value in self.graph.values:
             key = self.graph.keys.get(value, "")
             source = of_keys.get(self.settings.copies.get(key, ""))
-            if source is not None:
-                maker = self.graph.makers.get(source)
-                precision = self.settings.default if maker is None else self.precision(maker)
-                if (copied := self.own(source, precision)) is not None:
-                    origin = self.settings.copies[key]
-                    found[value] = copied._replace(relation=Relation.GIVEN, origin=origin)
+            copied = None if source is None else self.own(source, self.precision_of(source))
+            if copied is not None:
+                origin = self.settings.copies[key]
+                found[value] = copied._replace(relation=Relation.GIVEN, origin=origin)
             if (slot := self.settings.parameters.get(key)) is not None:
-                maker = self.graph.makers.get(value)
-                precision = self.settings.default if maker is None else self.precision(maker)
-                choice = precision.activations.given(*slot)
+                choice = self.precision_of(value).activations.given(*slot)
                 expressed = element_type_or_self(value.type)
                 recorded = self.graph.ranges.get(value)
                 found[value] = self._assigned(choice, expressed, Relation.GIVEN, recorded)
@@ -204,6 +211,7 @@ class Flow:
 def assign_activations(flow: Flow, before: Assignment) -> Assignment:
     """Each value that has a recorded range, by its own range alone."""
     graph, found = flow.graph, dict[SSAValue, Assigned]()
+    of_schemes = dict[tuple[int, Attribute], list[SSAValue]]()
     for value in graph.values:
         if (given := graph.given.get(value)) is not None:
             found[value] = Assigned(given, Relation.GIVEN, graph.ranges.get(value))
@@ -215,19 +223,38 @@ def assign_activations(flow: Flow, before: Assignment) -> Assignment:
             continue
         maker = graph.makers.get(value)
         if maker is not None and maker.filler is not None:
-            # What fills is not in the range that is wanted.
+            # The padding may be outside the recorded range.
             continue
-        precision = flow.settings.default if maker is None else flow.precision(maker)
-        try:
-            choice = precision.activations.choose(*graph.ranges[value])
-            type = type_of_choice(choice, (), cast(AnyFloat, element_type_or_self(value.type)))
-        except (ValueError, VerifyException) as error:
-            if maker is not None:
-                reason = f"the range of its result: {error}"
-                flow.refusals[maker.op] = NotFoldable(Code.ILLEGAL_TYPE, reason)
-            continue
-        found[value] = Assigned(type, Relation.OWN, graph.ranges[value])
+        key = id(flow.precision_of(value).activations), element_type_or_self(value.type)
+        of_schemes.setdefault(key, []).append(value)
+    for values in of_schemes.values():
+        scheme = flow.precision_of(values[0]).activations
+        for value, assigned in _of_ranges(flow, values, scheme):
+            found[value] = assigned
     return before.with_values(found)
+
+
+def _of_ranges(
+    flow: Flow, values: Sequence[SSAValue], scheme: Scheme
+) -> Iterator[tuple[SSAValue, Assigned]]:
+    """Values of one type by their ranges: all at once, or one by one if one has no parameters."""
+    ranges = [flow.graph.ranges[value] for value in values]
+    expressed = cast(AnyFloat, element_type_or_self(values[0].type))
+    try:
+        choice = scheme.choose(*np.asarray(ranges, "f8").T)
+        slots = zip(choice.scales.tolist(), choice.zero_points.tolist(), strict=True)
+        storage = storage_of(scheme)
+        types = [type_of_slot(storage, expressed, *slot) for slot in slots]
+    except (ValueError, VerifyException) as error:
+        if len(values) > 1:
+            for value in values:
+                yield from _of_ranges(flow, [value], scheme)
+        elif (maker := flow.graph.makers.get(values[0])) is not None:
+            reason = f"the range of its result: {error}"
+            flow.refusals[maker.op] = NotFoldable(Code.ILLEGAL_TYPE, reason)
+        return
+    for value, type, each in zip(values, types, ranges, strict=True):
+        yield value, Assigned(type, Relation.OWN, each)
 
 
 def assign_mixed_precision(flow: Flow, before: Assignment) -> Assignment:
@@ -273,6 +300,9 @@ def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
     values, reads = dict(before.values), dict(before.reads)
     for node in reversed(graph.nodes):
         is_joining = _joins(node)
+        if node.is_clamp:
+            values |= _before_clamp(flow, node, values)
+            continue
         if not is_joining and (node.relation is not Relation.MOVED or node.table is not None):
             continue
         made = values.get(node.results[0]) if node.results else None
@@ -294,9 +324,31 @@ def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
             ):
                 values[value] = link
             if is_joining:
-                # What moves forward may change the value again, and must not change this.
+                # Propagation forward may change the value's parameters, and must not change these.
                 reads[use] = (link,)
     return replace(before, values=values, reads=reads)
+
+
+def _before_clamp(
+    flow: Flow, node: Node, values: Mapping[SSAValue, Assigned]
+) -> Mapping[SSAValue, Assigned]:
+    """
+    The parameters of what a clamp alone reads, and nothing is known of: those of its result.
+
+    The result is the same: rounding does not change which of two numbers is the larger one.
+    """
+    read = [use for use in node.uses if not flow.graph.is_constant(use.value)]
+    made = values.get(node.results[0]) if len(node.results) == 1 else None
+    if made is None or len(read) != 1:
+        return {}
+    value = flow.graph.value(read[0].value)
+    is_alone = all(each.op is node.op for each in flow.graph.readers[value])
+    if value in values or flow.is_pinned(value) or not is_alone or value in flow.graph.ranges:
+        return {}
+    if element_type_or_self(value.type) != made.type.expressed_type:
+        return {}
+    origin = made.origin or flow.graph.keys.get(node.results[0], "")
+    return {value: Assigned(made.type, Relation.SHARED, made.range, origin)}
 
 
 def _joins(node: Node) -> bool:
@@ -305,7 +357,7 @@ def _joins(node: Node) -> bool:
 
 
 def _passes_on(node: Node) -> bool:
-    """Whether the result only holds what one operand holds."""
+    """Whether the result only holds elements of one operand."""
     if len(node.uses) != 1 or len(node.results) != 1:
         return False
     return node.relation is Relation.MOVED or node.relation is Relation.SHARED
@@ -340,7 +392,7 @@ def assign_fixed_values(flow: Flow, before: Assignment) -> Assignment:
 
 
 def propagate_forward(flow: Flow, before: Assignment) -> Assignment:
-    """From operands to results, where a result only holds what an operand holds."""
+    """From operands to results, where a result only holds elements of an operand."""
     graph, values, reads = flow.graph, dict(before.values), dict(before.reads)
     for node in graph.nodes:
         if not _passes_on(node):
@@ -351,7 +403,8 @@ def propagate_forward(flow: Flow, before: Assignment) -> Assignment:
         read = chain[-1] if chain else values.get(value)
         if read is None or flow.is_pinned(result):
             continue
-        if (type := _type_behind(node, read.type)) is not None:
+        type = _type_behind(node, read.type)
+        if type is not None and (type := _expressing(type, result)) is not None:
             origin = read.origin or graph.keys.get(value, "")
             values[result] = Assigned(type, node.relation, read.range, origin)
             if node.filler is not None:
@@ -362,18 +415,86 @@ def propagate_forward(flow: Flow, before: Assignment) -> Assignment:
 def assign_weights(flow: Flow, before: Assignment) -> Assignment:
     """Constant weights, by their own values, along the axes that their layers name."""
     reads = dict[Use, tuple[Assigned, ...]]()
+    alike = dict[object, list[_Weight]]()
     for node in flow.graph.nodes:
         if node.weight is None or flow.is_given(node.weight.value):
             continue
         if not flow.graph.is_constant(node.weight.value):
             continue
         try:
-            reads[node.weight] = (_of_weight(flow, node, node.weight),)
+            weight = _weight(flow, node, node.weight)
         except NotFoldable as error:
             flow.refusals[node.op] = error
-        except (VerifyException, TooManySlotsError, ValueError) as error:
-            flow.refusals[node.op] = NotFoldable(Code.ILLEGAL_TYPE, f"its weights: {error}")
+            continue
+        is_small = weight.numbers.size <= _MOST_ALIKE
+        key = weight.kind if is_small else weight.use
+        alike.setdefault(key, []).append(weight)
+    for weights in alike.values():
+        for start in range(0, len(weights), _MOST_ALIKE):
+            reads |= _of_weights(flow, weights[start : start + _MOST_ALIKE])
     return before.with_reads(reads)
+
+
+_MOST_ALIKE: Final = 1 << 10
+"""The most elements of a weight that is quantized with others, and the most of these."""
+
+
+class _Weight(NamedTuple):
+    """A weight in floats, and which of its elements share a slot."""
+
+    node: Node
+    use: Use
+    numbers: NDArray[np.floating]
+    blocks: Blocks
+    scheme: Scheme
+
+    @property
+    def kind(self) -> object:
+        """What those have in common that are quantized at once."""
+        expressed = element_type_or_self(self.use.value.type)
+        return id(self.scheme), expressed, self.blocks, self.numbers.shape, self.numbers.dtype.str
+
+
+def _weight(flow: Flow, node: Node, use: Use) -> _Weight:
+    """The weight of a node. Raises NotFoldable."""
+    moved = flow.graph.constant(use.value)
+    assert moved is not None
+    blocks = _blocks_of(flow, node, moved.shape)
+    numbers = flow.graph.numbers(use.value)
+    if numbers.shape != moved.shape:
+        numbers = np.broadcast_to(numbers.reshape(()), moved.shape)
+    return _Weight(node, use, numbers, blocks, flow.precision(node).weights.scheme)
+
+
+def _of_weights(flow: Flow, weights: Sequence[_Weight]) -> Mapping[Use, tuple[Assigned, ...]]:
+    """The parameters of weights of one kind: all at once, or one by one if one has none."""
+    first = weights[0]
+    reads = dict[Use, tuple[Assigned, ...]]()
+    try:
+        if first.numbers.size > _MOST_ALIKE:
+            # Its codes are not kept beside its numbers.
+            found = array_range(first.numbers, first.blocks)
+            if found.nans:
+                raise ValueError("one is NaN, which has no code")
+            chosen = [(None, first.scheme.choose(found.minimum, found.maximum), found)]
+        else:
+            arrays = [weight.numbers for weight in weights]
+            quantized = quantize_alike(arrays, first.scheme, first.blocks)
+            chosen = [(each.codes, each.choice, each.range) for each in quantized]
+        expressed = cast(AnyFloat, element_type_or_self(first.use.value.type))
+        for weight, (codes, choice, found) in zip(weights, chosen, strict=True):
+            type = type_of_choice(choice, weight.numbers.shape, expressed)
+            whole = Range(float(found.minimum.min()), float(found.maximum.max()))
+            assigned = Assigned(type, Relation.GIVEN, whole)
+            reads[weight.use] = (assigned,)
+            flow.weights[weight.use, assigned] = codes, choice
+    except (VerifyException, TooManySlotsError, ValueError) as error:
+        if len(weights) == 1:
+            reason = f"its weights: {error}"
+            flow.refusals[first.node.op] = NotFoldable(Code.ILLEGAL_TYPE, reason)
+            return {}
+        return {use: read for each in weights for use, read in _of_weights(flow, [each]).items()}
+    return reads
 
 
 def assign_biases(flow: Flow, before: Assignment) -> Assignment:
@@ -401,7 +522,7 @@ def _types_before(node: Node, type: UniformQuantizedType) -> Sequence[UniformQua
     if shape is None or DYNAMIC in shape:
         return [None] * len(shapes)
     if not node.movements:
-        return [type if each == shape else None for each in shapes]
+        return [type if node.keeps_places and each == shape else None for each in shapes]
     return [
         _type_before(node.movements, type, shape, each, at, shapes)
         for at, each in enumerate(shapes)
@@ -426,10 +547,10 @@ def _type_before(
     """The type of one operand, by the movement undone."""
     if operand is None or DYNAMIC in operand:
         return None
-    parameters = type.parameters_on(shape)
     try:
         match movements:
             case [Concat() as concat]:
+                parameters = type.parameters_on(shape)
                 axis = concat.dim
                 lengths = [each[axis] for each in shapes if each is not None]
                 start = sum(lengths[:at])
@@ -438,6 +559,11 @@ def _type_before(
                 piece = Slice.between(starts, ends, [1] * len(shape))
                 return type.with_parameters(piece(parameters))
             case [movement] if len(shapes) == 1:
+                if type.granularity is Granularity.PER_AXIS:
+                    found = _axis_before(movement, type.quantized_dimensions[0], shape, operand)
+                    if found is not None:
+                        return _along_axis(type, *found, operand)
+                parameters = type.parameters_on(shape)
                 before = pulled_back(movement, parameters, operand)
                 return None if before is None else type.with_parameters(before)
             case _:
@@ -446,13 +572,65 @@ def _type_before(
         return None
 
 
+# Layers are alike: what is added to one is broadcast as what is added to the next.
+@registered_cache
+@lru_cache(maxsize=256)
+def _axis_before(
+    movement: Movement, axis: int, shape: Shape, operand: Shape
+) -> tuple[int, tuple[int, ...]] | None:
+    """
+    Where an axis is before a movement: its number there, and which of its positions, in order.
+
+    None if several axes, or none, take its part.
+    """
+    length = shape[axis]
+    lengths = tuple(length if each == axis else 1 for each in range(len(shape)))
+    numbers = np.arange(1, length + 1, dtype="f8").reshape(lengths)
+    formats = FLOAT_FORMATS["f64"], StorageFormat(8, signed=True)
+    zeros = np.zeros(lengths, np.int64)
+    numbered = QuantizationParameters.from_blocks(shape, numbers, zeros, *formats)
+    before = pulled_back(movement, numbered, operand)
+    coarse = None if before is None else before.coarsen()
+    if coarse is None:
+        return None
+    axes = [each for each, count in enumerate(coarse.scales.shape) if count > 1]
+    if len(axes) != 1 or coarse.block_sizes[axes[0]] != 1:
+        return None
+    return axes[0], tuple(int(number) - 1 for number in coarse.scales.reshape(-1).tolist())
+
+
+def _along_axis(
+    type: UniformQuantizedType, axis: int, positions: Sequence[int], shape: Shape
+) -> UniformQuantizedType:
+    """A per-axis type of other positions, along another axis."""
+    lengths = tuple(len(positions) if each == axis else 1 for each in range(len(shape)))
+    scales, zero_points = (
+        of.take(positions).reshape(lengths) for of in (type.scales, type.zero_points)
+    )
+    return type_of_slots(type.storage, type.expressed_type, scales, zero_points, shape)
+
+
+def _expressing(type: UniformQuantizedType, value: SSAValue) -> UniformQuantizedType | None:
+    """The type that stands for floats of the type of a value; None if their range is too small."""
+    expressed = cast(AnyFloat, element_type_or_self(value.type))
+    if type.expressed_type == expressed:
+        return type
+    try:
+        return UniformQuantizedType.of_slots(type.storage, expressed, type.slots.data)
+    except VerifyException:
+        return None
+
+
 def _type_behind(node: Node, type: UniformQuantizedType) -> UniformQuantizedType | None:
     """The type of the result of an op that moves an operand of `type`."""
     if type.granularity is Granularity.PER_TENSOR:
         return type
     operand = shape_of(node.uses[0].value.type)
-    if operand is None or DYNAMIC in operand or not node.movements:
-        return type if operand == shape_of(node.results[0].type) else None
+    if not node.movements:
+        is_alike = node.keeps_places and operand == shape_of(node.results[0].type)
+        return type if is_alike else None
+    if operand is None or DYNAMIC in operand:
+        return None
     parameters = type.parameters_on(operand)
     try:
         for movement in node.movements:
@@ -479,24 +657,6 @@ def _blocks_of(flow: Flow, node: Node, shape: Shape) -> Blocks:
             refusal = refusal or error
     assert refusal is not None
     raise refusal
-
-
-def _of_weight(flow: Flow, node: Node, use: Use) -> Assigned:
-    """The parameters of a weight. Raises NotFoldable, ValueError, or that there is no such type."""
-    moved = flow.graph.constant(use.value)
-    assert moved is not None
-    precision, shape = flow.precision(node), moved.shape
-    blocks = _blocks_of(flow, node, shape)
-    numbers = flow.graph.numbers(use.value)
-    if numbers.shape != shape:
-        numbers = np.broadcast_to(numbers.reshape(()), shape)
-    found = array_range(numbers, blocks)
-    if found.nans:
-        raise ValueError("one is NaN, which has no code")
-    choice = precision.weights.scheme.choose(found.minimum, found.maximum)
-    type = type_of_choice(choice, shape, cast(AnyFloat, element_type_or_self(use.value.type)))
-    whole = Range(float(found.minimum.min()), float(found.maximum.max()))
-    return Assigned(type, Relation.GIVEN, whole)
 
 
 def _of_bias(flow: Flow, node: Node, before: Assignment) -> Assigned:
@@ -535,33 +695,35 @@ def _of_bias(flow: Flow, node: Node, before: Assignment) -> Assigned:
     bits = storage.width if storage.width > MAX_STORAGE_WIDTH else 0
     held = Storage.of(IntegerType(min(storage.width, MAX_STORAGE_WIDTH)), signed=True)
     expressed = cast(AnyFloat, element_type_or_self(use.value.type))
-    like = UniformQuantizedType.per_tensor(held, expressed, float(product.flat[0]))
-    if product.size > 1:
-        parameters = QuantizationParameters.from_blocks(
-            of_bias,
-            product.astype("f8"),
-            np.zeros(product.shape, np.int64),
-            FLOAT_FORMATS[expressed.name],
-            like.storage_format,
-        )
-        like = like.with_parameters(parameters)
+    zeros = np.zeros(product.shape, np.int64)
+    like = type_of_slots(held, expressed, product, zeros, of_bias)
     return Assigned(like, Relation.DERIVED, None, flow.graph.keys.get(node.results[0], ""), bits)
 
 
-def _scales_of(flow: Flow, use: Use, before: Assignment) -> NDArray[np.float64]:
-    """The scales of a weight, of one dimension for each of its axes. Raises NotFoldable."""
+def _scales_of(flow: Flow, use: Use, before: Assignment) -> NDArray[Any]:
+    """
+    The scales of a weight: for each of its axes one, or one for each position.
+
+    Raises NotFoldable.
+    """
     moved = flow.graph.constant(use.value)
     assert moved is not None
     if (chain := before.reads.get(use)) is not None:
-        return chain[-1].type.parameters_on(moved.shape).coarsen().scales
-    known = [layer.parameters for layer in moved.layers if layer.parameters is not None]
-    if not known:
-        raise NotFoldable(Code.NO_RECORD, "its weights are not quantized")
-    return known[-1].coarsen().scales
+        if (known := flow.weights.get((use, chain[-1]))) is not None:
+            scales = known[1].scales
+            if all(count in (1, n) for count, n in zip(scales.shape, moved.shape, strict=True)):
+                return scales
+        parameters = chain[-1].type.parameters_on(moved.shape)
+    else:
+        layers = [layer.parameters for layer in moved.layers if layer.parameters is not None]
+        if not layers:
+            raise NotFoldable(Code.NO_RECORD, "its weights are not quantized")
+        parameters = layers[-1]
+    return parameters.simplify().expand()[0]
 
 
 def _range_of(type: UniformQuantizedType) -> Range | None:
-    """What the codes of a type with one slot stand for; None for several."""
+    """The range that the codes of a per-tensor type stand for; None for other types."""
     if type.granularity is not Granularity.PER_TENSOR:
         return None
     scale, zero_point = type.single_slot

@@ -1,8 +1,8 @@
 """
 Two functions that return the same values, as a float module and a quantized one hold them.
 
-Values are found by their keys. Of a quantized module, what is compared is what is read: the value
-behind a cast to floats, if there is one.
+Values are found by their keys. In a quantized module, the value that is compared is the one that
+its users read: the result of a cast to floats, if there is one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from qdialect.post_training.recorded_function import LeftOut, recordable_values,
 from qdialect.shape_ops.interface import elements_attribute_of, is_cast, name_of
 
 ARGUMENT = "argument"
-"""What a value is made by that no op makes."""
+"""The name of the producer of a value that no op makes."""
 
 
 class ComparedValue(NamedTuple):
@@ -39,9 +39,9 @@ class ComparedValue(NamedTuple):
     op: str
     """The name of the op that makes it."""
     storage: str
-    """What the quantized module stores it as: `u8`, or `f32` if it is not quantized."""
+    """Its storage type in the quantized module: `u8`, or `f32` if it is not quantized."""
     inputs: tuple[str, ...]
-    """The keys of what its op reads."""
+    """The keys of the operands of its op."""
     parts: int
 
 
@@ -81,7 +81,7 @@ class ComparedFunctions:
 
 
 class _Reading(NamedTuple):
-    """What is read of a value in a quantized module."""
+    """A value as its users read it in a quantized module."""
 
     value: SSAValue
     storage: str
@@ -92,14 +92,14 @@ def compare_functions(
     before: ModuleOp, after: ModuleOp, names: tuple[str, str], contexts: tuple[Context, Context]
 ) -> ComparedFunctions:
     """
-    Functions that return what is comparable of `names`, one of each module.
+    Functions that return the comparable values of the functions `names`, one of each module.
 
     Both modules are changed: shape ops are folded into constants, since the weights of the
     quantized module may be in the layout that layers read. Raises InterpretationError if there is
-    no such function, and ValueError if they differ in what they take and return.
+    no such function, and ValueError if they differ in arguments or results.
     """
     for module, context in zip((before, after), contexts, strict=True):
-        # A fold may change the order of what has no name.
+        # A fold may change the order of values that have no name.
         attach_keys(module)
         fold_shapes(module, context, FoldPolicy())
     return _Comparison(before, after, names).functions()
@@ -114,7 +114,7 @@ class _Side:
         self.roots, self.left_out = recordable_values(module, self.function)
         self.keys, _, self._aliases = keys_of(module)
         self.members = dict[str, list[SSAValue]]()
-        """What holds the numbers of each key, but for what casts made of it: the roots too."""
+        """The values that hold the numbers of each key, without results of casts of them."""
         block = self.function.body.blocks[0]
         for value, key in self.keys.items():
             owner = value.owner
@@ -125,7 +125,7 @@ class _Side:
         self.results = last.operands if isinstance(last, ReturnOp) else ()
 
     def root_of(self, key: str) -> str | None:
-        """The key here of what has that key in the other module, or has it as an alias here."""
+        """The key here of the value that has `key` in the other module, or as an alias here."""
         key = key if key in self.roots else self._aliases.get(key, key)
         return key if key in self.roots else None
 
@@ -147,7 +147,7 @@ class _Comparison:
 
     def functions(self) -> ComparedFunctions:
         before, after = self._before, self._after
-        # Of what cannot be recorded it is told elsewhere.
+        # Values that cannot be recorded are reported elsewhere.
         left_out = {key for side in (before, after) for of in side.left_out for key in of.keys}
         found = set[str]()
         for key in before.roots:
@@ -202,7 +202,7 @@ class _Comparison:
         return None
 
     def _moved(self, key: str, there: str) -> list[tuple[SSAValue, _Reading]]:
-        """The first result of a shape op that is quantized in the place of what it moves."""
+        """The first result of a shape op that is quantized in place of the operand."""
         sides = self._before.members[key], self._after.members[there]
         if len(sides[0]) != len(sides[1]):
             return []
@@ -233,7 +233,7 @@ class _Comparison:
 
 
 def _readings_of(value: SSAValue) -> list[_Reading]:
-    """What is read of a value: what casts make of it, once for each type, or the value itself."""
+    """A value as its users read it: a cast of it for each type, or the value itself."""
     found, pending = dict[Attribute, _Reading](), [value]
     while pending:
         of = pending.pop(0)

@@ -38,7 +38,7 @@ class LayerSetting:
 
 @dataclass(frozen=True)
 class Configuration:
-    """What a file says."""
+    """The contents of a configuration file."""
 
     dtype: str | None = None
     granularity: str | None = None
@@ -53,8 +53,8 @@ class Configuration:
         """
         Read a file.
 
-        Raises OSError if it cannot be opened, and ValueError, with the file and where it has one
-        the line and the column, for what is no configuration.
+        Raises OSError if the file cannot be opened, and ValueError for other contents. The message
+        has the file, and the line and column if the error has them.
         """
         text = Path(path).read_bytes()
         try:

@@ -1,8 +1,9 @@
 """
 Ops that compute on quantized values, as ops on floats between `quant.dcast` and `quant.qcast`.
 
-That is what a quantized op means, by the specification of StableHLO: numbers are read, computed
-with, and quantized. Ops that only move values, casts and constants stay on quantized types.
+This is the meaning of a quantized op in the specification of StableHLO: it dequantizes its
+operands, computes, and quantizes the result. Ops that only move values, casts and constants stay on
+quantized types.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ class _Faking:
         self.report.records.append(record)
 
     def _change(self, op: Operation) -> Callable[[Operation, Sequence[SSAValue]], None]:
-        """What makes `op`, or a copy of it, one on floats. Raises NotFoldable if nothing does."""
+        """A function that makes `op`, or a copy of it, one on floats. Raises NotFoldable."""
         is_layer = layer_of(op) is not None
         if not (is_layer or find_run(name_of(op)) or elementwise_model_of(op)):
             raise NotFoldable(Code.UNKNOWN_OP, "it is not known what it computes")

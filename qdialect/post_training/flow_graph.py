@@ -1,17 +1,18 @@
 """
-What reads and makes the float values of a module, as far as their quantization goes.
+A graph of the float values of a module: the producer and the users of each.
 
 A layer and the bias that is added to it are one node. So are the ops of a function that is written
-as several, such as a softmax: what is between them stays in floats.
+as several, such as a softmax: the values between them stay in floats.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import pairwise
 from math import prod
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import AffineMapAttr, AnyFloat, ArrayAttr, ModuleOp, TensorType
@@ -20,15 +21,16 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.traits import IsolatedFromAbove, SymbolTable
 
+from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.memory_budget import MemoryBudget
-from qdialect.algebra.movement import Movement
+from qdialect.algebra.movement import Movement, Splat, Values, as_view
 from qdialect.contractions.interface import Contraction, Lookup, Side, layer_of
 from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp, UniformQuantizedType
 from qdialect.folding.graph import FoldGraph
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.ir.value_types import element_type_or_self, shape_of
-from qdialect.post_training.float_regions import FloatRegion, float_regions
+from qdialect.post_training.float_regions import FloatRegion, Known, float_regions
 from qdialect.post_training.keys import is_recordable, keys_of
 from qdialect.post_training.weights import float_elements
 from qdialect.relations.interface import OpRelation, Relation, relation_of
@@ -58,7 +60,7 @@ class Use(NamedTuple):
 
     @property
     def value(self) -> SSAValue:
-        """What is read."""
+        """The operand."""
         return self.op.operands[self.number]
 
 
@@ -76,11 +78,11 @@ def is_quantizable(value: SSAValue) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Bias:
-    """What is added along the channels of the result of a layer."""
+    """A vector that is added along the channels of the result of a layer."""
 
     use: Use
     weight_axes: tuple[tuple[int, ...], ...]
-    """For each axis of what is added, the axes of the weights that are channels there."""
+    """For each axis of the bias, the axes of the weights that are channels there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +105,7 @@ class Node:
 
     weight: Use | None = None
     side: Side | None = None
-    """What the axes of the weight are for."""
+    """The roles of the axes of the weight."""
 
     table: Lookup | None = None
 
@@ -115,8 +117,17 @@ class Node:
     fixed: str = ""
     """The range that the result of an op is known to have."""
 
+    keeps_places: bool = False
+    """Whether each element of the result is that of an operand at the same place."""
+
+    is_clamp: bool = False
+    """Whether it limits one operand by constants, as relu does."""
+
+    refusal: str = ""
+    """Why it has to stay in floats, if so."""
+
     name: str = ""
-    """What several ops compute."""
+    """The function that several ops compute, such as `softmax`."""
 
     @property
     def op(self) -> Operation:
@@ -127,7 +138,7 @@ class Node:
 @dataclass(eq=False)
 class FlowGraph:
     """
-    The nodes of a module, and what is known of the values between them.
+    The nodes of a module, and the facts about the values between them.
 
     Values are those that nodes and functions make. `quant.stats`, and pairs of `quant.qcast` and
     `quant.dcast`, are no nodes: they say something of the value before them.
@@ -135,7 +146,7 @@ class FlowGraph:
 
     module: ModuleOp
     folding: FoldGraph
-    """What constants are moved to."""
+    """The constants of the module, and the results of shape ops on them."""
 
     nodes: list[Node] = field(default_factory=list[Node])
     ranges: dict[SSAValue, Range] = field(default_factory=dict[SSAValue, Range])
@@ -145,10 +156,13 @@ class FlowGraph:
     """The types of values that casts of the module quantize."""
 
     codes: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    """What these casts make, or read."""
+    """The quantized value of each value that such casts quantize, and of their float results."""
 
     same: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """The value before `quant.stats` or a pair of casts, for the value behind it."""
+
+    derived: set[SSAValue] = field(default_factory=set[SSAValue])
+    """What other ops than shape ops compute from constants alone: it stays in floats."""
 
     last: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """For each value, that behind the last of them."""
@@ -157,6 +171,10 @@ class FlowGraph:
     """Those of tensors of floats, in the order of the module."""
 
     keys: Mapping[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+
+    _constants: dict[SSAValue, MovedConstant | None] = field(
+        default_factory=dict[SSAValue, MovedConstant | None]
+    )
 
     def value(self, read: SSAValue) -> SSAValue:
         """The value that is read, before its ranges and casts."""
@@ -209,7 +227,7 @@ class FlowGraph:
 
     @cached_property
     def values(self) -> Sequence[SSAValue]:
-        """What nodes read and make, and is no constant."""
+        """The operands and results of nodes, without constants."""
         found = dict[SSAValue, None]()
         for node in self.nodes:
             uses = node.uses if node.weight is None else (*node.uses, node.weight)
@@ -232,7 +250,12 @@ class FlowGraph:
         return self.constant(value) is not None
 
     def constant(self, value: SSAValue) -> MovedConstant | None:
-        """What a value holds that is computed from constants."""
+        """The elements of a value that is computed from constants."""
+        if value not in self._constants:
+            self._constants[value] = self._read_constant(value)
+        return self._constants[value]
+
+    def _read_constant(self, value: SSAValue) -> MovedConstant | None:
         owner = self.folding.final(value).owner
         if not isinstance(owner, Operation):
             return None
@@ -246,7 +269,9 @@ class FlowGraph:
     def stored(self, value: SSAValue) -> MovedConstant | None:
         """As `constant`, of elements that are stored as the floats that they are."""
         moved = self.constant(value)
-        is_plain = moved is not None and all(map(is_statistics, moved.casts))
+        is_plain = moved is not None and all(
+            is_statistics(each) or _converts_floats(each) for each in moved.casts
+        )
         return moved if is_plain else None
 
     def numbers(self, value: SSAValue) -> NDArray[np.floating]:
@@ -254,7 +279,27 @@ class FlowGraph:
         moved = self.stored(value)
         assert moved is not None
         type = cast(AnyFloat, element_type_or_self(value.type))
-        return np.atleast_1d(float_elements(self.folding.values_of(moved), type))
+        return np.atleast_1d(float_elements(self.elements(moved), type))
+
+    def elements(self, moved: MovedConstant) -> Values:
+        """The elements of a constant that is `stored`, as bits of the last type of floats."""
+        values = self.folding.values_of(moved)
+        types = [
+            moved.provenance.sources[0].results[0].type,
+            *(op.results[0].type for op in moved.casts),
+        ]
+        for before, behind in pairwise(
+            cast(AnyFloat, element_type_or_self(each)) for each in types
+        ):
+            if before == behind:
+                continue
+            bits = (
+                np.asarray(values.value) if isinstance(values, Splat) else as_view(values).array()
+            )
+            numbers = FLOAT_FORMATS[before.name].decode(_as_integers(bits))
+            encoded = FLOAT_FORMATS[behind.name].encode(numbers).astype(f"u{behind.size}")
+            values = Splat(encoded[()], values.shape) if isinstance(values, Splat) else encoded
+        return values
 
 
 def flow_graph(module: ModuleOp, context: Context, budget: MemoryBudget) -> FlowGraph:
@@ -265,7 +310,16 @@ def flow_graph(module: ModuleOp, context: Context, budget: MemoryBudget) -> Flow
     graph.ops = ops
     for op in ops:
         _read_records(graph, op)
-    regions = float_regions(ops, graph.value, graph.is_constant, graph.folding.operands)
+    for op in ops:
+        _note_derived(graph, op)
+    known = Known(
+        graph.value,
+        lambda value: graph.is_constant(value) or value in graph.derived,
+        partial(_splat, graph),
+        partial(_masks, graph),
+        graph.folding.operands,
+    )
+    regions = float_regions(ops, known)
     taken = {op: region for region in regions for op in region.ops}
     done = set[Operation]()
     for op in ops:
@@ -310,7 +364,7 @@ _CONTROL: Final = frozenset(
         "tosa.while_loop",
     }
 )
-"""Ops whose regions hold tensors of the model, and not what computes one element."""
+"""Ops whose regions hold tensors of the model, not the computation of one element."""
 
 
 def stays_float(op: Operation) -> bool:
@@ -383,13 +437,13 @@ def _of_region(graph: FlowGraph, region: FloatRegion) -> Node:
 
 
 def _node(graph: FlowGraph, op: Operation) -> Node | None:
-    """The node that starts with an op; None for what is none."""
+    """The node that starts with an op; None if no node does."""
     if is_statistics(op) or isinstance(op, QuantizeCastOp | DequantizeCastOp):
         return None
     if elements_attribute_of(op) is not None:
         return None
     results = tuple(filter(is_recordable, op.results))
-    if results and all(map(graph.is_constant, results)):
+    if results and all(each in graph.derived or graph.is_constant(each) for each in results):
         return None
     try:
         layer = layer_of(op)
@@ -423,20 +477,93 @@ def _uses_of(op: Operation, values: Sequence[SSAValue]) -> list[Use]:
     numbers = dict[SSAValue, list[int]]()
     for number, operand in enumerate(op.operands):
         numbers.setdefault(operand, []).append(number)
-    # A region may yield what is padded with: that is no operand.
+    # A region may yield the padding, which is no operand.
     return [Use(op, numbers[value].pop(0)) for value in values if value in numbers]
 
 
 def _joining(graph: FlowGraph, node: Node) -> Node:
-    """A node that reads its operands alike: a constant below all numbers is set apart."""
+    """
+    A node that reads its operands alike: what pads, and is below all numbers, is set apart.
+
+    What selects such a number masks others: no parameters are right for both.
+    """
     if node.relation is not Relation.SHARED or len(node.uses) != 2:
         return node
     for use, other in (node.uses, node.uses[::-1]):
         if graph.stored(use.value) is None or graph.is_constant(other.value):
             continue
-        if (graph.numbers(use.value) <= np.finfo("f4").min).all():
+        if _is_below_all(graph, use.value):
+            if node.keeps_places:
+                return replace(node, refusal="it masks with a number below all others")
             return replace(node, uses=(other,), filler=use)
     return node
+
+
+def _converts_floats(op: Operation) -> bool:
+    """Whether an op rounds floats to another type."""
+    ends = (*op.operands, *op.results)
+    return len(ends) == 2 and all(map(is_recordable, ends))
+
+
+def _as_integers(bits: NDArray[Any]) -> NDArray[Any]:
+    return bits.view(f"u{bits.itemsize}")
+
+
+def _is_below_all(graph: FlowGraph, value: SSAValue) -> bool:
+    """Whether the elements of a constant are the lowest number of their type, or infinite."""
+    format = FLOAT_FORMATS[cast(AnyFloat, element_type_or_self(value.type)).name]
+    lowest = max(-format.largest, float(np.finfo("f4").min))
+    return bool((graph.numbers(value) <= lowest).all())
+
+
+def _note_derived(graph: FlowGraph, op: Operation) -> None:
+    """Note what an op computes, if it reads nothing but constants, and what is computed of them."""
+    if not op.operands or (op.regions and name_of(op) in _CONTROL):
+        return
+    if is_statistics(op):
+        if graph.value(op.operands[0]) in graph.derived:
+            graph.derived.update(op.results)
+        return
+    if isinstance(op, QuantizeCastOp | DequantizeCastOp) or all(map(graph.is_constant, op.results)):
+        return
+    makers = [value.owner for value in op.operands]
+    if all(
+        value in graph.derived
+        or graph.is_constant(value)
+        or (
+            isinstance(maker, Operation)
+            and (elements_attribute_of(maker) is not None or name_of(maker) in _EMPTY)
+        )
+        for value, maker in zip(op.operands, makers, strict=True)
+    ):
+        graph.derived.update(filter(is_recordable, op.results))
+
+
+_EMPTY: Final = frozenset({"tensor.empty", "linalg.fill"})
+"""What ops of linalg start from."""
+
+
+def _splat(graph: FlowGraph, value: SSAValue) -> float | None:
+    """The number that all elements of a constant are; None if they differ."""
+    if graph.stored(value) is None:
+        return None
+    numbers = graph.numbers(value)
+    first = numbers.flat[0]
+    return float(first) if (numbers == first).all() else None
+
+
+def _masks(graph: FlowGraph, value: SSAValue) -> bool:
+    """Whether a constant, or a value by its range, has numbers that are there to be ignored."""
+    if not is_recordable(value):
+        return False
+    if graph.stored(value) is not None:
+        return bool((graph.numbers(value) <= _MASK).any())
+    known = graph.ranges.get(graph.value(value))
+    return known is not None and known.minimum <= _MASK
+
+
+_MASK: Final = -9999.0
+"""What is as low as this has no weight in a softmax."""
 
 
 def _computing(op: Operation, found: OpRelation, results: tuple[SSAValue, ...]) -> Node:
@@ -450,7 +577,12 @@ def _computing(op: Operation, found: OpRelation, results: tuple[SSAValue, ...]) 
         tuple(uses),
         results,
         fixed=found.fixed,
+        keeps_places=found.keeps_places,
+        is_clamp=bool(found.functions) and found.functions <= _LIMITS,
     )
+
+
+_LIMITS: Final = frozenset({"clamp", "max", "min"})
 
 
 def _layer(graph: FlowGraph, op: Operation, layer: Contraction) -> Node:
@@ -486,7 +618,7 @@ def _own_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -
     if held.splat is not None and not (held.splat.value << 1):
         # The sums start from zero.
         return None
-    return _bias(use, op, layer, side, range(len(layer.result)))
+    return _bias(op, use, layer, side, range(len(layer.result)))
 
 
 def _added_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -> Bias | None:
@@ -507,11 +639,11 @@ def _added_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side)
         return None
     if _result_axes(Use(adder, number)) != tuple(range(len(layer.result))):
         return None
-    return _bias(use, op, layer, side, axes)
+    return _bias(op, use, layer, side, axes)
 
 
 def _bias(
-    use: Use, op: Operation, layer: Contraction, side: Side, axes: Sequence[int]
+    op: Operation, use: Use, layer: Contraction, side: Side, axes: Sequence[int]
 ) -> Bias | None:
     """A bias whose axes are those of the result, if it has a number for each channel."""
     labels = [_weight_axes(layer.result[axis], side) for axis in axes]

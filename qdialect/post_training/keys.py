@@ -4,13 +4,17 @@ Keys: names of values that survive lowering and folding, and identify recorded r
 The name of a value is, in this order, the attribute `quant.key` of its op, the name in its
 location, and its SSA name. A value that holds the numbers of another one has the same key: the
 result of a shape op that drops and adds nothing, of a cast, and of `quant.stats`. So a fold of
-shape ops, and casts around a value, change no key. What is quantized from the beginning, such as a
-weight, gives its name to what a cast makes of it.
+shape ops, and casts around a value, change no key. A value that is quantized in the model, such
+as a weight, gives its name to the result of a cast of it.
+
+Values without a name are numbered. Those that depend on constants alone are not: a fold may remove
+or move them. The first op that reads one names it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple, cast
 
 from xdsl.dialects.builtin import (
@@ -24,12 +28,21 @@ from xdsl.dialects.builtin import (
     StringAttr,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue, Use
 
+from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.algebra.movement import ValueSet
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, is_tensor
-from qdialect.shape_ops.interface import NotFoldable, find_attribute, is_cast, model_of, name_of
+from qdialect.shape_ops.identities import unmoved_operand
+from qdialect.shape_ops.interface import (
+    NotFoldable,
+    elements_attribute_of,
+    find_attribute,
+    is_cast,
+    model_of,
+    name_of,
+)
 from qdialect.shape_ops.reading import ConstantOperands, Constants
 from qdialect.shape_ops.statistics import is_statistics
 
@@ -71,54 +84,138 @@ def keys_of(module: ModuleOp) -> Keys:
 
 def is_recordable(value: SSAValue) -> bool:
     """Whether ranges can be recorded for a value: it is a tensor of floats that are defined."""
-    is_of_floats = is_tensor(value.type) and isinstance(element_type_or_self(value.type), AnyFloat)
-    return is_of_floats and not (
-        isinstance(value.owner, Operation) and name_of(value.owner) in _UNDEFINED
-    )
+    type, owner = value.type, value.owner
+    is_of_floats = is_tensor(type) and _is_float(element_type_or_self(type).__class__)
+    return is_of_floats and not (isinstance(owner, Operation) and name_of(owner) in _UNDEFINED)
+
+
+# To ask whether a type is one of many takes longer than all the rest.
+@registered_cache
+@lru_cache(maxsize=64)
+def _is_float(cls: type[Attribute]) -> bool:
+    return issubclass(cls, AnyFloat)
 
 
 _UNDEFINED: Final = frozenset({"bufferization.alloc_tensor", "tensor.empty", "ub.poison"})
-"""Ops whose results hold anything: what was in memory before."""
+"""Ops whose results have no defined elements."""
 
 
 class _KeyFinder:
     def __init__(self) -> None:
         self._keys: dict[SSAValue, str] = {}
         self._roots: dict[str, list[SSAValue]] = {}
+        self._roots_of: dict[SSAValue, SSAValue] = {}
+        self._readings: dict[SSAValue, list[str]] = {}
         self._operands = ConstantOperands(Constants(ResourceBlobs(None)))
         self._named: dict[str, int] = {}
         self._nameless: dict[str, int] = {}
+        self._chains: dict[SSAValue, CastChain] = {}
+        """The casts that have made a value of what is no float tensor, and so has no key."""
         self._dequantized: dict[CastChain, SSAValue] = {}
 
     def find(self, module: ModuleOp) -> Keys:
         values = list(_values_of(module.body))
         for value, _ in values:
             if (chain := _dequantization_of(value)) is not None:
+                self._chains[value] = chain
                 self._dequantized.setdefault(chain, value)
-        # What an attribute names comes first: its key is taken.
+        # Keys in attributes come first, and are taken then.
         explicit = {value: key for value, _ in values if (key := self._given_key(value))}
         self._named = dict.fromkeys(explicit.values(), 1)
-        undefined = set[SSAValue]()
-        for value, function in values:
-            if value in explicit:
-                self._add_root(value, explicit[value])
-            elif (same := self._same_as(value)) is not None and same in self._keys:
-                self._keys[value] = self._keys[same]
-            elif same is not None and (same in undefined or not is_recordable(same)):
-                undefined.add(value)
-            else:
-                self._add_root(value, self._unique(value, function))
+        functions = self._find_roots(values, explicit)
+        names = self._names_of(module, functions, explicit)
+        for value, root in self._roots_of.items():
+            self._keys[value] = names[root]
+            if value is root:
+                self._roots.setdefault(names[root], []).append(value)
         roots = {key: tuple(values) for key, values in self._roots.items()}
         return Keys(self._keys, roots, self._aliases())
 
+    def _find_roots(
+        self, values: Iterable[tuple[SSAValue, str]], explicit: Mapping[SSAValue, str]
+    ) -> dict[SSAValue, str]:
+        """Fill `self._roots_of`. Returns the function of each value with a key of its own."""
+        undefined = set[SSAValue]()
+        functions = dict[SSAValue, str]()
+        for value, function in values:
+            same = None if value in explicit else self._same_as(value)
+            if same is not None and same in self._roots_of:
+                self._roots_of[value] = self._roots_of[same]
+            elif same is not None and (same in undefined or not is_recordable(same)):
+                undefined.add(value)
+            else:
+                self._roots_of[value] = value
+                functions[value] = function
+        return functions
+
+    def _names_of(
+        self,
+        module: ModuleOp,
+        functions: Mapping[SSAValue, str],
+        explicit: Mapping[SSAValue, str],
+    ) -> dict[SSAValue, str]:
+        """The keys of the values with a key of their own; `explicit` are those of attributes."""
+        names, constant = dict(explicit), _constant_values(module)
+        nameless = list[SSAValue]()
+        for value, function in functions.items():
+            if value in explicit:
+                continue
+            if self._name(value) is None and value in constant:
+                nameless.append(value)
+            else:
+                names[value] = self._unique(self._name(value) or self._numbered(function))
+        order = {op: number for number, op in enumerate(module.walk())} if nameless else {}
+        # The op that reads a constant may make another one, which comes later.
+        for value in reversed(nameless):
+            readings = [
+                self._reading(use, names, constant, functions[value])
+                for use in self._uses(value, order)
+            ] or [self._numbered(functions[value])]
+            names[value] = self._unique(readings[0])
+            self._readings[value] = readings[1:]
+        return names
+
+    def _uses(self, root: SSAValue, order: Mapping[Operation, int]) -> list[Use]:
+        """The uses that make others of the numbers of `root`, in the order of the text."""
+        found, pending = list[Use](), [root]
+        while pending:
+            for use in pending.pop().uses:
+                passed = [of for of in use.operation.results if self._holds(of, root)]
+                pending += passed
+                if not passed:
+                    found.append(use)
+        return sorted(found, key=lambda use: (order[use.operation], use.index))
+
+    def _holds(self, value: SSAValue, root: SSAValue) -> bool:
+        """Whether a value has the key of `root`, or is quantized between two that have it."""
+        if value in self._roots_of:
+            return self._roots_of[value] is root
+        return is_cast(cast(Operation, value.owner)) and not is_recordable(value)
+
+    def _reading(
+        self,
+        use: Use,
+        known: Mapping[SSAValue, str],
+        constant: Collection[SSAValue],
+        function: str,
+    ) -> str:
+        """The name of a constant by the op that reads it."""
+        roots = (self._roots_of.get(result) for result in use.operation.results)
+        root = next((root for root in roots if root in known), None)
+        reader = f"@{function}" if root is None else known[root]
+        if root in constant:
+            # A fold may replace it by another op.
+            reader += f".{name_of(use.operation)}"
+        return f"{reader}.{use.index}"
+
     def _given_key(self, value: SSAValue) -> str | None:
-        """What an attribute names a value: its own, that of `quant.stats`, or its origin's."""
+        """The key in an attribute: of the value, of its `quant.stats`, or of its origin."""
         given = _own_key(value)
         if given is None:
             behind = (use.operation for use in value.uses)
             keys = (_text(find_attribute(op, STATISTICS_KEY)) for op in behind if is_statistics(op))
             given = next(filter(None, keys), None)
-        chain = _dequantization_of(value)
+        chain = self._chains.get(value)
         if given is None and chain is not None and self._dequantized[chain] is value:
             given = _own_key(chain.origin)
         return given
@@ -127,22 +224,22 @@ class _KeyFinder:
         """The names of values without a key of their own that no other value has."""
         found: dict[str, set[str]] = {}
         for value, key in self._keys.items():
-            chain = _dequantization_of(value)
-            for name in (_name(value), None if chain is None else _name(chain.origin)):
+            chain = self._chains.get(value)
+            origin = None if chain is None else self._name(chain.origin)
+            for name in (self._name(value), origin):
                 if name is not None and name not in self._roots:
+                    found.setdefault(name, set()).add(key)
+            for name in self._readings.get(value, ()):
+                if name not in self._roots:
                     found.setdefault(name, set()).add(key)
         return {name: keys.pop() for name, keys in found.items() if len(keys) == 1}
 
-    def _add_root(self, value: SSAValue, key: str) -> None:
-        self._keys[value] = key
-        self._roots.setdefault(key, []).append(value)
+    def _numbered(self, function: str) -> str:
+        number = self._nameless.get(function, 0)
+        self._nameless[function] = number + 1
+        return f"@{function}#{number}"
 
-    def _unique(self, value: SSAValue, function: str) -> str:
-        name = _name(value)
-        if name is None:
-            number = self._nameless.get(function, 0)
-            self._nameless[function] = number + 1
-            name = f"@{function}#{number}"
+    def _unique(self, name: str) -> str:
         while True:
             count = self._named.get(name, 0)
             self._named[name] = count + 1
@@ -150,6 +247,20 @@ class _KeyFinder:
             if count == 0 or key not in self._named:
                 self._named.setdefault(key, 1)
                 return key
+
+    def _name(self, value: SSAValue) -> str | None:
+        """The name in the location of a value, or of what it was quantized from; or that of SSA."""
+        chain = self._chains.get(value)
+        if chain is None:
+            return _location_name(value) or value.name_hint
+        origin = chain.origin
+        return (
+            _location_name(value)
+            or _location_name(origin)
+            or value.name_hint
+            or origin.name_hint
+            or None
+        )
 
     def _same_as(self, value: SSAValue) -> SSAValue | None:
         """The value that has exactly the same numbers, if there is one."""
@@ -167,11 +278,38 @@ class _KeyFinder:
             read = self._operands.read(op, model)
         except NotFoldable:
             return None
-        if len(read.operands) != 1 or any(
-            movement.values is not ValueSet.SAME for movement in read.movements
-        ):
-            return None
-        return read.operands[0]
+        if len(read.operands) == 1 and all(of.values is ValueSet.SAME for of in read.movements):
+            return read.operands[0]
+        return unmoved_operand(op)
+
+
+def _constant_values(module: ModuleOp) -> set[SSAValue]:
+    """The values that depend on constants alone, which a fold may replace or move."""
+    found = set[SSAValue]()
+    for op in module.walk():
+        if not op.operands:
+            is_constant = elements_attribute_of(op) is not None or name_of(op) in _UNDEFINED
+        else:
+            is_constant = all(operand in found for operand in op.operands)
+            is_constant = is_constant and all(of in found for of in _captured_by(op))
+        if is_constant:
+            found.update(op.results)
+    return found
+
+
+def _captured_by(op: Operation) -> Iterator[SSAValue]:
+    """The values from outside of an op that the ops of its regions read."""
+    inside = set[SSAValue]()
+    for region in op.regions:
+        for inner in region.walk():
+            for block in (block for of in inner.regions for block in of.blocks):
+                inside.update(block.args)
+            inside.update(inner.results)
+        for block in region.blocks:
+            inside.update(block.args)
+    for region in op.regions:
+        for inner in region.walk():
+            yield from (operand for operand in inner.operands if operand not in inside)
 
 
 def _values_of(region: Region, function: str = "") -> Iterator[tuple[SSAValue, str]]:
@@ -211,7 +349,10 @@ def casts_to(value: SSAValue) -> CastChain:
 
 
 def _dequantization_of(value: SSAValue) -> CastChain | None:
-    """The casts that have made a value of what is no float tensor, and so has no key."""
+    """The casts from a tensor of other elements than floats, which has no key, to `value`."""
+    if isinstance(value.owner, Block) or not is_cast(value.owner):
+        # Most values, of which all that are asked for are recordable.
+        return None if is_recordable(value) else CastChain(value, ())
     chain = casts_to(value)
     return None if is_recordable(chain.origin) else chain
 
@@ -231,17 +372,6 @@ def _own_key(value: SSAValue) -> str | None:
 
 def _text(attribute: Attribute | None) -> str | None:
     return (attribute.data or None) if isinstance(attribute, StringAttr) else None
-
-
-def _name(value: SSAValue) -> str | None:
-    chain = _dequantization_of(value)
-    named = [value] if chain is None else [value, chain.origin]
-    names = (name_of(of) for name_of in (_location_name, _hint) for of in named)
-    return next(filter(None, names), None)
-
-
-def _hint(value: SSAValue) -> str | None:
-    return value.name_hint
 
 
 def _location_name(value: SSAValue) -> str | None:

@@ -59,7 +59,7 @@ PRECISIONS: Mapping[str, Callable[[], Precision]] = MappingProxyType(
         ),
     }
 )
-"""By name: what the scheme of a system is for activations, weights and biases."""
+"""By name: the schemes of a system for activations, weights and biases."""
 
 _OF_DTYPE: Final[Mapping[str, str]] = {"uint8": "one-u8", "int16": "one-s16"}
 """The words of ONE's configuration."""
@@ -131,7 +131,7 @@ class Settings:
 
     default: Precision
     layers: Mapping[str, Precision] = field(default_factory=dict[str, Precision])
-    """By the key of a layer's result: what is not as the default."""
+    """By the key of a layer's result: precisions other than the default."""
     parameters: Mapping[str, tuple[float, int]] = field(
         default_factory=dict[str, tuple[float, int]]
     )

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.arith import ConstantOp as ArithConstantOp
 from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from qdialect.algebra.granularity import Granularity
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import Splat, Values
+from qdialect.algebra.movement import Shape, Splat, Values
 from qdialect.dialects.quant import (
     ConstantOp,
     DequantizeBiasOp,
@@ -42,10 +43,13 @@ from qdialect.relations.interface import Relation
 from qdialect.shape_ops.interface import elements_attribute_of, model_of, read_movements
 from qdialect.shape_ops.statistics import is_statistics
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 
 @dataclass(frozen=True)
 class Written:
-    """What became of a module."""
+    """The values and ops that were written."""
 
     nodes: Sequence[Node]
     """Those that read and make quantized values."""
@@ -71,6 +75,8 @@ def why_in_floats(flow: Flow, assignment: Assignment, node: Node) -> str | None:
     graph = flow.graph
     if (refusal := flow.refusals.get(node.op)) is not None:
         return str(refusal)
+    if node.refusal:
+        return node.refusal
     for use in node.uses:
         value = graph.value(use.value)
         if graph.is_constant(use.value):
@@ -149,17 +155,18 @@ class _Writer:
                 self._dequantized[codes] = last
             return
         type = self._assignment.values[value].type
-        quantize = QuantizeCastOp(last, with_element_type(last.type, type))
-        dequantize = DequantizeCastOp(quantize, last.type)
+        quantized = with_element_type(last.type, type)
+        quantize = QuantizeCastOp.create(operands=[last], result_types=[quantized])
+        back = DequantizeCastOp.create(operands=quantize.results, result_types=[last.type])
         insert_after(quantize, last)
-        insert_after(dequantize, quantize.result)
-        for op in (quantize, dequantize):
+        insert_after(back, quantize.results[0])
+        for op in (quantize, back):
             op.results[0].name_hint = value.name_hint
         self._codes[value] = quantize.results[0]
-        self._dequantized[quantize.results[0]] = dequantize.results[0]
+        self._dequantized[quantize.results[0]] = back.results[0]
 
     def _read(self, value: SSAValue, chain: Sequence[Assigned]) -> SSAValue:
-        """What is read of a value, after the requantizations of a chain."""
+        """A value as one user reads it, after the requantizations of a chain."""
         codes = self._codes[value]
         for link in chain:
             key = codes, cast(Attribute, link.type)
@@ -220,13 +227,13 @@ class _Writer:
             source, path, type = found
             moved = self._graph.constant(source)
             assert moved is not None
-        values = self._graph.folding.values_of(moved)
+        values = self._graph.elements(moved)
         place = moved.provenance.sources[0]
         tensor = cast(QuantizedTensor, with_element_type(source.type, type))
         if node.bias is not None and use == node.bias.use:
             new = self._bias(node, use, values, source, tensor, assigned)
         else:
-            codes = self._codes_of(node, use, values, tensor, assigned)
+            codes = self._codes_of(node, use, values, source, tensor, assigned)
             held = held_as_source(codes, tensor, place, self._graph.folding.constants.resources)
             constant = ConstantOp(held, tensor)
             constant.attributes |= kept_attributes(moved.provenance.sources)
@@ -266,12 +273,24 @@ class _Writer:
         return value, path, type
 
     def _codes_of(
-        self, node: Node, use: Use, values: Values, tensor: QuantizedTensor, assigned: Assigned
+        self,
+        node: Node,
+        use: Use,
+        values: Values,
+        source: SSAValue,
+        tensor: QuantizedTensor,
+        assigned: Assigned,
     ) -> Values:
         """The codes of a constant: by its scheme, if its own values have chosen the parameters."""
         expressed = cast(AnyFloat, element_type_or_self(use.value.type))
         precision = self._flow.precision(node)
         is_weight = use == node.weight
+        known = self._flow.weights.get((use, assigned))
+        if known is not None and source is use.value and not isinstance(values, Splat):
+            codes, choice = known
+            if codes is None:
+                codes = quantize_values(float_elements(values, expressed), choice)
+            return codes
         scheme = precision.weights.scheme if is_weight else precision.activations
         if assigned.relation is Relation.GIVEN:
             type = tensor.element_type
@@ -306,7 +325,7 @@ class _Writer:
         expressed = cast(AnyFloat, element_type_or_self(source.type))
         shape = tensor.get_shape()
         numbers = np.broadcast_to(float_elements(values, expressed), shape).astype("f4")
-        scales = tensor.element_type.parameters_on(shape).expand()[0].astype("f4")
+        scales = _scales_on(tensor.element_type, shape).astype("f4")
         precision = self._flow.precision(node)
         found = bias_in_steps(numbers, scales, precision.bias, precision.bias_storage)
         if found.saturated:
@@ -326,3 +345,15 @@ class _Writer:
                 axis[0] if axis else None,
             ),
         ]
+
+
+def _scales_on(type: UniformQuantizedType, shape: Shape) -> NDArray[np.float64]:
+    """The scales of a type, which broadcast to the shape of its tensor."""
+    match type.granularity:
+        case Granularity.PER_TENSOR:
+            return type.scales
+        case Granularity.PER_AXIS:
+            (axis,) = type.quantized_dimensions
+            return type.scales.reshape([-1 if each == axis else 1 for each in range(len(shape))])
+        case Granularity.SUB_CHANNEL:
+            return type.parameters_on(shape).expand()[0]

@@ -89,7 +89,7 @@ class RecordFiles:
         Look into the files.
 
         `labels` is the name of an array of integers, as many for each record as there are answers.
-        Raises RecordError for what does not fit.
+        Raises RecordError for an array that does not fit.
         """
         self._arguments = tuple(arguments)
         self._labels = labels
@@ -150,11 +150,13 @@ class RecordFiles:
         unknown, names = {*headers}, list[str]()
         for argument in self._arguments:
             given = [name for name in argument.names if name in unknown]
-            wanted = " or ".join(f"'{name}'" for name in argument.names)
-            if len(given) != 1:
+            if len(given) > 1:
+                both = " and ".join(f"'{name}'" for name in given)
+                raise RecordError(f"'{path}': there are both {both}")
+            if not given:
+                wanted = " or ".join(f"'{name}'" for name in argument.names)
                 there = ", ".join(f"'{name}'" for name in headers) or "none"
-                are = "there are both" if given else f"there is no array {wanted}; there are"
-                raise RecordError(f"'{path}': {are} {wanted if given else there}")
+                raise RecordError(f"'{path}': there is no array {wanted}; there are {there}")
             unknown.remove(given[0])
             names.append(given[0])
         if self._labels is not None:
@@ -229,7 +231,7 @@ def _headers(path: Path) -> dict[str, _Header]:
                         raise ValueError(f"'{array}' is there twice")
                     held = archive.getinfo(name).file_size - stream.tell()
                     wanted = math.prod(shape) * dtype.itemsize
-                    # numpy allocates what the header says, however little there is.
+                    # numpy allocates the size in the header, however short the file is.
                     if held != wanted and not dtype.hasobject:
                         raise ValueError(
                             f"'{array}' has {held} bytes, and its shape takes {wanted}"

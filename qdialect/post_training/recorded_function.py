@@ -200,7 +200,7 @@ def returning(
     module: ModuleOp, function: FuncOp, values: Sequence[SSAValue]
 ) -> tuple[ModuleOp, FuncOp, list[SSAValue]]:
     """
-    A copy of a module, with one public function, which takes what a function of the module takes.
+    A copy of a module with one public function, whose arguments are those of a function there.
 
     It returns copies of some of that function's values, which come along.
     """
@@ -267,7 +267,7 @@ def _free_name(module: ModuleOp, name: str) -> str:
 
 
 def return_instead(function: FuncOp, results: Sequence[SSAValue]) -> None:
-    """Return these in the place of what a function returns."""
+    """Have a function return these values instead of its own."""
     for block in function.body.blocks:
         if isinstance(last := block.last_op, ReturnOp):
             last.operands = results

@@ -1,8 +1,8 @@
 """
 Signed storage as unsigned, or the reverse: integers and zero points move by half of the codes.
 
-`(q + h) - (z + h)` is `q - z`, so values stay what they are. What looks at stored integers would
-see others: it is refused, unless it is a constant, which is written anew.
+`(q + h) - (z + h)` is `q - z`, so no value changes. Constants are written anew. Other ops that
+read stored integers would read other ones: they are refused.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _READS_BITS: Final = frozenset(
         "tensor.bitcast",
     }
 )
-"""What looks at bits, and is no cast that the interface knows."""
+"""Casts that read bits, and are not registered as casts."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class StorageShift:
 
     @property
     def by(self) -> int:
-        """What is added to each integer."""
+        """The number that is added to each integer."""
         half = 1 << (self.source.width - 1)
         return half if self.source.signed else -half
 
@@ -220,7 +220,7 @@ class _Shifting:
             if "zero_point" in key or key.endswith("_zp"):
                 return f"its attribute '{key}' may be a zero point"
         if op.results and model_of(op) is None:
-            self._tell(op, "it is taken to compute with what its types stand for")
+            self._tell(op, "it is taken to compute with the numbers that its integers stand for")
         return None
 
     def _check_cast(self, op: Operation) -> str | None:
@@ -323,8 +323,8 @@ def shift_storage(module: ModuleOp, context: Context, shift: StorageShift) -> Fo
     """
     Shift a storage in all types of a module, with all constants of them.
 
-    The report has a record of each op that rounds, or that is not known. Raises OpErrors for what
-    looks at stored integers, or holds some; the module is unchanged then.
+    The report has a record of each op that rounds, or that is not known. Raises OpErrors for ops
+    that read stored integers, or hold some; the module is unchanged then.
     """
     with models_of(context):
         shifting = _Shifting(shift, ResourceBlobs.of(context))

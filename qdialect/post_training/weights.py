@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -24,11 +25,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.memory_budget import MemoryBudget, memory_budget
-from qdialect.algebra.movement import BroadcastInDim, Shape, Splat, Values, as_view
-from qdialect.algebra.parameters import StorageFormat
+from qdialect.algebra.movement import BroadcastInDim, Shape, Slice, Splat, Values, as_view
+from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.contractions.interface import Contraction, Lookup, layer_of
 from qdialect.dialects.quant import (
@@ -38,11 +40,13 @@ from qdialect.dialects.quant import (
     Storage,
     UniformQuantizedType,
 )
+from qdialect.dialects.quant.slot_arrays import Slots
 from qdialect.dialects.quant.types import element_type_of
 from qdialect.folding.graph import FoldGraph
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
 from qdialect.folding.unused_ops import erase_unused
+from qdialect.folding.writing import constant_like
 from qdialect.ir.elements import element_dtype
 from qdialect.ir.garbage import paused_collection
 from qdialect.ir.resources import ResourceBlobs
@@ -61,6 +65,10 @@ from qdialect.shape_ops.interface import (
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+_PIECE: Final = 1 << 20
+"""Elements that are dequantized at once."""
 
 
 class WeightGranularity(StrEnum):
@@ -108,34 +116,46 @@ class _Weight(NamedTuple):
     moved: MovedConstant
     layers: list[Operation]
     uses: list[tuple[Operation, int]]
-    """For each layer, what reads the tensor, itself or a broadcast before it: which operand."""
+    """For each layer, the user of the tensor, itself or a broadcast before it; and the operand."""
     axes: list[WeightAxes]
-    """For each layer, what its axes are for."""
+    """For each layer, the roles of the axes."""
 
 
 class WeightAxes(NamedTuple):
-    """What the axes of a weight are for."""
+    """The roles of the axes of a weight."""
 
     channels: tuple[int, ...]
     contracted: tuple[int, ...]
 
 
-def quantize_weights(module: ModuleOp, context: Context, policy: WeightPolicy) -> FoldReport:
+def quantize_weights(
+    module: ModuleOp, context: Context, policy: WeightPolicy, *, is_dequantized: bool = False
+) -> FoldReport:
     """
     Replace each constant weight of a known layer by `quant.dcast` of a quantized constant.
 
-    The report has a record for each layer: the new type of its weights, or why they are left.
+    If `is_dequantized`, by the floats that this is. The report has a record for each layer: the
+    type of its weights, or why they are left.
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
-        return _WeightQuantizer(module, context, policy, budget).run()
+        return _WeightQuantizer(
+            module, context, policy, budget, is_dequantized=is_dequantized
+        ).run()
 
 
 class _WeightQuantizer:
     def __init__(
-        self, module: ModuleOp, context: Context, policy: WeightPolicy, budget: MemoryBudget
+        self,
+        module: ModuleOp,
+        context: Context,
+        policy: WeightPolicy,
+        budget: MemoryBudget,
+        *,
+        is_dequantized: bool,
     ) -> None:
         self._module = module
         self._policy = policy
+        self._is_dequantized = is_dequantized
         self._resources = ResourceBlobs.of(context)
         self._report = FoldReport(verb="quantized")
         self._uses = set[tuple[Operation, int]]()
@@ -221,7 +241,7 @@ class _WeightQuantizer:
         return (repeats, list(repeats.operands).index(read.operands[0])), before
 
     def _is_read_alone(self, value: SSAValue, use: tuple[Operation, int]) -> bool:
-        """Whether nothing else reads a value, or what is equal to it."""
+        """Whether a value, and values equal to it, have no other user."""
         pending = [value]
         while pending:
             for other in pending.pop().uses:
@@ -286,9 +306,7 @@ class _WeightQuantizer:
         (axes,) = all_axes
         return blocks_of_weight(axes, shape, granularity, self._policy.block_size)
 
-    def _write(
-        self, weight: _Weight, blocks: Blocks, granularity: WeightGranularity
-    ) -> DequantizeCastOp:
+    def _write(self, weight: _Weight, blocks: Blocks, granularity: WeightGranularity) -> Operation:
         scheme = self._policy.scheme
         expressed = cast(AnyFloat, weight.moved.layers[0].element_type)
         values = self._graph.values_of(weight.moved)
@@ -296,26 +314,33 @@ class _WeightQuantizer:
             codes, type = quantized_values(values, expressed, scheme, blocks)
         except (VerifyException, TooManySlotsError, ValueError) as error:
             raise NotFoldable(Code.ILLEGAL_TYPE, f"its weights: {error}") from None
-        source = weight.moved.provenance.sources[0]
-        constant = ConstantOp(held_as_source(codes, type, source, self._resources), type)
-        constant.attributes |= kept_attributes(weight.moved.provenance.sources)
-        constant.location = source.location
-        back = DequantizeCastOp(constant, TensorType(expressed, type.get_shape()))
-        hint = source.results[0].name_hint
-        constant.results[0].name_hint = back.results[0].name_hint = hint
+        sources = weight.moved.provenance.sources
+        if self._is_dequantized:
+            numbers = dequantized_values(codes, type)
+            constant = constant_like(sources, numbers, weight.value.type, self._resources)
+            new = [constant]
+        else:
+            held = held_as_source(codes, type, sources[0], self._resources)
+            constant = ConstantOp(held, type)
+            constant.attributes |= kept_attributes(sources)
+            constant.location = sources[0].location
+            new = [constant, DequantizeCastOp(constant, TensorType(expressed, type.get_shape()))]
+        for op in new:
+            op.results[0].name_hint = sources[0].results[0].name_hint
         owner = cast(Operation, weight.value.owner)
-        Rewriter.insert_op([constant, back], InsertPoint.after(owner))
+        Rewriter.insert_op(new, InsertPoint.after(owner))
+        kind = "fake-quantized in " if self._is_dequantized else ""
         for op in weight.layers:
             self._report.records.append(
                 FoldRecord(
                     Outcome.QUANTIZED,
                     op,
                     name_of(op),
-                    reason=f"its weights are '{_name_of(scheme.storage)}', per {granularity}",
+                    reason=f"its weights are {kind}'{_name_of(scheme.storage)}', per {granularity}",
                     constant=constant.results[0],
                 )
             )
-        return back
+        return new[-1]
 
 
 def blocks_of_weight(
@@ -366,12 +391,63 @@ def type_of_choice(choice: Choice, shape: Shape, expressed: AnyFloat) -> Uniform
 
     The shape is not read if there is one slot. Raises VerifyException and TooManySlotsError.
     """
-    storage = storage_of(choice.scheme)
-    if choice.scales.size == 1:
-        scale, zero_point = float(choice.scales.item()), int(choice.zero_points.item())
-        return UniformQuantizedType.per_tensor(storage, expressed, scale, zero_point)
+    return type_of_slots(
+        storage_of(choice.scheme), expressed, choice.scales, choice.zero_points, shape
+    )
+
+
+def type_of_slots(
+    storage: Storage,
+    expressed: AnyFloat,
+    scales: NDArray[np.floating],
+    zero_points: NDArray[np.int64],
+    shape: Shape,
+) -> UniformQuantizedType:
+    """As `type_of_choice`, of slots that divide `shape` into equal blocks, or of one slot."""
+    if scales.size == 1:
+        return type_of_slot(storage, expressed, float(scales.item()), int(zero_points.item()))
+    axes = [axis for axis, count in enumerate(scales.shape) if count > 1]
+    if len(axes) == 1 and scales.size == shape[axes[0]]:
+        flat = scales.reshape(-1).astype("f8"), zero_points.reshape(-1)
+        if not ((flat[0][1:] == flat[0][:-1]) & (flat[1][1:] == flat[1][:-1])).any():
+            # No neighbours are equal, so there is no type with longer blocks.
+            return UniformQuantizedType.of_slots(storage, expressed, Slots.per_axis(axes[0], *flat))
     like = UniformQuantizedType.per_tensor(storage, expressed, 1.0)
-    return like.with_parameters(choice.parameters(shape))
+    formats = FLOAT_FORMATS[expressed.name], like.storage_format
+    parameters = QuantizationParameters.from_blocks(
+        shape, scales.astype("f8"), zero_points, *formats
+    )
+    return like.with_parameters(parameters)
+
+
+def type_of_slot(
+    storage: Storage, expressed: AnyFloat, scale: float, zero_point: int
+) -> UniformQuantizedType:
+    """The type of one scale and zero point, which are numbers. Raises VerifyException."""
+    slots = Slots.per_tensor(scale, zero_point)
+    return UniformQuantizedType.of_slots(storage, expressed, slots)
+
+
+def dequantized_values(codes: Values, tensor: QuantizedTensor) -> Values:
+    """The numbers that codes stand for, as the bits of their floats."""
+    type, shape = tensor.element_type, tensor.get_shape()
+    parameters = type.parameters_on(shape)
+    expressed = cast(AnyFloat, type.expressed_type)
+    encode, dtype = FLOAT_FORMATS[expressed.name].encode, element_dtype(expressed)
+    if isinstance(codes, Splat):
+        bits = encode(parameters.read(np.asarray(codes.value))).astype(dtype)
+        if bits.size == 1:
+            return Splat(bits.reshape(-1)[0], shape)
+        return np.broadcast_to(bits, shape)
+    held, bits = as_view(codes).array(), np.empty(shape, dtype)
+    # Doubles of all elements at once would take several times the memory of the result.
+    rows = max(1, _PIECE * shape[0] // max(1, held.size))
+    for start in range(0, shape[0], rows):
+        end = min(start + rows, shape[0])
+        starts, ends = (start, *(0 for _ in shape[1:])), (end, *shape[1:])
+        piece = Slice.between(starts, ends, [1] * len(shape))(parameters)
+        bits[start:end] = encode(piece.read(held[start:end]))
+    return bits
 
 
 def held_as_source(
@@ -388,7 +464,7 @@ def held_as_source(
 
 
 def sides_of(layer: Contraction | Lookup) -> Iterator[tuple[int, WeightAxes]]:
-    """The operands that may be weights, the likely one first, and what their axes are for."""
+    """The operands that may be weights, the likely one first, and the roles of their axes."""
     if isinstance(layer, Lookup):
         yield layer.operand, WeightAxes((layer.axis,), ())
         return
@@ -416,11 +492,15 @@ def float_elements(values: Values, type: AnyFloat) -> NDArray[Any]:
 
 
 def storage_of(scheme: Scheme) -> Storage:
+    """The storage of the types that spell the choices of a scheme."""
+    return _storage(scheme.storage, scheme.minimum, scheme.maximum)
+
+
+@registered_cache
+@lru_cache(maxsize=64)
+def _storage(format: StorageFormat, minimum: int, maximum: int) -> Storage:
     return Storage.of(
-        IntegerType(scheme.storage.width),
-        signed=scheme.storage.signed,
-        minimum=scheme.minimum,
-        maximum=scheme.maximum,
+        IntegerType(format.width), signed=format.signed, minimum=minimum, maximum=maximum
     )
 
 

@@ -11,6 +11,8 @@ from xdsl.ir import Operation
 from xdsl.traits import IsTerminator
 
 from qdialect.algebra.memory_budget import memory_budget
+from qdialect.folding.policy import FoldPolicy
+from qdialect.folding.raising import raise_dequantization
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
 from qdialect.ir.garbage import paused_collection
 from qdialect.post_training.assignment import (
@@ -21,8 +23,11 @@ from qdialect.post_training.assignment import (
 )
 from qdialect.post_training.assignment_steps import SEQUENCE, STEPS, Flow
 from qdialect.post_training.flow_graph import flow_graph, is_quantizable
+from qdialect.post_training.given_casts import rewrite_casts, write_constants
 from qdialect.post_training.precision import Settings
 from qdialect.post_training.quantized_writing import Written, write_quantized
+from qdialect.post_training.rounding_pairs import rewrite_pairs
+from qdialect.relations.interface import reason_to_leave
 from qdialect.shape_ops.interface import Code, is_cast, models_of, name_of
 
 
@@ -35,14 +40,20 @@ def quantize_model(
     is_written: bool = True,
 ) -> FoldReport:
     """
-    Take the named steps for a module, from what its attributes say is assigned already.
+    Take the named steps for a module, from the assignment in its attributes.
 
-    `read_settings` is called with the keys of the module. What is assigned is written as casts, or
+    `read_settings` is called with the keys of the module. The assignment is written as casts, or
     else as attributes. The report has a record for each op: how its result is quantized, or why it
     stays in floats. Raises ValueError for settings that do not fit.
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
+        rewrite_casts(module)
+        if rewrite_pairs(module):
+            # Constants of the same model are read as floats likewise.
+            raise_dequantization(module, context, FoldPolicy())
         graph = flow_graph(module, context, budget)
+        if write_constants(graph):
+            graph = flow_graph(module, context, budget)
         flow = Flow(graph, read_settings(set(graph.keys.values())))
         assignment = read_attributes(module)
         for name in steps:
@@ -74,7 +85,8 @@ def _is_unknown(flow: Flow, op: Operation) -> bool:
     results = [result for result in op.results if is_quantizable(result)]
     if not results or any(result in flow.graph.same for result in results):
         return False
-    return not all(map(flow.graph.is_constant, results)) and bool(op.operands)
+    is_computed = any(result in flow.graph.derived for result in results)
+    return not is_computed and not all(map(flow.graph.is_constant, results)) and bool(op.operands)
 
 
 def _report(
@@ -101,7 +113,7 @@ def _report(
             FoldRecord(Outcome.REFUSED, node.op, name_of(node.op), code=code, reason=reason)
         )
     for op in unknown:
-        reason = "it is not known how its parameters hang together"
+        reason = reason_to_leave(op) or "it is not known how its parameters hang together"
         report.records.append(
             FoldRecord(Outcome.REFUSED, op, name_of(op), code=Code.UNKNOWN_OP, reason=reason)
         )

@@ -78,8 +78,13 @@ class QuantizedArray:
 
     codes: NDArray[Any]
     """Of the shape of the array, in the smallest dtype that holds the storage."""
-    parameters: QuantizationParameters
     choice: Choice
+    range: ArrayRange
+
+    @property
+    def parameters(self) -> QuantizationParameters:
+        """What the codes are read with."""
+        return self.choice.parameters(self.codes.shape)
 
 
 def array_range(
@@ -151,7 +156,26 @@ def quantize_array(
     choice = scheme.choose(found.minimum, found.maximum)
     lengths, slots = blocks.lengths(array.shape), found.minimum.shape
     codes = _codes(array, lengths, slots, choice, found, threads)
-    return QuantizedArray(codes, choice.parameters(array.shape), choice)
+    return QuantizedArray(codes, choice, found)
+
+
+def quantize_alike(
+    arrays: Sequence[NDArray[Any]], scheme: Scheme, blocks: Blocks = PER_TENSOR
+) -> list[QuantizedArray]:
+    """
+    As `quantize_array`, for several arrays of one shape and dtype: the results are the same.
+
+    All are computed at once: for a small array, most of the time goes to the calls of numpy.
+    """
+    if len(arrays) == 1:
+        return [quantize_array(arrays[0], scheme, blocks)]
+    of_stack = Blocks(((0, 1), *((axis + 1, size) for axis, size in blocks.sizes)))
+    found = quantize_array(np.stack(arrays), scheme, of_stack)
+    choices, ends = found.choice.along_first_axis(), (found.range.minimum, found.range.maximum)
+    return [
+        QuantizedArray(codes, choice, ArrayRange(low, high, 0))
+        for codes, choice, low, high in zip(found.codes, choices, *ends, strict=True)
+    ]
 
 
 def _codes(
@@ -184,9 +208,9 @@ class _Pool:
 
     def __init__(self, threads: int | None) -> None:
         self.threads = threads or min(processors(), _MOST_THREADS)
+        self._executor: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Self:
-        self._executor = ThreadPoolExecutor(self.threads) if self.threads > 1 else None
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -194,11 +218,17 @@ class _Pool:
             self._executor.shutdown()
 
     def run(self, function: Callable[[slice], None], count: int) -> None:
-        """Call `function` with ranges that make up `count`, and raise what it raises."""
+        """Call `function` with ranges that make up `count`, and raise its exceptions."""
+        if count == 1 or self.threads == 1:
+            function(slice(0, count))
+            return
+        if self._executor is None:
+            # To start threads takes longer than a small array.
+            self._executor = ThreadPoolExecutor(self.threads)
         parts = min(count, 4 * self.threads)
         edges = [count * part // parts for part in range(parts + 1)]
         ranges = [slice(*pair) for pair in pairwise(edges)]
-        for _ in (map if self._executor is None else self._executor.map)(function, ranges):
+        for _ in self._executor.map(function, ranges):
             pass
 
 

@@ -68,9 +68,9 @@ def quantize_bias(
 
     `bias` is float32, with one element for each of `weight_scales`, or there is one scale for
     all. `storage` is i32, or i64 for inputs of 16 bits, which no type of MLIR's quant dialect
-    has. What does not fit is saturated and counted. An element that is zero may have a scale of
-    zero: it is code 0 of scale 1. Raises ValueError for any other element without a positive
-    finite scale, for NaN, and for shapes that do not fit.
+    has. Elements that do not fit are saturated and counted. An element that is zero may have a
+    scale of zero: it is code 0 of scale 1. Raises ValueError for any other element without a
+    positive finite scale, for NaN, and for shapes that do not fit.
     """
     numbers, scales = _bias_and_scales(bias, input_scale, weight_scales)
     is_nothing = (scales == 0) & (numbers == 0)
@@ -85,7 +85,7 @@ def bias_in_steps(
     """
     A bias of float32 in steps of `scales`, positive float32 that broadcast to its shape.
 
-    What does not fit `storage` is saturated and counted. Raises ValueError for NaN.
+    Elements that do not fit `storage` are saturated and counted. Raises ValueError for NaN.
     """
     with np.errstate(all="ignore"):
         if arithmetic.multiplies:

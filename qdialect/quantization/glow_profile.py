@@ -131,11 +131,11 @@ def _decimal(number: float) -> str:
 _ENTRY = re.compile(r"(?P<item>- +)?(?P<key>[A-Za-z]+) *:(?= |$)[ ]*(?P<value>.*)")
 _FLOW = re.compile(r"\[([-+.\w\s,]*)\][ \t]*(?:#.*)?$", re.MULTILINE)
 _ELEMENT = re.compile(r"[^\s,](?:[^,]*[^\s,])?")
-# Python remembers each repetition of a group, so that runs of what is plain are one.
+# Python remembers each repetition of a group, so runs of plain characters are one group.
 _SINGLE = re.compile(r"'([^']*+(?:''[^']*+)*)'\s*(?:#.*)?$")
 _DOUBLE = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*")\s*(?:#.*)?$')
 _INDICATORS = "[]{},#&*!|>%@`?~"
-"""What a plain text does not begin with in YAML, or is none if it is all of it."""
+"""Words and characters that a plain text in YAML may not be, or begin with."""
 _NUMBER = re.compile(
     r"[-+]?(?:(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:e[-+]?[0-9]++)?|\.?inf(?:inity)?|\.?nan)",
     re.ASCII | re.IGNORECASE,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Noise:
     """
-    The sums over what both tensors have as finite numbers, and how many elements are left out.
+    The sums over elements that are finite in both tensors, and the number of the others.
 
     An infinity that both have at the same place is left out without being counted as a difference.
     """
@@ -79,7 +79,7 @@ class Noise:
     @property
     def decibels(self) -> float | None:
         """
-        The signal to noise ratio of what is finite: infinite where nothing differs.
+        The signal to noise ratio of finite elements: infinite where none differ.
 
         None if nothing is finite, and something differs, or if there is no element; and if squares
         of numbers are out of range.

@@ -325,7 +325,7 @@ class _JsonReader:
         return number
 
     def _check_names(self, path: _Path, value: _Object, known: Sequence[str]) -> None:
-        """Refuse what is not known: it may be a name with a mistake."""
+        """Refuse unknown names: they may be mistyped."""
         for name in value:
             if name not in known:
                 told = f"{json.dumps(name)} is none of {', '.join(map(json.dumps, known))}"

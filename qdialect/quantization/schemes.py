@@ -361,9 +361,9 @@ class Choice:
     """float32 of any shape, like all the arrays."""
     zero_points: NDArray[np.int64]
     minimum: NDArray[np.float32]
-    """What the lowest code stands for, computed with the scale before it was rounded."""
+    """The number of the lowest code, computed with the scale before it was rounded."""
     maximum: NDArray[np.float32]
-    """What the highest code stands for."""
+    """The number of the highest code."""
 
     @classmethod
     def joined(cls, choices: Sequence[Choice], shape: Sequence[int]) -> Choice:
@@ -380,6 +380,12 @@ class Choice:
             joined(of.minimum for of in choices),
             joined(of.maximum for of in choices),
         )
+
+    def along_first_axis(self) -> list[Choice]:
+        """One choice for each position of the first axis of the slots, without that axis."""
+        arrays = self.scales, self.zero_points, self.minimum, self.maximum
+        parts = zip(*(list(array) for array in arrays), strict=True)
+        return [Choice(self.scheme, self.arithmetic, *map(np.asarray, part)) for part in parts]
 
     def parameters(self, shape: Sequence[int]) -> QuantizationParameters:
         """

@@ -1,7 +1,8 @@
 """
 How the quantization parameters of the operands and results of an op hang together.
 
-Relations are registered for the names of ops, one file per dialect. Shape ops need none: their
+Relations are registered for the names of ops, in one file per dialect: for all contexts, or in the
+`Relations` of a dialect. Shape ops need none: their
 movements say it. Neither do sums of products, which have models in `qdialect.contractions`.
 """
 
@@ -10,16 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation
 
-from qdialect.ir.dialect_files import import_dialect_file
+from qdialect.ir.op_models import OpModels
+from qdialect.ir.value_types import element_type_or_self
 from qdialect.shape_ops.interface import name_of
 
 
 class Relation(StrEnum):
-    """What the parameters of a value follow from."""
+    """The source of the parameters of a value."""
 
     MOVED = "moved"
     """From those of the operand, element by element."""
@@ -53,13 +56,16 @@ class OpRelation:
     """The numbers of the operands that are quantized; None for all tensors of floats."""
 
     functions: frozenset[str] = frozenset()
-    """What it computes: names of `math` and `arith` in MLIR without a type, such as `exp`."""
+    """Its functions: names of `math` and `arith` in MLIR without a type, such as `exp`."""
 
     fixed: str = ""
     """The range that its results have: `logistic`, `tanh` or `softmax`."""
 
     is_homogeneous: bool = False
     """Whether a positive factor of a channel of the operand is one of the result."""
+
+    keeps_places: bool = False
+    """Whether each element of the result is that of an operand at the same place."""
 
     mixed_axes: tuple[int, ...] = ()
     """The axes of the operand along which it combines elements, such as those of a pool."""
@@ -68,19 +74,26 @@ class OpRelation:
 ReadRelation = Callable[[Any], OpRelation | None]
 """Reads an op of one name; None if nothing is known of it."""
 
-_RELATIONS: Final[dict[str, ReadRelation]] = {}
 
-ReadT = TypeVar("ReadT", bound=ReadRelation)
+class Relations(OpModels[ReadRelation]):
+    """The relations of the ops of a dialect."""
+
+    package = "qdialect.relations"
 
 
-def relation(*names: str) -> Callable[[ReadT], ReadT]:
+class ReasonsToLeave(OpModels[str]):
+    """Why ops of a dialect stay in floats that are known."""
+
+    package = "qdialect.relations"
+
+
+_RELATIONS: Final = Relations()
+_LEFT: Final = ReasonsToLeave()
+
+
+def relation(*names: str) -> Callable[[ReadRelation], ReadRelation]:
     """Register a function that reads ops of these names."""
-
-    def register(read: ReadT) -> ReadT:
-        _RELATIONS.update(dict.fromkeys(names, read))
-        return read
-
-    return register
+    return _RELATIONS.register(*names)
 
 
 def register_relations(
@@ -91,6 +104,7 @@ def register_relations(
     *,
     fixed: str = "",
     is_homogeneous: bool = False,
+    keeps_places: bool = False,
     mixed_axes: tuple[int, ...] = (),
 ) -> None:
     """
@@ -101,8 +115,34 @@ def register_relations(
     for each in names.split():
         name, _, function = each.partition("=")
         functions = frozenset({function or name})
-        read = OpRelation(relation, operands, functions, fixed, is_homogeneous, mixed_axes)
-        _RELATIONS[f"{prefix}.{name}"] = lambda op, read=read: read
+        read = OpRelation(
+            relation, operands, functions, fixed, is_homogeneous, keeps_places, mixed_axes
+        )
+        _RELATIONS.add([f"{prefix}.{name}"], lambda op, read=read: read)
+
+
+def register_left(prefix: str, names: str, reason: str) -> None:
+    """Register ops that stay in floats, though they are known: their names, and why."""
+    _LEFT.add((f"{prefix}.{name}" for name in names.split()), reason)
+
+
+def reason_to_leave(op: Operation) -> str | None:
+    """Why an op stays in floats that is known, and has no relation; None for any other op."""
+    return _LEFT.find(name_of(op))
+
+
+def conversion(op: Operation) -> OpRelation:
+    """
+    The relation of a cast that is no quantization.
+
+    Between floats, the result has the numbers of the operand.
+    """
+    is_of_floats = all(
+        isinstance(element_type_or_self(value.type), AnyFloat)
+        for value in (*op.operands, *op.results)
+    )
+    relation = Relation.SHARED if is_of_floats else Relation.OWN
+    return OpRelation(relation, (0,), is_homogeneous=is_of_floats, keeps_places=True)
 
 
 def function_of(name: str) -> str:
@@ -116,9 +156,12 @@ def function_of(name: str) -> str:
     return function
 
 
+def is_known(name: str) -> bool:
+    """Whether there is a relation for ops of a name, or a reason to leave them in floats."""
+    return _RELATIONS.find(name) is not None or _LEFT.find(name) is not None
+
+
 def relation_of(op: Operation) -> OpRelation | None:
     """The relation that is registered for `op`, if any. Raises NotFoldable."""
-    name = name_of(op)
-    import_dialect_file(__package__, name.partition(".")[0])
-    read = _RELATIONS.get(name)
+    read = _RELATIONS.find(name_of(op))
     return None if read is None else read(op)

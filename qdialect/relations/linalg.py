@@ -1,11 +1,12 @@
 """
 The ops of linalg that compute with floats: https://mlir.llvm.org/docs/Dialects/Linalg/.
 
-What is quantized are the inputs: what a result starts with is not.
+The inputs are quantized, and the initial value of the result is not.
 """
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from typing import Final, cast
 
@@ -16,6 +17,7 @@ from qdialect.relations.interface import (
     OpRelation,
     Relation,
     function_of,
+    register_left,
     register_relations,
     relation,
     relation_of,
@@ -31,17 +33,32 @@ register_relations(
 register_relations("linalg", "tanh", Relation.FIXED, (0,), fixed="tanh")
 register_relations("linalg", "softmax", Relation.FIXED, (0,), fixed="softmax")
 register_relations("linalg", "ceil floor round", Relation.WHOLE_NUMBER, (0,))
-register_relations("linalg", "select", Relation.SHARED, (1, 2))
-register_relations("linalg", "copy", Relation.SHARED, (0,))
-_POOLS: Final = {"nwc": (1,), "ncw": (2,), "nhwc": (1, 2), "nchw": (2, 3), "ndhwc": (1, 2, 3)}
-"""The axes of the windows of pools, by the layout in their names."""
+register_relations("linalg", "select", Relation.SHARED, (1, 2), keeps_places=True)
+register_relations("linalg", "copy", Relation.SHARED, (0,), is_homogeneous=True, keeps_places=True)
+register_relations("linalg", "broadcast pack transpose unpack", Relation.SHARED, (0,))
+register_left("linalg", "fill", "its result is one number")
+register_left("linalg", "fill_rng_2d", "its result is random")
+register_left(
+    "linalg",
+    "winograd_filter_transform winograd_input_transform winograd_output_transform",
+    "it is part of a convolution",
+)
 
-for _layout, _axes in _POOLS.items():
-    for _kind, _relation in (("max", Relation.SHARED), ("sum", Relation.OWN)):
+_POOLS: Final = {
+    "nwc": ((1,), "max min sum"),
+    "ncw": ((2,), "max sum"),
+    "nhwc": ((1, 2), "max min sum"),
+    "nchw": ((2, 3), "max sum"),
+    "ndhwc": ((1, 2, 3), "max min sum"),
+}
+"""The axes of the windows of pools, by the layout in their names, and the pools there are."""
+
+for _layout, (_axes, _kinds) in _POOLS.items():
+    for _kind in _kinds.split():
         register_relations(
             "linalg",
             f"pooling_{_layout}_{_kind}",
-            _relation,
+            Relation.OWN if _kind == "sum" else Relation.SHARED,
             (0,),
             is_homogeneous=True,
             mixed_axes=_axes,
@@ -51,7 +68,30 @@ _LOGISTIC: Final = ["arith.negf", "math.exp", "arith.addf", "arith.divf"]
 """How torch-mlir writes `1 / (1 + exp(-x))`."""
 
 _YIELD: Final = "linalg.yield"
+_INDEX: Final = "linalg.index"
+_CONVERSIONS: Final = ("arith.extf", "arith.truncf")
 _CONSTANT: Final = "arith.constant"
+
+
+_FUNCTIONS: Final = {"max_signed": "max", "min_signed": "min", "negf": "neg", "powf": "pow"}
+"""The kinds of `linalg.elementwise` whose functions have other names."""
+
+
+@relation("linalg.elementwise")
+def _elementwise(op: Operation) -> OpRelation | None:
+    """What its kind says."""
+    kind = str(attribute_of(op, "kind")).rpartition("<")[2].rstrip(">")
+    function = _FUNCTIONS.get(kind, kind)
+    inputs = tuple(range(len(op.operands) - len(op.results)))
+    match function:
+        case "select":
+            return OpRelation(Relation.SHARED, (1, 2), frozenset({function}))
+        case "tanh":
+            return OpRelation(Relation.FIXED, inputs, frozenset({function}), fixed="tanh")
+        case "ceil" | "floor" | "round":
+            return OpRelation(Relation.WHOLE_NUMBER, inputs, frozenset({function}))
+        case _:
+            return OpRelation(Relation.OWN, inputs, frozenset({function}))
 
 
 @relation("linalg.generic", "linalg.map", "linalg.reduce")
@@ -59,6 +99,9 @@ def _with_body(op: Operation) -> OpRelation | None:
     """An op that computes each element of its result by ops of arith and math."""
     body = op.regions[0].block
     ops = [inner for inner in body.ops if name_of(inner) not in (_YIELD, _CONSTANT)]
+    if len(ops) > 1:
+        # What is converted before and behind is computed with.
+        ops = [inner for inner in ops if name_of(inner) not in _CONVERSIONS] or ops
     names = [name_of(inner) for inner in ops]
     if any(not _is_function(inner) for inner in ops):
         return None
@@ -66,20 +109,53 @@ def _with_body(op: Operation) -> OpRelation | None:
     if inputs is None:
         return None
     functions = frozenset(map(function_of, names))
+    if (extreme := _extreme(ops)) is not None:
+        functions = frozenset({extreme})
     if name_of(op) == "linalg.reduce" or _has_reduction(op):
         return OpRelation(Relation.OWN, inputs, functions | {"reduce"})
     if names == _LOGISTIC and _is_logistic(ops):
         return OpRelation(Relation.FIXED, inputs, functions, fixed="logistic")
     if len(ops) == 1 and (only := relation_of(ops[0])) is not None:
-        return OpRelation(only.relation, _chosen(op, ops[0], only), functions, only.fixed)
+        functions, chosen = functions if only.functions else frozenset(), _chosen(op, ops[0], only)
+        count = len(ops[0].operands if only.operands is None else only.operands)
+        # What one number is selected from, and is in no tensor, has other elements than that.
+        is_own = only.relation is Relation.SHARED and len(chosen) < count
+        return OpRelation(Relation.OWN if is_own else only.relation, chosen, functions, only.fixed)
     if not ops:
         return OpRelation(Relation.SHARED, inputs[:1] if len(inputs) == 1 else inputs)
     return OpRelation(Relation.OWN, inputs, functions)
 
 
+def _extreme(ops: list[Operation]) -> str | None:
+    """`max` or `min`, if that is what a comparison and a selection compute."""
+    if [name_of(op) for op in ops] != ["arith.cmpf", "arith.select"]:
+        return None
+    compare, select = ops
+    found = re.search("[0-9]+", str(attribute_of(compare, "predicate")))
+    if (
+        found is None
+        or int(found[0]) not in _ORDERS
+        or select.operands[0] is not compare.results[0]
+    ):
+        return None
+    order, ends = _ORDERS[int(found[0])], list(compare.operands)
+    if ends == [select.operands[1], select.operands[2]]:
+        return order
+    if ends == [select.operands[2], select.operands[1]]:
+        return "min" if order == "max" else "max"
+    return None
+
+
+_ORDERS: Final = {
+    **dict.fromkeys((2, 3, 9, 10), "max"),
+    **dict.fromkeys((4, 5, 11, 12), "min"),
+}
+"""What a selection of the first operand computes, by the number of the predicate of `cmpf`."""
+
+
 def _is_function(op: Operation) -> bool:
-    dialect = name_of(op).partition(".")[0]
-    return dialect in ("arith", "math") and not op.regions
+    name = name_of(op)
+    return (name.partition(".")[0] in ("arith", "math") or name == _INDEX) and not op.regions
 
 
 def _inputs(op: Operation, body: Block) -> tuple[int, ...] | None:

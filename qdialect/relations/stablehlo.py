@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation
 
+from qdialect.ir.value_types import element_type_or_self
 from qdialect.relations.interface import (
     OpRelation,
     Relation,
+    conversion,
+    register_left,
     register_relations,
     relation,
+    relation_of,
 )
 from qdialect.shape_ops.interface import find_attribute, integers_of, name_of
 
 register_relations(
     "stablehlo",
-    "abs cbrt convert cosine=cos exponential=exp exponential_minus_one=expm1 log "
-    "log_plus_one=log1p negate=neg rsqrt sign sine=sin sqrt tan",
+    "abs cbrt cosine=cos exponential=exp exponential_minus_one=expm1 log "
+    "is_finite log_plus_one=log1p negate=neg reduce_precision rsqrt sign sine=sin sqrt tan",
     Relation.OWN,
     (0,),
 )
@@ -35,18 +40,81 @@ register_relations(
     Relation.WHOLE_NUMBER,
     (0,),
 )
-register_relations("stablehlo", "select", Relation.SHARED, (1, 2))
+register_relations("stablehlo", "batch_norm_inference", Relation.OWN, (0,))
+register_relations("stablehlo", "select", Relation.SHARED, (1, 2), keeps_places=True)
 register_relations("stablehlo", "dynamic_update_slice", Relation.SHARED, (0, 1))
 register_relations(
     "stablehlo",
-    "dynamic_slice gather dynamic_gather slice dynamic_broadcast_in_dim dynamic_reshape "
-    "optimization_barrier",
+    "broadcast broadcast_in_dim dynamic_broadcast_in_dim dynamic_gather dynamic_reshape "
+    "dynamic_slice gather real_dynamic_slice reshape reverse set_dimension_size slice "
+    "torch_index_select transpose",
     Relation.SHARED,
     (0,),
 )
+register_relations("stablehlo", "concatenate", Relation.SHARED)
+register_relations("stablehlo", "dynamic_pad pad", Relation.SHARED, (0, 1))
+register_left(
+    "stablehlo",
+    "all_gather all_reduce all_to_all collective_broadcast collective_permute cross-replica-sum "
+    "infeed outfeed recv reduce_scatter send async_start async_done",
+    "other devices or hosts see its operands",
+)
+register_left("stablehlo", "batch_norm_grad batch_norm_training", "it is a step of training")
+register_left("stablehlo", "bitcast_convert", "it reads bits, not numbers")
+register_left("stablehlo", "case if while", "it runs regions, in which ops are quantized")
+register_left(
+    "stablehlo", "cholesky triangular_solve", "a rounded matrix may have no such factor, or inverse"
+)
+register_left("stablehlo", "complex fft imag real", "it has complex numbers")
+register_left("stablehlo", "composite custom_call", "only its implementation says what it computes")
+register_left("stablehlo", "dynamic_conv", "its padding is known at run time only")
+register_left("stablehlo", "einsum unary_einsum", "StableHLO has removed it")
+register_left("stablehlo", "get_tuple_element tuple", "it has tuples")
+register_left("stablehlo", "rng rng_bit_generator", "its result is random")
+register_left("stablehlo", "select_and_scatter", "it is a step of training")
+
+relation("stablehlo.convert")(conversion)
 
 _HOMOGENEOUS = ("stablehlo.add", "stablehlo.maximum", "stablehlo.minimum")
 _MAXIMUM = ("stablehlo.maximum", "stablehlo.minimum")
+_COMBINERS = (*_MAXIMUM, "stablehlo.add", "stablehlo.multiply", "stablehlo.subtract")
+
+
+@relation("stablehlo.optimization_barrier")
+def _optimization_barrier(op: Operation) -> OpRelation | None:
+    """What has several operands has as many results, which have nothing to do with each other."""
+    if len(op.operands) != 1:
+        return None
+    return OpRelation(Relation.SHARED, is_homogeneous=True, keeps_places=True)
+
+
+@relation("stablehlo.map")
+def _map(op: Operation) -> OpRelation | None:
+    """A function of elements."""
+    inner = list(op.regions[0].block.ops)[:-1]
+    if any(relation_of(each) is None or each.regions for each in inner):
+        return None
+    return OpRelation(Relation.OWN, functions=frozenset({"map"}))
+
+
+@relation("stablehlo.scatter")
+def _scatter(op: Operation) -> OpRelation | None:
+    """Updates that take the place of elements, or are combined with them."""
+    if len(op.operands) != 3 or len(op.results) != 1:
+        return None
+    inner = [name_of(each) for each in op.regions[0].block.ops]
+    is_set = len(inner) == 1
+    is_known = is_set or (len(inner) == 2 and inner[0] in _COMBINERS)
+    return OpRelation(Relation.SHARED if is_set else Relation.OWN, (0, 2)) if is_known else None
+
+
+@relation("stablehlo.sort")
+def _sort(op: Operation) -> OpRelation:
+    """Elements in another order: of one tensor of floats, or of several, each with its own."""
+    floats = [
+        value for value in op.operands if isinstance(element_type_or_self(value.type), AnyFloat)
+    ]
+    return OpRelation(Relation.SHARED if len(floats) == 1 else Relation.OWN)
 
 
 @relation("stablehlo.reduce")
@@ -64,7 +132,7 @@ def _reduce(op: Operation) -> OpRelation | None:
 
 @relation("stablehlo.reduce_window")
 def _reduce_window(op: Operation) -> OpRelation | None:
-    """A maximum is an element, and so is what it starts with, unless that is the lowest number."""
+    """A maximum is an element, or the initial value, unless that is the lowest number."""
     if (combiner := _combiner(op)) is None:
         return None
     is_maximum = combiner in _MAXIMUM

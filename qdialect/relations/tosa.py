@@ -7,6 +7,8 @@ from xdsl.ir import Operation
 from qdialect.relations.interface import (
     OpRelation,
     Relation,
+    conversion,
+    register_left,
     register_relations,
     relation,
 )
@@ -14,10 +16,12 @@ from qdialect.shape_ops.interface import find_attribute, integer_of
 
 register_relations(
     "tosa",
-    "abs cos erf exp log negate=neg reciprocal rsqrt sin reduce_product=reduce argmax argmin cast",
+    "abs cos erf exp log negate=neg reciprocal rsqrt sin reduce_product=reduce argmax argmin",
     Relation.OWN,
     (0,),
 )
+register_relations("tosa", "fft2d", Relation.OWN, (0, 1))
+register_relations("tosa", "rfft2d", Relation.OWN, (0,))
 register_relations(
     "tosa",
     "avg_pool2d avg_pool2d_adaptive",
@@ -40,12 +44,27 @@ register_relations(
     is_homogeneous=True,
     mixed_axes=(1, 2),
 )
-register_relations("tosa", "identity gather slice tile", Relation.SHARED, (0,))
-register_relations("tosa", "select", Relation.SHARED, (1, 2))
+register_relations("tosa", "gather reshape reverse slice tile transpose", Relation.SHARED, (0,))
+register_relations(
+    "tosa", "identity", Relation.SHARED, (0,), is_homogeneous=True, keeps_places=True
+)
+register_relations("tosa", "concat", Relation.SHARED)
+register_relations("tosa", "pad", Relation.SHARED, (0, 2))
+register_relations("tosa", "select", Relation.SHARED, (1, 2), keeps_places=True)
 register_relations("tosa", "scatter", Relation.SHARED, (0, 2))
 register_relations("tosa", "sigmoid=logistic", Relation.FIXED, (0,), fixed="logistic")
 register_relations("tosa", "tanh", Relation.FIXED, (0,), fixed="tanh")
 register_relations("tosa", "floor ceil", Relation.WHOLE_NUMBER, (0,))
+register_left(
+    "tosa",
+    "cast_from_block_scaled cast_to_block_scaled matmul_t_block_scaled",
+    "it has scales of its own",
+)
+register_left("tosa", "cond_if while_loop", "it runs regions, in which ops are quantized")
+register_left("tosa", "custom", "only its implementation says what it computes")
+register_left("tosa", "variable variable_read variable_write", "it is state, which other calls see")
+
+relation("tosa.cast")(conversion)
 
 
 @relation("tosa.clamp")
@@ -72,6 +91,6 @@ def _reduce(op: Operation) -> OpRelation:
 
 @relation("tosa.resize")
 def _resize(op: Operation) -> OpRelation:
-    """What takes the nearest elements adds no others."""
+    """The nearest elements are elements of the operand."""
     is_nearest = "NEAREST" in str(find_attribute(op, "mode"))
     return OpRelation(Relation.SHARED if is_nearest else Relation.OWN, (0,))

@@ -1,4 +1,4 @@
-"""What casts say, in attributes, of each position of an axis: ranges, or scales."""
+"""Attributes of casts with a row for each position of an axis: ranges, or scales."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ AXIS: Final = "axis"
 
 
 class AlongAxis(NamedTuple):
-    """What a cast says of the positions of an axis."""
+    """The rows that a cast has for the positions of an axis."""
 
     axis: int
 
     rows: NDArray[np.float64]
-    """What it says of each position: shape (length,) or (length, n)."""
+    """A row for each position: shape (length,) or (length, n)."""
 
     attribute: str
     """The name of the attribute with the rows, which are a dense tensor."""
 
     are: str
-    """What the rows are, in words."""
+    """The name of the rows, in plural."""
 
 
 Reader = Callable[[Operation, Shape], AlongAxis | None]
@@ -40,13 +40,13 @@ _READERS: Final[dict[str, Reader]] = {}
 
 
 def register_along_axis(name: str, reader: Reader) -> None:
-    """Register what the casts of one name say of an axis, which moves with the elements."""
+    """Register how the casts of one name hold rows for an axis, which move with the elements."""
     _READERS[name] = reader
 
 
 def said_along_axis(op: Operation, shape: Shape) -> AlongAxis | None:
     """
-    What an op says of the positions of an axis; None if nothing.
+    The rows that an op has for the positions of an axis; None if it has none.
 
     Raises NotFoldable, with the reason, if it does not fit a tensor of `shape`.
     """

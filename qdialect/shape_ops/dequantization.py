@@ -4,7 +4,7 @@ Dequantization by arithmetic, recognised in a term.
 `(C - z) * s`, in the forms that exporters write: the subtraction in integers or in floats, zero
 points that are integers or floats with integral values, float conversions of the scale or of the
 result. So is `C * s` of short floats. A part of it is recognised too, since a shape op may stand
-in the middle. What is accepted of integers means the same as `quant.dcast` of a quantized type
+in the middle. Accepted arithmetic on integers means the same as `quant.dcast` of a quantized type
 whose scales and zero points are these.
 """
 
@@ -147,7 +147,7 @@ class _Recognizer:
         if isinstance(term, Apply) and term.arithmetic is Arithmetic.QUANTIZE:
             return self._rounded(term, is_signed)
         if not isinstance(term, Input) or not isinstance(term.type, IntegerType):
-            raise _refusal("what it reads is no constant of integers")
+            raise _refusal("its operand is no constant of integers")
         return Dequantization(term.number, is_signed is not False)
 
     def _rounded(self, term: Apply, is_signed: bool | None) -> Dequantization:

@@ -1,5 +1,5 @@
 """
-Element-wise ops: what each element of the result is computed from.
+Element-wise ops: the operands that each element of the result is computed from.
 
 Exporters dequantize by arithmetic: an integer weight is converted, a zero point subtracted, and a
 scale multiplied, each by an op of its own or in the body of one. A movement commutes with every

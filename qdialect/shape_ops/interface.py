@@ -14,17 +14,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Flag, auto
 from functools import cache, lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, cast
 
-from xdsl.context import Context
-from xdsl.dialect_interfaces import DialectInterface
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
@@ -57,6 +53,8 @@ from qdialect.algebra.padding import PadWith, ZeroPoint
 from qdialect.ir.dialect_files import import_dialect_file
 from qdialect.ir.elements import MAX_REPEATED_ELEMENTS, element_dtype, elements_of, has_signedness
 from qdialect.ir.errors import message_of
+from qdialect.ir.op_models import Models, models_in_use
+from qdialect.ir.op_models import models_of as models_of
 from qdialect.ir.value_types import register_tensor_type as register_tensor_type
 from qdialect.ir.value_types import tensor_parts
 from qdialect.shape_ops.refusals import Code as Code
@@ -168,12 +166,12 @@ class DialectTraits:
     """Whether a tensor may have no elements."""
 
 
-class ShapeOps(DialectInterface):
+class ShapeOps(Models):
     """
     The models of the ops of a dialect.
 
     A dialect with one among its interfaces brings it to each context that loads it. There,
-    it comes before what is registered for all contexts, name by name.
+    it comes before the models for all contexts, name by name.
     """
 
     def __init__(self, traits: DialectTraits | None = None) -> None:
@@ -243,7 +241,7 @@ class Carrier(NamedTuple):
     """The attribute with the name of the op that it stands for."""
 
     prefixes: Mapping[str, str]
-    """For each dialect of such ops what is before the names of their attributes."""
+    """For each dialect of such ops, the prefix of the names of their attributes."""
 
 
 _FOR_ALL: Final = ShapeOps()
@@ -252,9 +250,6 @@ _FOR_ALL: Final = ShapeOps()
 _CARRIERS: Final[dict[str, Carrier]] = {}
 
 _TRAITS: Final[dict[str, DialectTraits]] = {}
-_IN_CONTEXT: Final[ContextVar[Mapping[str, ShapeOps]]] = ContextVar("qdialect.shape_ops")
-"""The `ShapeOps` of the dialects of the context in use, by dialect name."""
-
 _KEEPING_ATTRIBUTES: Final[set[str]] = {
     # tensor.pad with `nofold` must stay, even if it pads nothing.
     "nofold",
@@ -262,18 +257,6 @@ _KEEPING_ATTRIBUTES: Final[set[str]] = {
     "mhlo.sharding",
     "sdy.sharding",
 }
-
-
-@contextmanager
-def models_of(context: Context | None) -> Generator[None]:
-    """Within the block, use the `ShapeOps` of the dialects that `context` has loaded."""
-    dialects = () if context is None else context.loaded_dialects
-    found = {dialect.name: dialect.get_interface(ShapeOps) for dialect in dialects}
-    token = _IN_CONTEXT.set({name: ops for name, ops in found.items() if ops is not None})
-    try:
-        yield
-    finally:
-        _IN_CONTEXT.reset(token)
 
 
 def shape_op(
@@ -323,7 +306,7 @@ def register_carrier(name: str, attribute: str, prefixes: Mapping[str, str]) -> 
     """
     Have ops of one name be read as those that an attribute names.
 
-    `prefixes` are the dialects of these, and what is before the names of their attributes.
+    `prefixes` are the dialects of these, and the prefixes of the names of their attributes.
     """
     _CARRIERS[name] = Carrier(attribute, prefixes)
     _carrier.cache_clear()
@@ -345,7 +328,7 @@ def register_alias(name: str, of: str) -> None:
 def models_for(name: str) -> ShapeOps:
     """The models of ops of that name: those of the context in use, else those for all contexts."""
     load_models(name)
-    own = _IN_CONTEXT.get(_NO_DIALECTS).get(name.partition(".")[0])
+    own = models_in_use(ShapeOps).get(name.partition(".")[0])
     return own if own is not None and own.knows(name) else _FOR_ALL
 
 
@@ -377,20 +360,19 @@ def dialect_traits_of(op: Operation) -> DialectTraits:
     """Which tensors the dialect of `op` can have."""
     dialect = name_of(op).partition(".")[0]
     import_dialect_file(__package__, dialect)
-    own = _IN_CONTEXT.get(_NO_DIALECTS).get(dialect)
+    own = models_in_use(ShapeOps).get(dialect)
     if own is not None and own.traits is not None:
         return own.traits
     return _TRAITS.get(dialect, _ALL_TENSORS)
 
 
-_NO_DIALECTS: Final[Mapping[str, ShapeOps]] = {}
 _ALL_TENSORS: Final = DialectTraits()
 
 
 def is_known_dialect(name: str) -> bool:
     """Whether there is a model for an op of the dialect `name`."""
     import_dialect_file(__package__, name)
-    known = (_FOR_ALL, *_IN_CONTEXT.get(_NO_DIALECTS).values())
+    known = (_FOR_ALL, *models_in_use(ShapeOps).values())
     return any(ops.knows_dialect(name) for ops in known)
 
 
@@ -496,7 +478,7 @@ def _role_of(op: Operation) -> Role:
         name = cast(UnregisteredOp, op).op_name.data
         if (carrier := _carrier(name)) is not None:
             name, prefix = _carried(op, name, carrier)
-    if in_context := _IN_CONTEXT.get(_NO_DIALECTS):
+    if in_context := models_in_use(ShapeOps):
         own = in_context.get(name.partition(".")[0])
         if own is not None and own.knows(name):
             return _role_in(own, type(op), name, prefix)
@@ -528,7 +510,7 @@ def _carrier(name: str) -> Carrier | None:
 
 
 def _carried(op: Operation, name: str, carrier: Carrier) -> tuple[str, str]:
-    """The name that an op of `name` is read by, and what is before those of its attributes."""
+    """The name that an op of `name` is read by, and the prefix of those of its attributes."""
     held = op.properties.get(carrier.attribute, op.attributes.get(carrier.attribute))
     if isinstance(held, StringAttr):
         prefix = carrier.prefixes.get(held.data.partition(".")[0])
@@ -538,7 +520,7 @@ def _carried(op: Operation, name: str, carrier: Carrier) -> tuple[str, str]:
 
 
 def _attribute_key(op: Operation, name: str) -> str:
-    """What an attribute of `op` that models call `name` is called there."""
+    """The name in `op` of the attribute that models call `name`."""
     if op.name != UnregisteredOp.name:
         return name
     own = cast(UnregisteredOp, op).op_name.data
@@ -649,7 +631,7 @@ def items_of(value: SSAValue) -> Sequence[SSAValue]:
     """The values in a list. Raises NotFoldable if `value` is none, or made by something else."""
     owner = value.owner
     if not isinstance(owner, Operation) or not is_list(owner):
-        raise NotFoldable(Code.DYNAMIC_SHAPE, "it is not known what is in a list")
+        raise NotFoldable(Code.DYNAMIC_SHAPE, "the elements of a list are not known")
     return owner.operands
 
 
@@ -706,7 +688,7 @@ def integers_in(values: Values, type: Attribute) -> NDArray[np.integer[Any]]:
     elements are not integers of `type`, or too many to be expanded.
     """
     if math.prod(values.shape) > MAX_REPEATED_ELEMENTS:
-        raise NotFoldable(Code.UNKNOWN_OP, "a constant that says what it does is too long")
+        raise NotFoldable(Code.UNKNOWN_OP, "a constant that parametrizes it is too long")
     if is_integer(type) and (values_dtype(values) != element_dtype(type)):
         raise NotFoldable(Code.UNKNOWN_OP, f"a constant does not hold elements of type '{type}'")
     return as_integers(as_view(values).array(), type)

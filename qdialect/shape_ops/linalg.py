@@ -172,4 +172,4 @@ def _term(value: SSAValue, terms: Mapping[SSAValue, Term]) -> Term:
     constant = find_attribute(owner, "value") if isinstance(owner, Operation) else None
     if isinstance(constant, IntegerAttr | FloatAttr) and isinstance(owner, ConstantOp):
         return Scalar(cast("FloatAttr[Any]", constant))
-    raise NotFoldable(Code.ARITHMETIC, "its body reads what is no constant")
+    raise NotFoldable(Code.ARITHMETIC, "its body reads values that are no constants")

@@ -1,7 +1,7 @@
 """
 The ops of MHLO, which StableHLO was made of: the same by other names.
 
-https://github.com/tensorflow/mlir-hlo. A gather says what it does in an attribute of its own.
+https://github.com/tensorflow/mlir-hlo. The dimension numbers of a gather are an attribute of MHLO.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def _identity(op: Operation, operands: Operands) -> Movements:
 @shape_op("onnx.Unsqueeze")
 @shape_op("onnx.Flatten")
 def _reshape(op: Operation, operands: Operands) -> Movements:
-    # Where the result is static, so is what else the op may say of its shape.
+    # Where the result is static, so are the operands that have its shape.
     return Movements(op.operands[:1], [Reshape(shape_of(op.results[0]))])
 
 

@@ -1,5 +1,5 @@
 """
-The constant and the casts of the quant dialect, whose shape ops know themselves what they do.
+The constant and the casts of the quant dialect. Its shape ops have movements of their own.
 
 https://mlir.llvm.org/docs/Dialects/QuantDialect/.
 """

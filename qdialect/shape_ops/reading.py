@@ -121,7 +121,9 @@ class Constants:
         """The elements of a constant of integers: see `integers_in`. Raises NotFoldable."""
         name = elements_attribute_of(op)
         if name is None:
-            raise NotFoldable(Code.DYNAMIC_SHAPE, f"'{name_of(op)}' makes what must be constant")
+            raise NotFoldable(
+                Code.DYNAMIC_SHAPE, f"'{name_of(op)}' makes an operand that must be constant"
+            )
         if (listed := listed_integers(op)) is not None:
             return listed
         parts = tensor_parts(op.results[0].type)
@@ -139,14 +141,14 @@ class Constants:
         """A scalar constant, through the casts that it is read with. Raises NotFoldable."""
         op = value.owner
         if not isinstance(op, Operation):
-            raise NotFoldable(Code.PADDING, "what is padded with is not constant")
+            raise NotFoldable(Code.PADDING, "the padding is not constant")
         if is_cast(op):
             element = self.element(op.operands[0])
             return StoredElement(element.stored, op.results[0].type, (*element.casts, op))
         name = elements_attribute_of(op)
         attribute = find_attribute(op, name) if name is not None else None
         if not isinstance(attribute, IntegerAttr | FloatAttr):
-            raise NotFoldable(Code.PADDING, "what is padded with is not constant")
+            raise NotFoldable(Code.PADDING, "the padding is not constant")
         packable = cast(Any, attribute.type)
         try:
             dtype = element_dtype(packable)
@@ -166,7 +168,9 @@ class ConstantOperands:
         """The elements of an integer constant: see `integers_in`. Raises NotFoldable."""
         owner = value.owner
         if not isinstance(owner, Operation):
-            raise NotFoldable(Code.DYNAMIC_SHAPE, "an argument says what must be constant")
+            raise NotFoldable(
+                Code.DYNAMIC_SHAPE, "an argument is in place of an operand that must be constant"
+            )
         if is_list(owner):
             return integers_in_list(owner, self)
         return self.constants.integers(owner)

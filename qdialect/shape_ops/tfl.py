@@ -1,7 +1,7 @@
 """
 The constants, the casts and the shape ops of TFLite's dialect.
 
-https://www.tensorflow.org/mlir/tfl_ops. What an op does is mostly said by constant operands.
+https://www.tensorflow.org/mlir/tfl_ops. Most ops are parametrized by constant operands.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _transpose(op: Operation, operands: Operands) -> Movements:
 @shape_op("tfl.expand_dims")
 @shape_op("tfl.squeeze")
 def _reshape(op: Operation, operands: Operands) -> Movements:
-    # Where the result is static, so is what else the op may say of its shape.
+    # Where the result is static, so are the operands that have its shape.
     return Movements(op.operands[:1], [Reshape(shape_of(op.results[0]))])
 
 

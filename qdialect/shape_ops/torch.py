@@ -1,7 +1,7 @@
 """
 The literals, the dequantizations and the shape ops of torch-mlir's torch dialect.
 
-https://github.com/llvm/torch-mlir. An op says what it does in operands that are constants, or
+https://github.com/llvm/torch-mlir. An op is parametrized by operands that are constants, or
 lists of constants. Ops of ONNX, and ops that torch-mlir does not define, are inside of a
 `torch.operator`.
 """
@@ -129,7 +129,7 @@ def _make(type: Attribute, shape: Shape, element: Attribute) -> Attribute:
     old = cast(UnregisteredAttr, type)
     lengths = ",".join("?" if length == DYNAMIC else str(length) for length in shape)
     body = f"[{lengths}],{element}"
-    # Beside what xDSL keeps of a type, the last may be its whole text.
+    # The last parameter may be the whole text of the type, beside those that xDSL keeps.
     *kept, _ = old.parameters[:4]
     text = [StringAttr(f"{old.attr_name.data}<{body}>")] * (len(old.parameters) - 4)
     return old.new((*kept, StringAttr(body), *text))
@@ -146,7 +146,7 @@ register_list("torch.prim.ListConstruct")
 register_list("torch.constant.none")
 
 
-# Operands that say what an op does
+# Operands that parametrize an op
 
 
 def _integers(value: SSAValue, operands: Operands) -> list[int]:
@@ -213,8 +213,11 @@ def _reversed_axes(op: Operation, operands: Operands) -> Movements:
 @shape_op("torch.aten.unsqueeze")
 @shape_op("torch.aten.squeeze")
 @shape_op("torch.aten.squeeze.dim")
+@shape_op("torch.prims.collapse")
+@shape_op("torch.prims.split_dim")
+@shape_op("torch.prims.squeeze")
 def _reshape(op: Operation, operands: Operands) -> Movements:
-    # Where the result is static, so is what else the op may say of its shape.
+    # Where the result is static, so are the operands that have its shape.
     return _one(op, Reshape(shape_of(op.results[0])))
 
 
@@ -324,7 +327,7 @@ def _with_scalar(op: Operation, arithmetic: Arithmetic) -> Elementwise:
 
 
 def _check_once(value: SSAValue, operands: Operands) -> None:
-    """Raise NotFoldable if what is subtracted is multiplied before."""
+    """Raise NotFoldable if the subtrahend is multiplied before."""
     if _integer(value, operands) != 1:
         raise NotFoldable(Code.ARITHMETIC, "it subtracts a multiple")
 
@@ -455,7 +458,7 @@ def _of_tensors(op: Operation, axes: tuple[int, ...], *, in_blocks: bool = False
 
 
 def _numbers(type: Attribute) -> Attribute:
-    """What elements of a type are as numbers: of those that are quantized, f32."""
+    """The type of the numbers that elements of a type stand for: f32 for quantized ones."""
     return Float32Type() if isinstance(type, UnregisteredAttr) else type
 
 
@@ -477,7 +480,7 @@ def _write_per_channel(at: int) -> Any:
 
 
 def _with_tensors(op: Operation, small: Sequence[SmallOperand], type: Attribute) -> Operation:
-    """An op like a given one, of other tensors and with what else it had."""
+    """An op like a given one, with other tensors and the same other operands."""
     tensors = iter(small)
     given = [number for number, value in enumerate(op.operands[:3]) if _is_given(value)]
     values = [
@@ -576,7 +579,7 @@ def _scalar(value: SSAValue) -> Scalar:
 
 
 def _rounded(op: Operation, scale: Term, zero_point: Term | None) -> Term:
-    """What is rounded and clamped, with the limits of the op."""
+    """The operand of rounding and clamping, with the limits of the op."""
     value, result = _types_of(op)
     if not isinstance(value, AnyFloat) or not isinstance(result, IntegerType):
         raise NotFoldable(Code.ARITHMETIC, f"'{value}' is not quantized to '{result}'")
@@ -625,7 +628,7 @@ def _write_same(op: Operation, small: Sequence[SmallOperand], type: Attribute) -
 
 @elementwise_op("torch.aten.dequantize.self", "torch.aten.dequantize.tensor", write=_write_same)
 def _dequantize(op: Operation, operands: Operands) -> Elementwise:
-    """What makes a quantized tensor is read as the numbers that it stands for."""
+    """Read an op that makes a quantized tensor as the numbers that it stands for."""
     stored, result = _types_of(op)
     if not isinstance(stored, UnregisteredAttr) or not isinstance(result, Float32Type):
         raise NotFoldable(Code.ARITHMETIC, f"'{stored}' is not dequantized to '{result}'")

@@ -129,7 +129,9 @@ def _tile(op: Operation, operands: Operands) -> Movements:
 def _known(values: NDArray[np.integer[Any]]) -> tuple[int, ...]:
     """The integers of a shape. Raises NotFoldable if one of them is dynamic."""
     if (values < 0).any():
-        raise NotFoldable(Code.DYNAMIC_SHAPE, "-1 stands for what is only known at run time")
+        raise NotFoldable(
+            Code.DYNAMIC_SHAPE, "-1 stands for a number that is only known at run time"
+        )
     return tuple(map(int, values))
 
 

@@ -97,7 +97,7 @@ class MovingOp:
         quantized = [isinstance(element, UniformQuantizedType) for element in elements]
         is_plain = len(set(elements)) == 1 and not isinstance(elements[0], QuantizedType)
         if not operands or not (all(quantized) or is_plain):
-            raise NotFoldable(Code.STALE_TYPE, "its types are not what a shape op makes of another")
+            raise NotFoldable(Code.STALE_TYPE, "its types do not differ by a shape op")
         movements, padding = _without_padding(read, result, known, is_quantized=all(quantized))
         shapes = _shapes(movements, [type.get_shape() for type in operands], result.get_shape())
         moving = cls(op, tuple(read.operands), movements, shapes, padding)
@@ -142,7 +142,11 @@ class MovingOp:
         for movement, element, shape in zip(self.movements, elements, self.shapes, strict=True):
             is_quantized = isinstance(element, UniformQuantizedType)
             if type(movement) not in (_QUANT_OPS if is_quantized else STORAGE_OPS):
-                kind = "of quantized elements" if is_quantized else "of what is not quantized"
+                kind = (
+                    "of quantized elements"
+                    if is_quantized
+                    else "of elements that are not quantized"
+                )
                 raise NotFoldable(Code.UNKNOWN_OP, f"there is no op for {kind} that does the same")
             if not is_quantized and (reason := unknown_length(movement, shapes)):
                 raise NotFoldable(Code.DYNAMIC_SHAPE, reason)
@@ -244,7 +248,7 @@ def _without_padding(
             if any(movement.interior):
                 raise NotFoldable(Code.UNKNOWN_OP, "it pads between positions")
             if is_quantized or read.padding is None:
-                raise NotFoldable(Code.PADDING, "what it pads with is of a quantized type")
+                raise NotFoldable(Code.PADDING, "the padding is of a quantized type")
             padding = _scalar(read.padding, known)
             if padding.type != result.element_type:
                 raise NotFoldable(
@@ -265,20 +269,20 @@ def _scalar(value: SSAValue, known: ConstantOperands) -> Scalar:
     if isinstance(value.type, TensorType):
         elements = constants.read(owner) if isinstance(owner, Operation) else None
         if elements is None:
-            raise NotFoldable(Code.PADDING, "what is padded with is not constant")
+            raise NotFoldable(Code.PADDING, "the padding is not constant")
         if math.prod(elements.shape) != 1:
-            raise NotFoldable(Code.PADDING, "what is padded with is not one element")
+            raise NotFoldable(Code.PADDING, "the padding is not one element")
         stored = as_view(elements).array().reshape(-1)[0]
         type = cast("TensorType[Attribute]", value.type).element_type
     else:
         stored, type, casts = constants.element(value)
         if casts:
-            raise NotFoldable(Code.PADDING, "what is padded with is made by a cast")
+            raise NotFoldable(Code.PADDING, "the padding is made by a cast")
     if isinstance(type, IntegerType):
         return IntegerAttr(int(stored), cast(IntegerType, type), truncate_bits=True)
     if isinstance(type, AnyFloat):
         return FloatAttr(type.unpack(stored.tobytes(), 1)[0], type)
-    raise NotFoldable(Code.PADDING, "what is padded with is not a known number")
+    raise NotFoldable(Code.PADDING, "the padding is not a known number")
 
 
 def _shapes(

@@ -12,6 +12,7 @@ from xdsl.utils.mlir_lexer import (
     KIND_BY_PUNCTUATION_SPELLING,
     MLIRToken,
     MLIRTokenKind,
+    StringLiteral,
 )
 
 from qdialect.ir.xdsl_private import LinearLexer
@@ -79,6 +80,15 @@ class TextToken(MLIRToken):
         return self.span
 
 
+def _is_utf8(literal: Span[str]) -> bool:
+    """Whether a string literal, with what it escapes, is text."""
+    try:
+        StringLiteral(literal.start, literal.end, literal.input).bytes_contents.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 class PlainLexer(LinearLexer):
     """xDSL's lexer in linear time, with MLIR's errors and tokens that hold their text."""
 
@@ -92,7 +102,11 @@ class PlainLexer(LinearLexer):
         span = token.span
         if not self.input.content[span.start : span.start + 1].isascii():
             self._refuse(span.start)
-        return TextToken(token.kind, span.text, span.start, span.end, self.input)
+        kind = token.kind
+        if kind is MLIRTokenKind.BYTES_LIT and _is_utf8(span):
+            # MLIR escapes all that is not ASCII.
+            kind = MLIRTokenKind.STRING_LIT
+        return TextToken(kind, span.text, span.start, span.end, self.input)
 
     def _refuse(self, start: int) -> NoReturn:
         message, position = token_error(self.input.content, start)

@@ -117,13 +117,16 @@ READ_GENERIC = (
 )
 """The advice for an op whose custom form is unknown."""
 
+_READ_IN_FULL = frozenset({"builtin.module", "func.func"})
+"""Ops of upstream dialects whose custom form is read as MLIR does."""
+
 _DIALECT = re.compile("[A-Za-z_][A-Za-z0-9_$]*", re.ASCII)
 _KEYWORD = re.compile("[A-Za-z_][A-Za-z0-9_$.]*", re.ASCII)
 _BLOB = re.compile(r':\s*+"0x')
 _LATE_LOCATION = re.compile(r"^(#[\w$.-]+)\s*=\s*(?=loc\()", re.MULTILINE)
 
 
-def _message_of(error: Exception) -> str:
+def reading_message_of(error: Exception) -> str:
     """
     The message for an exception other than a ParseError; xDSL's internal ones mean nothing to
     users.
@@ -186,6 +189,8 @@ class LocatingParser(FastParser):
     _late_locations: dict[str, Attribute]
     _type_name: str
     """The name of the builtin type whose brackets are being parsed, or ""."""
+    _in_attribute: ParseError | None
+    """The last error inside a type or an attribute."""
 
     def __init__(
         self, ctx: Context, input: str | bytes | AbridgedInput, name: str = "<unknown>"
@@ -213,6 +218,7 @@ class LocatingParser(FastParser):
         self._late_definitions = None
         self._late_locations = {}
         self._type_name = ""
+        self._in_attribute = None
 
     # Modules
 
@@ -273,7 +279,7 @@ class LocatingParser(FastParser):
         except MemoryError:
             self.raise_error("there is not enough memory to read this")
         except Exception as error:
-            self.raise_error(_message_of(error))
+            self.raise_error(reading_message_of(error))
 
     def _parse_whole_text(self, allow_implicit_module: bool) -> ModuleOp:
         operations: list[Operation] = []
@@ -341,13 +347,16 @@ class LocatingParser(FastParser):
             if names and error.msg == f"Operation {names[0].text} does not have a custom format.":
                 message = f"the custom form of {names[0].text} is not known; {READ_GENERIC}"
                 self.raise_error(message, names[0])
+            if len(names) == 1 and self._may_be_another_form(error, names[0].text):
+                message = f"{error.msg}; if this is valid, {READ_GENERIC}"
+                self.raise_error(message, cast("Span[str]", error.span))
             raise
         except (RecursionError, MemoryError):
             raise
         except Exception as error:
             # An operation may parse, and then fail in the constructor of its class.
             names = self._names[depth:]
-            message = _message_of(error)
+            message = reading_message_of(error)
             if names and not isinstance(error, VerifyException):
                 name = names[0].text
                 message = f"this form of {name} cannot be read"
@@ -360,6 +369,16 @@ class LocatingParser(FastParser):
         self.locations[op] = self._names[depth]
         del self._names[depth:]
         return op
+
+    def _may_be_another_form(self, error: ParseError, name: str) -> bool:
+        """Whether an error is one of syntax, in a custom form that xDSL may read only partly."""
+        return (
+            type(error) is ParseError
+            and error is not self._in_attribute
+            and error.msg.lower().startswith("expected")
+            and not name.startswith(('"', f"{_OWN_DIALECT}."))
+            and name not in _READ_IN_FULL
+        )
 
     # xDSL drops the attributes of the arguments of a declaration.
 
@@ -377,6 +396,9 @@ class LocatingParser(FastParser):
             type = super()._parse_new_type()
         except VerifyException as error:
             self.raise_error(str(error), start)
+        except ParseError as error:
+            self._in_attribute = error
+            raise
         self._is_unnamed_argument = is_argument
         return type
 
@@ -416,6 +438,12 @@ class LocatingParser(FastParser):
             from qdialect.text.linalg_syntax import SYNTAX
 
             return SYNTAX.get(op_type, op_type)
+        if is_custom and op_type.dialect_name() == "arith":
+            # Deferred: it imports xDSL's arith.
+            from qdialect.text.conversion_syntax import CONVERSIONS, conversion_syntax
+
+            if op_type.name in CONVERSIONS and issubclass(op_type, IRDLOperation):
+                return conversion_syntax(op_type)
         return op_type
 
     def _plain_syntax(self, op_type: type[Operation], name: str) -> type[Operation]:
@@ -486,8 +514,8 @@ class LocatingParser(FastParser):
                 "intended, please use -allow-unregistered-dialect with the MLIR "
                 "tool used"
             )
-        if is_custom and dot and not self._is_own(name):
-            message += f"; {READ_GENERIC}"
+        if is_custom and not self._is_own(name):
+            message += f"; {READ_GENERIC}" if dot else f"; if this is valid, {READ_GENERIC}"
         self.raise_error(message, self._names[-1])
 
     def _is_own(self, name: str) -> bool:
@@ -714,7 +742,8 @@ class LocatingParser(FastParser):
         end = self._end_of(symbol)
         dialect = symbol.full_name.partition(".")[0]
         if dialect in self.ctx.registered_dialect_names:
-            self.raise_error(f"'{symbol.full_name}' is not registered", symbol.start)
+            advice = "xDSL lacks it; use --allow-unregistered-dialect"
+            self.raise_error(f"'{symbol.full_name}' is not registered ({advice})", symbol.start)
         if _DIALECT.fullmatch(dialect) is None:
             self.raise_error(f"invalid dialect namespace '\"{dialect}\"'", symbol.start)
         body = self.lexer.input.content[symbol.name_end - len(symbol.name) : end]
@@ -828,10 +857,13 @@ class LocatingParser(FastParser):
         start = self.pos
         try:
             return super().parse_optional_attribute()
-        except (ParseError, RecursionError, MemoryError):
+        except ParseError as error:
+            self._in_attribute = error
+            raise
+        except (RecursionError, MemoryError):
             raise
         except Exception as error:
-            self.raise_error(_message_of(error), start)
+            self.raise_error(reading_message_of(error), start)
 
     @override
     def _parse_attribute_of_name(self) -> Attribute | None:

@@ -55,7 +55,7 @@ interruption:
 
 _SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGHUP")
 
-_SECONDS_TO_KEEP: Final = 30.0
+_SECONDS_TO_KEEP: Final = 2.0
 """The least interval between two writes of the profile during a run."""
 
 _SHARE_OF_KEEPING: Final = 0.05

@@ -29,7 +29,7 @@ TOOL = "qdialect-check"
 
 class _CommandLine(ModuleArgumentParser):
     def __init__(self) -> None:
-        super().__init__(TOOL, description="Compare what the functions of two modules return.")
+        super().__init__(TOOL, description="Compare the results of the functions of two modules.")
         self.add_argument("before", help="the module that is right; - for standard input")
         self.add_argument("after", help="the module that is to mean the same")
         self.add_argument(
@@ -44,8 +44,8 @@ class _CommandLine(ModuleArgumentParser):
             "--engine",
             choices=("interpreter", "iree"),
             default="interpreter",
-            help="what runs functions: qdialect's interpreter, where no proof succeeds, or IREE, "
-            "which compiles both modules (interpreter)",
+            help="run functions with qdialect's interpreter, where no proof succeeds, or with "
+            "IREE, which compiles both modules (interpreter)",
         )
         self.add_argument(
             "--ignore-attributes",
@@ -116,7 +116,7 @@ def _compare(options: Namespace) -> bool:
 
 
 def _engine(name: str, before: Side, after: Side) -> Engine | None:
-    """What runs functions, if it is not the interpreter. Raises RunFailure and ToolError."""
+    """The engine that runs functions; None for the interpreter. Raises RunFailure and ToolError."""
     if name != "iree":
         return None
     # It is asked for by name, and lowers modules by passes, which take time to import.

@@ -96,7 +96,7 @@ _VALUES = {
     "fold-report": "FILE: write a record of each fold and refusal there, as JSON",
     "max-memory": f"BYTES: {MAX_MEMORY_HELP} ({DEFAULT_MAX_MEMORY})",
     "fold-plan": "FILE: write the plan of each fold there, as JSON",
-    "read-with": "COMMAND: parse what COMMAND, a tool like mlir-opt, prints in generic form",
+    "read-with": "COMMAND: parse the generic form that COMMAND, a tool like mlir-opt, prints",
     "t": "TARGET: print as TARGET, not as MLIR",
 }
 _BOOLEANS = {
@@ -312,7 +312,7 @@ def _separated_by_spaces(text: str) -> str | None:
 
 def version_text() -> str:
     """The text of `--version`."""
-    # Only `--version`, and names that xDSL does not know, look at what is installed (40 ms).
+    # Only `--version` needs the versions of packages (40 ms).
     from importlib.metadata import PackageNotFoundError, version
 
     try:

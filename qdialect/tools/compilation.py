@@ -18,6 +18,7 @@ from xdsl.utils.lexer import Span
 
 from qdialect.algebra.memory_budget import MemoryLimitError, memory_budget
 from qdialect.ir.errors import OpErrors, describe, message_of, op_messages
+from qdialect.ir.garbage import paused_collection
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
 from qdialect.tools.command_line import SPLIT_MARKER, Options
@@ -79,7 +80,8 @@ class Compilation:
         """
         try:
             if target is None:
-                self._print(stream)
+                with paused_collection():
+                    self._print(stream)
             else:
                 text = io.StringIO()
                 target.emit(self.context, self.module, text)
@@ -102,7 +104,8 @@ class Compilation:
         return True
 
     def _verify(self) -> bool:
-        return ModuleVerifier(self.locate, self.handler).verify(self.module)
+        with paused_collection():
+            return ModuleVerifier(self.locate, self.handler).verify(self.module)
 
     def _run_pass(self, module_pass: ModulePass) -> bool:
         name = module_pass.name
@@ -292,7 +295,7 @@ def _check_outputs(options: Options) -> None:
 
 
 def _files_of_passes(passes: Iterable[PassSpec]) -> Iterator[tuple[str, str, str]]:
-    """What may be files that passes read: the names of the pass and the option, and the text."""
+    """Options that may name files: the names of the pass and the option, and the text."""
     for spec in passes:
         if isinstance(spec, NestedSpec):
             yield from _files_of_passes(spec.passes)

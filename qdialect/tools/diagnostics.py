@@ -102,12 +102,12 @@ def place_in_file(span: Span[str] | Span[bytes], first_line: int) -> Location:
 
 
 def text_of_place(location: Location) -> str:
-    """`file:line:column`, or what is known of it."""
+    """`file:line:column`, or the part of it that is known."""
     if isinstance(location, str):
         return location
     line_start = location.input.get_start_of_line(location.start)
     before = location.input.content[line_start : location.start]
-    # Upstream counts columns in bytes. What is left out of a text is a byte each.
+    # Upstream counts columns in bytes. Each byte that is left out of a text counts.
     column = len(before.encode()) + omitted_before(location) + 1
     return f"{location.input.name}:{location.get_location().line}:{column}"
 
@@ -127,7 +127,7 @@ def _one_line(message: str) -> str:
 
 
 def _source_line_with_caret(span: Span) -> str:
-    """The line, or what is near the caret if it is long."""
+    """The line, or the part of it near the caret if it is long."""
     line_start = span.input.get_start_of_line(span.start)
     line_end = span.input.get_end_of_line(span.start)
     start, end = line_start, line_end

@@ -40,7 +40,7 @@ TOOL: Final = "qdialect-evaluate"
 """The name that the tool's own errors begin with."""
 
 _Compared = tuple[int, tuple[Noise, ...], tuple[Answers, ...]]
-"""The index of a record, and what was found in it, of each value and of each result."""
+"""The index of a record, the noise of each value, and the answers of each result."""
 
 
 class _CommandLine(ModuleArgumentParser):
@@ -63,7 +63,7 @@ class _CommandLine(ModuleArgumentParser):
         self.add_argument(
             "--worst", type=int, default=10, metavar="N", help="list the N worst values (10)"
         )
-        self.add_argument("--json", metavar="FILE", help="write what is found as JSON, too")
+        self.add_argument("--json", metavar="FILE", help="write the results as JSON, too")
         self.add_argument(
             "--plot", metavar="FILE", help="draw the signal to noise of all values, as PNG or SVG"
         )
@@ -91,7 +91,7 @@ def _run(arguments: Sequence[str]) -> bool:
         raise ToolError(f"--worst must not be negative, but is {options.worst}")
     if options.report is not None and options.plot is None:
         raise ToolError("--report is drawn by --plot=FILE")
-    # What is missing or wrong is told before hours of work, and not after them.
+    # Errors are reported before hours of work, not after them.
     figures = None if options.plot is None else plot_module(options.plot)
     expected = {} if options.report is None else expected_from_report(options.report)
     if options.json is not None and options.json not in STANDARD_OUTPUT:
@@ -116,7 +116,7 @@ def _run(arguments: Sequence[str]) -> bool:
 
 
 def _evaluate(options: Namespace) -> Evaluation | None:
-    """What is found; None if there was an error, which is printed. Raises ToolError."""
+    """The results; None if there was an error, which is printed. Raises ToolError."""
     printer = DiagnosticPrinter(sys.stderr)
     compilations = list[Compilation]()
     for path in (options.float, options.quantized):
@@ -204,12 +204,12 @@ def _evaluate(options: Namespace) -> Evaluation | None:
 
 @dataclass(frozen=True)
 class _Comparing:
-    """Running both functions, and comparing what they return."""
+    """Running both functions, and comparing their results."""
 
     before: PreparedFunction
     after: PreparedFunction
     parts: tuple[int, ...]
-    """How many parts each value has; what follows them are results."""
+    """The number of parts of each value; the results follow them."""
     names: tuple[tuple[str, ...], ...]
     """Of the arguments, in files of records."""
     data: str

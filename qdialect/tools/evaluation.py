@@ -1,4 +1,4 @@
-"""What an evaluation found: as tables, and as JSON."""
+"""The results of an evaluation, as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Row(NamedTuple):
     noise: Noise
     decibels: float | None
     drop: float | None
-    """How much less signal to noise it has than the worst of what its op reads, in decibels."""
+    """The loss of signal to noise against the worst operand of its op, in decibels."""
 
 
 class Table(NamedTuple):
@@ -39,7 +39,7 @@ class Table(NamedTuple):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What was found in some records."""
+    """The comparison of two functions on some records."""
 
     engine: str
     records: int
@@ -64,7 +64,7 @@ class Evaluation:
         return tuple(rows)
 
     def tables(self, worst: int) -> tuple[Table, ...]:
-        """All values, and the worst of them, by what they have, and by what they lose."""
+        """All values; and the worst ones, by signal to noise and by its loss."""
         rows = self.rows
         lowest = sorted(
             (row for row in rows if row.noise.differing or _number(row.decibels) < math.inf),
@@ -77,11 +77,11 @@ class Evaluation:
         return (
             _table("values", rows),
             _table("lowest signal to noise", lowest[:worst]),
-            _table("largest drop from what the op reads", losing[:worst]),
+            _table("largest drop from the operands of the op", losing[:worst]),
         )
 
     def lines(self) -> list[str]:
-        """What is told below the tables."""
+        """The lines below the tables."""
         found = list[str]()
         for row in self.rows:
             if (told := _left_out(row.noise)) is not None:
@@ -112,7 +112,7 @@ class Evaluation:
         return found
 
     def to_json(self) -> str:
-        """All of it. Infinities are texts, and what is no number is null."""
+        """All results. Infinities are texts, and NaN is null."""
         return (
             json.dumps(
                 {
@@ -191,7 +191,7 @@ def _json_of(row: Row) -> dict[str, Any]:
 
 
 def _number(decibels: float | None) -> float:
-    """What is no number counts as the highest."""
+    """None counts as the highest."""
     return math.inf if decibels is None else decibels
 
 
@@ -200,7 +200,7 @@ def _difference(before: float, after: float) -> float:
 
 
 def _left_out(noise: Noise) -> str | None:
-    """What is not part of the signal to noise ratio, in words."""
+    """The elements that the signal to noise ratio leaves out, in words."""
     told = list[str]()
     if noise.nans_before or noise.nans_after:
         told.append(f"NaN in {noise.nans_before} of FLOAT and {noise.nans_after} of QUANTIZED")
@@ -231,7 +231,7 @@ def _table(title: str, rows: Sequence[Row]) -> Table:
 
 
 def _decibels(value: float | None) -> str:
-    # What is added makes a negative zero positive.
+    # Adding zero makes a negative zero positive.
     return "" if value is None else f"{round(value, 2) + 0.0:.2f}"
 
 
@@ -250,7 +250,7 @@ def _plain(table: Table) -> str:
 
 
 def _console(stream: TextIO) -> Any:
-    """What `rich` writes to, where it is installed and the stream is a terminal; else None."""
+    """A console of `rich`, where it is installed and the stream is a terminal; else None."""
     if not stream.isatty():
         return None
     try:

@@ -30,7 +30,7 @@ _MARGIN: Final = 1.6
 """In inches; the last one is that of the title, the axis and the legend together."""
 
 _WORDS: Final = {math.inf: "equal", -math.inf: "noise only", None: "no number"}
-"""What is written where there can be no bar."""
+"""The text in place of a bar that has no finite height."""
 
 _COLOURS: Final = {
     "f32": "silver",
@@ -85,7 +85,7 @@ def expected_from_report(path: str) -> dict[str, float]:
 
 
 def write_plot(figures: Any, rows: Sequence[Row], expected: Mapping[str, float], path: str) -> None:
-    """Write what `draw` draws. Raises ToolError."""
+    """Write the figure of `draw`. Raises ToolError."""
     try:
         draw(figures, rows, expected).savefig(path, dpi=_DPI)
     except OSError as error:

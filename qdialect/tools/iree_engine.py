@@ -44,6 +44,8 @@ from qdialect.interpreters.values import dtype_of, held_type
 from qdialect.ir.errors import OpErrors, describe
 from qdialect.ir.extras import library
 from qdialect.ir.replacements import erase_with_unused
+from qdialect.ir.resource_elements import take_in_resources
+from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.lowering.cast_arithmetic import Rounding
 from qdialect.lowering.wide_storage import widen_storage
@@ -98,6 +100,11 @@ def compile_module(side: Side, *, is_before: bool = True) -> tuple[ModuleOp, byt
     erase_with_unused(
         [op for op in module.walk() if isinstance(op, StorageCastOp) and not any(op.result.uses)]
     )
+    try:
+        # IREE computes bf16 as f32, and does not convert resources.
+        take_in_resources(module, ResourceBlobs.of(side.context), BFloat16Type)
+    except ValueError as error:
+        raise failure(str(error)) from None
     functions = (op for op in module.ops if isinstance(op, FuncOp))
     if all(visibility_of(op) == "private" for op in functions):
         raise failure("there is no public function to run")

@@ -44,7 +44,7 @@ class ModuleArgumentParser(ArgumentParser):
         self.add_argument(
             "--read-with",
             metavar="COMMAND",
-            help="parse what COMMAND, a tool like mlir-opt, prints in generic form",
+            help="parse the generic form that COMMAND, a tool like mlir-opt, prints",
         )
 
     @override
@@ -72,7 +72,7 @@ def read_module(path: str, handler: DiagnosticHandler, arguments: Namespace) -> 
     if source is None:
         return None
     options = Options()
-    # What another tool has read may have dialects of its own.
+    # The other tool may know dialects that are unknown here.
     options.allow_unregistered_dialect = (
         arguments.allow_unregistered_dialect or arguments.read_with is not None
     )

@@ -1,4 +1,4 @@
-"""What the tools have in common that run a function of a model over records."""
+"""The common part of the tools that run a function of a model on records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ records:
   array of shape S is one record, and one of shape (n, *S) holds n records. All arrays of a file
   hold as many. The .npz files of a folder are taken in the order of their names, as if they were
   one. Records are numbered from 0. Elements have the dtype of the argument: float32 for f32;
-  bfloat16 and smaller floats are their bits. What does not fit is refused.
+  bfloat16 and smaller floats are their bits. Arrays that do not fit are refused.
 """
 
 
@@ -29,13 +29,13 @@ def add_run_arguments(parser: ArgumentParser) -> None:
         "--data", required=True, metavar="PATH", help="an .npz file, or a folder of such"
     )
     parser.add_argument(
-        "--function", metavar="NAME", help="what to run (main, or else the only public one)"
+        "--function", metavar="NAME", help="the function to run (main, or else the only public one)"
     )
     parser.add_argument(
         "--engine",
         choices=("iree", "reference"),
         default="iree",
-        help="what runs it: IREE, which compiles it once, or qdialect's interpreter (iree)",
+        help="run it with IREE, which compiles it once, or with qdialect's interpreter (iree)",
     )
     parser.add_argument(
         "--jobs", type=int, default=1, metavar="N", help="spread records over N processes (1)"
@@ -67,7 +67,7 @@ def chosen_function(module: ModuleOp, name: str | None) -> str:
 
 
 def arguments_of(module: ModuleOp, function: FuncOp) -> tuple[Argument, ...]:
-    """What there are arrays for; `arg0` is the first, whatever is so called."""
+    """The arguments that records have arrays for. `arg0` is the first, whatever its name."""
     keys = keys_of(module).of_values
     arguments = function.body.blocks[0].args
     numbered = [f"arg{number}" for number in range(len(arguments))]

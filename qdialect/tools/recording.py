@@ -50,7 +50,7 @@ Seen = tuple[int, Mapping[str, Statistics]]
 """The index of a record, and its statistics by the keys of values."""
 
 Found = TypeVar("Found", covariant=True)
-"""What is found in a record."""
+"""The result of a task for one record."""
 
 _PRIVATE: Final = StringAttr("private")
 
@@ -59,22 +59,22 @@ _WAITING: Final = 2
 
 
 class Task(Protocol[Found]):
-    """What is done with each record: it can be sent to another process."""
+    """The work on each record. It can be sent to another process."""
 
     def start(self) -> Callable[[int], Found]:
-        """What does it for the record of an index. Both raise RecordError."""
+        """A function that works on the record of an index. Both raise RecordError."""
         ...
 
 
 @dataclass(frozen=True)
 class PreparedFunction:
-    """What a process needs to run a function."""
+    """Everything that a process needs to run a function."""
 
     module: str
     """The text of a module with the function; if IREE runs it, without its body."""
     name: str
     binary: bytes | None
-    """What IREE made of the module; None if the interpreter runs it."""
+    """The binary of IREE; None if the interpreter runs the module."""
     passed: tuple[int | None, ...]
     """Of each result, which argument it is; None if the function has to be run to return it."""
 
@@ -107,14 +107,14 @@ class LoadedFunction:
             self._run = lambda values: loaded.run(function, tuple(values))
 
     def run(self, arguments: Sequence[TypedArray]) -> Sequence[TypedArray]:
-        """What it returns. Raises as `record_errors` expects."""
+        """The results of the function. Raises as `record_errors` expects."""
         returned = iter(self._run(arguments))
         return [next(returned) if at is None else arguments[at] for at in self._passed]
 
 
 @contextmanager
 def record_errors(index: int, max_memory: int) -> Generator[None]:
-    """Work on a record within a limit of memory. What goes wrong is a RecordError."""
+    """Work on a record within a limit of memory. Errors become RecordErrors."""
     try:
         with memory_budget(max_memory):
             yield
@@ -180,7 +180,7 @@ def prepare(module: ModuleOp, name: str, context: Context, *, with_iree: bool) -
 
 def record_all(task: Task[Found], indices: Sequence[int], jobs: int) -> Generator[Found]:
     """
-    What a task does with records, in any order.
+    The results of a task for records, in any order.
 
     Raises RecordError for a record that cannot be run. Closing the generator early waits for the
     records that are running.
@@ -233,7 +233,7 @@ def _interrupts_kept_from_children() -> Generator[None]:
 
 
 _started = list[Callable[[int], object]]()
-"""What this process does with a record, if it was started to."""
+"""The work of this process on a record, if it is a worker."""
 
 
 def _start(task: Task[object]) -> None:

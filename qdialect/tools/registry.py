@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from functools import cache, partial
-from typing import TYPE_CHECKING
+from functools import cache, lru_cache, partial
+from typing import TYPE_CHECKING, Any, cast
 
 from typing_extensions import TypeVar, override
 from xdsl import dialects
 from xdsl.context import Context
+from xdsl.dialects.builtin import UnregisteredAttr, UnregisteredOp
 from xdsl.ir import Attribute, Dialect, Operation, TypeAttribute
 from xdsl.utils.hints import type_repr
 
@@ -41,13 +42,14 @@ if TYPE_CHECKING:
     from qdialect.tools.pass_spec import PassSpec
 
 ConvertibleT = TypeVar("ConvertibleT", bound="ArgSpecConvertible")
+ClassT = TypeVar("ClassT")
 
 
 @registered_cache
 @cache
 def _plugins() -> tuple[Universe, ...]:
     """The xDSL plug-ins of other packages. One that does not load is left out, with a warning."""
-    # Only `--version`, and names that xDSL does not know, look at what is installed (40 ms).
+    # Only `--version`, and names that xDSL does not know, look for plug-ins (40 ms).
     from importlib.metadata import entry_points
 
     # Only names that xDSL does not know are looked for in plug-ins.
@@ -127,6 +129,7 @@ class ToolContext(Context, FoldReportListener, WarningListener):
         self.fold_reports: list[FoldReport] = []
         self.warnings: list[tuple[Operation, str]] = []
         self.fold_plans: list[FoldPlan] = []
+        self._unregistered: dict[tuple[object, str], Any] = {}
         for name, factory in _dialects().items():
             self.register_dialect(name, fresh_builtin if name == "builtin" else factory)
 
@@ -146,17 +149,41 @@ class ToolContext(Context, FoldReportListener, WarningListener):
         self, name: str, *, dialect_stack: Sequence[str] = ()
     ) -> type[Operation] | None:
         self._look_for_dialect(name)
-        return super().get_optional_op(name, dialect_stack=dialect_stack)
+        find = partial(super().get_optional_op, name, dialect_stack=dialect_stack)
+        return self._find(name, find, _unregistered_op)
 
     @override
     def get_optional_type(self, name: str) -> type[TypeAttribute] | None:
         self._look_for_dialect(name)
-        return super().get_optional_type(name)
+        return self._find(name, partial(super().get_optional_type, name), _unregistered_type)
 
     @override
     def get_optional_attr(self, name: str) -> type[Attribute] | None:
         self._look_for_dialect(name)
-        return super().get_optional_attr(name)
+        return self._find(name, partial(super().get_optional_attr, name), _unregistered_attr)
+
+    def _find(
+        self, name: str, find: Callable[[], ClassT | None], make: Callable[[str], ClassT]
+    ) -> ClassT | None:
+        """
+        The class of a registered name, or else an unregistered one, where these are allowed.
+
+        xDSL makes an unregistered class for each context, which takes milliseconds.
+        """
+        if not self.allow_unregistered:
+            return find()
+        self.allow_unregistered = False
+        try:
+            found = find()
+        finally:
+            self.allow_unregistered = True
+        if found is not None:
+            return found
+        # Kept: the cache may forget a class, and two of one name would make unequal types.
+        key = (make, name)
+        if key not in self._unregistered:
+            self._unregistered[key] = make(name)
+        return self._unregistered[key]
 
     def _look_for_dialect(self, name: str) -> None:
         dialect, dot, _ = name.partition(".")
@@ -169,6 +196,24 @@ class ToolContext(Context, FoldReportListener, WarningListener):
                     factory = partial(_stablehlo_with_additions, factory)
                 self.register_dialect(dialect, factory)
                 return
+
+
+@registered_cache
+@lru_cache(maxsize=1024)
+def _unregistered_op(name: str) -> type[Operation]:
+    return UnregisteredOp.with_name(name)
+
+
+@registered_cache
+@lru_cache(maxsize=1024)
+def _unregistered_type(name: str) -> type[TypeAttribute]:
+    return cast("type[TypeAttribute]", UnregisteredAttr.with_name_and_type(name, is_type=True))
+
+
+@registered_cache
+@lru_cache(maxsize=1024)
+def _unregistered_attr(name: str) -> type[Attribute]:
+    return UnregisteredAttr.with_name_and_type(name, is_type=False)
 
 
 def _shape() -> Dialect:
@@ -191,9 +236,9 @@ def _linalg_with_all_names() -> Dialect:
     # A dialect is imported when a text first names it: each takes up to 50 ms.
     from xdsl.dialects.linalg import Linalg
 
-    from qdialect.dialects.upstream.linalg_table import OPS
+    from qdialect.dialects.upstream import linalg_bodies, linalg_table
 
-    return rebuilt(Linalg, OPS)
+    return rebuilt(Linalg, (*linalg_table.OPS, *linalg_bodies.OPS))
 
 
 def _tensor_of_any_shape() -> Dialect:

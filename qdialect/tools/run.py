@@ -1,5 +1,5 @@
 """
-`qdialect-run`: run a function of a module, and print what it returns.
+`qdialect-run`: run a function of a module, and print its results.
 
 It shares the flags of xDSL's `xdsl-run`, but not its class: the errors of `xdsl-run` print the
 whole module and have no location.
@@ -29,10 +29,9 @@ from qdialect.interpreters.interpreter import (
 from qdialect.interpreters.memory import without_repeats
 from qdialect.interpreters.random_values import random_arguments
 from qdialect.interpreters.values import TypedArray, held_type
-from qdialect.ir.errors import describe
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
 from qdialect.text.dense import DenseLiteral
-from qdialect.text.parser import LocatingParser
+from qdialect.text.parser import LocatingParser, reading_message_of
 from qdialect.text.source import AbridgedInput
 from qdialect.tools.compilation import Compilation
 from qdialect.tools.diagnostics import DiagnosticHandler, DiagnosticPrinter
@@ -48,7 +47,7 @@ TOOL = "qdialect-run"
 
 class _CommandLine(ModuleArgumentParser):
     def __init__(self) -> None:
-        super().__init__(TOOL, description="Run a function, and print what it returns.")
+        super().__init__(TOOL, description="Run a function, and print its results.")
         self.add_argument("input_file", nargs="?", default="-", help="- for standard input")
         self.add_argument(
             "--symbol", "--entry", default="main", metavar="NAME", help="the function (main)"
@@ -164,7 +163,7 @@ def parse_values(text: str | AbridgedInput, name: str, context: Context) -> list
     except ParseError:
         raise
     except Exception as error:
-        parser.raise_error(f"cannot read this: {describe(error)}")
+        parser.raise_error(reading_message_of(error))
 
 
 _EXAMPLES: Final = "`1.5 : f32` or `dense<[1, 2]> : tensor<2xi8>`"

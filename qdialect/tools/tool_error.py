@@ -16,7 +16,7 @@ class ToolError(Exception):
 
 
 def printable(text: str) -> str:
-    """`text` with escapes for what a terminal would take for a command, such as ESC."""
+    """`text` with escapes for control characters, which a terminal would obey."""
     if text.isprintable():
         return text
     return "".join(
@@ -25,7 +25,7 @@ def printable(text: str) -> str:
 
 
 def abridged(message: str) -> str:
-    """A message, without what is too much of it."""
+    """A message, cut to the length that is printed."""
     is_short = len(message) <= MAX_MESSAGE_LENGTH
     return message if is_short else message[:MAX_MESSAGE_LENGTH] + "..."
 

@@ -6,14 +6,20 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, cast
 
-from xdsl.dialects.builtin import StringAttr, TensorType, UnregisteredOp
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    MemRefType,
+    StringAttr,
+    TensorType,
+    UnregisteredOp,
+)
 from xdsl.ir import Attribute, Block, ErasedSSAValue, Operation
 from xdsl.irdl import IRDLOperation
 from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, OpTrait, SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.bounded_cache import registered_cache
-from qdialect.ir.errors import describe, message_of
+from qdialect.ir.errors import message_of
 from qdialect.ir.op_verifiers import VerifiedByAttributes, verify_alone
 from qdialect.ir.xdsl_private import own_verifier_of
 from qdialect.tools.diagnostics import DiagnosticHandler, Location
@@ -44,6 +50,7 @@ class ModuleVerifier:
             _verify_place(op)
             key = _key(op)
             if key is None or key not in self._valid:
+                _verify_permutation(op)
                 verify_alone(op)
                 _verify_element_types(op)
             if key is not None:
@@ -56,8 +63,10 @@ class ModuleVerifier:
                 self._handler.note("see existing symbol definition here", self._locate(first))
                 return False
             return self._refuse(op, message_of(error))
-        except Exception as error:
-            return self._refuse(op, f"verifier failed: {describe(error)}")
+        except Exception:
+            # A verifier that reads a malformed op, such as an index beyond its operands.
+            message = f"'{_name(op)}' op cannot be verified: its verifier fails on it"
+            return self._refuse(op, message)
         return True
 
     def _verify_block(self, block: Block) -> bool:
@@ -168,6 +177,23 @@ def _verify_place(op: Operation) -> None:
     lacks_terminator = block is not None and is_last and _needs_terminator(block)
     if lacks_terminator and not op.has_trait(IsTerminator):
         raise VerifyException(f"block with no terminator, has '{_name(op)}' last")
+
+
+def _verify_permutation(op: Operation) -> None:
+    """
+    Raise VerifyException if a transpose has no permutation of the axes of its operand.
+
+    xDSL uses the numbers as indices, unchecked. The message is MLIR's.
+    """
+    permutation = op.properties.get("permutation")
+    if op.name != "linalg.transpose" or not isinstance(permutation, DenseArrayBase):
+        return
+    match op.operand_types:
+        case (TensorType() | MemRefType() as moved, *_):
+            if sorted(permutation.get_values()) != list(range(moved.get_num_dims())):
+                raise VerifyException("'linalg.transpose' op permutation is not valid")
+        case _:
+            pass
 
 
 def _verify_element_types(op: Operation) -> None:

@@ -88,6 +88,19 @@ def _verify_fits(quantized: QuantizedType, container: Attribute) -> None:
         raise VerifyException("tensor containing the sub-channel quantized type must be ranked")
 
 
+def _verified_parts(type: Attribute) -> Sequence[Attribute]:
+    """What the verifier of a cast reads of a type."""
+    if isinstance(type, TensorType):
+        tensor = cast("TensorType[Attribute]", type)
+        element = tensor.element_type
+        if (
+            isinstance(element, UniformQuantizedType)
+            and element.granularity is Granularity.PER_TENSOR
+        ):
+            return (tensor.shape, *element.storage, element.expressed_type)
+    return (type,)
+
+
 class CastOp(VerifiedByAttributes, HasFolderInterface, ABC):
     """Base class of the casts: scalar to scalar, or tensor to tensor of the same shape."""
 
@@ -109,6 +122,15 @@ class CastOp(VerifiedByAttributes, HasFolderInterface, ABC):
         super().__init__(
             operands=[builder_arguments.operand(input)],
             result_types=[builder_arguments.result_type(result_type)],
+        )
+
+    @override
+    def verified_attributes(self) -> Sequence[Attribute]:
+        # Of a type with one slot, the slot was verified as it was made, and may differ.
+        return (
+            *_verified_parts(self.input.type),
+            *_verified_parts(self.result.type),
+            *self.properties.values(),
         )
 
     @override
@@ -273,7 +295,7 @@ class RequantizeOp(CastOp):
         if self.input.type != self.result.type or keeping_attribute_of(self) is not None:
             return None
         type = cast(UniformQuantizedType, element_type_or_self(self.input.type))
-        # What is quantized is in the storage range; what else there is may not be.
+        # Quantized elements are in the storage range; integers may not be.
         is_in_range = isinstance(self.input.owner, QuantizeCastOp | RequantizeOp)
         try:
             change = first_change(type, rounding_of(self), is_in_range=is_in_range)

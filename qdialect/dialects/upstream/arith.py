@@ -146,7 +146,7 @@ def _element_type(type: Attribute) -> Attribute:
 
 
 def _container(type: Attribute) -> Attribute:
-    """The type with i1 elements: what operand and result of a conversion have in common."""
+    """The type with i1 elements: operand and result of a conversion have the same shape."""
     return _like(type, i1)
 
 

@@ -1,5 +1,5 @@
 """
-A table of the named structured ops of linalg, what they compute, and their syntax.
+A table of the named structured ops of linalg: their bodies, and their syntax.
 
 https://mlir.llvm.org/docs/Dialects/Linalg/. All are written
 `linalg.name {attributes} ins(%a, %b : T, U) outs(%c : V) -> V`, without the body, which the name
@@ -60,8 +60,8 @@ from qdialect.text.op_forms import FormsDiffer
 
 Body: TypeAlias = int | float | str | tuple["Body", ...]
 """
-What a body yields: an argument by its number, where -1 is the first output's, or the name of a
-function and what it is applied to.
+The value that a body yields: an argument by its number, where -1 is the first output's, or the
+name of a function and its arguments.
 """
 
 _PRODUCT: Final[Body] = ("mul", ("cast", 0), ("cast", 1))
@@ -158,7 +158,7 @@ _TABLE: Final[Sequence[tuple[str, Body, str]]] = (
     ("select", ("select", 0, 1, 2), ""),
     ("square", ("mul", 0, 0), ""),
 )
-"""Rows of ops, what their bodies yield, and properties."""
+"""Rows of ops, the values that their bodies yield, and properties."""
 
 _BODIES: Final = {f"linalg.{name}": body for names, body, _ in _TABLE for name in names.split()}
 
@@ -211,7 +211,7 @@ _NOT_PRINTED: Final = frozenset(
 )
 
 
-class _EffectsOnBuffers(MemoryEffect):
+class EffectsOnBuffers(MemoryEffect):
     """Tensors are results, and buffers are written."""
 
     @classmethod
@@ -458,7 +458,7 @@ def _define(name: str, properties: str) -> type[NamedStructuredOp]:
         "res": var_result_def(),
         "body": region_def("single_block"),
         "irdl_options": (AttrSizedOperandSegments(as_property=True),),
-        "traits": traits_def(_EffectsOnBuffers()),
+        "traits": traits_def(EffectsOnBuffers()),
     }
     for field in properties.split():
         fields[field] = prop_def() if field == "indexing_maps" else opt_prop_def()
@@ -472,7 +472,7 @@ def _extended(definition: OpDef, properties: Iterable[str]) -> OpDef:
     return replace(
         definition,
         properties={**definition.properties, **optional},
-        traits=traits_def(*definition.traits.traits, _EffectsOnBuffers()),
+        traits=traits_def(*definition.traits.traits, EffectsOnBuffers()),
     )
 
 
@@ -499,4 +499,4 @@ class IndexInBodyOp(IndexOp):
 _INDEX_DEFINITION: Final = replace(IndexOp.get_irdl_definition(), traits=IndexInBodyOp.traits)
 
 OPS: Final[tuple[type[Operation], ...]] = (*_NAMED_OPS, IndexInBodyOp)
-"""The named structured ops, and what their bodies need. They replace xDSL's of the same names."""
+"""The named structured ops, and those in their bodies. They replace xDSL's of the same names."""

@@ -127,9 +127,6 @@ class TosaSyntax(FormsDiffer, ReadsItsLine, IRDLOperation, ABC):
                 printer.print_list(held, lambda item: _print_attribute(printer, *item))
         printer.print_string(" : ")
         printer.print_function_type(self.operand_types, self.result_types)
-        if printer.print_debuginfo:
-            printer.print_string(" ")
-            printer.print_attribute(self.location)
 
 
 def parse_attributes(

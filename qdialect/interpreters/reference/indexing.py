@@ -1,4 +1,4 @@
-"""Elements at places that are known at run time: slices, gathers and scatters of StableHLO."""
+"""Elements at places that are known at run time: slices, gathers and scatters."""
 
 from __future__ import annotations
 
@@ -14,9 +14,27 @@ from xdsl.utils.exceptions import InterpretationError
 from qdialect.algebra.movement import Shape
 from qdialect.interpreters.memory import allocated, temporary_memory
 from qdialect.interpreters.reference.reductions import Arrays, Combine
+from qdialect.interpreters.reference.values import is_integer
+from qdialect.interpreters.values import TypedArray
 
 Elements = NDArray[Any]
 Integers = NDArray[np.int64]
+
+
+def indices_of(value: TypedArray) -> Integers:
+    """Positions as int64. Raises InterpretationError for what is no integer."""
+    if not is_integer(value.element_type):
+        raise InterpretationError("its indices are no integers")
+    if value.elements.dtype == np.int64:
+        return value.elements
+
+    def numbers() -> Integers:
+        if value.elements.dtype != np.uint64:
+            return value.numbers
+        # What is beyond int64 is beyond all axes.
+        return np.minimum(value.elements, np.iinfo(np.int64).max).astype(np.int64)
+
+    return allocated(numbers, 8 * value.elements.size)
 
 
 def slice_at(starts: Sequence[int], sizes: Shape, shape: Shape) -> tuple[slice, ...]:
@@ -117,7 +135,7 @@ def scattered(
     """
     `arrays` with the elements of windows combined with those of `updates`, in their order.
 
-    What is outside is left out.
+    Positions outside are left out.
     """
     shape, updated = arrays[0].shape, updates[0].shape
     gone = {*numbers.dropped, *numbers.batching}

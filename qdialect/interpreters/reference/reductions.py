@@ -163,6 +163,7 @@ def reduce_by_region(
     """
     Reduce values by the region of an op; without running it if it is one known function.
 
+    They have the types of as many results of the op.
     `is_started` says that `reduce` starts with the initial elements.
     """
     (region,) = op.regions
@@ -177,7 +178,8 @@ def reduce_by_region(
     combine = _combined_in(interpreter, region, op)
     arrays = [[value.elements for value in of] for of in (values, initial)]
     found = _reduced_from(combine, arrays[0], arrays[1], reduce, is_started)
-    return [TypedArray.of(of, result.type) for of, result in zip(found, op.results, strict=True)]
+    types = [result.type for result in op.results[: len(values)]]
+    return [TypedArray.of(of, type) for of, type in zip(found, types, strict=True)]
 
 
 def _reduced_from(

@@ -1,9 +1,13 @@
-"""The functions that run ops by name, for ops of any dialect, registered or not."""
+"""
+The functions that run ops by name, for ops of any dialect, registered or not.
+
+They are registered for all contexts, or in the `Runs` of a dialect.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Final, NamedTuple
 
 import numpy as np
 from xdsl.interpreter import Interpreter
@@ -13,44 +17,57 @@ from xdsl.utils.exceptions import InterpretationError
 from qdialect.dialects.quant.types import StoredType
 from qdialect.interpreters.values import TypedArray, operands_of
 from qdialect.ir.dialect_files import import_dialect_file
+from qdialect.ir.op_models import OpModels
 from qdialect.ir.value_types import element_type_or_self
 
 NamedRun = Callable[[Interpreter, Operation, Sequence[TypedArray]], Sequence[TypedArray]]
 """Computes the results of an op. Raises InterpretationError and NotFoldable."""
 
-_RUNS: Final[dict[str, NamedRun]] = {}
-_ROUNDED: Final[set[str]] = set()
 
-RunT = TypeVar("RunT", bound=NamedRun)
+class _Run(NamedTuple):
+    function: NamedRun
+    is_rounded: bool
 
 
-def named_run(*names: str, is_rounded: bool) -> Callable[[RunT], RunT]:
+class Runs(OpModels[_Run]):
+    """The functions that compute the ops of a dialect."""
+
+    package = "qdialect.interpreters.reference"
+
+    def named_run(self, *names: str, is_rounded: bool) -> Callable[[NamedRun], NamedRun]:
+        """As the function `named_run`, for the contexts that load the dialect."""
+
+        def register(run: NamedRun) -> NamedRun:
+            self.add(names, _Run(run, is_rounded))
+            return run
+
+        return register
+
+
+_RUNS: Final = Runs()
+
+
+def named_run(*names: str, is_rounded: bool) -> Callable[[NamedRun], NamedRun]:
     """
     Register a function that computes the ops of these names.
 
     `is_rounded` says that a compiler's result may differ in the last bits, as it chooses the order
     of sums and the approximation of functions such as exp.
     """
-
-    def register(run: RunT) -> RunT:
-        _RUNS.update(dict.fromkeys(names, run))
-        if is_rounded:
-            _ROUNDED.update(names)
-        return run
-
-    return register
+    return _RUNS.named_run(*names, is_rounded=is_rounded)
 
 
 def runs_of(dialect: str) -> Mapping[str, NamedRun]:
-    """The functions for the ops of a dialect that come with qdialect, by name."""
-    import_dialect_file(__package__, dialect)
-    return {name: run for name, run in _RUNS.items() if name.partition(".")[0] == dialect}
+    """The functions for the ops of a dialect that are registered for all contexts, by name."""
+    import_dialect_file(Runs.package, dialect)
+    runs = _RUNS.by_name.items()
+    return {name: run.function for name, run in runs if name.partition(".")[0] == dialect}
 
 
 def find_run(name: str) -> NamedRun | None:
     """The function for ops of that name, if there is one."""
-    import_dialect_file(__package__, name.partition(".")[0])
-    return _RUNS.get(name)
+    found = _RUNS.find(name)
+    return None if found is None else found.function
 
 
 def is_quantized(op: Operation) -> bool:
@@ -74,12 +91,12 @@ def run_named_op(
 
 def is_rounded_by_name(name: str) -> bool:
     """Whether the results of the op `name` agree with a compiler's only up to rounding."""
-    import_dialect_file(__package__, name.partition(".")[0])
-    return name in _ROUNDED
+    found = _RUNS.find(name)
+    return found is not None and found.is_rounded
 
 
-RETURNS: Final = frozenset({"stablehlo.return", "tosa.yield"})
+RETURNS: Final = frozenset({"stablehlo.return", "tm_tensor.yield", "tosa.yield"})
 """Terminators that yield the values of a region."""
 
-DIALECTS: Final[Collection[str]] = ("arith", "chlo", "linalg", "stablehlo", "tosa")
+DIALECTS: Final[Collection[str]] = ("arith", "chlo", "linalg", "stablehlo", "tm_tensor", "tosa")
 """The dialects that have a file in this package."""

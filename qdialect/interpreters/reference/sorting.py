@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from xdsl.dialects.builtin import TensorType, i1
+from xdsl.interpreter import Interpreter
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.interpreters.memory import temporary_memory
+from qdialect.interpreters.values import TypedArray, value_of
+from qdialect.shape_ops.interface import name_of
 
 Order = NDArray[np.int64]
 
@@ -16,6 +22,48 @@ IsBefore = Callable[[Order, Order], NDArray[np.bool_]]
 
 _ARRAYS = 12
 """How many arrays of the size of the order are needed meanwhile."""
+
+
+def run_sort(
+    interpreter: Interpreter,
+    op: Operation,
+    operands: Sequence[TypedArray],
+    axis: int,
+    *,
+    is_strict: bool,
+) -> Sequence[TypedArray]:
+    """
+    The operands, sorted along `axis` by the region of an op. Equal elements keep their order.
+
+    The region gets two elements of each operand. It says that the first ones come before the second
+    ones; or else, if not `is_strict`, that they need not be swapped. Raises InterpretationError.
+    """
+    shape = operands[0].shape
+    if any(value.shape != shape for value in operands) or not -len(shape) <= axis < len(shape):
+        raise InterpretationError("its operands differ in shape, or have no such axis")
+    (region,) = op.regions
+    moved = [np.moveaxis(value.elements, axis, -1) for value in operands]
+    count = shape[axis]
+    if not operands[0].elements.size:
+        return operands
+    rows = [of.reshape(-1, count) for of in moved]
+
+    def is_before(one: Order, other: Order) -> NDArray[np.bool_]:
+        given: list[TypedArray] = []
+        for row, value in zip(rows, operands, strict=True):
+            for order in (one, other) if is_strict else (other, one):
+                elements = np.take_along_axis(row, order, 1)
+                given.append(TypedArray(elements, TensorType(value.element_type, order.shape)))
+        (found,) = interpreter.run_ssacfg_region(region, tuple(given), name_of(op))
+        return np.broadcast_to((value_of(found, i1).elements != 0) == is_strict, one.shape)
+
+    order = sorted_order(len(rows[0]), count, is_before)
+    return [
+        TypedArray.of(
+            np.moveaxis(np.take_along_axis(row, order, 1).reshape(of.shape), -1, axis), result.type
+        )
+        for row, of, result in zip(rows, moved, op.results, strict=True)
+    ]
 
 
 def sorted_order(rows: int, count: int, is_before: IsBefore) -> Order:
@@ -50,6 +98,5 @@ def _merged(order: Order, width: int, is_before: IsBefore) -> Order:
         low = np.where(is_open & goes_on, middle + 1, low)
         high = np.where(is_open & ~goes_on, middle, high)
     place = own - np.where(is_left, 0, width) + low - first
-    merged = np.empty_like(order)
-    np.put_along_axis(merged, place, order, 1)
-    return merged
+    # Two elements may have one place if the comparison is no order, as that of NaN is none.
+    return np.take_along_axis(order, np.argsort(place, axis=1, kind="stable"), 1)

@@ -13,7 +13,6 @@ from operator import index
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import FloatAttr, SymbolRefAttr, TensorType, i1
 from xdsl.interpreter import Interpreter
 from xdsl.ir import Attribute, Operation
@@ -29,6 +28,7 @@ from qdialect.interpreters.memory import allocated, require_possible, temporary_
 from qdialect.interpreters.reference.indexing import (
     WindowNumbers,
     gathered,
+    indices_of,
     scattered,
     slice_at,
 )
@@ -42,12 +42,11 @@ from qdialect.interpreters.reference.reductions import (
     reduced,
 )
 from qdialect.interpreters.reference.registry import named_run
-from qdialect.interpreters.reference.sorting import Order, sorted_order
+from qdialect.interpreters.reference.sorting import run_sort
 from qdialect.interpreters.reference.values import (
     Function,
     Numbers,
     all_numbers,
-    is_integer,
     on_elements,
     rounded,
     run_conversion,
@@ -384,21 +383,6 @@ def _reduce_window(
 # Places that are known at run time
 
 
-def _indices(value: TypedArray) -> NDArray[np.int64]:
-    if not is_integer(value.element_type):
-        raise InterpretationError("its indices are no integers")
-    if value.elements.dtype == np.int64:
-        return value.elements
-
-    def numbers() -> NDArray[np.int64]:
-        if value.elements.dtype != np.uint64:
-            return value.numbers
-        # What is beyond int64 is beyond all axes.
-        return np.minimum(value.elements, np.iinfo(np.int64).max).astype(np.int64)
-
-    return allocated(numbers, 8 * value.elements.size)
-
-
 def _starts(operands: Sequence[TypedArray]) -> list[int]:
     return [index(start) for start in operands]
 
@@ -445,7 +429,7 @@ def _gather(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Se
         *("start_indices_batching_dims", "start_index_map"),
     )
     numbers = _window_numbers(op, "dimension_numbers", fields)
-    found = gathered(value.elements, _indices(indices), numbers, integers_of(op, "slice_sizes"))
+    found = gathered(value.elements, indices_of(indices), numbers, integers_of(op, "slice_sizes"))
     return [TypedArray.of(found, op.results[0].type)]
 
 
@@ -463,7 +447,7 @@ def _scatter(
     numbers = _window_numbers(op, "scatter_dimension_numbers", fields)
 
     def scatter(combine: Combine, arrays: Arrays, initial: Arrays) -> Arrays:
-        return scattered(combine, initial, _indices(indices), arrays, numbers)
+        return scattered(combine, initial, indices_of(indices), arrays, numbers)
 
     with temporary_memory(sum(8 * value.elements.size for value in values)):
         return reduce_by_region(interpreter, op, updates, values, scatter, is_started=True)
@@ -473,41 +457,15 @@ def _scatter(
 def _sort(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
-    """Equal elements keep their order."""
-    shape = operands[0].shape
     axis = integer_of(op, "dimension") if find_attribute(op, "dimension") is not None else -1
-    if any(value.shape != shape for value in operands) or not -len(shape) <= axis < len(shape):
-        raise InterpretationError("its operands differ in shape, or have no such axis")
-    (region,) = op.regions
-    moved = [np.moveaxis(value.elements, axis, -1) for value in operands]
-    count = shape[axis]
-    rows = [of.reshape(-1, count) for of in moved] if count else []
-
-    def is_before(one: Order, other: Order) -> NDArray[np.bool_]:
-        given: list[TypedArray] = []
-        for row, value in zip(rows, operands, strict=True):
-            for order in (one, other):
-                elements = np.take_along_axis(row, order, 1)
-                given.append(TypedArray(elements, TensorType(value.element_type, order.shape)))
-        (found,) = interpreter.run_ssacfg_region(region, tuple(given), name_of(op))
-        return np.broadcast_to(value_of(found, i1).elements != 0, one.shape)
-
-    if not rows:
-        return operands
-    order = sorted_order(len(rows[0]), count, is_before)
-    return [
-        TypedArray.of(
-            np.moveaxis(np.take_along_axis(row, order, 1).reshape(of.shape), -1, axis), result.type
-        )
-        for row, of, result in zip(rows, moved, op.results, strict=True)
-    ]
+    return run_sort(interpreter, op, operands, axis, is_strict=True)
 
 
 # Control flow
 
 
 def _values(values: Sequence[object], op: Operation) -> list[TypedArray]:
-    """What a region has returned."""
+    """The values that a region has returned."""
     return [value_of(value, result.type) for value, result in zip(values, op.results, strict=True)]
 
 

@@ -57,6 +57,30 @@ func.func @result() -> i8 {
 
 // -----
 
+func.func @index_beyond_the_rank(%x: tensor<2x3xf32>, %init: tensor<3x2xf32>) {
+  // expected-error@+1 {{'linalg.transpose' op permutation is not valid}}
+  %0 = linalg.transpose ins(%x : tensor<2x3xf32>) outs(%init : tensor<3x2xf32>) permutation = [1, 5]
+  return
+}
+
+// -----
+
+func.func @axis_twice(%x: memref<3x3xf32>, %init: memref<3x3xf32>) {
+  // expected-error@+1 {{'linalg.transpose' op permutation is not valid}}
+  linalg.transpose ins(%x : memref<3x3xf32>) outs(%init : memref<3x3xf32>) permutation = [1, 1]
+  return
+}
+
+// -----
+
+func.func @negative_axis(%x: tensor<3x3xf32>, %init: tensor<3x3xf32>) {
+  // expected-error@+1 {{'linalg.transpose' op permutation is not valid}}
+  %0 = linalg.transpose ins(%x : tensor<3x3xf32>) outs(%init : tensor<3x3xf32>) permutation = [0, -1]
+  return
+}
+
+// -----
+
 !rows = !quant.uniform<i8:f32:0, {0.5,0.25,1.0}>
 !columns = !quant.uniform<i8:f32:1, {0.5,0.25,1.0}>
 func.func @moved_to_other_elements(%x: tensor<3x3x!rows>, %init: tensor<3x3x!columns>) {

@@ -250,3 +250,24 @@ def test_large_scales_stay_small():
     assert math.prod(of.codes.shape) * 4 - 32 * 4 == 8064
     assert "8064 bytes" in record.reason
     assert module.printed() == before
+
+
+def test_a_bias_stays_small_before_its_broadcast():
+    module = Module("""
+      func.func @f(%x: tensor<2x2xf32>, %init: tensor<2x2xf32>) -> tensor<2x2xf32> {
+        %bias = arith.constant dense<[[1, 2]]> : tensor<1x2xi32>
+        %scale = arith.constant dense<0.5> : tensor<1x2xf32>
+        %real = arith.sitofp %bias : tensor<1x2xi32> to tensor<1x2xf32>
+        %float = arith.mulf %real, %scale : tensor<1x2xf32>
+        %row = tensor.collapse_shape %float [[0, 1]] : tensor<1x2xf32> into tensor<2xf32>
+        %rows = linalg.broadcast ins(%row : tensor<2xf32>) outs(%init : tensor<2x2xf32>)
+          dimensions = [0]
+        %sum = arith.addf %x, %rows : tensor<2x2xf32>
+        return %sum : tensor<2x2xf32>
+      }""")
+    module.run(FoldQuantShapesPass())
+    assert "dense<[1, 2]> : tensor<2xi32>" in module.printed()
+    assert "linalg.broadcast" in module.printed()
+    assert "collapse_shape" not in module.printed()
+    module.run(FoldQuantShapesPass(max_repetition=16))
+    assert "linalg.broadcast" not in module.printed()

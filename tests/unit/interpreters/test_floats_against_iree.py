@@ -1106,12 +1106,109 @@ STABLEHLO_NATIVE: list[Case] = [
 ]
 """What IREE's portable target lacks, or rounds and compares otherwise than StableHLO says."""
 
+
+ADD = """
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %b, %a : f32
+    "tm_tensor.yield"(%c) : (f32) -> ()
+  """
+LARGER = """
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.cmpf ogt, %a, %b : f32
+    %d = arith.select %c, %a, %b : f32
+    "tm_tensor.yield"(%d) : (f32) -> ()
+  """
+UPDATE = """
+  ^bb0(%a: f32, %b: f32):
+    "tm_tensor.yield"(%a) : (f32) -> ()
+  """
+
+
+def scan(name: str, x: str, axis: int, region: str, *, is_inclusive: bool, last: bool) -> Case:
+    """All elements, or the last one of each row."""
+    lengths = x.split("x")
+    kept = "x".join(lengths[:axis] + lengths[axis + 1 :])
+    whole, row = f"tensor<{x}xf32>", f"tensor<{kept}xf32>"
+    names = "%s, %r" if last else "%r, %s"
+    return Case(
+        f"scan_{name}",
+        [whole, row],
+        row if last else whole,
+        f"  %e = tensor.empty() : {whole}\n"
+        f'  {names} = "tm_tensor.scan"(%0, %e, %1) <{{dimension = {axis} : i64, '
+        f"inclusive = {str(is_inclusive).lower()}, operandSegmentSizes = array<i32: 1, 2>}}> "
+        f"({{{region}}}) : ({whole}, {whole}, {row}) -> ({whole}, {row})",
+    )
+
+
+def tm_sort(name: str, x: str, axis: int, order: str, *, equal: bool = False) -> Case:
+    """The numbers of the elements in their order, of which some may be equal."""
+    values, places = f"tensor<{x}xf32>", f"tensor<{x}xi32>"
+    loops = f"affine_map<({', '.join(f'd{n}' for n in range(x.count('x') + 1))}) -> "
+    loops += f"({', '.join(f'd{n}' for n in range(x.count('x') + 1))})>"
+    kinds = ", ".join(['"parallel"'] * (x.count("x") + 1))
+    return Case(
+        f"tm_sort_{name}",
+        [values],
+        places,
+        f"  %e = tensor.empty() : {places}\n"
+        f"  %i = linalg.generic {{indexing_maps = [{loops}], iterator_types = [{kinds}]}} "
+        f"outs(%e : {places}) {{\n"
+        "  ^bb0(%o: i32):\n"
+        f"    %n = linalg.index {axis} : index\n"
+        "    %m = arith.index_cast %n : index to i32\n"
+        f"    linalg.yield %m : i32\n  }} -> {places}\n"
+        f'  %s, %r = "tm_tensor.sort"(%0, %i) <{{dimension = {axis} : i64, '
+        "operandSegmentSizes = array<i32: 0, 2>}> ({\n"
+        "  ^bb0(%a: f32, %b: f32, %p: i32, %q: i32):\n"
+        f"    %c = arith.cmpf {order}, %a, %b : f32\n"
+        '    "tm_tensor.yield"(%c) : (i1) -> ()\n'
+        f"  }}) : ({values}, {places}) -> ({values}, {places})",
+        EXACT,
+        (0.5, -1.0, 0.5, 2.0, -1.0, 0.5) if equal else (),
+    )
+
+
+def tm_scatter(
+    name: str, x: str, updates: str, numbers: str, shape: str, axes: str, region: str
+) -> Case:
+    types = [f"tensor<{updates}xf32>", f"tensor<{shape}xi32>", f"tensor<{x}xf32>"]
+    return Case(
+        f"tm_scatter_{name}",
+        [types[0], types[2]],
+        types[2],
+        f"  %i = arith.constant dense<{numbers}> : {types[1]}\n"
+        f'  %r = "tm_tensor.scatter"(%0, %i, %1) <{{dimension_map = array<i64: {axes}>, '
+        f"operandSegmentSizes = array<i32: 2, 1>, unique_indices = false}}> ({{{region}}}) "
+        f": ({', '.join(types)}) -> {types[2]}",
+    )
+
+
+TM_TENSOR = [
+    scan("rows", "3x5", 1, ADD, is_inclusive=True, last=False),
+    scan("columns", "3x5", 0, ADD, is_inclusive=True, last=False),
+    scan("exclusive", "3x5x2", 1, ADD, is_inclusive=False, last=False),
+    scan("maximum", "3x5", 1, LARGER, is_inclusive=True, last=False),
+    scan("maximum_exclusive", "3x5", 1, LARGER, is_inclusive=False, last=False),
+    scan("last", "3x5", 1, ADD, is_inclusive=True, last=True),
+    scan("last_exclusive", "3x5", 1, ADD, is_inclusive=False, last=True),
+    scan("one", "3x1", 1, ADD, is_inclusive=False, last=False),
+    tm_sort("rows", "3x11", 1, "oge"),
+    tm_sort("columns", "11x3", 0, "ole"),
+    tm_sort("equal", "2x13", 1, "oge", equal=True),
+    tm_scatter("elements", "5", "3", "[[4], [0], [2]]", "3x1", "0", UPDATE),
+    tm_scatter("repeated", "3x4", "4", "[[0, 1], [2, 3], [0, 1], [0, 1]]", "4x2", "0, 1", ADD),
+    tm_scatter("in_order", "3x4", "4", "[[0, 1], [2, 3], [0, 1], [0, 1]]", "4x2", "0, 1", UPDATE),
+    tm_scatter("rows", "3x4", "2x1x4", "[[2], [0]]", "2x1", "0", UPDATE),
+]
+
 CASES = {
     "tosa": TOSA,
     "stablehlo": STABLEHLO,
     "stablehlo_native_flow": FLOW,
     "stablehlo_native_places": PLACES,
     "linalg": LINALG,
+    "tm_tensor": TM_TENSOR,
     "linalg_by_older_names": OLDER,
     "linalg_native": NATIVE,
     "stablehlo_native": STABLEHLO_NATIVE,
@@ -1142,6 +1239,10 @@ def arguments_of(case: Case, function: FuncOp) -> list[Array]:
     return arguments
 
 
+INPUT_TYPES = {"linalg": "none", "tm": "torch", "tosa": "tosa", "stablehlo": "stablehlo"}
+"""The dialects that IREE's compiler is told to read."""
+
+
 @dataclass(frozen=True)
 class Compiled:
     """The cases of a dialect, compiled by IREE, and as this package reads them."""
@@ -1167,7 +1268,7 @@ def compiled(dialect: str) -> Compiled:
     binary = compiler.compile_str(
         run([MLIR_OPT, "--linalg-generalize-named-ops"], text) if is_older else text,
         target_backends=["llvm-cpu" if is_native else "vmvx"],
-        input_type="none" if dialect.startswith("linalg") else dialect.partition("_")[0],
+        input_type=INPUT_TYPES.get(dialect.partition("_")[0]),
         extra_args=["--iree-llvmcpu-target-cpu=generic", "--iree-input-demote-f64-to-f32=false"]
         if is_native
         else [],
@@ -1287,6 +1388,55 @@ def test_what_iree_does_not_read():
         return %0 : tensor<2x3xf32>
       }"""
     assert (numbers_of(composite, numbers) == 2 * numbers).all()
+
+
+@pytest.mark.parametrize(
+    ("updates", "axes", "numbers", "windows"),
+    [
+        ("2x5", "0", "[[2], [1]]", [np.s_[2], np.s_[1]]),
+        ("2x2x3", "0, 1", "[[2, 1], [1, 2]]", [np.s_[2:4, 1:4], np.s_[1:3, 2:5]]),
+        ("2", "1, 0", "[[4, 1], [0, 3]]", [np.s_[1, 4], np.s_[3, 0]]),
+    ],
+)
+def test_windows_are_scattered_that_iree_refuses(
+    updates: str, axes: str, numbers: str, windows: Sequence[Any]
+):
+    places = f"tensor<2x{axes.count(',') + 1}xi32>"
+    text = f"""
+      func.func @f(%x: tensor<4x5xf32>) -> tensor<4x5xf32> {{
+        %i = arith.constant dense<{numbers}> : {places}
+        %u = arith.constant dense<1.0> : tensor<{updates}xf32>
+        %0 = "tm_tensor.scatter"(%u, %i, %x) <{{dimension_map = array<i64: {axes}>,
+            operandSegmentSizes = array<i32: 2, 1>, unique_indices = false}}> ({{{ADD}}})
+          : (tensor<{updates}xf32>, {places}, tensor<4x5xf32>) -> tensor<4x5xf32>
+        return %0 : tensor<4x5xf32>
+      }}"""
+    expected = np.zeros((4, 5))
+    for window in windows:
+        expected[window] += 1
+    assert (numbers_of(text, np.zeros((4, 5))) == expected).all()
+    for outside in ("[[5", "[[-1"):
+        with pytest.raises(InterpretationError, match="an index is not one of"):
+            numbers_of(text.replace(numbers[:3], outside), np.zeros((4, 5)))
+
+
+def test_what_has_no_order_is_sorted_somehow():
+    """NaN is neither before nor after a number."""
+    text = """
+      func.func @f(%x: tensor<1x40xf32>) -> tensor<1x40xf32> {
+        %0 = "stablehlo.sort"(%x) <{dimension = 1 : i64, is_stable = true}> ({
+        ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+          %c = "stablehlo.compare"(%a, %b) <{
+              comparison_direction = #stablehlo<comparison_direction LT>}>
+            : (tensor<f32>, tensor<f32>) -> tensor<i1>
+          "stablehlo.return"(%c) : (tensor<i1>) -> ()
+        }) : (tensor<1x40xf32>) -> tensor<1x40xf32>
+        return %0 : tensor<1x40xf32>
+      }"""
+    numbers: Array = np.random.default_rng(3).permutation(40)[None] / 2
+    numbers[:, ::3] = np.nan
+    found = numbers_of(text, numbers)
+    assert np.array_equal(np.sort(found), np.sort(numbers), equal_nan=True)
 
 
 @pytest.mark.parametrize("order", ["TOTALORDER", "FLOAT"])

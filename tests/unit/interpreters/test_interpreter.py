@@ -452,6 +452,59 @@ def test_what_cannot_be_run(text: str, arguments: str, message: str):
         run(text, arguments)
 
 
+DEQUANTIZED = {
+    "onnx": """
+      %s = "onnx.Constant"() <{value = dense<[0.5, 0.25]> : tensor<2xf32>}> : () -> tensor<2xf32>
+      %z = "onnx.Constant"() <{value = dense<[1, -2]> : tensor<2xi8>}> : () -> tensor<2xi8>
+      %y = "onnx.DequantizeLinear"(%x, %s, %z) <{axis = 1 : si64}>
+        : (tensor<3x2xi8>, tensor<2xf32>, tensor<2xi8>) -> tensor<3x2xf32>
+    """,
+    "linalg-ext": """
+      %s = arith.constant dense<[0.5, 0.25]> : tensor<2xf32>
+      %z = arith.constant dense<[1, -2]> : tensor<2xi64>
+      %e = tensor.empty() : tensor<3x2xf32>
+      %y = "iree_linalg_ext.dequantize_affine"(%x, %s, %z, %e) <{
+        indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>,
+          affine_map<(i, j) -> (j)>, affine_map<(i, j) -> (i, j)>],
+        quant_max = 127 : i64, quant_min = -128 : i64}>
+        : (tensor<3x2xi8>, tensor<2xf32>, tensor<2xi64>, tensor<3x2xf32>) -> tensor<3x2xf32>
+    """,
+    "torch": """
+      %s = "torch.vtensor.literal"() <{value = dense<[0.5, 0.25]> : tensor<2xf32>}>
+        : () -> !torch.vtensor<[2],f32>
+      %z = "torch.vtensor.literal"() <{value = dense<[1, -2]> : tensor<2xi8>}>
+        : () -> !torch.vtensor<[2],si8>
+      %c = "torch_c.from_builtin_tensor"(%x) : (tensor<3x2xi8>) -> !torch.vtensor<[3,2],si8>
+      %f = "torch.operator"(%c, %s, %z) <{name = "onnx.DequantizeLinear"}>
+        {torch.onnx.axis = 1 : si64}
+        : (!torch.vtensor<[3,2],si8>, !torch.vtensor<[2],f32>, !torch.vtensor<[2],si8>)
+        -> !torch.vtensor<[3,2],f32>
+      %y = "torch_c.to_builtin_tensor"(%f) : (!torch.vtensor<[3,2],f32>) -> tensor<3x2xf32>
+    """,
+}
+
+
+@pytest.mark.parametrize("ops", DEQUANTIZED.values(), ids=DEQUANTIZED.keys())
+def test_dequantize_ops_of_others(ops: str):
+    text = (
+        f"func.func @f(%x: tensor<3x2xi8>) -> tensor<3x2xf32> {{{ops}\n"
+        "  return %y : tensor<3x2xf32>\n}"
+    )
+    (found,) = run(text, "dense<[[1, 2], [3, 127], [-128, -2]]> : tensor<3x2xi8>")
+    numbers = [[0.0, 1.0], [1.0, 32.25], [-64.5, 0.0]]
+    codes = np.array([[1, 2], [3, 127], [-128, -2]])
+    assert ((codes - [1, -2]) * [0.5, 0.25]).tolist() == numbers
+    spelled = ", ".join(f"[{a:.6e}, {b:.6e}]" for a, b in numbers)
+    assert found.startswith(f"dense<[{spelled}]>")
+
+
+def test_random_tensors_of_another_dialect():
+    type = "!torch.vtensor<[2,3],si8>"
+    module, _ = parse(f"func.func private @f({type}) -> {type}")
+    (found,) = random_arguments(function_of(module, "f").function_type, 0)
+    assert found.shape == (2, 3)
+
+
 # Values
 
 

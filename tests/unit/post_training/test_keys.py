@@ -7,10 +7,12 @@ import io
 import pytest
 from mlir_tools import needs_mlir_opt, run
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from qdialect.passes.attach_keys import AttachKeysPass
 from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
 from qdialect.post_training.keys import keys_of
+from qdialect.shape_ops.interface import name_of
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
 from qdialect.tools.registry import ToolContext
@@ -65,6 +67,84 @@ def test_keys_are_the_same_after_a_fold():
     FoldConstantShapesPass().apply(context, module)
     assert "tosa.transpose" not in printed(module)
     assert list(keys_of(module).roots) == KEYS
+
+
+NAMELESS = """
+func.func @main(%arg0: tensor<2x3xf32>) -> (tensor<2x2xf32>, tensor<2x3xf32>) {
+  %0 = arith.constant dense<[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]> : tensor<2x3xf32>
+  %1 = math.exp %arg0 : tensor<2x3xf32>
+  %2 = tosa.transpose %0 {perms = array<i32: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  %3 = tensor.empty() : tensor<2x2xf32>
+  %4 = linalg.matmul ins(%1, %2 : tensor<2x3xf32>, tensor<3x2xf32>)
+    outs(%3 : tensor<2x2xf32>) -> tensor<2x2xf32>
+  %5 = "stablehlo.slice"(%0) <{start_indices = array<i64: 0, 1>,
+      limit_indices = array<i64: 2, 2>, strides = array<i64: 1, 1>}>
+    : (tensor<2x3xf32>) -> tensor<2x1xf32>
+  %6 = "stablehlo.broadcast_in_dim"(%4) <{broadcast_dimensions = array<i64: 0, 1>}>
+    : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  %7 = "test.op"(%6, %5) : (tensor<2x2xf32>, tensor<2x1xf32>) -> tensor<2x2xf32>
+  %8 = math.exp %0 : tensor<2x3xf32>
+  return %7, %8 : tensor<2x2xf32>, tensor<2x3xf32>
+}
+"""
+
+
+def test_values_without_a_name_have_the_same_keys_after_a_fold():
+    """Constants come, go and move, and so do ops that move nothing."""
+    module, context = parsed(NAMELESS)
+    before = keys_of(module)
+    assert {*before.roots} == {
+        *("arg0", "@main#0", "@main#1", "@main#2"),
+        # Operand 1 of the product, of which the slice is no part; operand 1 of what is returned.
+        *("@main#1.1", "@main#2.1", "@main.1"),
+    }
+    assert before.aliases == {
+        "@main.1.math.exp.0": "@main#1.1",
+        "@main#2.1.stablehlo.slice.0": "@main#1.1",
+    }
+    computed = {
+        name_of(value.owner): key
+        for key, (value,) in before.roots.items()
+        if isinstance(value.owner, Operation)
+    }
+    FoldConstantShapesPass().apply(context, module)
+    after = keys_of(module)
+    assert "tosa.transpose" not in printed(module)
+    assert {*after.roots} == {*before.roots, "@main.1.math.exp.0"}
+    for op in module.walk():
+        if name_of(op) in ("linalg.matmul", "test.op"):
+            assert after.of_values[op.results[0]] == computed[name_of(op)]
+    assert str(after.roots["@main#1.1"][0].type) == "tensor<3x2xf32>"
+    assert str(after.roots["@main#2.1"][0].type) == "tensor<2x1xf32>"
+
+
+def test_a_constant_that_nothing_reads_is_numbered_last():
+    text = """
+    func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+      %0 = arith.constant dense<1.0> : tensor<2xf32>
+      %1 = math.exp %x : tensor<2xf32>
+      return %1 : tensor<2xf32>
+    }"""
+    assert {*keys_in(text)} == {"x", "@f#0", "@f#1"}
+    assert keys_in(text)[1] == "@f#1"
+
+
+def test_what_a_region_captures_is_no_constant():
+    text = """
+    func.func @f(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
+      %0 = arith.constant 0.0 : f32
+      %1 = tensor.empty() : tensor<2xf32>
+      %2 = linalg.fill ins(%0 : f32) outs(%1 : tensor<2xf32>) -> tensor<2xf32>
+      %3 = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+        outs(%2 : tensor<2xf32>) {
+      ^bb0(%a: f32):
+        %i = linalg.index 0 : index
+        %4 = tensor.extract %x[%i] : tensor<2xf32>
+        linalg.yield %4 : f32
+      } -> tensor<2xf32>
+      return %3, %2 : tensor<2xf32>, tensor<2xf32>
+    }"""
+    assert keys_in(text) == ["x", "@f#0.0", "@f#0"]
 
 
 def test_keys_are_the_same_with_casts_around_a_value():
@@ -169,6 +249,23 @@ def test_keys_are_found_again_after_mlir():
     through = run(command, printed(module))
     assert "%cst" in through
     assert keys_in(through) == KEYS
+
+
+@needs_mlir_opt
+def test_keys_of_any_text_are_found_again_after_mlir():
+    """It escapes what is not ASCII."""
+    keys = ["größe", 'a "b"', "back\\slash"]
+    text = """
+    func.func @f(%x: tensor<2xf32> {quant.key = "größe"}) -> tensor<2xf32> {
+      %y = math.exp %x {quant.key = "a \\"b\\""} : tensor<2xf32>
+      %z = math.exp %y : tensor<2xf32> loc("back\\\\slash")
+      return %z : tensor<2xf32>
+    }"""
+    assert keys_in(text) == keys
+    through = run(["mlir-opt-22", "--mlir-print-debuginfo"], text)
+    assert "gr\\C3\\B6\\C3\\9Fe" in through
+    assert keys_in(through) == keys
+    assert keys_in(printed(parsed(through)[0], debug_info=True)) == keys
 
 
 @needs_mlir_opt

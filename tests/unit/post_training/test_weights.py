@@ -9,12 +9,16 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 from moved_texts import MOVES
 from random_tensors import expanded
+from xdsl.ir import Operation
 
-from qdialect.algebra.movement import Splat
+from qdialect.algebra.movement import Splat, as_view
 from qdialect.dialects.quant import ConstantOp
 from qdialect.dialects.quant.types import uniform_tensor
+from qdialect.ir.resources import ResourceBlobs
 from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
+from qdialect.passes.quantize_dequantize_weights import QuantizeDequantizeWeightsPass
 from qdialect.passes.quantize_weights import QuantizeWeightsPass
+from qdialect.shape_ops.reading import Constants
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 
@@ -100,3 +104,46 @@ def test_blocks_are_along_the_axis_that_is_summed_over(
     largest = np.abs(weights.reshape(blocks, size, channels)).max(axis=1)
     expected = np.repeat((largest.astype(np.float64) / 127).astype(np.float32), size, axis=0)
     assert np.allclose(scales, np.maximum(expected, 1e-5), rtol=1e-6)
+
+
+@given(
+    layers(),
+    st.sampled_from(
+        [
+            ("luci", "u8"),
+            ("luci", "i16"),
+            ("torch-per-channel-symmetric", "i8"),
+            ("torch-per-channel-affine", "u8"),
+            ("glow-symmetric", "i4"),
+        ]
+    ),
+    st.sampled_from(["channel", "tensor", "block"]),
+)
+def test_dequantized_weights_are_what_the_cast_reads(
+    layer: tuple[str, Array], scheme: tuple[str, str], granularity: str
+):
+    text, weights = layer
+    note(text)
+    options = {
+        "scheme": scheme[0],
+        "storage": scheme[1],
+        "granularity": granularity,
+        "block_size": 1,
+    }
+    quantized, floats = Module(text), Module(text)
+    quantized.run(QuantizeWeightsPass(**options))
+    floats.run(QuantizeDequantizeWeightsPass(**options))
+    note(floats.printed())
+    (constant,) = (op for op in quantized.module.walk() if isinstance(op, ConstantOp))
+    element = uniform_tensor(constant.result.type).element_type
+    scales, zero_points = expanded(element.parameters_on(weights.shape))
+    held = constant.values.value if isinstance(constant.values, Splat) else constant.values
+    codes = np.broadcast_to(held.astype(np.int64), weights.shape)
+    expected = ((codes - zero_points).astype("f4") * scales.astype("f4")).astype("f4")
+    (product,) = (op for op in floats.module.walk() if op.name == "linalg.matmul")
+    found = product.operands[1].owner
+    assert isinstance(found, Operation)
+    values = Constants(ResourceBlobs.of(floats.context)).read(found)
+    assert values is not None
+    bits = values.value if isinstance(values, Splat) else as_view(values).array()
+    assert (np.broadcast_to(bits, weights.shape) == expected.view("u4")).all()

@@ -368,7 +368,8 @@ def _torch(name: str, before: str, after: str, *operands: int | list[int] | bool
         values[0] = emit('prim.ListConstruct"', "!torch.list<vtensor>", "%x, %x", types)
     result = f"!torch.vtensor<{after},si32>"
     given, kinds = ", ".join(n for n, _ in values), ", ".join(kind for _, kind in values)
-    value, _ = emit(f'aten.{name}"', result, given, f" : ({kinds})")
+    full_name = name if name.startswith("prims.") else f"aten.{name}"
+    value, _ = emit(f'{full_name}"', result, given, f" : ({kinds})")
     body = "\n".join(lines)
     function = re.sub(r"\W", "_", name)
     text = (
@@ -400,6 +401,9 @@ TORCH = [
     _torch("clone", "[2,3]", "[2,3]", None),
     _torch("contiguous", "[2,3]", "[2,3]", 0),
     _torch("detach", "[2,3]", "[2,3]"),
+    _torch("prims.collapse", "[2,3,4]", "[2,12]", 1, 2),
+    _torch("prims.split_dim", "[6,4]", "[2,3,4]", 0, 2),
+    _torch("prims.squeeze", "[1,2,1]", "[1,2]", [2]),
 ]
 
 DIALECTS = {

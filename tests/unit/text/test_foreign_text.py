@@ -33,6 +33,15 @@ MODULES = {
       }
       #late = loc("z":1:2 to 3:4)
     """,
+    "names that are not ASCII": """
+      func.func @"\\C3\\BCber"(%a: tensor<2xf32>) -> tensor<2xf32>
+          attributes {"\\C3\\A9" = "\\C3\\A9"} {
+        %0 = "test.a"(%a) : (tensor<2xf32>) -> tensor<2xf32> loc("\\C3\\A9")
+        %1 = "test.a"(%0) : (tensor<2xf32>) -> tensor<2xf32> loc("\\C3\\A9.py":1:2)
+        %2 = tosa.exp %1 : (tensor<2xf32>) -> tensor<2xf32> loc("e")
+        return %2 : tensor<2xf32>
+      }
+    """,
     "a plain form": """
       func.func @f(%a: tensor<2xf32>, %b: i32) {
         %0 = "my.op"(%a, %b) {x = 1 : i32, u} : (tensor<2xf32>, i32) -> tensor<2xf32>
@@ -100,6 +109,27 @@ MODULES = {
         } : tensor<1x?x3xi32> to tensor<1x?x?xi32>
         %1 = tensor.expand_shape %s [] output_shape [1, 1] : tensor<f32> into tensor<1x1xf32>
         %2 = tensor.collapse_shape %1 [] : tensor<1x1xf32> into tensor<f32>
+        return
+      }
+    """,
+    "reductions of several operands": """
+      func.func @f(%a: tensor<8x2xf32>, %b: tensor<8x2xi32>, %c: tensor<8xf32>, %d: tensor<8xi32>) {
+        %0:2 = linalg.reduce ins(%a, %b : tensor<8x2xf32>, tensor<8x2xi32>)
+          outs(%c, %d : tensor<8xf32>, tensor<8xi32>) dimensions = [1]
+          (%x: f32, %i: i32, %most: f32, %at: i32) {
+            %1 = arith.maximumf %x, %most : f32
+            linalg.yield %1, %i : f32, i32
+          }
+        return
+      }
+    """,
+    "flags of conversions": """
+      func.func @f(%i: i64, %f: f64, %x: tensor<2xf64>, %y: tensor<2xf32>) {
+        %0 = arith.trunci %i overflow<nsw, nuw> : i64 to i32
+        %1 = arith.truncf %f to_nearest_even fastmath<fast> : f64 to f32
+        %2 = arith.truncf %x toward_zero : tensor<2xf64> to tensor<2xf32>
+        %3 = arith.extf %y fastmath<nnan,ninf> {my.note} : tensor<2xf32> to tensor<2xf64>
+        %4 = arith.trunci %i : i64 to i32
         return
       }
     """,
@@ -172,8 +202,9 @@ def test_attributes_that_a_class_declares_are_in_its_form(tmp_path: Path) -> Non
 
 
 def run(tool: str, text: str, *flags: str) -> str:
-    command = [tool, "--allow-unregistered-dialect", "--mlir-print-debuginfo", *flags]
-    command.append("--mlir-print-local-scope")
+    command = [tool, "--allow-unregistered-dialect", "--mlir-print-local-scope", *flags]
+    if "--mlir-print-debuginfo=false" not in flags:
+        command.append("--mlir-print-debuginfo")
     run = subprocess.run(command, input=text, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     return run.stdout
@@ -208,6 +239,36 @@ def test_what_a_tool_prints_comes_back(name: str, tool: str, tmp_path: Path) -> 
     if name not in ONLY_GENERIC:
         custom = run(tool, MODULES[name])
         assert run(tool, qdialect_opt(custom, tmp_path), "--mlir-print-op-generic") == generic
+
+
+BODIES_OF_ONE_OP = """
+func.func @f(%a: tensor<8xf32>, %b: tensor<8x2xf32>, %c: memref<8x2xf32>, %d: memref<8xf32>) {
+  %0 = linalg.map {math.exp {fastmath = #arith.fastmath<fast>}}
+    ins(%a : tensor<8xf32>) outs(%a : tensor<8xf32>) {my.note}
+  %1 = linalg.map {arith.subf} ins(%a, %0 : tensor<8xf32>, tensor<8xf32>) outs(%a : tensor<8xf32>)
+  %2 = linalg.reduce {arith.maximumf} ins(%b : tensor<8x2xf32>) outs(%a : tensor<8xf32>)
+    dimensions = [1]
+  linalg.reduce {arith.addf} ins(%c : memref<8x2xf32>) outs(%d : memref<8xf32>)
+    dimensions = [1] {my.note}
+  return
+}
+"""
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_bodies_of_one_op_come_back(tool: str, tmp_path: Path) -> None:
+    if shutil.which(tool) is None:
+        pytest.skip(f"{tool} is not on PATH")
+    # Their ops have no locations in this form.
+    flags = ("--mlir-print-debuginfo=false",)
+    generic = run(tool, BODIES_OF_ONE_OP, *flags, "--mlir-print-op-generic")
+    custom = run(tool, BODIES_OF_ONE_OP, *flags)
+    path = tmp_path / "text.mlir"
+    for text in (custom, generic):
+        path.write_text(text)
+        status, out, err = run_main([str(path)])
+        assert status == 0, err
+        assert run(tool, out, *flags, "--mlir-print-op-generic") == generic
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -252,6 +313,78 @@ def test_an_unknown_op_in_another_form(text: str, tmp_path: Path) -> None:
     assert "--mlir-print-op-generic" in err
     assert "--read-with=" in err
     assert err.count("error:") == 1
+
+
+@pytest.mark.parametrize(
+    ("op", "message"),
+    [
+        ("arith.addi %a, %a wrapping<none> : i8", "expected ':'"),
+        ("linalg.reduce of %a", "expected 'dimensions'"),
+        ("constant @f : (i8) -> ()", "custom op 'constant' is unknown"),
+    ],
+)
+def test_another_form_of_an_op_of_upstream(op: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "text.mlir"
+    path.write_text(f"func.func @f(%a: i8) {{\n  {op}\n  return\n}}\n")
+    status, _, err = run_main([str(path)])
+    assert status == 1
+    assert message.lower() in err.lower()
+    assert "; if this is valid, use the generic form" in err
+    assert "--read-with=" in err
+
+
+@pytest.mark.parametrize(
+    ("op", "message"),
+    [
+        ("arith.addi %a, %a : tensor<2xi8", "expected '>' in tensor type"),
+        ("arith.constant {my.note = [1, } 1 : i8", "expected"),
+        ('"arith.addi"(%a, %a : (i8, i8) -> i8', "expected ')'"),
+        ("quant.scast %a i8 to i8", "expected ':'"),
+    ],
+)
+def test_errors_that_no_other_form_would_mend(op: str, message: str, tmp_path: Path) -> None:
+    """Those of types, of attributes, of the generic form, and of ops that are read in full."""
+    path = tmp_path / "text.mlir"
+    path.write_text(f"func.func @f(%a: i8) {{\n  %0 = {op}\n  return\n}}\n")
+    status, _, err = run_main([str(path)])
+    assert status == 1
+    assert message in err.lower()
+    assert "--read-with=" not in err
+
+
+@pytest.mark.parametrize(
+    ("operands", "message"),
+    [
+        ("(%a, %b, %c) : (tensor<2x3xf32>, tensor<2x3xf32>, tensor<2xf32>)", "as many inputs"),
+        ("() : ()", "as many inputs"),
+        (
+            "(%a, %d, %c, %c) : (tensor<2x3xf32>, tensor<3xf32>, tensor<2xf32>, tensor<2xf32>)",
+            "all inputs to have one shape",
+        ),
+        (
+            "(%a, %b, %d, %d) : (tensor<2x3xf32>, tensor<2x3xf32>, tensor<3xf32>, tensor<3xf32>)",
+            "expected outputs of shape (2,)",
+        ),
+        (
+            "(%a, %e, %c, %c) : (tensor<2x3xf32>, tensor<2x3xi8>, tensor<2xf32>, tensor<2xf32>)",
+            "an argument for each operand",
+        ),
+    ],
+)
+def test_reductions_that_are_not_valid(operands: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "text.mlir"
+    given, types = operands.split(" : ")
+    path.write_text(
+        "func.func @f(%a: tensor<2x3xf32>, %b: tensor<2x3xf32>, %c: tensor<2xf32>, "
+        "%d: tensor<3xf32>, %e: tensor<2x3xi8>) {\n"
+        f'  %0:2 = "linalg.reduce"{given} <{{dimensions = array<i64: 1>}}> ({{\n'
+        "  ^bb0(%x: f32, %y: f32, %z: f32, %w: f32):\n"
+        '    "linalg.yield"(%x, %y) : (f32, f32) -> ()\n'
+        f"  }}) : {types} -> (tensor<2xf32>, tensor<2xf32>)\n  return\n}}\n"
+    )
+    status, _, err = run_main([str(path)])
+    assert status == 1
+    assert message in err
 
 
 def test_what_is_wrong_in_a_plain_form_is_told(tmp_path: Path) -> None:

@@ -468,7 +468,7 @@ def test_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     by_noise = sorted(found.decibels.items(), key=lambda each: each[1])
     keys = [line.split()[0] for line in lowest.splitlines()[2:]]
     assert keys == [key for key, _ in by_noise[:2]]
-    assert drops.splitlines()[0] == "largest drop from what the op reads:"
+    assert drops.splitlines()[0] == "largest drop from the operands of the op:"
     assert drops.splitlines()[2].split()[:3] == ["y", "linalg.matmul", "i16"]
 
 

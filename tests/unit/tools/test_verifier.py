@@ -236,3 +236,20 @@ def test_constraints_are_known_to_be_all_of_a_verifier() -> None:
         patch.setattr(AddfOp, "verify_", verify_)
         assert errors_in(module) == []
     assert len(calls) == 1
+
+
+@irdl_op_definition
+class ReadsTooFar(IRDLOperation):
+    """Its verifier takes the attributes of an op for granted, as those of plug-ins may."""
+
+    name = "own.reads_too_far"
+
+    @override
+    def verify_(self) -> None:
+        assert self.attributes["missing"]
+
+
+def test_a_verifier_that_crashes_is_an_error_of_its_op() -> None:
+    assert errors_in(ModuleOp([ReadsTooFar()])) == [
+        "'own.reads_too_far' op cannot be verified: its verifier fails on it"
+    ]

@@ -23,7 +23,7 @@ func.func @transpose() -> tensor<3x2x!b> {
 func.func @pad() -> tensor<3x3x!a> {
   %w = quant.constant dense<[[1, 2, 3], [4, 5, 6]]> : tensor<2x3x!rows>
   %r = quant.requantize %w : tensor<2x3x!rows> to tensor<2x3x!a>
-  // expected-remark @below {{not folded: what is padded is quantized at run time [padding]}}
+  // expected-remark @below {{not folded: the operand is quantized at run time [padding]}}
   %p = quant.pad %r low = [1, 0] high = [0, 0] : tensor<2x3x!a> to tensor<3x3x!a>
   return %p : tensor<3x3x!a>
 }

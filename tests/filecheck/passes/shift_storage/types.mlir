@@ -50,7 +50,7 @@ func.func @constants() -> (tensor<2x2x!a>, tensor<1000x!s>, tensor<3x!s>, tensor
 func.func @computed(%x: tensor<2xf32>) -> tensor<2x!s> {
   // expected-remark @below {{shifted 'quant.qcast': a quotient so close to a half that the sum with the zero point is rounded may now go to its other neighbour}}
   %q = quant.qcast %x : tensor<2xf32> to tensor<2x!s>
-  // expected-remark @below {{shifted 'test.op': it is taken to compute with what its types stand for}}
+  // expected-remark @below {{shifted 'test.op': it is taken to compute with the numbers that its integers stand for}}
   %u = "test.op"(%q) : (tensor<2x!s>) -> tensor<2x!s>
   return %u : tensor<2x!s>
 }

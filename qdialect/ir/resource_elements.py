@@ -1,0 +1,41 @@
+"""Resources that become elements in a module."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import AnyDenseElement, DenseResourceAttr, ModuleOp, TensorType
+from xdsl.ir import Attribute
+
+from qdialect.ir.elements import dense_elements
+from qdialect.ir.resources import ResourceBlobs
+
+
+def take_in_resources(
+    module: ModuleOp,
+    blobs: ResourceBlobs,
+    types: type[Attribute] | tuple[type[Attribute], ...] = Attribute,
+) -> None:
+    """
+    Write the elements of resources into the ops that have them, for element types of `types`.
+
+    Raises ValueError for a resource that cannot be read.
+    """
+    for op in module.walk():
+        for held in (op.properties, op.attributes):
+            for key, attribute in held.items():
+                if not isinstance(attribute, DenseResourceAttr):
+                    continue
+                type = attribute.type
+                if isinstance(type, TensorType) and not isinstance(type.element_type, types):
+                    continue
+                values = blobs.read(attribute)
+                if values is None or not isinstance(type, TensorType):
+                    reason = blobs.why_unreadable(attribute) or "there is no blob for it"
+                    raise ValueError(
+                        f"{attribute} cannot be an attribute of elements: {reason}; "
+                        "with a context, it is kept as a resource"
+                    )
+                held[key] = dense_elements(
+                    values, cast("TensorType[AnyDenseElement]", type).element_type
+                )
