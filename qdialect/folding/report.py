@@ -41,6 +41,8 @@ class Outcome(StrEnum):
     """The op computes, and the storage of its values is shifted."""
     FAKED = "made float"
     """The op computes on floats, between casts."""
+    EQUALIZED = "equalized"
+    """The weights of the layer have other scales, and so has what it reads or computes."""
     REFUSED = "refused"
 
 

@@ -31,7 +31,6 @@ from xdsl.dialects.builtin import (
     Signedness,
     TensorType,
     UnitAttr,
-    UnregisteredOp,
     i8,
     i64,
 )
@@ -49,6 +48,7 @@ from qdialect.dialects.upstream.arith import SIToFPOp, UIToFPOp
 from qdialect.dialects.upstream.tosa import ShapeType
 from qdialect.ir.elements import dense_elements, element_dtype, integer_range
 from qdialect.lowering.cast_arithmetic import as_bits
+from qdialect.lowering.context_builder import ContextBuilder
 from qdialect.lowering.storage_ops import StorageBuilder
 from qdialect.shape_ops.interface import (
     Code,
@@ -216,7 +216,7 @@ class _Dequantized(NamedTuple):
         return [*subtracted, (self.scales, False)]
 
 
-class _Writer(StorageBuilder, ABC):
+class _Writer(ContextBuilder, ABC):
     """Inserts the ops of one form at one insertion point."""
 
     DIALECT: ClassVar[str]
@@ -229,10 +229,6 @@ class _Writer(StorageBuilder, ABC):
 
     READS_BLOCKS: ClassVar[bool] = False
     """Whether blocks of several positions need no axis of their own."""
-
-    def __init__(self, point: InsertPoint, location: Any, context: Context) -> None:
-        super().__init__(point, location)
-        self._context = context
 
     @classmethod
     def check(cls, of: _Dequantized) -> None:
@@ -258,18 +254,6 @@ class _Writer(StorageBuilder, ABC):
                 Code.ILLEGAL_TYPE,
                 f"{cls.DIALECT} has no op that reads '{of.type.storage_type}' as unsigned",
             )
-
-    def make(
-        self,
-        name: str,
-        operands: Sequence[SSAValue],
-        type: Attribute,
-        properties: Mapping[str, Attribute] | None = None,
-    ) -> SSAValue:
-        """Insert an op, which may be unregistered, and return its result."""
-        found = self._context.get_optional_op(name) or UnregisteredOp.with_name(name)
-        op = found.create(operands=operands, result_types=[type], properties=dict(properties or {}))
-        return self.insert(op).results[0]
 
     @abstractmethod
     def constant(self, elements: Attribute) -> SSAValue:

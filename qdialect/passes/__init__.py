@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from qdialect.passes.convert_ranges import ConvertRangesPass
     from qdialect.passes.drop_ranges import DropRangesPass
     from qdialect.passes.elide_round_trips import ElideRoundTripsPass
+    from qdialect.passes.equalize_inputs import EqualizeInputsPass
     from qdialect.passes.fake_quantize import FakeQuantizePass
     from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
     from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
@@ -62,6 +63,7 @@ __all__ = [
     "ConvertRangesPass",
     "DropRangesPass",
     "ElideRoundTripsPass",
+    "EqualizeInputsPass",
     "FakeQuantizePass",
     "FoldConstantShapesPass",
     "FoldQuantShapesPass",
@@ -100,6 +102,7 @@ PASSES: Final = {
     "convert-ranges": "ConvertRangesPass",
     "drop-ranges": "DropRangesPass",
     "elide-round-trips": "ElideRoundTripsPass",
+    "equalize-inputs": "EqualizeInputsPass",
     "fake-quantize": "FakeQuantizePass",
     "fold-constant-shapes": "FoldConstantShapesPass",
     "fold-quant-shapes": "FoldQuantShapesPass",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from xdsl.context import Context
 from xdsl.dialects.builtin import AffineMapAttr, AnyFloat, ArrayAttr, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.traits import IsolatedFromAbove, SymbolTable
 
@@ -46,6 +46,10 @@ from qdialect.shape_ops.statistics import is_statistics, statistics_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+FLOAT_ATTRIBUTE: Final = "quant.float"
+"""The attribute of an op that computes with floats, whatever is quantized around it."""
 
 
 class Use(NamedTuple):
@@ -238,7 +242,14 @@ class FlowGraph:
                 if not self.is_constant(value):
                     found[value] = None
             found |= dict.fromkeys(node.results)
-        return list(found)
+        return list(found | dict.fromkeys(self.float_reads))
+
+    @cached_property
+    def float_reads(self) -> Sequence[SSAValue]:
+        """The arguments that ops read as floats, whatever is quantized around them."""
+        ops = [op for op in self.module.walk() if stays_float(op)]
+        values = [self.value(operand) for op in ops for operand in op.operands]
+        return [of for of in values if isinstance(of, BlockArgument) and is_quantizable(of)]
 
     def is_constant(self, value: SSAValue) -> bool:
         """Whether a value is computed from constants."""
@@ -305,7 +316,7 @@ def flow_graph(module: ModuleOp, context: Context, budget: MemoryBudget) -> Flow
     """Read a module, whose models are active."""
     graph = FlowGraph(module, FoldGraph(module, context, budget, has_parts=False))
     graph.keys = keys_of(module).of_values
-    ops = [op for op in _ops_of(module) if _has_floats(op)]
+    ops = [op for op in _ops_of(module) if _has_floats(op) and not stays_float(op)]
     graph.ops = ops
     for op in ops:
         _read_records(graph, op)
@@ -364,6 +375,11 @@ _CONTROL: Final = frozenset(
     }
 )
 """Ops whose regions hold tensors of the model, not the computation of one element."""
+
+
+def stays_float(op: Operation) -> bool:
+    """Whether an attribute says that an op computes with floats, and reads them as they are."""
+    return FLOAT_ATTRIBUTE in op.attributes
 
 
 def _has_floats(op: Operation) -> bool:

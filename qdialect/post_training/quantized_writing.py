@@ -32,7 +32,7 @@ from qdialect.ir.replacements import insert_after
 from qdialect.ir.value_types import element_type_or_self, with_element_type
 from qdialect.post_training.assignment import Assigned, Assignment
 from qdialect.post_training.assignment_steps import Flow, type_before_shape
-from qdialect.post_training.flow_graph import Node, Range, Use
+from qdialect.post_training.flow_graph import Node, Range, Use, stays_float
 from qdialect.post_training.weights import (
     dequantized_values,
     float_elements,
@@ -162,11 +162,15 @@ class _Writer:
             values = [self._graph.value(use.value) for use in node.uses]
             touched |= dict.fromkeys(each for each in values if each in self._assignment.values)
             touched |= dict.fromkeys(node.results)
+        declared = [of for of in self._assignment.declared if isinstance(of, SSAValue)]
+        touched |= dict.fromkeys(of for of in declared if of in self._assignment.values)
         quantized = {op for node in nodes for op in node.ops}
         for value in touched:
             readers = self._graph.readers[value]
             self._quantize(value)
             for use in readers:
+                if stays_float(use.op) and value not in self._assignment.declared:
+                    continue
                 is_quantized = use.op in quantized or use in self._assignment.declared
                 chain = self._assignment.reads.get(use, ()) if is_quantized else ()
                 use.op.operands[use.number] = self._read(value, chain)

@@ -6,8 +6,9 @@ So any engine that can run functions can record values, without hooks of its own
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from xdsl.builder import ImplicitBuilder
@@ -38,15 +39,17 @@ from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
 from xdsl.dialects.linalg.ops import GenericOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineMap
+from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.traits import SymbolTable
 
 from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.movement import DYNAMIC
 from qdialect.interpreters import TypedArray, find_function
 from qdialect.interpreters.values import held_type
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.post_training.keys import keys_of
 from qdialect.quantization.ranges import Statistics
+from qdialect.shape_ops.interface import shape_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -82,6 +85,8 @@ class RecordedValues:
 
     keys: tuple[str, ...]
     """The key of each value, in the order of the results; parts of one tensor share a key."""
+    axes: tuple[int | None, ...]
+    """The axis whose indices have ranges of their own, for each value; None for one range."""
     are_whole: bool
     """Whether the results are the values, and not their ranges."""
     have_histograms: bool = False
@@ -97,17 +102,19 @@ class RecordedValues:
         """
         found = dict[str, Statistics]()
         step = 1 if self.are_whole else _RESULTS_OF_RANGE
-        for at, key in enumerate(self.keys):
+        for at, (key, axis) in enumerate(zip(self.keys, self.axes, strict=True)):
+            axes = () if axis is None else (axis,)
             try:
                 if self.are_whole:
                     seen = Statistics.observe(
                         index,
                         floats_of(results[at]),
+                        axes,
                         histogram=self.have_histograms,
                         threads=threads,
                     )
                 else:
-                    seen = _of_range(index, results[at * step : (at + 1) * step])
+                    seen = _of_range(index, results[at * step : (at + 1) * step], axes)
             except ValueError as error:
                 raise ValueError(f"value '{key}': {error}") from None
             found[key] = _together(found[key], seen) if key in found else seen
@@ -124,28 +131,44 @@ class RecordedFunction(NamedTuple):
 
 
 def record_function(
-    module: ModuleOp, name: str, *, whole_values: bool, histograms: bool = False
+    module: ModuleOp,
+    name: str,
+    *,
+    whole_values: bool,
+    histograms: bool = False,
+    axes: Mapping[SSAValue, int] = MappingProxyType({}),
 ) -> RecordedFunction:
     """
     A copy of a module with one public function, which has the arguments of the function `name`.
 
     Its results are the float tensors of that function that have a key of their own, or their
     ranges. Values in the regions of its ops, in its later blocks, and in functions that it calls
-    are left out: they may be computed several times, or not at all. Raises InterpretationError if
-    there is no such function.
+    are left out: they may be computed several times, or not at all. Values in `axes` have a range
+    for each index of that axis. Raises InterpretationError if there is no such function.
     """
     found, left_out = recordable_values(module, find_function(module, name))
     roots = [value for each in found.values() for value in each]
+    chosen = [axis for each in found.values() for axis in _common_axis(each, axes)]
     copy, recorder, values = returning(module, find_function(module, name), roots)
     if not whole_values:
-        return_instead(recorder, [end for value in values for end in _range_of(value)])
+        pairs = zip(values, chosen, strict=True)
+        return_instead(recorder, [end for value, axis in pairs for end in _range_of(value, axis)])
     keys = tuple(key for key, each in found.items() for _ in each)
     return RecordedFunction(
         copy,
         recorder.sym_name.data,
-        RecordedValues(keys, whole_values, histograms),
+        RecordedValues(keys, tuple(chosen), whole_values, histograms),
         left_out,
     )
+
+
+def _common_axis(parts: Sequence[SSAValue], axes: Mapping[SSAValue, int]) -> Sequence[int | None]:
+    """The axis of each part of one tensor: the same of all, with as many indices, or none."""
+    found = {
+        (axes.get(part), shape_of(part)[axes[part]] if part in axes else None) for part in parts
+    }
+    axis, length = found.pop()
+    return [None if found or length == DYNAMIC else axis] * len(parts)
 
 
 def recordable_values(
@@ -271,15 +294,19 @@ def without_passed_arguments(function: FuncOp) -> tuple[int | None, ...]:
     return found
 
 
-def _range_of(value: SSAValue) -> Sequence[SSAValue]:
+def _range_of(value: SSAValue, axis: int | None) -> Sequence[SSAValue]:
     """
     The results that `RecordedValues.statistics` reads a range from, computed after the value.
+
+    With an axis, each of them has an element for each of its indices.
 
     The ops are of linalg and arith, which an engine accepts beside those of any other dialect.
     """
     type = cast("TensorType[AnyFloat]", value.type)
     rank, wide = len(type.get_shape()), f64 if type.element_type == f64 else f32
-    floats, counts = TensorType(wide, []), TensorType(i64, [])
+    kept = [] if axis is None else [axis]
+    lengths = [type.get_shape()[each] for each in kept]
+    floats, counts = TensorType(wide, lengths), TensorType(i64, lengths)
     initial = [
         arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(floats, [float("inf")])),
         arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(floats, [float("-inf")])),
@@ -309,8 +336,12 @@ def _range_of(value: SSAValue) -> Sequence[SSAValue]:
         [each.result for each in initial],
         Region(body),
         [AffineMapAttr(AffineMap.identity(rank))]
-        + [AffineMapAttr(AffineMap(rank, 0, ()))] * _RESULTS_OF_RANGE,
-        [IteratorTypeAttr(IteratorType.REDUCTION)] * rank,
+        + [AffineMapAttr(AffineMap(rank, 0, tuple(map(AffineExpr.dimension, kept))))]
+        * _RESULTS_OF_RANGE,
+        [
+            IteratorTypeAttr(IteratorType.PARALLEL if each in kept else IteratorType.REDUCTION)
+            for each in range(rank)
+        ],
         [each.result.type for each in initial],
     )
     owner = value.owner
@@ -323,16 +354,18 @@ def _range_of(value: SSAValue) -> Sequence[SSAValue]:
     return reduced.results
 
 
-def _of_range(index: int, results: Sequence[TypedArray]) -> Statistics:
+def _of_range(index: int, results: Sequence[TypedArray], axes: tuple[int, ...]) -> Statistics:
     low, high, numbers, nans = (floats_of(result) for result in results)
-    if not numbers:
+    if not numbers.all():
+        of = f" at an index of axis {axes[0]}" if axes else ""
         raise ValueError(
-            "all elements are NaN: they have no range" if nans else "there is no element"
+            f"all elements{of} are NaN: they have no range" if nans.any() else "there is no element"
         )
     with np.errstate(over="ignore"):
         # Adding 0 makes a negative zero positive.
-        ends = [end.reshape(1).astype("f4") + np.float32(0) for end in (low, high)]
-    return Statistics((), np.array([index]), ends[0], ends[1], int(numbers), int(nans))
+        ends = [end[np.newaxis].astype("f4") + np.float32(0) for end in (low, high)]
+    counts = int(numbers.sum()), int(nans.sum())
+    return Statistics(axes, np.array([index]), ends[0], ends[1], *counts)
 
 
 def floats_of(value: TypedArray) -> NDArray[Any]:

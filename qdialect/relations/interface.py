@@ -70,6 +70,9 @@ class OpRelation:
     singles: tuple[int, ...] = ()
     """The operands that have one number for each channel, such as the slope of a PReLU."""
 
+    mixed_axes: tuple[int, ...] = ()
+    """The axes of the operand along which it combines elements, such as those of a pool."""
+
 
 ReadRelation = Callable[[Any], OpRelation | None]
 """Reads an op of one name; None if nothing is known of it."""
@@ -105,6 +108,7 @@ def register_relations(
     fixed: str = "",
     is_homogeneous: bool = False,
     keeps_places: bool = False,
+    mixed_axes: tuple[int, ...] = (),
 ) -> None:
     """
     Register ops that always have one relation: their names without a prefix, as one text.
@@ -114,7 +118,9 @@ def register_relations(
     for each in names.split():
         name, _, function = each.partition("=")
         functions = frozenset({function or name})
-        read = OpRelation(relation, operands, functions, fixed, is_homogeneous, keeps_places)
+        read = OpRelation(
+            relation, operands, functions, fixed, is_homogeneous, keeps_places, mixed_axes
+        )
         _RELATIONS.add([f"{prefix}.{name}"], lambda op, read=read: read)
 
 

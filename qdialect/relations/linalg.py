@@ -36,14 +36,6 @@ register_relations("linalg", "ceil floor round", Relation.WHOLE_NUMBER, (0,))
 register_relations("linalg", "select", Relation.SHARED, (1, 2), keeps_places=True)
 register_relations("linalg", "copy", Relation.SHARED, (0,), is_homogeneous=True, keeps_places=True)
 register_relations("linalg", "broadcast pack transpose unpack", Relation.SHARED, (0,))
-register_relations(
-    "linalg",
-    "pooling_nhwc_max pooling_nchw_max pooling_nwc_max pooling_ncw_max pooling_ndhwc_max "
-    "pooling_nhwc_min pooling_nwc_min pooling_ndhwc_min",
-    Relation.SHARED,
-    (0,),
-    is_homogeneous=True,
-)
 register_left("linalg", "fill", "its result is one number")
 register_left("linalg", "fill_rng_2d", "its result is random")
 register_left(
@@ -51,13 +43,26 @@ register_left(
     "winograd_filter_transform winograd_input_transform winograd_output_transform",
     "it is part of a convolution",
 )
-register_relations(
-    "linalg",
-    "pooling_nhwc_sum pooling_nchw_sum pooling_nwc_sum pooling_ncw_sum pooling_ndhwc_sum",
-    Relation.OWN,
-    (0,),
-    is_homogeneous=True,
-)
+
+_POOLS: Final = {
+    "nwc": ((1,), "max min sum"),
+    "ncw": ((2,), "max sum"),
+    "nhwc": ((1, 2), "max min sum"),
+    "nchw": ((2, 3), "max sum"),
+    "ndhwc": ((1, 2, 3), "max min sum"),
+}
+"""The axes of the windows of pools, by the layout in their names, and the pools there are."""
+
+for _layout, (_axes, _kinds) in _POOLS.items():
+    for _kind in _kinds.split():
+        register_relations(
+            "linalg",
+            f"pooling_{_layout}_{_kind}",
+            Relation.OWN if _kind == "sum" else Relation.SHARED,
+            (0,),
+            is_homogeneous=True,
+            mixed_axes=_axes,
+        )
 
 _LOGISTIC: Final = ["arith.negf", "math.exp", "arith.addf", "arith.divf"]
 """How torch-mlir writes `1 / (1 + exp(-x))`."""

@@ -15,7 +15,7 @@ from qdialect.relations.interface import (
     relation,
     relation_of,
 )
-from qdialect.shape_ops.interface import name_of
+from qdialect.shape_ops.interface import find_attribute, integers_of, name_of
 
 register_relations(
     "stablehlo",
@@ -75,6 +75,7 @@ register_left("stablehlo", "select_and_scatter", "it is a step of training")
 
 relation("stablehlo.convert")(conversion)
 
+_HOMOGENEOUS = ("stablehlo.add", "stablehlo.maximum", "stablehlo.minimum")
 _MAXIMUM = ("stablehlo.maximum", "stablehlo.minimum")
 _COMBINERS = (*_MAXIMUM, "stablehlo.add", "stablehlo.multiply", "stablehlo.subtract")
 
@@ -118,9 +119,15 @@ def _sort(op: Operation) -> OpRelation:
 
 @relation("stablehlo.reduce")
 def _reduce(op: Operation) -> OpRelation | None:
-    if _combiner(op) is None:
+    if (combiner := _combiner(op)) is None:
         return None
-    return OpRelation(Relation.OWN, (0,), frozenset({"reduce"}))
+    return OpRelation(
+        Relation.OWN,
+        (0,),
+        frozenset({"reduce"}),
+        is_homogeneous=combiner in _HOMOGENEOUS,
+        mixed_axes=integers_of(op, "dimensions"),
+    )
 
 
 @relation("stablehlo.reduce_window")
@@ -132,8 +139,22 @@ def _reduce_window(op: Operation) -> OpRelation | None:
     return OpRelation(
         Relation.SHARED if is_maximum else Relation.OWN,
         (0,),
-        is_homogeneous=combiner in ("stablehlo.add", "stablehlo.maximum"),
+        is_homogeneous=combiner in _HOMOGENEOUS,
+        mixed_axes=_windowed_axes(op),
     )
+
+
+def _windowed_axes(op: Operation) -> tuple[int, ...]:
+    """The axes on which a window is more than one element, or elements are added or skipped."""
+    lists = [
+        integers_of(op, name)
+        for name in ("window_dimensions", "window_strides", "base_dilations", "window_dilations")
+        if find_attribute(op, name) is not None
+    ]
+    if find_attribute(op, "padding") is not None:
+        pads = integers_of(op, "padding")
+        lists += [[1 + pad for pad in pads[at::2]] for at in (0, 1)]
+    return tuple(axis for axis, numbers in enumerate(zip(*lists, strict=True)) if {*numbers} != {1})
 
 
 def _combiner(op: Operation) -> str | None:

@@ -12,19 +12,23 @@ from qdialect.relations.interface import (
     register_relations,
     relation,
 )
-from qdialect.shape_ops.interface import find_attribute
+from qdialect.shape_ops.interface import find_attribute, integer_of
 
 register_relations(
     "tosa",
-    "abs cos erf exp log negate=neg reciprocal rsqrt sin reduce_max=reduce reduce_min=reduce "
-    "reduce_product=reduce reduce_sum=reduce argmax argmin",
+    "abs cos erf exp log negate=neg reciprocal rsqrt sin reduce_product=reduce argmax argmin",
     Relation.OWN,
     (0,),
 )
 register_relations("tosa", "fft2d", Relation.OWN, (0, 1))
 register_relations("tosa", "rfft2d", Relation.OWN, (0,))
 register_relations(
-    "tosa", "avg_pool2d avg_pool2d_adaptive", Relation.OWN, (0,), is_homogeneous=True
+    "tosa",
+    "avg_pool2d avg_pool2d_adaptive",
+    Relation.OWN,
+    (0,),
+    is_homogeneous=True,
+    mixed_axes=(1, 2),
 )
 register_relations(
     "tosa",
@@ -33,7 +37,12 @@ register_relations(
     (0, 1),
 )
 register_relations(
-    "tosa", "max_pool2d max_pool2d_adaptive", Relation.SHARED, (0,), is_homogeneous=True
+    "tosa",
+    "max_pool2d max_pool2d_adaptive",
+    Relation.SHARED,
+    (0,),
+    is_homogeneous=True,
+    mixed_axes=(1, 2),
 )
 register_relations("tosa", "gather reshape reverse slice tile transpose", Relation.SHARED, (0,))
 register_relations(
@@ -67,6 +76,17 @@ def _clamp(op: Operation) -> OpRelation:
 
 
 _NO_END = ("3.40282347e+38", "3.40282346638528", "3.4028234663852886e+38", "0x7F800000", "inf")
+
+
+@relation("tosa.reduce_max", "tosa.reduce_min", "tosa.reduce_sum")
+def _reduce(op: Operation) -> OpRelation:
+    return OpRelation(
+        Relation.OWN,
+        (0,),
+        frozenset({"reduce"}),
+        is_homogeneous=True,
+        mixed_axes=(integer_of(op, "axis"),),
+    )
 
 
 @relation("tosa.resize")

@@ -13,12 +13,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.algebra.memory_budget import memory_budget
 from qdialect.certificates.sampled_runs import RunFailure
 from qdialect.interpreters import find_function
 from qdialect.ir.resources import ResourceBlobs
+from qdialect.post_training.channel_axes import channel_axes
 from qdialect.post_training.fingerprints import fingerprint_of
 from qdialect.post_training.keys import keys_of
 from qdialect.post_training.record_files import Argument, RecordError, RecordFiles
@@ -78,6 +80,12 @@ class _CommandLine(ModuleArgumentParser):
             action="store_true",
             help="record histograms, too; IREE then returns whole values in place of their ranges, "
             "which takes memory for all of them",
+        )
+        self.add_argument(
+            "--channels",
+            action="store_true",
+            help="record a range for each channel of what layers read and compute, where "
+            "--equalize-inputs needs it",
         )
         reductions = self.add_mutually_exclusive_group()
         reductions.add_argument(
@@ -172,8 +180,11 @@ def _calibrate(options: Namespace, interruption: _Interruption) -> bool:
     except RecordError as error:
         raise ToolError(str(error)) from None
     whole_values = options.histogram or options.engine == "reference"
+    axes: Mapping[SSAValue, int] = {}
+    if options.channels:
+        axes = channel_axes(module, compilation.context)
     recorded = record_function(
-        module, name, whole_values=whole_values, histograms=options.histogram
+        module, name, whole_values=whole_values, histograms=options.histogram, axes=axes
     )
     for each in recorded.left_out:
         keys = ", ".join(f"'{key}'" for key in each.keys)
@@ -257,6 +268,7 @@ class _Keeper:
         self._profile: Profile | None = None
         self._new = list[Seen]()
         self._keys = {*recorded.values.keys}
+        self._axes = dict(zip(recorded.values.keys, recorded.values.axes, strict=True))
         if options.resume and os.path.exists(self._path):
             self._profile = self._read()
         if self._path not in STANDARD_OUTPUT:
@@ -282,8 +294,9 @@ class _Keeper:
             reasons.append(f"it has {'no' if self._with_histogram else 'a'} histogram")
         if len({tuple(of.records.tolist()) for of in found}) > 1:
             reasons.append("its values have different records")
-        if any(of.axes for of in found):
-            reasons.append("it has ranges of single indices of axes")
+        of_axes = {key: of.axes[0] if of.axes else None for key, of in profile.values.items()}
+        if any(axis != self._axes.get(key, axis) for key, axis in of_axes.items()):
+            reasons.append("it has ranges of other axes")
         if (last := max((int(of.records[-1]) for of in found), default=0)) >= self.count:
             reasons.append(f"it has record {last}, and there are {self.count}")
         if reasons:

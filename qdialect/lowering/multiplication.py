@@ -1,0 +1,108 @@
+"""Multiplication of a tensor of floats by constants along its axes, in the way of a dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AnyFloat, DenseArrayBase, TensorType, i8, i64
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.rewriter import InsertPoint
+
+from qdialect.algebra.float_format import FLOAT_FORMATS
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.movement import DYNAMIC
+from qdialect.ir.elements import DenseElementsAttr, dense_elements, element_dtype
+from qdialect.lowering.cast_arithmetic import as_bits
+from qdialect.lowering.context_builder import ContextBuilder
+from qdialect.shape_ops.interface import Code, NotFoldable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def check_multiplied(dialect: str, value: SSAValue) -> None:
+    """Raise NotFoldable if a dialect cannot multiply a value so."""
+    shape = cast("TensorType[Attribute]", value.type).get_shape()
+    if dialect == "stablehlo" and DYNAMIC in shape:
+        raise NotFoldable(
+            Code.DYNAMIC_SHAPE,
+            f"'{dialect}' broadcasts no constant to '{value.type}', whose lengths are not known",
+        )
+
+
+def multiplied(
+    dialect: str,
+    value: SSAValue,
+    factors: NDArray[np.floating],
+    context: Context,
+    behind: SSAValue,
+) -> Operation:
+    """
+    Insert the product behind the definition of a value, and return the op that makes it.
+
+    `factors` have the rank of the value, and length 1 along each axis on which they do not vary.
+    Other dialects than tosa and StableHLO get an op of linalg. Raises as `check_multiplied`.
+    """
+    check_multiplied(dialect, value)
+    owner = behind.owner
+    if isinstance(owner, Operation):
+        point, location = InsertPoint.after(owner), owner.location
+    else:
+        point, location = InsertPoint.at_start(owner), cast("BlockArgument", behind).location
+    builder = ContextBuilder(point, location, context)
+    product = _FORMS.get(dialect, _linalg)(builder, value, factors)
+    return cast(Operation, product.owner)
+
+
+def _stablehlo(builder: ContextBuilder, value: SSAValue, factors: NDArray[np.floating]) -> SSAValue:
+    axes = _axes(factors)
+    elements = _elements(value, factors.reshape([factors.shape[axis] for axis in axes]))
+    small = builder.make("stablehlo.constant", [], elements.type, {"value": elements})
+    dims = {"broadcast_dimensions": DenseArrayBase.from_list(i64, axes)}
+    whole = builder.make("stablehlo.broadcast_in_dim", [small], value.type, dims)
+    return builder.make("stablehlo.multiply", [value, whole], value.type)
+
+
+def _tosa(builder: ContextBuilder, value: SSAValue, factors: NDArray[np.floating]) -> SSAValue:
+    no_shift = dense_elements(np.zeros(1, dtype=np.int8), i8)
+    operands = [
+        builder.make("tosa.const", [], cast(Any, elements).type, {"values": elements})
+        for elements in (_elements(value, factors), no_shift)
+    ]
+    return builder.make("tosa.mul", [value, *operands], value.type)
+
+
+def _linalg(builder: ContextBuilder, value: SSAValue, factors: NDArray[np.floating]) -> SSAValue:
+    axes = _axes(factors)
+    elements = _elements(value, factors.reshape([factors.shape[axis] for axis in axes]))
+    small = builder.insert(arith.ConstantOp(cast(Any, elements))).result
+    rank = factors.ndim
+    along = AffineMap(rank, 0, tuple(AffineExpr.dimension(axis) for axis in axes))
+    type = cast("TensorType[Attribute]", value.type)
+    init = builder.empty(builder.lengths(value), type.element_type)
+    return builder.generic(
+        init,
+        [value, small],
+        [AffineMap.identity(rank), along],
+        lambda inner, elements: inner.insert(arith.MulfOp(elements[0], elements[1])).result,
+    )
+
+
+_FORMS: Final[
+    Mapping[str, Callable[[ContextBuilder, SSAValue, NDArray[np.floating]], SSAValue]]
+] = {"stablehlo": _stablehlo, "tosa": _tosa}
+
+
+def _axes(factors: NDArray[np.floating]) -> tuple[int, ...]:
+    return tuple(axis for axis, length in enumerate(factors.shape) if length > 1)
+
+
+def _elements(value: SSAValue, numbers: NDArray[np.floating]) -> DenseElementsAttr:
+    """Numbers as a constant of the element type of a value."""
+    type = cast("TensorType[AnyFloat]", value.type).element_type
+    bits = as_bits(numbers.astype(np.float64), FLOAT_FORMATS[type.name], element_dtype(type))
+    return dense_elements(bits.reshape(numbers.shape), type)

@@ -1,0 +1,236 @@
+"""
+Factors of the elements of a tensor, and how they move with the elements.
+
+Factors are an array of the rank of the tensor. An axis of length 1 has one factor for all of its
+positions, so that a factor for each channel takes no more memory than it needs; an axis of unknown
+length is always such one. NaN stands for any factor: no element is there that is read. Most factors
+vary along one axis, but a reshape may leave them any pattern, and each of them can be multiplied.
+
+What moves them is where each element of a result is from, so each movement is known here: forward
+from an operand, and backward to it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.movement import DYNAMIC, BroadcastInDim, Movement, Reshape, Shape
+from qdialect.certificates.index_maps import (
+    NotCertifiableError,
+    moved_shape,
+    origins,
+    steps_of,
+)
+from qdialect.quantization.ranges import Range
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Factors: TypeAlias = "NDArray[np.float32]"
+
+_STAND_INS = (2, 3)
+"""Lengths in the place of those that are known at run time only: what holds for both is general."""
+
+
+def ones(rank: int) -> Factors:
+    """The factors that change nothing."""
+    return np.ones((1,) * rank, "f4")
+
+
+def are_ones(factors: Factors) -> bool:
+    """Whether factors change nothing."""
+    return bool((np.isnan(factors) | (factors == 1)).all())
+
+
+def compact(values: NDArray[Any]) -> NDArray[Any]:
+    """The same with length 1 along each axis on which nothing varies."""
+    for axis in range(values.ndim):
+        first = values.take([0], axis) if values.shape[axis] > 1 else values
+        if first is not values and _are_equal(values, first):
+            values = first
+    return values
+
+
+def _are_equal(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    """Whether numbers are equal; one NaN is as good as another."""
+    return bool(((one == other) | ((one != one) & (other != other))).all())
+
+
+def merged(one: Factors, other: Factors) -> Factors | None:
+    """What both say together; None if they differ."""
+    one, other = np.broadcast_arrays(one, other)
+    if ((one != other) & ~np.isnan(one) & ~np.isnan(other)).any():
+        return None
+    return compact(np.where(np.isnan(one), other, one))
+
+
+def filled(factors: Factors, by: Factors | None = None) -> Factors:
+    """Factors without NaN: there they are those of another array, and then 1."""
+    if by is not None:
+        one, other = np.broadcast_arrays(factors, by)
+        factors = np.where(np.isnan(one), other, one)
+    return compact(np.where(np.isnan(factors), np.float32(1), factors))
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where the elements of a result of movements are from."""
+
+    operands: tuple[Shape, ...]
+    result: Shape
+    index: NDArray[np.int64]
+    """For each element of the result, its number in all operands; -1 where there is padding."""
+
+    @classmethod
+    def of(cls, movements: Sequence[Movement], operands: Sequence[Shape]) -> Places:
+        """Follow movements of operands of static shapes. Raises NotCertifiableError."""
+        shapes, steps = [tuple(operands)], list(steps_of(movements))
+        for step in steps:
+            shapes.append((moved_shape(step, shapes[-1]),))
+        (result,) = shapes[-1] if steps else (operands[0],)
+        positions = np.arange(math.prod(result), dtype=np.int64)
+        is_new = np.zeros(len(positions), np.bool_)
+        numbers: NDArray[np.int64] | None = None
+        for step, before in zip(reversed(steps), reversed(shapes[:-1]), strict=True):
+            found = origins(step, before, positions)
+            positions, numbers = found.positions, found.operands
+            if found.is_new is not None:
+                is_new |= found.is_new
+        if numbers is not None:
+            starts = np.cumsum([0, *(math.prod(shape) for shape in operands)])
+            positions = positions + starts[numbers]
+        return cls(tuple(operands), result, np.where(is_new, -1, positions))
+
+    @property
+    def pads(self) -> bool:
+        """Whether an element is from no operand."""
+        return bool((self.index < 0).any())
+
+    def pulled(self, factors: Factors) -> list[Factors] | None:
+        """The factors of the operands that make those of the result; None if there are none."""
+        wanted = np.broadcast_to(factors, self.result).reshape(-1)
+        is_known = ~np.isnan(wanted) & (self.index >= 0)
+        wanted, index = wanted[is_known], self.index[is_known]
+        found = np.full(sum(map(math.prod, self.operands)), np.nan, "f4")
+        found[index] = wanted
+        if (found[index] != wanted).any():
+            return None
+        ends = np.cumsum([math.prod(shape) for shape in self.operands])
+        parts = np.split(found, ends[:-1])
+        return [
+            compact(part.reshape(shape)) for part, shape in zip(parts, self.operands, strict=True)
+        ]
+
+    def moved(self, operands: Sequence[NDArray[Any]], new: object) -> NDArray[Any]:
+        """What arrays of the operands are in the result, with `new` where there is padding."""
+        pairs = zip(operands, self.operands, strict=True)
+        parts = [np.broadcast_to(array, shape).reshape(-1) for array, shape in pairs]
+        held = np.concatenate([*parts, np.asarray([new], parts[0].dtype)])
+        return compact(held[self.index].reshape(self.result))
+
+
+def places_of(movements: Sequence[Movement], operands: Sequence[Shape]) -> list[Places]:
+    """
+    The places of movements of operands: several if lengths are known at run time only.
+
+    Each of them has other lengths in their place. Raises NotCertifiableError for a movement that is
+    not known, or whose lengths are not.
+    """
+    if not any(DYNAMIC in shape for shape in operands):
+        return [Places.of(movements, operands)]
+    found = list[Places]()
+    for length in _STAND_INS:
+        shapes = [tuple(length if of == DYNAMIC else of for of in shape) for shape in operands]
+        steps, shape = list[Movement](), shapes
+        for step in steps_of(movements):
+            steps.append(_with_length(step, shape, length))
+            shape = [moved_shape(steps[-1], shape)]
+        found.append(Places.of(steps, shapes))
+    return found
+
+
+def _with_length(movement: Movement, operands: Sequence[Shape], length: int) -> Movement:
+    """A movement whose own unknown length is one that fits its operands."""
+    shape = movement.shape if isinstance(movement, Reshape | BroadcastInDim) else ()
+    if DYNAMIC not in shape:
+        return movement
+    if isinstance(movement, Reshape):
+        known = math.prod(of for of in shape if of != DYNAMIC)
+        count = math.prod(operands[0])
+        if shape.count(DYNAMIC) > 1 or not known or count % known:
+            raise NotCertifiableError("a length is only known at run time")
+        length = count // known
+    return movement.to(tuple(length if of == DYNAMIC else of for of in shape))
+
+
+def common(found: Sequence[NDArray[Any] | None], shape: Shape) -> NDArray[Any] | None:
+    """What arrays for several lengths in the place of unknown ones say of a tensor of `shape`."""
+    first = found[0]
+    for each in found:
+        if each is None or first is None or each.shape != first.shape:
+            return None
+        if not _are_equal(each, first):
+            return None
+    if first is None or any(
+        of == DYNAMIC and length > 1 for of, length in zip(shape, first.shape, strict=True)
+    ):
+        return None
+    return first
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedRanges:
+    """Ranges of groups of elements of a tensor, such as its channels."""
+
+    groups: NDArray[np.int64]
+    """The group of each element; an axis of length 1 has the same along it, as of factors."""
+    minima: NDArray[np.float32]
+    maxima: NDArray[np.float32]
+
+    def scaled(self, factors: Factors) -> GroupedRanges | None:
+        """The ranges after a multiplication; None if one group has several factors."""
+        groups, of_elements = np.broadcast_arrays(self.groups, factors)
+        is_known = ~np.isnan(of_elements)
+        groups, of_elements = groups[is_known], of_elements[is_known]
+        of_groups = np.ones(len(self.minima), "f4")
+        of_groups[groups] = of_elements
+        if (of_groups[groups] != of_elements).any():
+            return None
+        return GroupedRanges(self.groups, self.minima * of_groups, self.maxima * of_groups)
+
+    @property
+    def whole(self) -> tuple[np.float32, np.float32]:
+        """The range of all groups."""
+        return self.minima.min(), self.maxima.max()
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The axes along which groups vary."""
+        return tuple(axis for axis, length in enumerate(self.groups.shape) if length > 1)
+
+    def pooled(self, of_positions: Range) -> Range:
+        """
+        The ranges of positions, such as `along` has, with one range for each group.
+
+        Groups that are told apart by other axes only count as one.
+        """
+        others = tuple(
+            axis for axis, length in enumerate(of_positions.minimum.shape) if length == 1
+        )
+        groups = self.groups.min(axis=others, keepdims=True)
+        low = np.full(len(self.minima), np.inf, "f4")
+        high = np.full(len(self.minima), -np.inf, "f4")
+        positions = np.broadcast_to(groups, of_positions.minimum.shape)
+        np.minimum.at(low, positions, of_positions.minimum)
+        np.maximum.at(high, positions, of_positions.maximum)
+        return Range(low[positions], high[positions])
+
+    def along(self, axes: Sequence[int]) -> Range:
+        """The ranges at the positions of some axes: with length 1 along all others."""
+        others = tuple(axis for axis in range(self.groups.ndim) if axis not in axes)
+        low, high = self.minima[self.groups], self.maxima[self.groups]
+        return Range(low.min(axis=others, keepdims=True), high.max(axis=others, keepdims=True))

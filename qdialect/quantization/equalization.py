@@ -1,0 +1,130 @@
+"""
+Equalization: scales that make the ranges of what a layer reads and of its weights alike.
+
+A layer sums products over an index. If its input is multiplied by a scale for each index, and its
+weights are divided by it, the sums stay. After that, both have the range `sqrt(input * weights)` at
+each index, so that fewer codes are lost where one of both is small.
+
+The arithmetic is that of PyTorch FX, in float32:
+https://github.com/pytorch/pytorch, `torch/ao/quantization/fx/_equalize.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from qdialect.algebra.lazy_numpy import np
+from qdialect.quantization.ranges import Range
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+STRENGTH: Final = 0.5
+"""The exponent with which both ranges become equal."""
+
+_IS_EQUAL: Final = 1e-6
+"""Scales that are this close to 1 change nothing but by rounding."""
+
+
+@dataclass(frozen=True)
+class ScaleRule:
+    """How scales follow from ranges. Raises ValueError for a strength that is not from 0 to 1."""
+
+    strength: float = STRENGTH
+    """The exponent: with 0 the input keeps its ranges, with 1 it gets those of the weights."""
+
+    power_of_two: bool = False
+    """Whether scales are rounded to powers of two, which multiply and divide exactly."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.strength <= 1:
+            raise ValueError(f"strength must be from 0 to 1, not {self.strength}")
+
+    def scales(self, weights: Range, inputs: Range) -> NDArray[np.float32]:
+        """
+        The scale of each index: `(range of the weights / range of the input) ** strength`.
+
+        It is 1 where that is zero, infinite or NaN, or has no reciprocal in float32.
+        """
+        with np.errstate(all="ignore"):
+            spans = [np.asarray(of.maximum - of.minimum, "f4") for of in (weights, inputs)]
+            ratios = spans[0] / spans[1]
+            if self.strength == STRENGTH:
+                found = np.sqrt(ratios)
+            else:
+                found = np.power(ratios.astype("f8"), self.strength).astype("f4")
+            if self.power_of_two:
+                found = nearest_powers_of_two(found)
+            is_usable = np.isfinite(found) & (found > 0) & np.isfinite(np.float32(1) / found)
+        found = np.where(is_usable, found, np.float32(1)).astype("f4")
+        if (np.abs(found - np.float32(1)) <= _IS_EQUAL).all():
+            return np.ones_like(found)
+        return found
+
+
+def nearest_powers_of_two(numbers: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The power of two next to each positive number, by its logarithm; others stay."""
+    mantissas, exponents = np.frexp(numbers)
+    is_above = mantissas > np.float32(math.sqrt(0.5))
+    powers = np.ldexp(np.ones_like(numbers), exponents - np.where(is_above, 0, 1))
+    return np.where(np.isfinite(numbers) & (numbers > 0), powers, numbers).astype("f4")
+
+
+def scaled(
+    numbers: NDArray[Any], factors: NDArray[np.float32], *, is_divided: bool = False
+) -> NDArray[Any]:
+    """
+    Numbers times factors, in the precision of the numbers, which is float32 at least.
+
+    To divide, torch multiplies by the reciprocal, and so does this.
+    """
+    wide = numbers if numbers.dtype == np.float64 else numbers.astype("f4", copy=False)
+    with np.errstate(all="ignore"):
+        if is_divided:
+            return wide * (wide.dtype.type(1) / factors.astype(wide.dtype))
+        return wide * factors.astype(wide.dtype)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The power of what a layer computes, and of the errors of its codes, as it is expected."""
+
+    signal: float
+    noise: float
+
+    @property
+    def decibels(self) -> float:
+        """Signal to noise: infinite without noise."""
+        if not self.noise:
+            return math.inf
+        return 10 * math.log10(self.signal / self.noise) if self.signal else -math.inf
+
+
+def expected_noise(
+    weights: NDArray[Any],
+    squares: NDArray[Any],
+    input_step: float,
+    weight_steps: NDArray[Any],
+) -> Noise:
+    """
+    What a sum of products is expected to have, if its terms are independent of each other.
+
+    `weights` are multiplied by inputs with the mean `squares`. A code is off by up to half a step,
+    anywhere: by a twelfth of the square of the step in the mean. All arrays broadcast.
+    """
+    of_weights = weights.astype("f8") ** 2
+    noise = of_weights * input_step**2 + squares * weight_steps**2
+    return Noise(float((of_weights * squares).sum()), float(noise.sum()) / 12)
+
+
+def mean_squares(ranges: Range) -> NDArray[np.float64]:
+    """The mean of the squares of numbers that are anywhere in their range."""
+    low, high = (np.asarray(end, "f8") for end in ranges)
+    return (low * low + low * high + high * high) / 3
+
+
+def step_of(low: float, high: float, bits: int) -> float:
+    """The step of the codes of a range, to which 0 is added."""
+    return (max(high, 0.0) - min(low, 0.0)) / (2**bits - 1)

@@ -1,0 +1,174 @@
+"""Modules that are calibrated, equalized, and run: what they return, and the ranges they have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from io import StringIO
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+
+from qdialect.folding.report import FoldReport, Outcome
+from qdialect.interpreters import TypedArray, find_function, run_function
+from qdialect.ir.resources import ResourceBlobs
+from qdialect.passes.equalize_inputs import EqualizeInputsPass
+from qdialect.post_training.attaching import attach_ranges
+from qdialect.post_training.channel_axes import channel_axes
+from qdialect.post_training.equalization_report import EqualizationReport
+from qdialect.post_training.equalizing import equalize_inputs
+from qdialect.post_training.fingerprints import fingerprint_of
+from qdialect.post_training.recorded_function import record_function, returning
+from qdialect.quantization.profile import Profile
+from qdialect.quantization.ranges import WHOLE
+from qdialect.shape_ops.interface import name_of
+from qdialect.shape_ops.statistics import is_statistics, statistics_of
+from qdialect.text import parse_module, write_module
+from qdialect.tools.recording import prepare
+from qdialect.tools.registry import ToolContext
+
+Array = NDArray[Any]
+
+
+@dataclass
+class Model:
+    """A module with one function, and arguments for it."""
+
+    text: str
+    inputs: Sequence[Array] = ()
+    context: ToolContext = field(default_factory=lambda: ToolContext(allow_unregistered=True))
+    module: ModuleOp = field(init=False)
+    outcomes: FoldReport = field(init=False)
+    report: EqualizationReport = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.module = parse_module(self.context, self.text)
+        self.module.verify()
+        if not self.inputs:
+            random = np.random.default_rng(0)
+            types: Any = self.function.function_type.inputs
+            self.inputs = [self._numbers(random, type.get_shape()) for type in types]
+
+    @staticmethod
+    def _numbers(random: np.random.Generator, shape: Sequence[int]) -> Array:
+        """Numbers whose spread differs along the axes."""
+        shape = [3 if length < 0 else length for length in shape]
+        spread = 2.0 ** random.integers(-3, 4, shape)
+        return (random.normal(size=shape) * spread).astype("f4")
+
+    @property
+    def function(self) -> FuncOp:
+        return next(op for op in self.module.ops if isinstance(op, FuncOp))
+
+    @property
+    def name(self) -> str:
+        return self.function.sym_name.data
+
+    @property
+    def printed(self) -> str:
+        stream = StringIO()
+        write_module(self.context, self.module, stream)
+        return stream.getvalue()
+
+    @property
+    def ops(self) -> list[Operation]:
+        return [op for op in self.module.walk() if op is not self.module]
+
+    def named(self, name: str) -> list[Operation]:
+        """The ops of that name."""
+        return [op for op in self.ops if name_of(op) == name]
+
+    def run(self, *, with_iree: bool = False) -> list[Array]:
+        """What the function returns: of the interpreter, or of IREE."""
+        return self._run(self.module, self.name, with_iree=with_iree)
+
+    def _run(self, module: ModuleOp, name: str, *, with_iree: bool = False) -> list[Array]:
+        types = find_function(module, name).function_type.inputs.data
+        pairs = zip(self.inputs, types, strict=True)
+        given = [TypedArray.of(array.view("u4"), type) for array, type in pairs]
+        if with_iree:
+            prepared = prepare(module.clone(), name, self.context, with_iree=True)
+            results = prepared.load().run(given)
+        else:
+            results = run_function(module, name, given, self.context)
+        return [each.elements.view("f4") for each in results]
+
+    def calibrate(self, *, channels: bool = True) -> Model:
+        """Attach the ranges of one record."""
+        axes = channel_axes(self.module, self.context) if channels else {}
+        recorded = record_function(self.module, self.name, whole_values=True, axes=axes)
+        types = self.function.function_type.inputs.data
+        pairs = zip(self.inputs, types, strict=True)
+        given = [TypedArray.of(array.view("u4"), type) for array, type in pairs]
+        results = run_function(recorded.module, recorded.name, given, self.context)
+        fingerprint = fingerprint_of(self.module, ResourceBlobs.of(self.context))
+        profile = Profile(fingerprint, recorded.values.statistics(0, results))
+        attach_ranges(self.module, profile, WHOLE)
+        return self
+
+    def equalize(self, **options: Any) -> Model:
+        """Equalize the module, and read it again from its text."""
+        options_of = EqualizeInputsPass(**options)
+        found = equalize_inputs(
+            self.module,
+            self.context,
+            options_of.policy(),
+            options_of.resolution(),
+            options_of.choose,
+        )
+        self.outcomes, self.report = found
+        self.module.verify()
+        self.module = parse_module(self.context, self.printed)
+        self.module.verify()
+        return self
+
+    def refusals(self) -> list[tuple[str, str]]:
+        """The codes and reasons of what could not be done."""
+        found = [of for of in self.outcomes.records if of.outcome is Outcome.REFUSED]
+        return [(str(of.code), of.reason) for of in found]
+
+    def scales(self) -> dict[str, list[float]]:
+        """Those of each layer that is changed, by key."""
+        return {layer.key: [*layer.scales] for layer in self.report.layers}
+
+    def constants(self) -> list[Array]:
+        """The float constants of the module that are no scales of products."""
+        found = list[Array]()
+        for op in self.ops:
+            attribute: Any = op.properties.get("value", op.properties.get("values"))
+            if attribute is None or not hasattr(attribute, "get_values"):
+                continue
+            if str(attribute.type.element_type) == "f32" and attribute.type.get_shape():
+                values = np.array(attribute.get_values(), "f4")
+                shape = attribute.type.get_shape()
+                found.append(np.broadcast_to(values, np.prod(shape)).reshape(shape))
+        return found
+
+    def check_ranges(self) -> int:
+        """Assert that `quant.stats` has what is measured anew; returns how many there are."""
+        stats = [op for op in self.ops if is_statistics(op)]
+        operands = [op.operands[0] for op in stats]
+        module, function, _ = returning(self.module, self.function, operands)
+        for op, array in zip(stats, self._run(module, function.sym_name.data), strict=True):
+            said = statistics_of(op, array.shape)
+            near = 2e-4 * np.abs(array).max() + 1e-6
+            assert np.allclose(said.layer, [array.min(), array.max()], rtol=1e-3, atol=near)
+            if said.axis is not None:
+                others = tuple(axis for axis in range(array.ndim) if axis != said.axis)
+                rows = np.stack([array.min(axis=others), array.max(axis=others)], -1)
+                assert said.by_axis is not None
+                near = 1e-3 * np.abs(rows).max(axis=1, keepdims=True) + 1e-5
+                assert (np.abs(said.by_axis - rows) <= near).all()
+        return len(stats)
+
+
+def are_close(one: Sequence[Array], other: Sequence[Array]) -> bool:
+    """Whether results are the same up to rounding."""
+    return len(one) == len(other) and all(
+        np.allclose(a, b, rtol=2e-4, atol=2e-4 * np.abs(a).max() + 1e-6)
+        for a, b in zip(one, other, strict=True)
+    )

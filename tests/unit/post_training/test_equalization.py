@@ -1,0 +1,129 @@
+"""
+Equalization keeps what a module computes, and its ranges are those of the values that there are.
+
+Networks are random, and numpy computes what they return.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from equalized_modules import Model, are_close
+from hypothesis import given, note
+from hypothesis import strategies as st
+from random_networks import Network, random_network
+
+from qdialect.folding.report import Outcome
+from qdialect.shape_ops.statistics import is_statistics
+
+pytestmark = pytest.mark.usefixtures("without_plugins")
+
+needs_iree = pytest.mark.skipif(
+    find_spec("iree") is None
+    or find_spec("iree.compiler") is None
+    or find_spec("iree.runtime") is None,
+    reason="iree-base-compiler and iree-base-runtime are not installed",
+)
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def model_of(net: Network, results: list[str]) -> Model:
+    text = net.text(results)
+    note(text)
+    return Model(text, [net.numbers[of] for of in net.arguments])
+
+
+@given(seeds, st.sampled_from([{}, {"forks": "joined"}, {"strength": 0.3}, {"layers": ("v1",)}]))
+def test_results_and_ranges_of_random_networks(seed: int, options: dict[str, object]) -> None:
+    net, results = random_network(seed)
+    model = model_of(net, results)
+    expected = [net.numbers[of] for of in results]
+    assert are_close(expected, model.run())
+    model.equalize(**options)
+    note(model.printed)
+    assert are_close(expected, model.run())
+    assert model.check_ranges() >= len([op for op in net.lines if "quant.stats" in op])
+    if not options:
+        assert not model.refusals()
+
+
+@given(seeds, st.booleans())
+def test_powers_of_two_change_no_bit(seed: int, weights_only: bool) -> None:
+    net, results = random_network(seed)
+    model = model_of(net, results)
+    before = model.run()
+    model.equalize(power_of_two=True, weights_only=weights_only)
+    note(model.printed)
+    assert [of.tobytes() for of in model.run()] == [of.tobytes() for of in before]
+    model.check_ranges()
+
+
+@given(seeds, st.booleans(), st.integers(1, 30))
+def test_weights_only_of_random_networks(seed: int, is_recorded: bool, sweeps: int) -> None:
+    """No product is inserted, and the rows of a layer are as large as the columns of the next."""
+    net, results = random_network(seed, is_recorded=is_recorded)
+    model = model_of(net, results)
+    count = len(model.ops)
+    model.equalize(weights_only=True, sweeps=sweeps)
+    note(model.printed)
+    assert are_close([net.numbers[of] for of in results], model.run())
+    assert len(model.ops) == count
+    model.check_ranges()
+
+
+@needs_iree
+@pytest.mark.parametrize("seed", [0, 1, 5])
+def test_results_of_iree(seed: int) -> None:
+    net, results = random_network(seed)
+    inputs = [net.numbers[of] for of in net.arguments]
+    model = Model(net.text(results), inputs)
+    before = model.run(with_iree=True)
+    assert are_close(before, model.run())
+    model.equalize(power_of_two=True)
+    after = model.run(with_iree=True)
+    assert [of.tobytes() for of in before] == [of.tobytes() for of in after]
+    other = Model(net.text(results), inputs)
+    other.equalize()
+    assert are_close(before, other.run(with_iree=True))
+
+
+@given(seeds)
+def test_a_second_time_changes_nothing(seed: int) -> None:
+    """Ranges of inputs and weights are equal already, where their scale is free."""
+    random = np.random.default_rng(seed)
+    net = Network(random)
+    x = net.argument((2, 3, 3, 4))
+    y = net.conv(net.clamp(net.conv(x, 3, 3), 6.0), 2, 1)
+    model = model_of(net, [y])
+    model.equalize()
+    first = model.printed
+    model.equalize()
+    assert model.printed == first
+    assert not [of for of in model.outcomes.records if of.outcome is Outcome.EQUALIZED]
+
+
+@given(seeds)
+def test_without_ranges_of_channels_there_is_a_remark(seed: int) -> None:
+    """Ranges of whole tensors do not say how to scale channels."""
+    net, results = random_network(seed)
+    text = net.text(results)
+    model = Model(text, [net.numbers[of] for of in net.arguments])
+    for op in model.ops:
+        if is_statistics(op):
+            for name in ("axisStats", "axis"):
+                op.properties.pop(name, None)
+    before = model.printed
+    wide = [
+        of
+        for of in model.named("tosa.conv2d") + model.named("tosa.depthwise_conv2d")
+        if of.operands[0].type.get_shape()[3] > 1  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    ]
+    model.equalize()
+    found = [code for code, reason in model.refusals() if "it needs one for each index" in reason]
+    assert len(found) == len(wide)
+    assert set(found) <= {"no-record"}
+    if len(wide) == len(model.named("tosa.conv2d") + model.named("tosa.depthwise_conv2d")):
+        assert model.printed == before
