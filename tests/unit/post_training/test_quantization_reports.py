@@ -78,8 +78,13 @@ def test_each_value_is_stored_or_has_a_reason(text: str, scheme: str, granularit
     note(module.printed())
     told = {each.value: each for each in reports if each.role in (Role.ARGUMENT, Role.ACTIVATION)}
     values = values_of(module)
-    # What nothing reads is erased with its range.
-    told = {value: each for value, each in told.items() if each.place.parent is not None}
+    # What nothing reads is erased, with its range and its casts.
+    values = [value for value in values if value.first_use is not None]
+    told = {
+        value: each
+        for value, each in told.items()
+        if each.place.parent is not None and value.first_use is not None
+    }
     assert set(told) == set(values)
     codes = [op.result for op in module.module.walk() if isinstance(op, QuantizeCastOp)]
     for value in values:
