@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple, cast
 
-from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness
+from xdsl.dialects.builtin import AnyFloat, FixedBitwidthType, IntegerType, Signedness
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
@@ -120,6 +120,13 @@ class Layer:
         return type.scales.size if isinstance(type, UniformQuantizedType) else 0
 
     @property
+    def width(self) -> int:
+        """The bits of an element; 0 if its type does not say."""
+        type = self.element_type
+        number = type.storage_type if isinstance(type, StoredType) else type
+        return number.bitwidth if isinstance(number, FixedBitwidthType) else 0
+
+    @property
     def quantized(self) -> UniformQuantizedType:
         """The element type of a layer that has parameters."""
         return cast(UniformQuantizedType, self.element_type)
@@ -204,6 +211,12 @@ class MovedConstant(NamedTuple):
     def is_quantized(self) -> bool:
         """Whether elements have scales in a type."""
         return any(layer.parameters is not None for layer in self.layers)
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether a cast makes narrower elements, such as integers of stored floats."""
+        stored, *others = [layer.width for layer in self.layers]
+        return any([0 < width < stored for width in others])
 
     @classmethod
     def of_source(cls, op: Operation, elements: Elements, step: int) -> MovedConstant:

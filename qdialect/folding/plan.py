@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
@@ -13,7 +14,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.bounded_cache import BoundedCache
 from qdialect.algebra.memory_budget import MemoryBudget, MemoryLimitError, memory_budget
-from qdialect.algebra.movement import Movement, Reshape, Shape
+from qdialect.algebra.movement import Movement, Reshape, Shape, Slice
 from qdialect.algebra.padding import PadWith, ZeroPoint
 from qdialect.dialects.quant.composition import Composition, composed
 from qdialect.dialects.quant.shape_ops import ShapeOp
@@ -46,7 +47,7 @@ from qdialect.shape_ops.interface import (
 )
 
 SMALL_COPY_BYTES: Final = 64
-"""A copy of that many bytes takes no more text than the reshape that it replaces."""
+"""A copy of that many bytes takes no more text than the op that it replaces."""
 
 
 def plan(
@@ -163,27 +164,37 @@ class _Decider:
         """The decision for all folds, if together they exceed a limit."""
         self._has_scales: set[Operation] = set()
         """The ops whose constants may add scales to the module."""
-        self._staying: set[Operation] = set()
-        """The constants that stay: a reshape alone is not worth a copy of them."""
-        self._in_order = _sources_in_order(graph.steps)
+        self._staying: set[int] = set()
+        """The steps whose elements the module has anyway: not every copy of them is worth it."""
+        self._wholes = _wholes(graph.steps)
 
     def decide(self) -> Decision:
         """
         All folds if together they stay within the limits, else as many as fit, in module order.
         """
-        decision = self._decision(None, ())
-        while staying := self._copied_in_order(decision):
-            self._staying |= staying
-            decision = self._decision(None, ())
+        decision = self._without_idle_copies(lambda: self._decision(None, ()))
         most, moved = self._policy.max_growth, self._graph.moved
         types = decision.types
         added = sum([moved[op].nbytes + self._new_scales(op, types[op]) for op in decision.written])
         if added <= most or added - self._freed(decision) <= most:
             return decision
-        self._first, budget, affordable = decision, _GrowthBudget(most), set[Operation]()
-        for op in reversed(list(decision.written)):
+        self._first = decision
+        return self._without_idle_copies(lambda: self._affordable(decision))
+
+    def _without_idle_copies(self, decide: Callable[[], Decision]) -> Decision:
+        """The decision without constants that copy others and save nothing at run time."""
+        decision = decide()
+        while copied := self._copied_idly(decision) - self._staying:
+            self._staying |= copied
+            decision = decide()
+        return decision
+
+    def _affordable(self, all_folds: Decision) -> Decision:
+        """The folds of a decision that fit into the limit of bytes."""
+        budget, affordable = _GrowthBudget(self._policy.max_growth), set[Operation]()
+        for op in reversed(list(all_folds.written)):
             try:
-                budget.spend(self._cost(op, types[op]))
+                budget.spend(self._cost(op, all_folds.types[op]))
             except NotFoldable:
                 continue
             affordable.add(op)
@@ -211,6 +222,7 @@ class _Decider:
                     fate = Fate.GONE
             elif graph.models[op] is not None:
                 try:
+                    self._check_copy(op, decision)
                     types = self._allowed_types(op)
                     if graph.parts and op in graph.parts:
                         self._check_part(op, types)
@@ -230,12 +242,6 @@ class _Decider:
 
         Raises NotFoldable if the policy or a dialect forbids one of them.
         """
-        moved = self._graph.moved[op]
-        is_copy = self._staying and self._in_order[moved.step] in self._staying
-        if is_copy and moved.nbytes > SMALL_COPY_BYTES:
-            raise NotFoldable(
-                Code.GROWTH, "it would copy a constant that stays, only to reshape it"
-            )
         if self._first is not None:
             if (known := self._first.types.get(op)) is not None:
                 return known
@@ -304,15 +310,83 @@ class _Decider:
             return self._computable(blocks)
         return moved
 
-    def _copied_in_order(self, decision: Decision) -> set[Operation]:
-        """The constants that stay, and that reshaped copies are written of."""
-        copied = set[Operation]()
+    def _check_copy(self, op: Operation, decision: Decision) -> None:
+        """Raise NotFoldable if a copy of what stays would save nothing at run time."""
+        moved, staying = self._graph.moved[op], self._staying
+        if not staying:
+            return
+        whole = self._wholes[moved.step]
+        if whole != moved.step and whole in staying and moved.nbytes > SMALL_COPY_BYTES:
+            raise NotFoldable(
+                Code.GROWTH, "it would copy a constant that stays, only to reshape or cut it"
+            )
+        if moved.is_narrowed and staying.intersection(self._source_steps(moved)):
+            raise NotFoldable(
+                Code.GROWTH, "it would copy a constant that stays, and make it narrower once more"
+            )
+        if self._serves_refused(op, decision) and staying & self._steps_before(moved.step):
+            raise NotFoldable(
+                Code.GROWTH, "it would copy a constant that stays, for ops that are not folded"
+            )
+
+    def _copied_idly(self, decision: Decision) -> set[int]:
+        """The steps whose elements stay, and are copied by constants that save nothing."""
+        graph, copied = self._graph, set[int]()
+        # For each step, the bytes of the constants that hold it or parts of it.
+        parts = Counter[int]()
         for op in decision.written:
-            moved = self._graph.moved[op]
-            source = self._in_order[moved.step]
-            if source is not None and moved.nbytes > SMALL_COPY_BYTES:
-                copied.add(source)
-        return {source for source in copied if decision.is_needed(source.results[0])}
+            moved = graph.moved[op]
+            held = set(self._source_steps(moved)) if moved.is_narrowed else set[int]()
+            if moved.nbytes > SMALL_COPY_BYTES:
+                held |= {self._wholes[moved.step]} - {moved.step}
+            for step in held:
+                parts[step] += min(moved.nbytes, self._moved_by(step).nbytes)
+            if self._serves_refused(op, decision):
+                steps = self._steps_before(moved.step)
+                copied |= {step for step in steps if self._stays(step, decision)}
+        for whole, nbytes in parts.items():
+            if nbytes > self._moved_by(whole).nbytes or self._stays(whole, decision):
+                copied.add(whole)
+        return copied
+
+    def _serves_refused(self, op: Operation, decision: Decision) -> bool:
+        """Whether only shape ops that are refused for their constants use the result of `op`."""
+        (result,), users = op.results, list[Operation]()
+        pending = [result]
+        while pending:
+            for use in pending.pop().uses:
+                user = use.operation
+                if decision.is_left(user):
+                    users.append(user)
+                elif self._graph.final(user.results[0]) is result:
+                    # It moves nothing.
+                    pending.append(user.results[0])
+        return bool(users) and all([user in decision.refusals for user in users])
+
+    def _steps_before(self, step: int) -> set[int]:
+        """The steps whose elements a step moves, directly or not."""
+        steps, found = self._graph.steps, set[int]()
+        pending = list(steps[step].operands)
+        while pending:
+            if (step := pending.pop()) not in found:
+                found.add(step)
+                pending += steps[step].operands
+        return found
+
+    def _source_steps(self, moved: MovedConstant) -> Sequence[int]:
+        """The steps of the source constants of a value."""
+        return [self._graph.sources[source].step for source in moved.provenance.sources]
+
+    def _stays(self, step: int, decision: Decision) -> bool:
+        """Whether the module has a constant with the elements of a step."""
+        op, operands, _ = self._graph.steps[step]
+        if operands:
+            return decision.fates.get(op) is Fate.WRITTEN
+        return decision.is_needed(op.results[0])
+
+    def _moved_by(self, step: int) -> MovedConstant:
+        op, operands, _ = self._graph.steps[step]
+        return self._graph.moved[op] if operands else self._graph.sources[op]
 
     def _reserve(self, op: Operation) -> None:
         """Reserve the memory that the result of a view takes. Raises NotFoldable."""
@@ -361,12 +435,12 @@ class _Decider:
             raise NotFoldable(Code.GROWTH, f"it would add {added} bytes")
 
 
-def _sources_in_order(steps: Sequence[ElementStep]) -> Sequence[Operation | None]:
-    """For each step, the constant whose elements it has, all and in the same order."""
-    found: list[Operation | None] = []
-    for op, operands, moves in steps:
-        are_kept = len(operands) == 1 and all([isinstance(each, Reshape) for each, _ in moves])
-        found.append(op if not operands else found[operands[0]] if are_kept else None)
+def _wholes(steps: Sequence[ElementStep]) -> Sequence[int]:
+    """For each step, the first one that it only reshapes and cuts parts out of."""
+    found: list[int] = []
+    for number, (_, operands, moves) in enumerate(steps):
+        is_part = len(operands) == 1 and all([isinstance(f, Reshape | Slice) for f, _ in moves])
+        found.append(found[operands[0]] if is_part else number)
     return found
 
 

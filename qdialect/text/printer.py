@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from typing_extensions import override
 from xdsl.context import Context
@@ -33,6 +33,10 @@ MAX_LINE_LENGTH = 1 << 30
 The maximum length of a line without the digits of constants. Only aliases of aliases, which may
 expand to 2**n characters, exceed it.
 """
+
+
+_SIGNATURE_ATTRIBUTES: Final = ("arg_attrs", "res_attrs")
+"""The lists of attributes of the arguments and results of a function."""
 
 
 class _Texts:
@@ -139,6 +143,19 @@ class MLIRPrinter(OpenPrinter):
             buffer.flush()
 
     def _print_op(self, op: Operation) -> None:
+        is_custom = bool(op.regions) and not self.print_generic_format
+        if not is_custom or not (empty := _empty_signature_attributes(op)):
+            self._print_as_it_is(op)
+            return
+        # MLIR's custom form of a function omits them, and its reader makes none.
+        properties = op.properties
+        op.properties = {name: properties[name] for name in properties if name not in empty}
+        try:
+            self._print_as_it_is(op)
+        finally:
+            op.properties = properties
+
+    def _print_as_it_is(self, op: Operation) -> None:
         is_generic = self.print_generic_format
         self.print_generic_format |= _does_not_fit_custom_form(op)
         buffer = self.buffer
@@ -288,7 +305,20 @@ def _does_not_fit_custom_form(op: Operation) -> bool:
     if op.name != "func.func":
         return False
     is_declaration = not op.regions[0].blocks
-    return is_declaration and bool(op.properties.keys() & {"arg_attrs", "res_attrs"})
+    return is_declaration and bool(op.properties.keys() & set(_SIGNATURE_ATTRIBUTES))
+
+
+def _empty_signature_attributes(op: Operation) -> Collection[str]:
+    """The lists of attributes of arguments and results of a function that hold none."""
+    if op.name != "func.func":
+        return ()
+    lists = ((name, op.properties.get(name)) for name in _SIGNATURE_ATTRIBUTES)
+    none = DictionaryAttr({})
+    return [
+        name
+        for name, each in lists
+        if isinstance(each, ArrayAttr) and all(one == none for one in cast(Iterable[object], each))
+    ]
 
 
 def _undeclared_attributes(op: Operation) -> Iterable[str]:

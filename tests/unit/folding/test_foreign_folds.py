@@ -168,19 +168,22 @@ def can_be_spelled(fn: Function, node: Node) -> bool:
     return True
 
 
-def is_copy_of_what_stays(op: Operation, node: Node) -> bool:
-    """Whether folding a reshape would write the elements of a constant with other uses again."""
-    places = node.places.reshape(-1)
-    if places.size <= 8 or not np.array_equal(places, np.arange(places.size)):
-        return False
-    while op.operands:
-        if not op.operands[0].has_one_use():
-            return True
-        owner = op.operands[0].owner
-        if not isinstance(owner, Operation):
-            return False
-        op = owner
+def is_shared(op: Operation) -> bool:
+    """Whether something else, too, uses what the operands of an op are made of."""
+    pending = [op]
+    while pending:
+        for operand in pending.pop().operands:
+            if not operand.has_one_use():
+                return True
+            if isinstance(operand.owner, Operation):
+                pending.append(operand.owner)
     return False
+
+
+def is_part_in_order(node: Node, of: Node) -> bool:
+    """Whether a node has some elements of another one, in the same order."""
+    left = iter(of.places.reshape(-1).tolist())
+    return all(place in left for place in node.places.reshape(-1).tolist())
 
 
 def ops_of(node: Node) -> list[Node]:
@@ -224,7 +227,7 @@ class Comparison:
             assert made.layer.element == node.layer.element
             assert np.array_equal(made.places, node.places)
         must_fold = made.is_constant and can_be_spelled(self.fn, made)
-        must_fold = must_fold and not is_copy_of_what_stays(owner, made)
+        must_fold = must_fold and not self.is_idle_copy(owner, made)
         assert not must_fold, f"{made.op} {made.name} is left"
         self.left.add(made)
         was = self.ops_before[made.name]
@@ -234,6 +237,24 @@ class Comparison:
             assert {k: str(a) for k, a in now.items()} == {k: str(a) for k, a in then.items()}
         for operand, operand_node in zip(owner.operands, made.operands, strict=False):
             self.check_value(operand, operand_node)
+
+    def is_idle_copy(self, op: Operation, node: Node) -> bool:
+        """Whether a fold would write elements again that stay, to save nothing at run time."""
+        if not is_shared(op):
+            return False
+        if node.places.size > 8 and any(
+            is_part_in_order(node, n) for n in ops_of(node) if n is not node
+        ):
+            return True
+        nodes = {n.name: n for result in self.fn.results for n in ops_of(result)}
+        users = [use.operation for use in op.results[0].uses]
+        return bool(users) and all(
+            bool(user.results)
+            and (found := nodes.get(user.results[0].name_hint or "")) is not None
+            and found.is_constant
+            and not can_be_spelled(self.fn, found)
+            for user in users
+        )
 
     def is_moved_back(self, node: Node) -> bool:
         """Whether the value is one that was there before."""

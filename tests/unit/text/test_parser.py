@@ -367,3 +367,28 @@ def test_numbers_of_an_array_are_rounded_as_in_mlir(text: str, bits: list[int]):
     array = parser_of(text).parse_attribute()
     assert isinstance(array, DenseArrayBase)
     assert np.frombuffer(array.data.data, "<u4").tolist() == bits
+
+
+def printed(module: ModuleOp) -> str:
+    out = StringIO()
+    MLIRPrinter(out).print_op(module)
+    return out.getvalue()
+
+
+def test_empty_attributes_of_arguments_and_results_are_omitted() -> None:
+    """As in MLIR, whose reader makes no empty lists of them: the text of the text is the same."""
+    text = """
+      "func.func"() <{function_type = (i32) -> i32, arg_attrs = [{}], res_attrs = [{}],
+                      sym_name = "f"}> ({
+      ^bb0(%a: i32):
+        "func.return"(%a) : (i32) -> ()
+      }) : () -> ()
+      "func.func"() <{function_type = (i32) -> i32, res_attrs = [{}], sym_name = "g",
+                      sym_visibility = "private"}> ({}) : () -> ()
+    """
+    module = LocatingParser(ToolContext(), text).parse_module()
+    once = printed(module)
+    assert "func.func @f(%a: i32) -> i32 {" in once
+    assert "func.func private @g(i32) -> i32" in once
+    assert printed(LocatingParser(ToolContext(), once).parse_module()) == once
+    assert [str(op.properties["res_attrs"]) for op in module.ops] == ["[{}]", "[{}]"]
