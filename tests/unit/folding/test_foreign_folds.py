@@ -252,7 +252,7 @@ class Comparison:
             bool(user.results)
             and (found := nodes.get(user.results[0].name_hint or "")) is not None
             and found.is_constant
-            and not can_be_spelled(self.fn, found)
+            and (not can_be_spelled(self.fn, found) or self.is_idle_copy(user, found))
             for user in users
         )
 
