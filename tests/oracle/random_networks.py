@@ -233,7 +233,9 @@ class Network:
 
     def sigmoid(self, x: str) -> str:
         """The logistic function."""
-        return self.op("sigmoid", [x], 1 / (1 + np.exp(-self.numbers[x].astype("f8"))))
+        with np.errstate(over="ignore"):
+            found = 1 / (1 + np.exp(-self.numbers[x].astype("f8")))
+        return self.op("sigmoid", [x], found)
 
 
 def random_network(seed: int, *, is_recorded: bool = True) -> tuple[Network, list[str]]:

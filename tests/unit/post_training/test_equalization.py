@@ -75,7 +75,7 @@ def test_weights_only_of_random_networks(seed: int, is_recorded: bool, sweeps: i
 
 
 @needs_iree
-@pytest.mark.parametrize("seed", [0, 1, 5])
+@pytest.mark.parametrize("seed", [0, 5, 7])
 def test_results_of_iree(seed: int) -> None:
     net, results = random_network(seed)
     inputs = [net.numbers[of] for of in net.arguments]

@@ -60,7 +60,7 @@ def constant_of(model: Model, name: str) -> Array:
     """The numbers of the constant of that name."""
     found = [op for op in model.ops if op.results and op.results[0].name_hint == name]
     attribute: Any = found[0].properties.get("value", found[0].attributes.get("value"))
-    shape = attribute.type.get_shape()
+    shape: tuple[int, ...] = attribute.type.get_shape()
     values = np.array(attribute.get_values(), "f4")
     return np.broadcast_to(values, int(np.prod(shape))).reshape(shape)
 
