@@ -58,10 +58,10 @@ from qdialect.shape_ops.interface import (
     as_integers,
     elements_attribute_of,
     find_attribute,
+    held_elements,
     integers_in_list,
     is_cast,
     is_list,
-    listed_integers,
     model_of,
     name_of,
     read_movements,
@@ -261,6 +261,8 @@ class GraphReader:
 
     def _constant(self, op: Operation, name: str) -> Node:
         attribute = find_attribute(op, name)
+        if attribute is None:
+            attribute = held_elements(op)
         try:
             held_type, shape, elements = self._held(attribute)
         except UnsupportedElementTypeError as error:
@@ -295,8 +297,6 @@ class GraphReader:
         """The elements of an integer constant, for models of ops. Raises NotFoldable."""
         if isinstance(owner := value.owner, Operation) and is_list(owner):
             return integers_in_list(owner, self)
-        if isinstance(owner, Operation) and (listed := listed_integers(owner)) is not None:
-            return listed
         try:
             node = self.read(value)
             if node.size > MAX_REPEATED_ELEMENTS:

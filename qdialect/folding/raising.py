@@ -72,7 +72,7 @@ from qdialect.shape_ops.interface import (
     cast_reads,
     check_not_kept,
     elements_attribute_of,
-    find_attribute,
+    held_elements,
     is_cast,
     models_of,
     name_of,
@@ -262,7 +262,7 @@ class _Raiser:
     def _integers(self, source: Operation, values: Values, resources: ResourceBlobs) -> Operation:
         """A constant of signless integers; like `source` if that holds signless integers."""
         type = element_type_or_self(source.results[0].type)
-        attribute = cast(Any, find_attribute(source, cast(str, elements_attribute_of(source))))
+        attribute = cast(Any, held_elements(source))
         is_builtin = isinstance(source.results[0].type, TensorType)
         if is_builtin and not isinstance(type, StoredType) and not _has_sign(type):
             whole = TensorType(type, values.shape)

@@ -18,6 +18,9 @@ class FoldReportListener(ABC):
     wants_fold_plans: bool = False
     """Whether `take_fold_plan` is called."""
 
+    wants_values: bool = False
+    """Whether reports of quantization say what was chosen for each value."""
+
     @abstractmethod
     def take_fold_report(self, report: FoldReport) -> None:
         """Take the report of a pass on one module."""

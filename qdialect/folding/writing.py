@@ -36,9 +36,10 @@ from qdialect.shape_ops.interface import (
     Code,
     NotFoldable,
     elements_attribute_of,
-    find_attribute,
+    held_elements,
     is_cast,
     name_of,
+    names_of_elements,
 )
 from qdialect.shape_ops.reading import Constants
 
@@ -90,7 +91,7 @@ def constant_like(
     dense.
     """
     name = cast(str, elements_attribute_of(sources[0]))
-    attribute = cast(Attribute, find_attribute(sources[0], name))
+    attribute = cast(Attribute, held_elements(sources[0]))
     elements = _rewritten(attribute, values, type, sources[0], resources)
     op = _constant_of(sources, type, name, elements)
     (result,) = op.results
@@ -113,12 +114,13 @@ def _constant_of(
         if not other.attributes:
             continue
         # Sources may be different ops, and some hold their elements among the attributes.
-        own = (name, elements_attribute_of(other), NAME_OF_UNREGISTERED)
+        own = (*names_of_elements(other), name, NAME_OF_UNREGISTERED)
         attributes |= {key: a for key, a in other.attributes.items() if key not in own}
     properties = with_type(source.properties, old, type_)
     attributes = with_type(attributes, old, type_)
+    names = names_of_elements(source)
     for held in (properties, attributes):
-        if name in held:
+        if any(held.pop(each, None) is not None for each in names):
             held[name] = elements
     return type(source).create(
         result_types=[type_],
@@ -254,7 +256,7 @@ def check_writable(like: MovedConstant, types: Sequence[Attribute], constants: C
         return
     source, casts = cast(Operation, like.provenance.first_source), like.casts
     name = cast(str, elements_attribute_of(source))
-    attribute = cast(Any, find_attribute(source, name))
+    attribute = cast(Any, held_elements(source))
     (result,) = source.results
     before: list[Attribute] = [result.type]
     if casts or len(source.properties) + len(source.attributes) > 1:
@@ -281,8 +283,7 @@ def _error_of(like: MovedConstant, types: Sequence[Attribute], constants: Consta
     verify.
     """
     source = like.provenance.sources[0]
-    name = cast(str, elements_attribute_of(source))
-    old = cast(Attribute, find_attribute(source, name))
+    old = cast(Attribute, held_elements(source))
     element_type = cast(Any, old).type.element_type
     try:
         encoding = _encoding_for(old, types[0], source)
@@ -297,7 +298,7 @@ def _error_of(like: MovedConstant, types: Sequence[Attribute], constants: Consta
         first = elements.flat[0] if elements.size else np.zeros((), elements.dtype)[()]
     data = element_bytes(Splat(first, shape), element_type)
     trial = dense_of_bytes(TensorType(element_type, shape, encoding), data)
-    constant = _constant_of([source], types[0], name, trial)
+    constant = _constant_of([source], types[0], names_of_elements(source)[0], trial)
     trials = _behind(constant, like, types, None).ops
     try:
         for op in trials:

@@ -89,6 +89,7 @@ from qdialect.shape_ops.interface import (
     elements_attribute_of,
     entry_of,
     find_attribute,
+    held_elements,
     integers_in_list,
     is_cast,
     is_list,
@@ -157,6 +158,8 @@ def run_constant(op: Operation, name: str, resources: ResourceBlobs) -> TypedArr
     Raises InterpretationError and NotFoldable.
     """
     attribute, declared = find_attribute(op, name), op.results[0].type
+    if attribute is None:
+        attribute = held_elements(op)
     if isinstance(attribute, IntegerAttr | FloatAttr):
         type = cast(Any, attribute.type)
         packed = type.pack([attribute.value.data])

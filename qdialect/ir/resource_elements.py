@@ -9,6 +9,7 @@ from xdsl.ir import Attribute
 
 from qdialect.ir.elements import dense_elements
 from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.value_types import element_type_or_self
 
 
 def take_in_resources(
@@ -26,8 +27,9 @@ def take_in_resources(
             for key, attribute in held.items():
                 if not isinstance(attribute, DenseResourceAttr):
                     continue
-                type = attribute.type
-                if isinstance(type, TensorType) and not isinstance(type.element_type, types):
+                type = cast(Attribute, attribute.type)
+                element_type = element_type_or_self(type)
+                if not isinstance(element_type, types):
                     continue
                 values = blobs.read(attribute)
                 if values is None or not isinstance(type, TensorType):
@@ -36,6 +38,4 @@ def take_in_resources(
                         f"{attribute} cannot be an attribute of elements: {reason}; "
                         "with a context, it is kept as a resource"
                     )
-                held[key] = dense_elements(
-                    values, cast("TensorType[AnyDenseElement]", type).element_type
-                )
+                held[key] = dense_elements(values, cast(AnyDenseElement, element_type))

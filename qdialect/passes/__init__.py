@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from qdialect.passes.sink_quant_shapes import SinkQuantShapesPass
     from qdialect.passes.strip_func_quant_types import StripFuncQuantTypesPass
     from qdialect.passes.verify_quant_shapes import VerifyQuantShapesPass
+    from qdialect.passes.verify_quantization import VerifyQuantizationPass
     from qdialect.passes.write_quantized import WriteQuantizedPass
 
 __all__ = [
@@ -82,6 +83,7 @@ __all__ = [
     "SinkQuantShapesPass",
     "StripFuncQuantTypesPass",
     "VerifyQuantShapesPass",
+    "VerifyQuantizationPass",
     "WriteQuantizedPass",
 ]
 
@@ -120,6 +122,7 @@ PASSES: Final = {
     "sink-quant-shapes": "SinkQuantShapesPass",
     "strip-func-quant-types": "StripFuncQuantTypesPass",
     "verify-quant-shapes": "VerifyQuantShapesPass",
+    "verify-quantization": "VerifyQuantizationPass",
     "write-quantized": "WriteQuantizedPass",
 }
 """The class of each pass, by flag. The module of a pass is named after its flag."""

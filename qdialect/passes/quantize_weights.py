@@ -53,6 +53,12 @@ class QuantizeWeightsPass(ModulePass):
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        report = quantize_weights(op, ctx, self._policy(), is_dequantized=self.IS_DEQUANTIZED)
+        report = quantize_weights(
+            op,
+            ctx,
+            self._policy(),
+            is_dequantized=self.IS_DEQUANTIZED,
+            is_explained=isinstance(ctx, FoldReportListener) and ctx.wants_values,
+        )
         if isinstance(ctx, FoldReportListener):
             ctx.take_fold_report(report)

@@ -18,6 +18,7 @@ from qdialect.post_training.assignment_steps import SEQUENCE
 from qdialect.post_training.configuration import Configuration
 from qdialect.post_training.precision import (
     Settings,
+    check_precision,
     declared_scheme,
     precision_of,
     storage_named,
@@ -25,6 +26,7 @@ from qdialect.post_training.precision import (
 )
 from qdialect.post_training.whole_model import quantize_model
 from qdialect.quantization.presets import scheme_of
+from qdialect.quantization.profile import Profile
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,9 @@ class AssignmentPass(ModulePass):
     output_types: tuple[str, ...] = ()
     """The types that results get, likewise."""
 
+    profile: str | None = None
+    """A profile with histograms, which say in a report what noise is expected."""
+
     save_ranges: bool = False
     """Whether `quant.stats` stays."""
 
@@ -78,6 +83,7 @@ class AssignmentPass(ModulePass):
         granularity = self.granularity or configuration.granularity or "channel"
         policy = weight_policy(weights, granularity, self.block_size, self.otherwise)
         default = replace(precision, weights=policy)
+        check_precision(default)
         return Settings(
             default,
             configuration.of_layers(keys, default),
@@ -93,15 +99,18 @@ class AssignmentPass(ModulePass):
             configuration = (
                 Configuration() if self.config is None else Configuration.read(self.config)
             )
+            profile = None if self.profile is None else Profile.read(self.profile)
             report = quantize_model(
                 op,
                 ctx,
                 lambda keys: self._settings(configuration, keys),
                 steps=self.STEPS,
                 is_written=self.IS_WRITTEN,
+                profile=profile,
+                is_explained=isinstance(ctx, FoldReportListener) and ctx.wants_values,
             )
         except OSError as error:
-            raise PassFailedException(f"cannot open '{self.config}': {error.strerror}") from None
+            raise PassFailedException(f"cannot open '{error.filename}': {error.strerror}") from None
         except ValueError as error:
             raise PassFailedException(str(error)) from None
         if self.IS_WRITTEN and not self.save_ranges:

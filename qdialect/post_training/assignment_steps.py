@@ -45,6 +45,7 @@ from qdialect.post_training.flow_graph import FlowGraph, Node, Range, Use, is_qu
 from qdialect.post_training.precision import Precision, Settings, declared_scheme
 from qdialect.post_training.weights import (
     WeightAxes,
+    WeightGranularity,
     blocks_of_weight,
     long_axes,
     storage_of,
@@ -54,10 +55,17 @@ from qdialect.post_training.weights import (
 )
 from qdialect.quantization.arrays import array_range, quantize_alike
 from qdialect.quantization.blocks import Blocks
-from qdialect.quantization.presets import fixed_choice, luci_integer_scale
+from qdialect.quantization.presets import (
+    I16,
+    U8,
+    fixed_choice,
+    luci,
+    luci_integer_scale,
+    luci_single_values,
+)
 from qdialect.quantization.schemes import MAX_STORAGE_WIDTH, Choice, Scheme
 from qdialect.relations.interface import Relation
-from qdialect.shape_ops.interface import Code, NotFoldable
+from qdialect.shape_ops.interface import Code, NotFoldable, name_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -306,11 +314,11 @@ def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
         if not is_joining and (node.relation is not Relation.MOVED or node.table is not None):
             continue
         made = values.get(node.results[0]) if node.results else None
-        if made is None or flow.is_pinned(node.results[0]):
+        if made is None:
             continue
         for use, type in zip(node.uses, _types_before(node, made.type), strict=True):
             value = graph.value(use.value)
-            if type is None or flow.is_pinned(value) or flow.is_given(use.value):
+            if type is None or flow.is_given(use.value):
                 continue
             origin = made.origin or graph.keys.get(node.results[0], "")
             link = Assigned(type, node.relation, made.range, origin)
@@ -319,6 +327,11 @@ def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
                     reads[use] = (link,)
                 continue
             is_alone = all(each.op is use.op for each in graph.readers[value])
+            if flow.is_pinned(value) or flow.is_pinned(node.results[0]):
+                # One of both does not follow the other: it is read as the result is made.
+                if is_joining or flow.is_pinned(node.results[0]):
+                    reads[use] = (link,)
+                continue
             if value not in values or (
                 is_alone and use not in reads and values[value].type.storage == type.storage
             ):
@@ -417,6 +430,13 @@ def assign_weights(flow: Flow, before: Assignment) -> Assignment:
     reads = dict[Use, tuple[Assigned, ...]]()
     alike = dict[object, list[_Weight]]()
     for node in flow.graph.nodes:
+        for use in node.singles:
+            if flow.is_given(use.value):
+                continue
+            try:
+                reads[use] = (_of_singles(flow, node, use),)
+            except (NotFoldable, VerifyException, ValueError) as error:
+                flow.refusals[node.op] = NotFoldable(Code.ILLEGAL_TYPE, str(error))
         if node.weight is None or flow.is_given(node.weight.value):
             continue
         if not flow.graph.is_constant(node.weight.value):
@@ -433,6 +453,25 @@ def assign_weights(flow: Flow, before: Assignment) -> Assignment:
         for start in range(0, len(weights), _MOST_ALIKE):
             reads |= _of_weights(flow, weights[start : start + _MOST_ALIKE])
     return before.with_reads(reads)
+
+
+def _of_singles(flow: Flow, node: Node, use: Use) -> Assigned:
+    """
+    The parameters of a constant with one number for each channel: these are its scales.
+
+    By schemes that have no such rule, and with one scale for all, they are those of any constant.
+    Raises NotFoldable, ValueError, or that there is no such type.
+    """
+    precision, shape = flow.precision(node), shape_of(use.value.type) or ()
+    scheme = precision.activations
+    is_per_tensor = precision.weights.granularity is WeightGranularity.TENSOR
+    is_of_channels = sum(length > 1 for length in shape) <= 1
+    if is_per_tensor or not is_of_channels or scheme not in (luci(U8), luci(I16)):
+        return flow.of_constant(use, precision)
+    numbers = np.broadcast_to(flow.graph.numbers(use.value).reshape(-1), prod(shape))
+    choice, _ = luci_single_values(numbers.reshape(shape), scheme.storage)
+    type = type_of_choice(choice, shape, cast(AnyFloat, element_type_or_self(use.value.type)))
+    return Assigned(type, Relation.GIVEN, Range(float(numbers.min()), float(numbers.max())))
 
 
 _MOST_ALIKE: Final = 1 << 10
@@ -501,6 +540,9 @@ def assign_biases(flow: Flow, before: Assignment) -> Assignment:
     """Biases, in steps of the product of the scales of the input and of the weights."""
     reads = dict[Use, tuple[Assigned, ...]]()
     for node in flow.graph.nodes:
+        if node.unknown_bias is not None:
+            added = f"operand {node.unknown_bias.number} of '{name_of(node.unknown_bias.op)}'"
+            flow.float_biases[node.op] = f"{added} is no constant"
         if node.bias is None or flow.is_given(node.bias.use.value):
             continue
         try:
@@ -604,9 +646,8 @@ def _along_axis(
 ) -> UniformQuantizedType:
     """A per-axis type of other positions, along another axis."""
     lengths = tuple(len(positions) if each == axis else 1 for each in range(len(shape)))
-    scales, zero_points = (
-        of.take(positions).reshape(lengths) for of in (type.scales, type.zero_points)
-    )
+    scales = type.scales.take(positions).reshape(lengths)
+    zero_points = type.zero_points.take(positions).reshape(lengths)
     return type_of_slots(type.storage, type.expressed_type, scales, zero_points, shape)
 
 

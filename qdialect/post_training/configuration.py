@@ -13,7 +13,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
-from qdialect.post_training.precision import Precision, granularity_of, precision_of
+from qdialect.post_training.precision import (
+    Precision,
+    check_precision,
+    granularity_of,
+    precision_of,
+)
 
 _FIELDS: Final = (
     "default_quantization_dtype",
@@ -92,6 +97,10 @@ class Configuration:
             )
             weights = replace(default.weights, scheme=precision.weights.scheme)
             precision = replace(precision, weights=replace(weights, granularity=granularity))
+            try:
+                check_precision(precision)
+            except ValueError as error:
+                raise ValueError(f"layer '{layer.names[0]}': {error}") from None
             for name in _matching(layer, keys):
                 if name in found:
                     raise ValueError(f"layer '{name}' is named twice")

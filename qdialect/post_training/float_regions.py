@@ -241,7 +241,7 @@ class _Finder:
         readers = list(self._readers(op.results[0]))
         if len(readers) != 1 or (step := self._steps.get(readers[0])) is None:
             return ops
-        is_select = step.functions == {"select"} and step.operands == (op.results[0],)
+        is_select = step.functions == frozenset({"select"}) and step.operands == (op.results[0],)
         return {*ops, readers[0]} if is_select else ops
 
     def _chain(self, op: Operation) -> FloatRegion | None:
@@ -341,9 +341,7 @@ class _Finder:
             if behind:
                 for each in behind:
                     yield from self._readers(each)
-            elif not use.operation.results or any(
-                each.first_use is not None for each in use.operation.results
-            ):
+            elif not use.operation.results or any(map(_is_used, use.operation.results)):
                 # What computes nothing that is used reads nothing.
                 yield use.operation
 
@@ -390,6 +388,13 @@ class _Finder:
         owner = value.owner
         step = self._steps.get(owner) if isinstance(owner, Operation) else None
         return step is not None and function in step.functions and len(step.operands) == 1
+
+
+def _is_used(value: SSAValue) -> bool:
+    """Whether an op reads a value, other than to tell its range."""
+    return any(
+        not is_statistics(use.operation) or _is_used(use.operation.results[0]) for use in value.uses
+    )
 
 
 def _read(op: Operation, operands: Operands) -> tuple[frozenset[str], Sequence[SSAValue]] | None:

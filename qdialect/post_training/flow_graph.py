@@ -111,6 +111,12 @@ class Node:
 
     bias: Bias | None = None
 
+    unknown_bias: Use | None = None
+    """What is added to the sums of a layer, and is no constant."""
+
+    singles: tuple[Use, ...] = ()
+    """Constants with one number for each channel, none of which is summed over."""
+
     filler: Use | None = None
     """A constant below all numbers, which is read as the result is made."""
 
@@ -249,6 +255,10 @@ class FlowGraph:
         """Whether a value is computed from constants."""
         return self.constant(value) is not None
 
+    def is_computed(self, value: SSAValue) -> bool:
+        """Whether a value is computed from constants, by whatever ops."""
+        return self.is_constant(value) or value in self.derived
+
     def constant(self, value: SSAValue) -> MovedConstant | None:
         """The elements of a value that is computed from constants."""
         if value not in self._constants:
@@ -314,7 +324,7 @@ def flow_graph(module: ModuleOp, context: Context, budget: MemoryBudget) -> Flow
         _note_derived(graph, op)
     known = Known(
         graph.value,
-        lambda value: graph.is_constant(value) or value in graph.derived,
+        graph.is_computed,
         partial(_splat, graph),
         partial(_masks, graph),
         graph.folding.operands,
@@ -469,7 +479,7 @@ def _node(graph: FlowGraph, op: Operation) -> Node | None:
         found = relation_of(op)
     except NotFoldable:
         found = None
-    return None if found is None else _joining(graph, _computing(op, found, results))
+    return None if found is None else _joining(graph, _computing(graph, op, found, results))
 
 
 def _uses_of(op: Operation, values: Sequence[SSAValue]) -> list[Use]:
@@ -566,16 +576,23 @@ _MASK: Final = -9999.0
 """What is as low as this has no weight in a softmax."""
 
 
-def _computing(op: Operation, found: OpRelation, results: tuple[SSAValue, ...]) -> Node:
+def _computing(
+    graph: FlowGraph, op: Operation, found: OpRelation, results: tuple[SSAValue, ...]
+) -> Node:
     numbers = range(len(op.operands)) if found.operands is None else found.operands
     uses = [
         Use(op, at) for at in numbers if at < len(op.operands) and is_quantizable(op.operands[at])
     ]
+    given = [Use(op, at) for at in found.singles if at < len(op.operands)]
+    singles = tuple(use for use in given if graph.is_constant(use.value))
+    # Others are activations.
+    uses += [use for use in given if use not in singles]
     return Node(
         (op,),
         found.relation,
         tuple(uses),
         results,
+        singles=singles,
         fixed=found.fixed,
         keeps_places=found.keeps_places,
         is_clamp=bool(found.functions) and found.functions <= _LIMITS,
@@ -602,7 +619,24 @@ def _layer(graph: FlowGraph, op: Operation, layer: Contraction) -> Node:
         if bias is None and (added := _added_bias(graph, op, layer, side)) is not None:
             bias = added
             ops, result = (op, added.use.op), added.use.op.results[0]
-    return Node(ops, Relation.OWN, uses, (result,), weight=weight, side=side, bias=bias)
+    return Node(
+        ops,
+        Relation.OWN,
+        uses,
+        (result,),
+        weight=weight,
+        side=side,
+        bias=bias,
+        unknown_bias=_unknown_bias(graph, op, layer),
+    )
+
+
+def _unknown_bias(graph: FlowGraph, op: Operation, layer: Contraction) -> Use | None:
+    """The operand of a layer that is added to the sums, if it is no constant."""
+    if layer.bias is None or layer.bias >= len(op.operands):
+        return None
+    use = Use(op, layer.bias)
+    return None if not is_quantizable(use.value) or graph.is_constant(use.value) else use
 
 
 def _own_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -> Bias | None:
@@ -610,12 +644,13 @@ def _own_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -
     if layer.bias is None or layer.bias >= len(op.operands):
         return None
     use = Use(op, layer.bias)
-    if not is_quantizable(use.value) or (held := graph.stored(use.value)) is None:
+    if not is_quantizable(use.value) or (held := graph.constant(use.value)) is None:
         return None
     if len(held.shape) == 1:
         # One number for each channel, or for all of them.
         return Bias(use, (_channels(layer, side),))
-    if held.splat is not None and not (held.splat.value << 1):
+    is_plain = graph.stored(use.value) is not None
+    if is_plain and held.splat is not None and not (held.splat.value << 1):
         # The sums start from zero.
         return None
     return _bias(op, use, layer, side, range(len(layer.result)))
@@ -635,7 +670,10 @@ def _added_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side)
         return None
     use = Use(adder, others[0])
     axes = _result_axes(use)
-    if axes is None or graph.stored(use.value) is None:
+    if axes is None or not graph.is_constant(use.value):
+        return None
+    if graph.stored(use.value) is None and op.results[0] in graph.given:
+        # Two quantized values are added.
         return None
     if _result_axes(Use(adder, number)) != tuple(range(len(layer.result))):
         return None

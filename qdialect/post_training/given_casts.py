@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, cast
 
 from xdsl.dialects.builtin import ModuleOp, TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qdialect.algebra.lazy_numpy import np
@@ -39,15 +39,17 @@ def rewrite_casts(module: ModuleOp) -> None:
         if name_of(op) not in (_QUANTIZE, _DEQUANTIZE) or len(op.operands) != 1:
             continue
         (operand,), (result,) = op.operands, op.results
-        if not isinstance(result.type, TensorType):
+        type: Attribute = result.type
+        if not isinstance(type, TensorType):
             continue
+        type = cast(Attribute, type)
         match is_recordable(operand), is_recordable(result):
             case True, False if _is_uniform(result):
-                new: Operation = QuantizeCastOp(operand, result.type)
+                new: Operation = QuantizeCastOp(operand, type)
             case False, True if _is_uniform(operand):
-                new = DequantizeCastOp(operand, result.type)
+                new = DequantizeCastOp(operand, type)
             case False, False if _is_uniform(operand) and _is_uniform(result):
-                new = RequantizeOp(operand, result.type)
+                new = RequantizeOp(operand, type)
             case _:
                 continue
         new.location = op.location

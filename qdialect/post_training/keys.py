@@ -160,10 +160,11 @@ class _KeyFinder:
         for value, function in functions.items():
             if value in explicit:
                 continue
-            if self._name(value) is None and value in constant:
+            name = self._name(value)
+            if name is None and value in constant:
                 nameless.append(value)
             else:
-                names[value] = self._unique(self._name(value) or self._numbered(function))
+                names[value] = self._unique(name or self._numbered(function))
         order = {op: number for number, op in enumerate(module.walk())} if nameless else {}
         # The op that reads a constant may make another one, which comes later.
         for value in reversed(nameless):

@@ -112,6 +112,16 @@ _DECLARED: Final[Mapping[str, Callable[[], Scheme]]] = {
 _FLOAT_WORDS: Final = ("f32", "float32")
 
 
+def check_precision(precision: Precision) -> None:
+    """Raise ValueError for what the system that a precision is named after does not have."""
+    weights = precision.weights
+    if weights.scheme == luci(I16) and weights.granularity is WeightGranularity.TENSOR:
+        raise ValueError(
+            f"scheme {precision.name} has no granularity=layer: ONE's kernels of 16 bits read a "
+            "scale for each channel; use granularity=channel"
+        )
+
+
 def declared_scheme(word: str) -> Scheme | None:
     """
     The scheme of arguments or results of a function, by a word such as `u8`; None for floats.

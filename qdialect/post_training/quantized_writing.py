@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from xdsl.dialects.arith import ConstantOp as ArithConstantOp
 from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType
@@ -13,7 +16,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from qdialect.algebra.granularity import Granularity
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import Shape, Splat, Values
+from qdialect.algebra.movement import Shape, Splat, Values, as_view
 from qdialect.dialects.quant import (
     ConstantOp,
     DequantizeBiasOp,
@@ -29,22 +32,35 @@ from qdialect.ir.replacements import insert_after
 from qdialect.ir.value_types import element_type_or_self, with_element_type
 from qdialect.post_training.assignment import Assigned, Assignment
 from qdialect.post_training.assignment_steps import Flow, type_before_shape
-from qdialect.post_training.flow_graph import Node, Use, stays_float
+from qdialect.post_training.flow_graph import Node, Range, Use, stays_float
 from qdialect.post_training.weights import (
+    dequantized_values,
     float_elements,
     held_as_source,
     kept_attributes,
     quantized_values,
 )
-from qdialect.quantization.arrays import quantize_values
+from qdialect.quantization.arrays import array_range, quantize_values
 from qdialect.quantization.biases import bias_in_steps
 from qdialect.quantization.blocks import Blocks
+from qdialect.quantization.noise import Noise
 from qdialect.relations.interface import Relation
 from qdialect.shape_ops.interface import elements_attribute_of, model_of, read_movements
 from qdialect.shape_ops.statistics import is_statistics
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+class WrittenConstant(NamedTuple):
+    """What became of the elements of a constant."""
+
+    elements: int
+    saturated: int
+    """How many did not fit the storage."""
+    range: Range
+    noise: Noise | None
+    """How far the codes are from the elements, if that was asked for."""
 
 
 @dataclass(frozen=True)
@@ -55,19 +71,42 @@ class Written:
     """Those that read and make quantized values."""
     floats: Mapping[Node, str]
     """Why others stay in floats."""
-    saturated: Mapping[Use, int]
-    """How many elements of a bias did not fit its storage."""
+    quantized: AbstractSet[SSAValue]
+    """The values that are quantized."""
+    constants: Mapping[Use, WrittenConstant]
+    """Operands of quantized nodes that are constants."""
+
+    @cached_property
+    def uses(self) -> AbstractSet[Use]:
+        """The operands of quantized nodes, but for weights and biases."""
+        return {use for node in self.nodes for use in node.uses}
+
+    def saturated(self, node: Node) -> Iterator[tuple[Use, int]]:
+        """The constants of a node with elements that did not fit, and how many there are."""
+        for use in constant_uses(node):
+            if (found := self.constants.get(use)) is not None and found.saturated:
+                yield use, found.saturated
 
 
-def write_quantized(flow: Flow, assignment: Assignment) -> Written:
+def constant_uses(node: Node) -> Sequence[Use]:
+    """The operands of a node that may be constants, with its weight and its bias."""
+    bias = None if node.bias is None else node.bias.use
+    return [
+        use
+        for use in (*node.uses, *node.singles, node.filler, node.weight, bias)
+        if use is not None
+    ]
+
+
+def write_quantized(flow: Flow, assignment: Assignment, *, is_measured: bool = False) -> Written:
     """
-    Write an assignment into its module.
+    Write an assignment into its module; if `is_measured`, also how far constants are from it.
 
     Each value that is quantized is read behind `quant.dcast` of `quant.qcast`, and each constant as
     `quant.dcast` of a `quant.constant`. An op stays in floats if one of its operands or results has
     no parameters.
     """
-    return _Writer(flow, assignment).write()
+    return _Writer(flow, assignment, is_measured=is_measured).write()
 
 
 def why_in_floats(flow: Flow, assignment: Assignment, node: Node) -> str | None:
@@ -77,7 +116,7 @@ def why_in_floats(flow: Flow, assignment: Assignment, node: Node) -> str | None:
         return str(refusal)
     if node.refusal:
         return node.refusal
-    for use in node.uses:
+    for use in (*node.uses, *node.singles):
         value = graph.value(use.value)
         if graph.is_constant(use.value):
             if use not in assignment.reads and not flow.is_given(use.value):
@@ -94,8 +133,9 @@ def why_in_floats(flow: Flow, assignment: Assignment, node: Node) -> str | None:
 
 
 class _Writer:
-    def __init__(self, flow: Flow, assignment: Assignment) -> None:
+    def __init__(self, flow: Flow, assignment: Assignment, *, is_measured: bool) -> None:
         self._flow = flow
+        self._is_measured = is_measured
         self._graph = flow.graph
         self._assignment = assignment
         self._codes = dict[SSAValue, SSAValue]()
@@ -104,7 +144,8 @@ class _Writer:
         self._dequantized = dict[SSAValue, SSAValue]()
         """For each quantized value, its cast back."""
         self._constants = dict[tuple[SSAValue, Assigned], SSAValue]()
-        self._saturated = dict[Use, int]()
+        self._made = dict[tuple[SSAValue, Assigned], WrittenConstant]()
+        self._of_uses = dict[Use, WrittenConstant]()
 
     def write(self) -> Written:
         floats = dict[Node, str]()
@@ -144,7 +185,7 @@ class _Writer:
         for use, _, new in written:
             use.op.operands[use.number] = new
         erase_unused([old.owner for _, old, _ in written if isinstance(old.owner, Operation)])
-        return Written(nodes, floats, self._saturated)
+        return Written(nodes, floats, self._codes.keys(), self._of_uses)
 
     def _quantize(self, value: SSAValue) -> None:
         """Insert the casts behind a value, unless they are there."""
@@ -202,10 +243,8 @@ class _Writer:
     def _written_constants(self, nodes: Sequence[Node]) -> Iterator[tuple[Use, SSAValue]]:
         """The dequantized constants that operands are replaced by."""
         for node in nodes:
-            bias = None if node.bias is None else node.bias.use
-            of_node = (*node.uses, node.filler, node.weight, bias)
-            for use in of_node:
-                if use is None or not self._graph.is_constant(use.value):
+            for use in constant_uses(node):
+                if not self._graph.is_constant(use.value):
                     continue
                 chain = self._assignment.reads.get(use)
                 if chain:
@@ -215,6 +254,7 @@ class _Writer:
         key = use.value, assigned
         if key not in self._constants:
             self._constants[key] = self._new_constant(node, use, assigned)
+        self._of_uses[use] = self._made[key]
         return self._constants[key]
 
     def _new_constant(self, node: Node, use: Use, assigned: Assigned) -> SSAValue:
@@ -234,6 +274,7 @@ class _Writer:
             new = self._bias(node, use, values, source, tensor, assigned)
         else:
             codes = self._codes_of(node, use, values, source, tensor, assigned)
+            self._tell(use, assigned, values, codes, tensor)
             held = held_as_source(codes, tensor, place, self._graph.folding.constants.resources)
             constant = ConstantOp(held, tensor)
             constant.attributes |= kept_attributes(moved.provenance.sources)
@@ -312,6 +353,43 @@ class _Writer:
             return Splat(codes.reshape(-1)[0], tensor.get_shape())
         return codes
 
+    def _tell(
+        self, use: Use, assigned: Assigned, values: Values, codes: Values, tensor: QuantizedTensor
+    ) -> None:
+        """Note what became of the elements of a constant."""
+        type, shape = tensor.element_type, tensor.get_shape()
+        expressed = type.expressed_type
+        numbers = float_elements(values, expressed)
+        held = codes.value if isinstance(codes, Splat) else as_view(codes).array()
+        saturated = 0
+        ends = type.storage_type_min, type.storage_type_max
+        is_own = assigned.relation is Relation.GIVEN
+        # What has chosen its own parameters fits them.
+        if not is_own and any((held == end).any() for end in ends):
+            scales, zero_points = type.parameters_on(shape).expand()
+            steps = numbers.astype("f8") / scales
+            low, high = (end - zero_points for end in ends)
+            beyond = np.broadcast_to((steps < low - 0.5) | (steps > high + 0.5), shape)
+            saturated = int(np.count_nonzero(beyond))
+        noise = None
+        if self._is_measured:
+            found = float_elements(dequantized_values(codes, tensor), expressed)
+            noise = Noise.between(*(np.broadcast_to(each, shape) for each in (numbers, found)))
+        self._note(use, assigned, numbers, prod(shape), saturated, noise)
+
+    def _note(
+        self,
+        use: Use,
+        assigned: Assigned,
+        numbers: NDArray[Any],
+        count: int,
+        saturated: int,
+        noise: Noise | None,
+    ) -> None:
+        whole = array_range(np.atleast_1d(numbers))
+        ends = Range(float(whole.minimum.item()), float(whole.maximum.item()))
+        self._made[use.value, assigned] = WrittenConstant(count, saturated, ends, noise)
+
     def _bias(
         self,
         node: Node,
@@ -328,8 +406,10 @@ class _Writer:
         scales = _scales_on(tensor.element_type, shape).astype("f4")
         precision = self._flow.precision(node)
         found = bias_in_steps(numbers, scales, precision.bias, precision.bias_storage)
-        if found.saturated:
-            self._saturated[use] = found.saturated
+        noise = None
+        if self._is_measured:
+            noise = Noise.between(numbers, found.codes * scales.astype("f8"))
+        self._note(use, assigned, numbers, numbers.size, found.saturated, noise)
         if not assigned.bits:
             constant = ConstantOp(found.codes, tensor)
             return [constant, DequantizeCastOp(constant, source.type)]

@@ -49,7 +49,7 @@ def rewrite_pairs(module: ModuleOp) -> bool:
     gone = list[Operation]()
     for op in list(module.walk()):
         back = _elementwise(op)
-        if back is None or (rounder := back.owner) is None or not isinstance(rounder, Operation):
+        if back is None or not isinstance(rounder := back.owner, Operation):
             continue
         floats = _elementwise(rounder)
         if floats is None:
@@ -187,8 +187,8 @@ def _dequantization(op: Operation) -> _Rounding | None:
     is_signed = to_float if is_signed is None else is_signed
     if names not in (["arith.mulf"], ["arith.subf", "arith.mulf"]):
         return None
-    zero = numbers.get("arith.subi", 0.0), numbers.get("arith.subf", 0.0)
+    zero = numbers.get("arith.subi", numbers.get("arith.subf", 0.0))
     scale = numbers["arith.mulf"]
-    if scale is None or zero[0] is None or zero[1] is None or sum(zero) != int(sum(zero)):
+    if scale is None or zero is None or zero != int(zero):
         return None
-    return _Rounding(scale, int(sum(zero)), type.bitwidth, is_signed)
+    return _Rounding(scale, int(zero), type.bitwidth, is_signed)

@@ -44,16 +44,27 @@ from qdialect.dialects.quant.slot_arrays import Slots
 from qdialect.dialects.quant.types import element_type_of
 from qdialect.folding.graph import FoldGraph
 from qdialect.folding.moved_constant import MovedConstant
-from qdialect.folding.report import FoldRecord, FoldReport, Outcome
+from qdialect.folding.report import FoldRecord, Outcome
 from qdialect.folding.unused_ops import erase_unused
 from qdialect.folding.writing import constant_like
 from qdialect.ir.elements import element_dtype
 from qdialect.ir.garbage import paused_collection
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.xdsl_private import NAME_OF_UNREGISTERED
-from qdialect.quantization.arrays import quantize_array
+from qdialect.post_training.keys import keys_of
+from qdialect.post_training.value_reports import (
+    Basis,
+    QuantizationReport,
+    Role,
+    Stored,
+    ValueReport,
+)
+from qdialect.quantization.arrays import array_range, quantize_array
 from qdialect.quantization.blocks import PER_TENSOR, Blocks
+from qdialect.quantization.noise import Noise
+from qdialect.quantization.presets import name_of_scheme
 from qdialect.quantization.schemes import Choice, Scheme
+from qdialect.relations.interface import Relation
 from qdialect.shape_ops.interface import (
     Code,
     NotFoldable,
@@ -129,40 +140,45 @@ class WeightAxes(NamedTuple):
 
 
 def quantize_weights(
-    module: ModuleOp, context: Context, policy: WeightPolicy, *, is_dequantized: bool = False
-) -> FoldReport:
+    module: ModuleOp,
+    context: Context,
+    policy: WeightPolicy,
+    *,
+    is_dequantized: bool = False,
+    is_explained: bool = False,
+) -> QuantizationReport:
     """
     Replace each constant weight of a known layer by `quant.dcast` of a quantized constant.
 
     If `is_dequantized`, by the floats that this is. The report has a record for each layer: the
-    type of its weights, or why they are left.
+    type of its weights, or why they are left. If `is_explained`, it has the parameters, too.
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
-        return _WeightQuantizer(
-            module, context, policy, budget, is_dequantized=is_dequantized
-        ).run()
+        quantizer = _WeightQuantizer(module, context, policy, budget)
+        quantizer.is_dequantized = is_dequantized
+        if is_explained:
+            quantizer.keys = keys_of(module).of_values
+        return quantizer.run()
 
 
 class _WeightQuantizer:
+    is_dequantized: bool = False
+    """Whether weights become floats again."""
+    keys: Mapping[SSAValue, str] | None = None
+    """Those of all values, if the report says what is chosen for them."""
+
     def __init__(
-        self,
-        module: ModuleOp,
-        context: Context,
-        policy: WeightPolicy,
-        budget: MemoryBudget,
-        *,
-        is_dequantized: bool,
+        self, module: ModuleOp, context: Context, policy: WeightPolicy, budget: MemoryBudget
     ) -> None:
         self._module = module
         self._policy = policy
-        self._is_dequantized = is_dequantized
         self._resources = ResourceBlobs.of(context)
-        self._report = FoldReport(verb="quantized")
+        self._report = QuantizationReport(verb="quantized")
         self._uses = set[tuple[Operation, int]]()
         """The operands that are weights: a layer, and a number."""
         self._graph = FoldGraph(module, context, budget)
 
-    def run(self) -> FoldReport:
+    def run(self) -> QuantizationReport:
         """Quantize the weights of the module, and return the report."""
         weights = dict[SSAValue, _Weight]()
         for op in list(self._module.walk()):
@@ -177,6 +193,7 @@ class _WeightQuantizer:
             except NotFoldable as error:
                 for op in weight.layers:
                     self._refuse(op, error)
+                self._explain(weight, None, error)
                 continue
             for op, number in weight.uses:
                 replaced.append(op.operands[number])
@@ -314,8 +331,9 @@ class _WeightQuantizer:
             codes, type = quantized_values(values, expressed, scheme, blocks)
         except (VerifyException, TooManySlotsError, ValueError) as error:
             raise NotFoldable(Code.ILLEGAL_TYPE, f"its weights: {error}") from None
+        self._explain(weight, self._stored(values, codes, type, expressed))
         sources = weight.moved.provenance.sources
-        if self._is_dequantized:
+        if self.is_dequantized:
             numbers = dequantized_values(codes, type)
             constant = constant_like(sources, numbers, weight.value.type, self._resources)
             new = [constant]
@@ -329,7 +347,7 @@ class _WeightQuantizer:
             op.results[0].name_hint = sources[0].results[0].name_hint
         owner = cast(Operation, weight.value.owner)
         Rewriter.insert_op(new, InsertPoint.after(owner))
-        kind = "fake-quantized in " if self._is_dequantized else ""
+        kind = "fake-quantized in " if self.is_dequantized else ""
         for op in weight.layers:
             self._report.records.append(
                 FoldRecord(
@@ -341,6 +359,50 @@ class _WeightQuantizer:
                 )
             )
         return new[-1]
+
+    def _stored(
+        self, values: Values, codes: Values, type: QuantizedTensor, expressed: AnyFloat
+    ) -> Stored | None:
+        """What a weight is stored as, and how far it is from its numbers, if that is asked for."""
+        if self.keys is None:
+            return None
+        element, scheme = type.element_type, self._policy.scheme
+        shape = type.get_shape()
+        before, after = (
+            np.broadcast_to(float_elements(each, expressed), shape)
+            for each in (values, dequantized_values(codes, type))
+        )
+        found = array_range(before)
+        return Stored(
+            element,
+            element.storage_format.width,
+            Relation.GIVEN,
+            name_of_scheme(scheme),
+            range=(float(found.minimum.item()), float(found.maximum.item())),
+            decibels=Noise.between(before, after).decibels,
+            basis=Basis.MEASURED,
+            saturated=0.0,
+            saturated_elements=0,
+        )
+
+    def _explain(
+        self, weight: _Weight, stored: Stored | None, error: NotFoldable | None = None
+    ) -> None:
+        """Tell what a weight is stored as, or why it stays in floats, if that is asked for."""
+        if self.keys is None:
+            return
+        self._report.values.append(
+            ValueReport(
+                self.keys.get(weight.value, ""),
+                weight.value,
+                Role.WEIGHT,
+                "",
+                None if stored is None else stored.range,
+                stored,
+                code=None if error is None else error.code,
+                reason="" if error is None else str(error),
+            )
+        )
 
 
 def blocks_of_weight(
@@ -432,7 +494,7 @@ def dequantized_values(codes: Values, tensor: QuantizedTensor) -> Values:
     """The numbers that codes stand for, as the bits of their floats."""
     type, shape = tensor.element_type, tensor.get_shape()
     parameters = type.parameters_on(shape)
-    expressed = cast(AnyFloat, type.expressed_type)
+    expressed = type.expressed_type
     encode, dtype = FLOAT_FORMATS[expressed.name].encode, element_dtype(expressed)
     if isinstance(codes, Splat):
         bits = encode(parameters.read(np.asarray(codes.value))).astype(dtype)

@@ -25,8 +25,11 @@ from qdialect.post_training.assignment_steps import SEQUENCE, STEPS, Flow
 from qdialect.post_training.flow_graph import flow_graph, is_quantizable
 from qdialect.post_training.given_casts import rewrite_casts, write_constants
 from qdialect.post_training.precision import Settings
+from qdialect.post_training.quantization_report import ValueReporter
 from qdialect.post_training.quantized_writing import Written, write_quantized
 from qdialect.post_training.rounding_pairs import rewrite_pairs
+from qdialect.post_training.value_reports import QuantizationReport
+from qdialect.quantization.profile import Profile
 from qdialect.relations.interface import reason_to_leave
 from qdialect.shape_ops.interface import Code, is_cast, models_of, name_of
 
@@ -38,13 +41,16 @@ def quantize_model(
     *,
     steps: Sequence[str] = SEQUENCE,
     is_written: bool = True,
+    profile: Profile | None = None,
+    is_explained: bool = False,
 ) -> FoldReport:
     """
     Take the named steps for a module, from the assignment in its attributes.
 
     `read_settings` is called with the keys of the module. The assignment is written as casts, or
     else as attributes. The report has a record for each op: how its result is quantized, or why it
-    stays in floats. Raises ValueError for settings that do not fit.
+    stays in floats. If `is_explained`, it has what was chosen for each value, too, with the help of
+    the histograms of `profile`. Raises ValueError for settings that do not fit.
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
         rewrite_casts(module)
@@ -55,6 +61,7 @@ def quantize_model(
         if write_constants(graph):
             graph = flow_graph(module, context, budget)
         flow = Flow(graph, read_settings(set(graph.keys.values())))
+        _check_layers(flow)
         assignment = read_attributes(module)
         for name in steps:
             assignment = STEPS[name](flow, assignment)
@@ -63,7 +70,33 @@ def quantize_model(
             return _refusals(flow)
         drop_attributes(module)
         unknown = [op for op in graph.ops if _is_unknown(flow, op)]
-        return _report(flow, assignment, write_quantized(flow, assignment), unknown)
+        reporter = ValueReporter(flow, assignment, profile) if is_explained else None
+        written = write_quantized(flow, assignment, is_measured=is_explained)
+        report = _report(flow, assignment, written, unknown)
+        if reporter is not None:
+            report.values = reporter.report(written, unknown)
+        return report
+
+
+def _check_layers(flow: Flow) -> None:
+    """Raise ValueError for a layer of another precision that is no op that is known."""
+    named = dict.fromkeys(flow.settings.layers)
+    if not named:
+        return
+    graph = flow.graph
+    for op in graph.node_of:
+        for result in op.results:
+            named.pop(graph.keys.get(result, ""), None)
+    for value, key in graph.keys.items():
+        if key in named:
+            owner = value.owner
+            what = (
+                f"a result of '{name_of(owner)}'" if isinstance(owner, Operation) else "an argument"
+            )
+            raise ValueError(
+                f"layer '{key}' cannot have a precision of its own: it is {what}, of which it is "
+                "not known how its parameters hang together"
+            )
 
 
 def _refusals(flow: Flow) -> FoldReport:
@@ -91,16 +124,18 @@ def _is_unknown(flow: Flow, op: Operation) -> bool:
 
 def _report(
     flow: Flow, assignment: Assignment, written: Written, unknown: list[Operation]
-) -> FoldReport:
-    report = FoldReport(verb="quantized")
+) -> QuantizationReport:
+    report = QuantizationReport(verb="quantized")
     for node in written.nodes:
         for result in node.results:
             found = assignment.values[result]
             reason = f"its result is '{found.type}', {found.relation}"
             if node.name:
                 reason = f"{node.name} of {len(node.ops)} ops: {reason}"
-            if node.bias is not None and (count := written.saturated.get(node.bias.use)):
-                reason += f"; {count} elements of its bias did not fit"
+            for use, count in written.saturated(node):
+                is_bias = node.bias is not None and use == node.bias.use
+                what = "its bias" if is_bias else f"operand {use.number} of '{name_of(use.op)}'"
+                reason += f"; {count} elements of {what} did not fit"
             if (why := flow.float_biases.get(node.op)) is not None:
                 reason += f"; its bias stays in floats: {why}"
             report.records.append(

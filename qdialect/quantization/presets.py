@@ -187,6 +187,18 @@ def scheme_of(name: str, storage: StorageFormat) -> Scheme:
         raise ValueError(f"scheme {name!r}: {error}") from None
 
 
+def name_of_scheme(scheme: Scheme) -> str:
+    """The name of a scheme; empty if it is none of those with a name."""
+    for name, preset in SCHEMES.items():
+        try:
+            if preset(scheme.storage) == scheme:
+                return name
+        except ValueError:
+            # There is none of that name for this storage.
+            continue
+    return ""
+
+
 _LUCI_PREDEFINED: Mapping[str, tuple[tuple[float, int], tuple[float, int]]] = MappingProxyType(
     {
         "logistic": ((1 / 256, 0), (1 / 32768, 0)),

@@ -67,6 +67,9 @@ class OpRelation:
     keeps_places: bool = False
     """Whether each element of the result is that of an operand at the same place."""
 
+    singles: tuple[int, ...] = ()
+    """The operands that have one number for each channel, such as the slope of a PReLU."""
+
     mixed_axes: tuple[int, ...] = ()
     """The axes of the operand along which it combines elements, such as those of a pool."""
 
@@ -116,7 +119,13 @@ def register_relations(
         name, _, function = each.partition("=")
         functions = frozenset({function or name})
         read = OpRelation(
-            relation, operands, functions, fixed, is_homogeneous, keeps_places, mixed_axes
+            relation,
+            operands,
+            functions,
+            fixed,
+            is_homogeneous,
+            keeps_places,
+            mixed_axes=mixed_axes,
         )
         _RELATIONS.add([f"{prefix}.{name}"], lambda op, read=read: read)
 

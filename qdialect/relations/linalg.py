@@ -116,7 +116,10 @@ def _with_body(op: Operation) -> OpRelation | None:
     if names == _LOGISTIC and _is_logistic(ops):
         return OpRelation(Relation.FIXED, inputs, functions, fixed="logistic")
     if len(ops) == 1 and (only := relation_of(ops[0])) is not None:
-        functions, chosen = functions if only.functions else frozenset(), _chosen(op, ops[0], only)
+        functions, chosen = (
+            functions if only.functions else frozenset[str](),
+            _chosen(op, ops[0], only),
+        )
         count = len(ops[0].operands if only.operands is None else only.operands)
         # What one number is selected from, and is in no tensor, has other elements than that.
         is_own = only.relation is Relation.SHARED and len(chosen) < count
@@ -175,6 +178,9 @@ def _chosen(op: Operation, only: Operation, read: OpRelation) -> tuple[int, ...]
 
 
 def _number(value: SSAValue) -> int | None:
+    """The number of the operand that a value is an element of, which may be converted."""
+    while isinstance(value.owner, Operation) and name_of(value.owner) in _CONVERSIONS:
+        value = value.owner.operands[0]
     return value.index if isinstance(value, BlockArgument) else None
 
 

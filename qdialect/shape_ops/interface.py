@@ -25,6 +25,8 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
+    Float32Type,
+    FloatAttr,
     IndexType,
     IntegerAttr,
     IntegerType,
@@ -51,7 +53,13 @@ from qdialect.algebra.movement import (
 )
 from qdialect.algebra.padding import PadWith, ZeroPoint
 from qdialect.ir.dialect_files import import_dialect_file
-from qdialect.ir.elements import MAX_REPEATED_ELEMENTS, element_dtype, elements_of, has_signedness
+from qdialect.ir.elements import (
+    MAX_REPEATED_ELEMENTS,
+    dense_elements,
+    element_dtype,
+    elements_of,
+    has_signedness,
+)
 from qdialect.ir.errors import message_of
 from qdialect.ir.op_models import Models, models_in_use
 from qdialect.ir.op_models import models_of as models_of
@@ -648,23 +656,45 @@ def integers_in_list(op: Operation, operands: Operands) -> NDArray[np.int64]:
     return np.array(found, dtype=np.int64)
 
 
-def listed_integers(op: Operation) -> NDArray[np.int64] | None:
-    """
-    The integers that a constant holds as one or as a list instead of elements; None for others.
+_LISTED: Final = ("float", "floats", "int", "ints")
 
-    Ops of ONNX may: beside `value` they have `value_int` and `value_ints`.
+
+def names_of_elements(op: Operation) -> tuple[str, ...]:
     """
-    name = elements_attribute_of(op)
-    if name is None or find_attribute(op, name) is not None:
+    The names of the attributes that may hold the elements of `op`, a constant.
+
+    Ops of ONNX may hold a number or a list: beside `value` they have `value_int`, `value_ints`,
+    `value_float` and `value_floats`.
+    """
+    name = elements_attribute_of(op) or ""
+    return name, *(f"{name}_{kind}" for kind in _LISTED)
+
+
+def held_elements(op: Operation) -> Attribute | None:
+    """The attribute with the elements of a constant; for a number or a list, one made of it."""
+    name, *listed = names_of_elements(op)
+    attribute = find_attribute(op, name)
+    parts = tensor_parts(op.results[0].type)
+    if attribute is not None or parts is None:
+        return attribute
+    found = next((held for key in listed if (held := find_attribute(op, key)) is not None), None)
+    one_by_one: tuple[Attribute | None, ...] = (found,)
+    if isinstance(found, ArrayAttr):
+        one_by_one = cast("ArrayAttr[Attribute]", found).data
+    type = parts.element_type
+    # ONNX has them of these types only.
+    if isinstance(type, IntegerType) and type.bitwidth == 64:
+        kind, dtype = IntegerAttr, np.int64
+    elif isinstance(type, Float32Type):
+        kind, dtype = FloatAttr, np.float32
+    else:
         return None
-    one, several = find_attribute(op, f"{name}_int"), find_attribute(op, f"{name}_ints")
-    held = [one] if one is not None else None
-    if isinstance(several, ArrayAttr):
-        held = list(cast("ArrayAttr[Attribute]", several))
-    if held is None or not all(isinstance(each, IntegerAttr) for each in held):
+    if not all(isinstance(each, kind) for each in one_by_one):
         return None
-    numbers = [cast("IntegerAttr[Any]", each).value.data for each in held]
-    return np.array(numbers if one is None else numbers[0], dtype=np.int64)
+    numbers = [cast(Any, each).value.data for each in one_by_one]
+    values = np.array(numbers if isinstance(found, ArrayAttr) else numbers[0], dtype=dtype)
+    known = cast(Any, type)
+    return dense_elements(values.view(element_dtype(known)), known)
 
 
 def integers_of_array(attribute: DenseArrayBase[IntegerType]) -> tuple[int, ...]:

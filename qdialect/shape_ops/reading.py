@@ -31,11 +31,11 @@ from qdialect.shape_ops.interface import (
     check_not_kept,
     elements_attribute_of,
     find_attribute,
+    held_elements,
     integers_in,
     integers_in_list,
     is_cast,
     is_list,
-    listed_integers,
     name_of,
     read_movements,
 )
@@ -101,6 +101,8 @@ class Constants:
     def elements(self, op: Operation, name: str) -> Elements:
         """The elements in the attribute `name` of `op`. Raises NotFoldable."""
         attribute = find_attribute(op, name)
+        if attribute is None:
+            attribute = held_elements(op)
         values: Elements | None = None
         try:
             if isinstance(attribute, DenseIntOrFPElementsAttr):
@@ -124,8 +126,6 @@ class Constants:
             raise NotFoldable(
                 Code.DYNAMIC_SHAPE, f"'{name_of(op)}' makes an operand that must be constant"
             )
-        if (listed := listed_integers(op)) is not None:
-            return listed
         parts = tensor_parts(op.results[0].type)
         if parts is not None and (values := self.read(op)) is not None:
             return integers_in(values, parts.element_type)

@@ -53,6 +53,8 @@ class Options:
     max_memory: int = DEFAULT_MAX_MEMORY
     read_with: str | None = None
     fold_plan: str | None = None
+    quantization_report: str | None = None
+    quantization_table: bool = False
     debug: bool = False
     help: bool = False
     version: bool = False
@@ -73,6 +75,7 @@ _FLAGS = {
     "time-passes": "print how long each pass took, on standard error",
     "remarks": "report each fold, and the reason for each shape op that is not folded",
     "fold-stats": "print a summary of the folds, on standard error",
+    "quantization-table": "print how each value is quantized, and why, on standard error",
     "verify-diagnostics": "compare errors with the `expected-error` comments in the text",
     "help": "print this, and exit",
     "version": "print the version, and exit",
@@ -96,6 +99,7 @@ _VALUES = {
     "fold-report": "FILE: write a record of each fold and refusal there, as JSON",
     "max-memory": f"BYTES: {MAX_MEMORY_HELP} ({DEFAULT_MAX_MEMORY})",
     "fold-plan": "FILE: write the plan of each fold there, as JSON",
+    "quantization-report": "FILE: write how each value is quantized, and why, there, as JSON",
     "read-with": "COMMAND: parse the generic form that COMMAND, a tool like mlir-opt, prints",
     "t": "TARGET: print as TARGET, not as MLIR",
 }
@@ -178,6 +182,8 @@ def _set_value(name: str, value: str, options: Options) -> None:
             options.allow_unregistered_dialect = True
         case "max-memory":
             options.max_memory = parse_max_memory(value)
+        case "quantization-report":
+            options.quantization_report = value
         case "fold-plan":
             options.fold_plan = value
         case "p" if not value.lstrip().startswith("builtin.module("):

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from qdialect.folding.fold_plan import FoldPlan
     from qdialect.folding.report import FoldReport
     from qdialect.tools.expected_diagnostics import DiagnosticVerifier
+    from qdialect.tools.quantization_text import QuantizationReportFile
     from qdialect.tools.report_text import FoldReportFile
 
 _RESULT = r"%[\w$.-]+(?=\s*=\s*$)"
@@ -61,6 +62,9 @@ class Compilation:
         self.handler = handler
         self.context = ToolContext(options.allow_unregistered_dialect)
         self.context.wants_fold_plans = options.fold_plan is not None
+        self.context.wants_values = (
+            options.quantization_report is not None or options.quantization_table
+        )
         self._reports_told = 0
         self._printed_names: Mapping[SSAValue, str] = {}
 
@@ -186,6 +190,10 @@ class Compilation:
         for report in self.context.fold_reports:
             file.add(report, self)
 
+    def report_values(self, file: QuantizationReportFile) -> None:
+        """Add the values of all passes to the report. The module must have been printed."""
+        file.add(self.context.fold_reports, self)
+
     def before(self, value: SSAValue) -> str | None:
         """The name of a value in the text that was read."""
         op = value.owner
@@ -255,6 +263,7 @@ def process(options: Options) -> bool:
             for path, text in (
                 (options.fold_report, run.report_text),
                 (options.fold_plan, run.plans_text),
+                (options.quantization_report, run.values_text),
             )
             if path is not None
         ]
@@ -264,6 +273,8 @@ def process(options: Options) -> bool:
             other.stream.write(text())
     if options.fold_stats:
         run.print_statistics()
+    if options.quantization_table:
+        run.print_values()
     return output.is_good
 
 
@@ -273,6 +284,7 @@ def _check_outputs(options: Options) -> None:
     for what, flag, path in (
         ("fold report", "--fold-report", options.fold_report),
         ("fold plan", "--fold-plan", options.fold_plan),
+        ("quantization report", "--quantization-report", options.quantization_report),
     ):
         if path is None:
             continue
@@ -339,6 +351,12 @@ class _Run:
             from qdialect.tools.report_text import FoldReportFile
 
             self.report_file = FoldReportFile()
+        self.values_file: QuantizationReportFile | None = None
+        if options.quantization_report is not None:
+            # It renders what is asked for by `--quantization-*` only.
+            from qdialect.tools.quantization_text import QuantizationReportFile
+
+            self.values_file = QuantizationReportFile()
 
     def process(self, source: SourceText, stream: TextIO) -> bool:
         """Print each module after the passes; false if there was an error."""
@@ -355,11 +373,13 @@ class _Run:
         verifier = self._verifier(part) if self.options.verify_diagnostics else None
         compilation = Compilation(part, self.options, verifier or self.printer)
         has_run = compilation.run(self.passes) and compilation.write(self.target, stream)
-        if self.options.fold_stats:
+        if self.options.fold_stats or self.options.quantization_table:
             self.fold_reports += compilation.context.fold_reports
         self.fold_plans += compilation.context.fold_plans
         if has_run and self.report_file is not None:
             compilation.report_folds(self.report_file)
+        if has_run and self.values_file is not None:
+            compilation.report_values(self.values_file)
         return has_run if verifier is None else verifier.finish()
 
     def _verifier(self, part: SourceText) -> DiagnosticVerifier:
@@ -371,6 +391,10 @@ class _Run:
     def report_text(self) -> str:
         """The file of `--fold-report`."""
         return "" if self.report_file is None else self.report_file.text
+
+    def values_text(self) -> str:
+        """The file of `--quantization-report`."""
+        return "" if self.values_file is None else self.values_file.text
 
     def plans_text(self) -> str:
         """The file of `--fold-plan`."""
@@ -385,3 +409,11 @@ class _Run:
         from qdialect.tools.report_text import statistics
 
         sys.stderr.write(statistics(self.fold_reports))
+
+    def print_values(self) -> None:
+        """Print the table of `--quantization-table`."""
+        # It renders what is asked for by `--quantization-*` only.
+        from qdialect.tools.quantization_text import table_of
+        from qdialect.tools.tables import write_tables
+
+        write_tables(sys.stderr, [table_of(self.fold_reports)])

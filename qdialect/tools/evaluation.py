@@ -7,11 +7,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
 from typing import Any, Final, NamedTuple, TextIO
 
 from qdialect.post_training.compared_functions import ComparedResult, ComparedValue, NotCompared
 from qdialect.quantization.noise import Answers, Noise
+from qdialect.tools.numbers_in_json import number_to_json
+from qdialect.tools.tables import Table, write_tables
 
 _NAMED: Final = 10
 """How many values that only one module has are named."""
@@ -25,16 +26,6 @@ class Row(NamedTuple):
     decibels: float | None
     drop: float | None
     """The loss of signal to noise against the worst operand of its op, in decibels."""
-
-
-class Table(NamedTuple):
-    """A table, whose numbers are right-aligned."""
-
-    title: str
-    names: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    texts: int
-    """How many of the columns, which are the first ones, are left-aligned."""
 
 
 @dataclass(frozen=True)
@@ -147,31 +138,9 @@ class Evaluation:
 
     def write(self, stream: TextIO, worst: int) -> None:
         """Write all: the tables by `rich`, where it is installed and there is a terminal."""
-        console = _console(stream)
-        for table in self.tables(worst):
-            if not table.rows:
-                continue
-            if console is None:
-                stream.write(_plain(table))
-            else:
-                console.print(_rich(table))
+        write_tables(stream, self.tables(worst))
         for line in self.lines():
             stream.write(f"{line}\n")
-
-
-def number_from_json(value: object) -> float | None:
-    """A signal to noise ratio as JSON has it. Raises ValueError."""
-    if value is None:
-        return None
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    if value in ("inf", "-inf"):
-        return float(str(value))
-    raise ValueError(f"{value!r} is no number, nor 'inf' or '-inf'")
-
-
-def _number_to_json(value: float | None) -> float | str | None:
-    return str(value) if value is not None and math.isinf(value) else value
 
 
 def _json_of(row: Row) -> dict[str, Any]:
@@ -179,10 +148,10 @@ def _json_of(row: Row) -> dict[str, Any]:
         "key": row.value.key,
         "op": row.value.op,
         "storage": row.value.storage,
-        "signal_to_noise": _number_to_json(row.decibels),
-        "drop": _number_to_json(row.drop),
-        "signal": _number_to_json(row.noise.signal),
-        "noise": _number_to_json(row.noise.noise),
+        "signal_to_noise": number_to_json(row.decibels),
+        "drop": number_to_json(row.drop),
+        "signal": number_to_json(row.noise.signal),
+        "noise": number_to_json(row.noise.noise),
         "elements": row.noise.count,
         "nans": [row.noise.nans_before, row.noise.nans_after],
         "infinite": row.noise.infinite,
@@ -233,40 +202,3 @@ def _table(title: str, rows: Sequence[Row]) -> Table:
 def _decibels(value: float | None) -> str:
     # Adding zero makes a negative zero positive.
     return "" if value is None else f"{round(value, 2) + 0.0:.2f}"
-
-
-def _plain(table: Table) -> str:
-    """A table in lines."""
-    columns = [*zip(table.names, *table.rows, strict=True)]
-    widths = [max(map(len, column)) for column in columns]
-    lines = [f"{table.title}:"]
-    for cells in (table.names, *table.rows):
-        aligned = (
-            cell.ljust(width) if number < table.texts else cell.rjust(width)
-            for number, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        )
-        lines.append("  ".join(aligned).rstrip())
-    return "\n".join(f"  {line}" if at else line for at, line in enumerate(lines)) + "\n\n"
-
-
-def _console(stream: TextIO) -> Any:
-    """A console of `rich`, where it is installed and the stream is a terminal; else None."""
-    if not stream.isatty():
-        return None
-    try:
-        console: Any = import_module("rich.console")
-    except ModuleNotFoundError:
-        return None
-    return console.Console(file=stream)
-
-
-def _rich(table: Table) -> Any:
-    tables: Any = import_module("rich.table")
-    texts: Any = import_module("rich.text")
-    made = tables.Table(title=table.title, title_justify="left")
-    for number, name in enumerate(table.names):
-        made.add_column(name, justify="left" if number < table.texts else "right", overflow="fold")
-    for cells in table.rows:
-        # Names are no markup.
-        made.add_row(*(texts.Text(cell) for cell in cells))
-    return made

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from qdialect.ir.extras import MissingLibraryError, library
-from qdialect.tools.evaluation import Row, number_from_json
+from qdialect.tools.evaluation import Row
+from qdialect.tools.numbers_in_json import number_from_json
 from qdialect.tools.outputs import Output
 from qdialect.tools.tool_error import ToolError, reason_of
 

@@ -90,6 +90,7 @@ def _verify_fits(quantized: QuantizedType, container: Attribute) -> None:
 
 def _verified_parts(type: Attribute) -> Sequence[Attribute]:
     """What the verifier of a cast reads of a type."""
+    whole = (type,)
     if isinstance(type, TensorType):
         tensor = cast("TensorType[Attribute]", type)
         element = tensor.element_type
@@ -98,7 +99,7 @@ def _verified_parts(type: Attribute) -> Sequence[Attribute]:
             and element.granularity is Granularity.PER_TENSOR
         ):
             return (tensor.shape, *element.storage, element.expressed_type)
-    return (type,)
+    return whole
 
 
 class CastOp(VerifiedByAttributes, HasFolderInterface, ABC):

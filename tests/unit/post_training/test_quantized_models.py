@@ -6,14 +6,13 @@ What is read are the casts in the result: which types there are before and after
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pytest
 from dequantizing_arithmetic import Module, dense
 from hypothesis import given, note
-from hypothesis import strategies as st
+from random_models import UNARY, Range, graphs
 from xdsl.ir import Block, Operation, SSAValue
 
 from qdialect.dialects.quant import (
@@ -25,121 +24,18 @@ from qdialect.dialects.quant import (
     UniformQuantizedType,
 )
 from qdialect.dialects.quant.types import uniform_tensor
+from qdialect.passes.drop_ranges import DropRangesPass
 from qdialect.passes.quantize_with_ranges import QuantizeWithRangesPass
+from qdialect.passes.verify_quantization import VerifyQuantizationPass
 from qdialect.post_training.assignment import read_attributes
 from qdialect.post_training.assignment_steps import SEQUENCE
+from qdialect.post_training.configuration import Configuration, LayerSetting
 from qdialect.post_training.keys import is_recordable
 from qdialect.post_training.precision import Settings, precision_of
 from qdialect.post_training.whole_model import quantize_model
 from qdialect.shape_ops.interface import name_of
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
-
-Range = tuple[float, float]
-
-
-@dataclass
-class Graph:
-    """The text of a function of tosa ops under construction, and the range of each value."""
-
-    lines: list[str] = field(default_factory=list[str])
-    ranges: dict[str, Range] = field(default_factory=dict[str, Range])
-    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
-
-    def add(
-        self,
-        op: str,
-        operands: list[str],
-        shape: tuple[int, ...],
-        range: Range | None,
-        extra: str = "",
-    ) -> str:
-        """Append an op, with `quant.stats` behind it if it has a range."""
-        name = f"%v{len(self.lines)}"
-        types = ", ".join(tensor(self.shapes[each]) for each in operands)
-        self.lines.append(
-            f'{name} = "{op}"({", ".join(operands)}) {extra} : ({types}) -> {tensor(shape)}'
-        )
-        self.shapes[name] = shape
-        return name if range is None else self.recorded(name, range)
-
-    def recorded(self, name: str, range: Range) -> str:
-        """Append the range of a value; returns the name of the value behind it."""
-        behind = f"%v{len(self.lines)}"
-        low, high = (f"{end:.9e}" for end in range)
-        self.lines.append(
-            f"{behind} = quant.stats {name} {{layerStats = dense<[{low}, {high}]> : tensor<2xf32>}}"
-            f" : {tensor(self.shapes[name])}"
-        )
-        self.shapes[behind], self.ranges[name] = self.shapes[name], range
-        return behind
-
-    def text(self, arguments: list[str], result: str) -> str:
-        declared = ", ".join(f"{name}: {tensor(self.shapes[name])}" for name in arguments)
-        type = tensor(self.shapes[result])
-        body = "\n  ".join([*self.lines, f"return {result} : {type}"])
-        return f"func.func @f({declared}) -> {type} {{\n  {body}\n}}\n"
-
-
-def tensor(shape: tuple[int, ...]) -> str:
-    return f"tensor<{''.join(f'{n}x' for n in shape)}f32>"
-
-
-def ranges() -> st.SearchStrategy[Range]:
-    ends = st.integers(-512, 512).map(lambda n: n / 64)
-    return st.tuples(ends, ends).map(lambda pair: (min(pair), max(pair)))
-
-
-UNARY = {
-    "tosa.abs": None,
-    "tosa.ceil": "whole",
-    "tosa.exp": None,
-    "tosa.floor": "whole",
-    "tosa.sigmoid": "logistic",
-    "tosa.tanh": "tanh",
-}
-
-
-@st.composite
-def graphs(draw: st.DrawFn) -> tuple[str, dict[str, Range]]:
-    """A function of random ops; the range of each value that is no result of a shape op."""
-    graph = Graph()
-    arguments = [f"%x{n}" for n in range(draw(st.integers(1, 2)))]
-    values: list[str] = []
-    for name in arguments:
-        graph.shapes[name] = (2, 3)
-    values = [graph.recorded(name, draw(ranges())) for name in arguments]
-    for _ in range(draw(st.integers(1, 7))):
-        value = draw(st.sampled_from(values))
-        shape = graph.shapes[value]
-        match draw(st.sampled_from(["unary", "binary", "constant", "reverse", "turn", "concat"])):
-            case "unary":
-                op = draw(st.sampled_from(sorted(UNARY)))
-                values.append(graph.add(op, [value], shape, draw(ranges())))
-            case "binary":
-                others = [each for each in values if graph.shapes[each] == shape]
-                op = draw(st.sampled_from(["tosa.add", "tosa.sub", "tosa.maximum"]))
-                other = draw(st.sampled_from(others))
-                values.append(graph.add(op, [value, other], shape, draw(ranges())))
-            case "constant":
-                held = np.full(shape, 0.5, np.float32)
-                held.flat[0] = -draw(st.integers(0, 9))
-                name = graph.add("tosa.const", [], shape, None, f"{{values = {dense(held)}}}")
-                values.append(graph.add("tosa.add", [value, name], shape, draw(ranges())))
-            case "reverse":
-                extra = f"{{axis = {draw(st.integers(0, len(shape) - 1))} : i32}}"
-                values.append(graph.add("tosa.reverse", [value], shape, None, extra))
-            case "turn":
-                extra = "{perms = array<i32: 1, 0>}"
-                values.append(graph.add("tosa.transpose", [value], shape[::-1], None, extra))
-            case _:
-                others = [each for each in values if graph.shapes[each] == shape]
-                other = draw(st.sampled_from(others))
-                joined = (2 * shape[0], shape[1])
-                extra = "{axis = 0 : i32}"
-                name = graph.add("tosa.concat", [value, other], joined, draw(ranges()), extra)
-                values.append(name)
-    return graph.text(arguments, values[-1]), graph.ranges
 
 
 def element_of(value: SSAValue) -> UniformQuantizedType:
@@ -396,3 +292,159 @@ def test_ranges_follow_parameters():
     (reverse,) = (op for op in module.module.walk() if name_of(op) == "tosa.reverse")
     assigned = read_attributes(module.module).values[reverse.results[0]]
     assert (assigned.range, assigned.origin) == ((-3.0, 2.0), "j")
+
+
+GIVEN = """
+func.func @f(%x: tensor<1x2xf32>, %y: tensor<1x2xf32>) -> tensor<2x2xf32> {
+  %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<1x2xf32>
+  %1 = quant.stats %y {layerStats = dense<[-2.0, 2.0]> : tensor<2xf32>} : tensor<1x2xf32>
+  %r = tosa.reverse %0 {axis = 1 : i32} : (tensor<1x2xf32>) -> tensor<1x2xf32>
+  %j = tosa.concat %r, %1 {axis = 0 : i32} : (tensor<1x2xf32>, tensor<1x2xf32>) -> tensor<2x2xf32>
+  %2 = quant.stats %j {layerStats = dense<[-3.0, 2.0]> : tensor<2xf32>} : tensor<2x2xf32>
+  return %2 : tensor<2x2xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("pinned", ["x", "y", "j"])
+def test_what_is_given_is_read_as_what_moves_it_or_joins_it_is_made(pinned: str):
+    module = Module(GIVEN)
+    settings = Settings(precision_of("one-u8"), parameters={pinned: (0.5, 7)})
+    quantize_model(module.module, module.context, lambda keys: settings)
+    DropRangesPass().apply(module.context, module.module)
+    for name in ("tosa.concat", "tosa.reverse"):
+        (op,) = (op for op in module.module.walk() if name_of(op) == name)
+        made = type_made(op.results[0])
+        assert {type_read(operand) for operand in op.operands} == {made}
+    (given,) = (
+        op.result
+        for op in module.module.walk()
+        if isinstance(op, QuantizeCastOp) and op.result.name_hint == pinned
+    )
+    assert element_of(given).single_slot == (0.5, 7)
+
+
+def test_layers_of_16_bits_have_channels():
+    with pytest.raises(ValueError, match="scheme one-s16 has no granularity=layer"):
+        QuantizeWithRangesPass(scheme="one-s16", granularity="layer")
+    layer = LayerSetting(("x",), (), "int16", "layer")
+    with pytest.raises(ValueError, match="layer 'x': scheme one-s16 has no granularity=layer"):
+        Configuration(layers=(layer,)).of_layers({"x"}, precision_of("one-u8"))
+    # A scheme of weights that is chosen for itself may have one scale.
+    QuantizeWithRangesPass(
+        scheme="one-s16",
+        granularity="layer",
+        weight_scheme="torch-per-tensor-symmetric",
+        weight_storage="i16",
+    )
+
+
+VARIABLE = """
+func.func @f(%x: tensor<4x2xTYPE>, %w: tensor<2x3xTYPE>, %b: tensor<4x3xTYPE>)
+    -> tensor<4x3xTYPE> {
+  %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<4x2xTYPE>
+  %1 = quant.stats %w {layerStats = dense<[-1.0, 2.0]> : tensor<2xf32>} : tensor<2x3xTYPE>
+  %p = linalg.matmul ins(%0, %1 : tensor<4x2xTYPE>, tensor<2x3xTYPE>)
+    outs(%b : tensor<4x3xTYPE>) -> tensor<4x3xTYPE>
+  %2 = quant.stats %p {layerStats = dense<[-4.0, 4.0]> : tensor<2xf32>} : tensor<4x3xTYPE>
+  return %2 : tensor<4x3xTYPE>
+}
+"""
+
+
+@pytest.mark.parametrize("type", ["f16", "bf16", "f32", "f64"])
+def test_weights_that_are_no_constants_are_activations(type: str):
+    module = Module(VARIABLE.replace("TYPE", type))
+    report = module.run(QuantizeWithRangesPass())
+    (product,) = (op for op in module.module.walk() if name_of(op) == "linalg.matmul")
+    assert str(type_read(product.operands[1])).startswith(f"!quant.uniform<u8:{type}, 0.0117")
+    # What is added is no constant either: it stays in floats, and that is told.
+    assert isinstance(product.operands[2].owner, Block)
+    (record,) = report.records
+    assert record.reason.endswith(
+        "its bias stays in floats: operand 2 of 'linalg.matmul' is no constant"
+    )
+
+
+@pytest.mark.parametrize(("key", "what"), [("x", "an argument"), ("o", "a result of 'other.op'")])
+def test_what_is_not_known_has_no_precision_of_its_own(key: str, what: str):
+    module = Module(
+        """
+func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %o = "other.op"(%x) : (tensor<2xf32>) -> tensor<2xf32>
+  return %o : tensor<2xf32>
+}
+"""
+    )
+    settings = Settings(precision_of("one-u8"), layers={key: precision_of("one-s16")})
+    with pytest.raises(ValueError, match=f"layer '{key}' cannot have .* it is {what}"):
+        quantize_model(module.module, module.context, lambda keys: settings)
+
+
+PRELU = """
+func.func @f(%x: tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32> {
+  %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<2x4x3x3xf32>
+  %a = arith.constant dense<[[[0.25]], [[-0.5]], [[0.0]], [[0.3]]]> : tensor<4x1x1xf32>
+  %y = "onnx.PRelu"(%0, %a) : (tensor<2x4x3x3xf32>, tensor<4x1x1xf32>) -> tensor<2x4x3x3xf32>
+  %1 = quant.stats %y {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<2x4x3x3xf32>
+  return %1 : tensor<2x4x3x3xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("scheme", "codes", "zero_points"),
+    [("one-u8", [1, 0, 0, 1], [0, 1, 0, 0]), ("one-s16", [1, -1, 0, 1], [0, 0, 0, 0])],
+)
+def test_one_number_for_each_channel_is_its_scale(
+    scheme: str, codes: list[int], zero_points: list[int]
+):
+    module = Module(PRELU)
+    module.run(QuantizeWithRangesPass(scheme=scheme))
+    (op,) = (op for op in module.module.walk() if name_of(op) == "onnx.PRelu")
+    type = type_read(op.operands[1])
+    # Zero has no scale: it is code 0 of scale 1.
+    assert type.scales.tolist() == [0.25, 0.5, 1.0, float(np.float32(0.3))]
+    assert type.zero_points.tolist() == zero_points
+    back = op.operands[1].owner
+    assert isinstance(back, DequantizeCastOp)
+    constant = back.input.owner
+    assert isinstance(constant, ConstantOp)
+    assert np.asarray(constant.values).reshape(-1).tolist() == codes
+    VerifyQuantizationPass(scheme=scheme, strict=True).apply(module.context, module.module)
+    once = module.printed()
+    module.run(QuantizeWithRangesPass(scheme=scheme))
+    assert module.printed() == once
+
+
+@pytest.mark.parametrize(("scheme", "granularity"), [("one-u8", "layer"), ("torch-i8", "channel")])
+def test_one_number_for_each_channel_is_a_constant_elsewhere(scheme: str, granularity: str):
+    module = Module(PRELU)
+    module.run(QuantizeWithRangesPass(scheme=scheme, granularity=granularity))
+    (op,) = (op for op in module.module.walk() if name_of(op) == "onnx.PRelu")
+    assert type_read(op.operands[1]).scales.size == 1
+
+
+@pytest.mark.parametrize("length", ["2", "?"])
+def test_axes_move_with_their_elements(length: str):
+    """Also of a tensor of dynamic shape: there, the axis that moves is not copied unchanged."""
+    before, after = f"tensor<{length}x3xf32>", f"tensor<3x{length}xf32>"
+    codes = before.replace("f32", "!quant.uniform<i8:f32:1, {0.5,0.25,0.125}>")
+    module = Module(f"""
+func.func @f(%x: {before}) -> {after} {{
+  %0 = quant.qcast %x : {before} to {codes}
+  %1 = quant.dcast %0 : {codes} to {before}
+  %2 = tosa.transpose %1 {{perms = array<i32: 1, 0>}} : ({before}) -> {after}
+  return %2 : {after}
+}}
+""")
+    module.run(QuantizeWithRangesPass())
+    (transpose,) = (op for op in module.module.walk() if name_of(op) == "tosa.transpose")
+    casts = [use.operation for use in transpose.results[0].uses]
+    made = [element_of(op.result) for op in casts if isinstance(op, QuantizeCastOp)]
+    if length == "?":
+        assert made == []
+    else:
+        assert [(type.quantized_dimensions, type.scales.tolist()) for type in made] == [
+            ((0,), [0.5, 0.25, 0.125])
+        ]

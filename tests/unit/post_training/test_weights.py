@@ -124,15 +124,10 @@ def test_dequantized_weights_are_what_the_cast_reads(
 ):
     text, weights = layer
     note(text)
-    options = {
-        "scheme": scheme[0],
-        "storage": scheme[1],
-        "granularity": granularity,
-        "block_size": 1,
-    }
+    name, storage = scheme
     quantized, floats = Module(text), Module(text)
-    quantized.run(QuantizeWeightsPass(**options))
-    floats.run(QuantizeDequantizeWeightsPass(**options))
+    for module, flag in ((quantized, QuantizeWeightsPass), (floats, QuantizeDequantizeWeightsPass)):
+        module.run(flag(granularity, block_size=1, scheme=name, storage=storage))
     note(floats.printed())
     (constant,) = (op for op in quantized.module.walk() if isinstance(op, ConstantOp))
     element = uniform_tensor(constant.result.type).element_type
@@ -147,3 +142,23 @@ def test_dequantized_weights_are_what_the_cast_reads(
     assert values is not None
     bits = values.value if isinstance(values, Splat) else as_view(values).array()
     assert (np.broadcast_to(bits, weights.shape) == expected.view("u4")).all()
+
+
+@given(layers(), st.sampled_from([("luci", "u8"), ("luci", "i16"), ("glow-symmetric", "i8")]))
+def test_dequantized_weights_have_the_same_codes_again(
+    layer: tuple[str, Array], scheme: tuple[str, str]
+):
+    text, _ = layer
+    note(text)
+    name, storage = scheme
+    once, twice = Module(text), Module(text)
+    twice.run(QuantizeDequantizeWeightsPass(scheme=name, storage=storage))
+    for module in (once, twice):
+        module.run(QuantizeWeightsPass(scheme=name, storage=storage))
+    codes = [
+        [op.values for op in module.module.walk() if isinstance(op, ConstantOp)]
+        for module in (once, twice)
+    ]
+    for one, other in zip(*codes, strict=True):
+        of = [each.value if isinstance(each, Splat) else each for each in (one, other)]
+        assert (np.asarray(of[0]) == np.asarray(of[1])).all()

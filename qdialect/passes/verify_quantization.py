@@ -1,0 +1,92 @@
+"""The pass that reports what kernels of integers could not compute in a quantized module."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from typing_extensions import override
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import PassFailedException
+
+from qdialect.folding.report_listener import WarningListener
+from qdialect.ir.errors import OpErrors
+from qdialect.post_training.configuration import Configuration
+from qdialect.post_training.keys import keys_of
+from qdialect.post_training.precision import (
+    Precision,
+    granularity_of,
+    precision_of,
+    weight_policy,
+)
+from qdialect.post_training.quantization_verification import Expectation, verify_quantization
+
+
+@dataclass(frozen=True)
+class VerifyQuantizationPass(ModulePass):
+    """
+    Report what is wrong with a quantized module, as ONE's verifier does, with reasons.
+
+    Storage, scales and zero points are checked around each op whose operands and results are
+    quantized: see docs/quantization.md. What computes in floats between them is a warning.
+    """
+
+    name = "verify-quantization"
+
+    scheme: str | None = None
+    """What layers are to have: `one-u8`, `one-s16`, `torch-i8` or `glow-i8`; any by default."""
+
+    granularity: str | None = None
+    """What weights are to have: `layer`, `channel` or `block`; any by default."""
+
+    config: str | None = None
+    """A file of layers that are to have another precision, as for `quantize-with-ranges`."""
+
+    strict: bool = False
+    """Whether an op that computes in floats between quantized values is an error."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a word that there is not."""
+        self._default()
+        if self.scheme is not None:
+            precision_of(self.scheme)
+
+    def _default(self) -> Expectation:
+        granularity = None if self.granularity is None else str(granularity_of(self.granularity))
+        if self.scheme is None:
+            return Expectation(granularity=granularity)
+        return _expectation(precision_of(self.scheme), granularity)
+
+    @override
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Raises OpErrors."""
+        expected, default = dict[str, Expectation](), self._default()
+        if self.config is not None:
+            try:
+                configuration = Configuration.read(self.config)
+                of_module = precision_of(self.scheme or configuration.dtype or "one-u8")
+                words = self.granularity or configuration.granularity or "channel"
+                policy = weight_policy(of_module.weights.scheme, words, 32, "leave")
+                of_module = of_module.with_granularity(policy.granularity)
+                layers = configuration.of_layers(keys_of(op).roots.keys(), of_module)
+            except OSError as error:
+                message = f"cannot open '{self.config}': {error.strerror}"
+                raise PassFailedException(message) from None
+            except ValueError as error:
+                raise PassFailedException(str(error)) from None
+            default = _expectation(of_module, policy.granularity)
+            expected = {
+                key: _expectation(each, each.weights.granularity) for key, each in layers.items()
+            }
+        found = verify_quantization(op, ctx, expected, default)
+        errors = [*found.errors, *(found.floats if self.strict else ())]
+        if not self.strict and isinstance(ctx, WarningListener):
+            for at, message in found.floats:
+                ctx.take_warning(at, message)
+        if errors:
+            raise OpErrors(errors)
+
+
+def _expectation(precision: Precision, granularity: str | None) -> Expectation:
+    return Expectation(precision.activations.storage, precision.weights.scheme.storage, granularity)
