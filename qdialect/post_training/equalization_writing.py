@@ -275,7 +275,8 @@ class _Writer:
         if (ranges := product.ranges) is not None:
             whole = floats_attribute(np.array(ranges.whole, "f8"))
             by_axis = axis = None
-            if len(ranges.axes) == 1:
+            # A group of several positions has no range for each of them.
+            if len(ranges.axes) == 1 and ranges.groups.size == len(ranges.minima):
                 (axis,) = ranges.axes
                 at = ranges.groups.reshape(-1)
                 rows = np.stack([ranges.minima[at], ranges.maxima[at]], -1)
