@@ -253,7 +253,7 @@ class _Writer:
         """Multiply the recorded ranges of a value."""
         ops = list(statistics_behind(self._graph, value))
         known = [grouped_ranges(op).scaled(factors) for op in ops]
-        best = next((each for each in known if each is not None), None)
+        best = self._plan.ranges.get(value)
         for op, own in zip(ops, known, strict=True):
             if (found := own or best) is not None:
                 _set_ranges(op, found, has_axis=own is not None)
