@@ -376,6 +376,8 @@ def test_percentiles_that_are_none_are_refused(
     arguments = [model, "--data", str(tmp_path / "data.npz"), "--engine=reference"]
     assert main([*arguments, "--percentile", "5", "101"]) == 1
     assert "--percentile: high must be from 0 to 100, not 101" in capsys.readouterr().err
+    assert main([*arguments, "--percentile", "90", "5"]) == 1
+    assert "--percentile: low must not exceed high, as 90.0 exceeds 5.0" in capsys.readouterr().err
     assert main([*arguments, "--percentile", "5", "95", "--moving-average"]) == 1
     assert "not allowed with argument --percentile" in capsys.readouterr().err
 
