@@ -174,6 +174,25 @@ def test_the_fingerprint_is_of_what_is_computed():
     assert fingerprint(Module(TEXT.replace("@main", "@f"))) != of
 
 
+def test_a_default_that_mlir_prints_is_no_part_of_the_fingerprint():
+    text = """
+func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %y = "tosa.maximum"(%x, %x) <{MODE}> : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  return %y : tensor<2xf32>
+}
+"""
+    implied, default, other = (
+        fingerprint(Module(text.replace("MODE", mode)))
+        for mode in (
+            "",
+            "nan_mode = #tosa.nan_mode<PROPAGATE>",
+            "nan_mode = #tosa.nan_mode<IGNORE>",
+        )
+    )
+    assert implied == default
+    assert implied != other
+
+
 def test_recorded_ranges_are_no_part_of_the_fingerprint(profile: Path):
     module = Module(TEXT)
     module.run(AttachRangesPass(profile=str(profile)))
