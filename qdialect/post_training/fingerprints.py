@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hashlib import blake2b
 from itertools import count
-from typing import cast
+from typing import Final, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import as_view
+from qdialect.dialects.upstream.tosa_syntax import NanModeAttr
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.post_training.keys import KEY_ATTRIBUTE
 from qdialect.quantization.profile import Fingerprint
@@ -59,7 +60,9 @@ class _Hash:
                 self._add(str(self._number(value)))
             held = {**op.attributes, **op.properties}
             for name in sorted(held):
-                if name != KEY_ATTRIBUTE and not _says_nothing(held[name]):
+                if name == KEY_ATTRIBUTE or held[name] == _PROPAGATES_NAN:
+                    continue
+                if not _says_nothing(held[name]):
                     self._add(name)
                     self._add_attribute(held[name])
             for result in op.results:
@@ -118,4 +121,7 @@ def _says_nothing(attribute: Attribute) -> bool:
     return all(isinstance(each, DictionaryAttr) and each.data.keys() <= _KEYS for each in items)
 
 
-_KEYS = {KEY_ATTRIBUTE}
+_KEYS: Final = {KEY_ATTRIBUTE}
+
+_PROPAGATES_NAN: Final = NanModeAttr("PROPAGATE")
+"""The default of an attribute that MLIR prints in generic form alone."""
