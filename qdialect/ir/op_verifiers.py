@@ -16,6 +16,10 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.algebra.bounded_cache import registered_cache
 
 
+VerifiedPart = Attribute | tuple[object, ...]
+"""What a verifier reads. Attributes are compared by identity, and tuples by their values."""
+
+
 class VerifiedByAttributes(IRDLOperation, ABC):
     """
     A base class of ops whose verifier reads nothing but attributes.
@@ -23,7 +27,7 @@ class VerifiedByAttributes(IRDLOperation, ABC):
     `qdialect.tools.verifier` uses them as a cache key, as most ops of a large module are alike.
     """
 
-    def verified_attributes(self) -> Sequence[Attribute] | None:
+    def verified_attributes(self) -> Sequence[VerifiedPart] | None:
         """
         Everything that the verifier reads, besides the class and the number of operands.
 
