@@ -15,7 +15,6 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.bounded_cache import registered_cache
 
-
 VerifiedPart = Attribute | tuple[object, ...]
 """What a verifier reads. Attributes are compared by identity, and tuples by their values."""
 

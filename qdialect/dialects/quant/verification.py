@@ -87,15 +87,15 @@ def verified_parts(type: Attribute) -> Sequence[VerifiedPart]:
 
     Slots were verified as the type was made, and may differ; but not what they are the slots of.
     """
-    if not isinstance(type, TensorType):
-        return (type,)
-    tensor = cast("TensorType[Attribute]", type)
-    element = tensor.element_type
-    if not isinstance(element, UniformQuantizedType):
-        return (type,)
-    slots = element.slots.data
-    places = slots.granularity, slots.dimensions, slots.block_sizes, slots.shape
-    return (tensor.shape, *element.storage, element.expressed_type, places)
+    whole = (type,)
+    if isinstance(type, TensorType):
+        tensor = cast("TensorType[Attribute]", type)
+        element = tensor.element_type
+        if isinstance(element, UniformQuantizedType):
+            slots = element.slots.data
+            places = slots.granularity, slots.dimensions, slots.block_sizes, slots.shape
+            return (tensor.shape, *element.storage, element.expressed_type, places)
+    return whole
 
 
 def verify_fits(tensor: QuantizedTensor, end: str) -> None:
