@@ -41,7 +41,9 @@ def shapes(mib: int) -> dict[str, tuple[tuple[int, ...], int]]:
         "transposed linear": ((4096, rows), 1),
         "OIHW convolution": ((rows * 4096 // (512 * 9), 512, 3, 3), 0),
         "HWIO convolution": ((3, 3, rows * 4096 // (512 * 9), 512), 3),
-        "many short channels": ((rows * 64, 64), 0),
+        "channels of 64": ((rows * 64, 64), 0),
+        "channels of 32": ((rows * 128, 32), 0),
+        "depthwise convolution": ((rows * 4096 // 9, 1, 3, 3), 0),
     }
 
 

@@ -29,6 +29,11 @@ MODELS: Final = ("convolutions", "transformer")
 
 _RANGES: Final = "--attach-ranges=profile={profile}"
 
+_I4: Final = (
+    "--quantize-with-ranges=scheme=torch-i8 weight-scheme=glow-symmetric weight-storage=i4 "
+    "granularity=channel otherwise=coarser"
+)
+
 VARIANTS: Final = {
     "float": (),
     "u8 layer": (_RANGES, "--quantize-with-ranges=scheme=one-u8 granularity=layer"),
@@ -40,6 +45,13 @@ VARIANTS: Final = {
         "granularity=block block-size=16 otherwise=coarser",
     ),
     "s16": (_RANGES, "--quantize-with-ranges=scheme=one-s16"),
+    "u8 equalized": (
+        _RANGES,
+        "--equalize-inputs",
+        "--quantize-with-ranges=scheme=one-u8 granularity=layer",
+    ),
+    "i4 channel": (_RANGES, _I4),
+    "i4 equalized": (_RANGES, "--equalize-inputs=weight-bits=4", _I4),
 }
 """The passes of each variant. {profile} is the file of the recorded ranges."""
 
@@ -63,7 +75,8 @@ def run(folder: Path, models: Sequence[str], engine: str, evaluated: int) -> lis
         records = folder / "calibration.npz"
         reading = ("--allow-unregistered-dialect",)
         options = (f"--engine={engine}", *reading)
-        _tool(calibrate.main, float_model, "--data", records, "-o", profile, *options)
+        calibration = ("--data", records, "--channels", "-o", profile)
+        _tool(calibrate.main, float_model, *calibration, *options)
         for variant, passes in VARIANTS.items():
             stem = f"{model}.{variant.replace(' ', '-')}"
             quantized, found = folder / f"{stem}.mlir", folder / f"{stem}.json"
@@ -107,10 +120,10 @@ def main() -> None:
         folder = options.output or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         results = run(folder, MODELS, options.engine, options.records)
-    print(f"{'model':14}{'variant':12}{'accuracy':>10}{'agreement':>11}{'result (dB)':>13}")
+    print(f"{'model':14}{'variant':14}{'accuracy':>10}{'agreement':>11}{'result (dB)':>13}")
     for of in results:
         percents = f"{of.accuracy:>8.2f} %{of.agreement:>9.2f} %"
-        print(f"{of.model:14}{of.variant:12}{percents}{of.decibels:>13.2f}")
+        print(f"{of.model:14}{of.variant:14}{percents}{of.decibels:>13.2f}")
 
 
 if __name__ == "__main__":

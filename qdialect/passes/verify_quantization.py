@@ -29,7 +29,7 @@ class VerifyQuantizationPass(ModulePass):
     Report what is wrong with a quantized module, as ONE's verifier does, with reasons.
 
     Storage, scales and zero points are checked around each op whose operands and results are
-    quantized: see docs/quantization.md. What computes in floats between them is a warning.
+    quantized: see docs/whole_models.md. What computes in floats between them is a warning.
     """
 
     name = "verify-quantization"

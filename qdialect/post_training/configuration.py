@@ -1,7 +1,7 @@
 """
 ONE's configuration of mixed precision: JSON, in which layers are named.
 
-The names are keys of values. See `docs/quantization.md` for the format, and
+The names are keys of values. See `docs/whole_models.md` for the format, and
 https://github.com/Samsung/ONE, `circle-quantizer --config`.
 """
 

@@ -118,6 +118,8 @@ class Plan:
         default_factory=dict[tuple[SSAValue, bytes], "Product"]
     )
     """What is multiplied where it is read."""
+    ranges: dict[SSAValue, GroupedRanges] = field(default_factory=dict[SSAValue, GroupedRanges])
+    """What is known of the ranges of changed values, after that."""
     constants: dict[Use, Factors] = field(default_factory=dict[Use, Factors])
     """Constants, beside weights and biases, that have factors."""
     refusals: list[tuple[Operation, NotFoldable]] = field(
@@ -471,6 +473,11 @@ class _Planner:
                 self._refuse(use.op, error.code, f"operand #{use.number}: {error}")
                 self._barred.update(use.op.results)
                 is_barred = True
+        for value, factors in walk.values.items():
+            for held in (value, *walk.inner(value)):
+                after = (each.scaled(factors) for each in self.ranges(held))
+                if (found := next((each for each in after if each is not None), None)) is not None:
+                    plan.ranges[held] = found
         plan.values, plan.constants = walk.values, walk.constants
         return is_barred
 

@@ -253,7 +253,7 @@ class _Writer:
         """Multiply the recorded ranges of a value."""
         ops = list(statistics_behind(self._graph, value))
         known = [grouped_ranges(op).scaled(factors) for op in ops]
-        best = next((each for each in known if each is not None), None)
+        best = self._plan.ranges.get(value)
         for op, own in zip(ops, known, strict=True):
             if (found := own or best) is not None:
                 _set_ranges(op, found, has_axis=own is not None)
@@ -275,7 +275,8 @@ class _Writer:
         if (ranges := product.ranges) is not None:
             whole = floats_attribute(np.array(ranges.whole, "f8"))
             by_axis = axis = None
-            if len(ranges.axes) == 1:
+            # A group of several positions has no range for each of them.
+            if len(ranges.axes) == 1 and ranges.groups.size == len(ranges.minima):
                 (axis,) = ranges.axes
                 at = ranges.groups.reshape(-1)
                 rows = np.stack([ranges.minima[at], ranges.maxima[at]], -1)

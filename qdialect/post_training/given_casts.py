@@ -11,6 +11,7 @@ from typing import Final, cast
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import Splat
@@ -36,7 +37,9 @@ _DEQUANTIZE: Final = "stablehlo.uniform_dequantize"
 def rewrite_casts(module: ModuleOp) -> None:
     """Write the casts of StableHLO between floats and uniform types as those of quant."""
     for op in list(module.walk()):
-        if name_of(op) not in (_QUANTIZE, _DEQUANTIZE) or len(op.operands) != 1:
+        if name_of(op) not in (_QUANTIZE, _DEQUANTIZE):
+            continue
+        if (len(op.operands), len(op.results)) != (1, 1):
             continue
         (operand,), (result,) = op.operands, op.results
         type: Attribute = result.type
@@ -52,6 +55,12 @@ def rewrite_casts(module: ModuleOp) -> None:
                 new = RequantizeOp(operand, type)
             case _:
                 continue
+        try:
+            new.verify()
+        except VerifyException:
+            # StableHLO would refuse it, too, but no dialect has verified it.
+            new.erase()
+            continue
         new.location = op.location
         new.results[0].name_hint = result.name_hint
         Rewriter.replace_op(op, new)

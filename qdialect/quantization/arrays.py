@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from itertools import groupby, pairwise
 from threading import Lock, local
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -46,14 +46,14 @@ _PIECE: Final = 1 << 21
 _MOST_THREADS: Final = 8
 """More threads would wait for memory."""
 
-_FEW: Final = 16
+_FEW: Final = 32
 """Inner axes shorter than this cost numpy more per row of parameters than per element."""
 
-_SHORT: Final = 128
-"""Rows up to this length are reduced faster all at once than one by one."""
+_SHORT: Final = 256
+"""Rows up to this length are reduced faster as columns of a copy than one by one."""
 
-_HALVED: Final = 32
-"""Longer rows are halved first."""
+_WORD: Final = 8
+"""Bytes copied at once."""
 
 _LONG: Final = 512
 """From this length of the inner axis on, the cost per row is negligible."""
@@ -112,8 +112,10 @@ def array_range(
         at = first_index(is_empty) if blocks.sizes else ()
         raise ValueError(f"all elements{of_slot(at)} are NaN: they have no range")
     with np.errstate(over="ignore"):
-        # Adding 0 makes a negative zero positive.
-        low, high = (end.astype("f4") + np.float32(0) for end in (found.minimum, found.maximum))
+        low, high = (end.astype("f4", copy=False) for end in (found.minimum, found.maximum))
+    for end in (low, high):
+        # A negative zero becomes positive.
+        np.add(end, 0, out=end)
     return ArrayRange(low, high, found.nans)
 
 
@@ -310,7 +312,7 @@ class _Extremes:
         for block in layout.blocks(which):
             values = elements[block.elements].reshape(block.shape)
             kept = layout.slots[layout.split :]
-            lows, highs = (_reduced(of, values, kept) for of in self._functions)
+            lows, highs = _all_reduced(self._functions, values, kept)
             nans = int(np.count_nonzero(np.isnan(values))) if self.skips_nans else 0
             with self._lock:
                 self.nans += nans
@@ -320,35 +322,42 @@ class _Extremes:
                     of(part, found.reshape(part.shape), out=part)
 
 
+def _all_reduced(
+    functions: Sequence[Any], values: NDArray[Any], slots: Sequence[int]
+) -> list[NDArray[Any]]:
+    """
+    `values` reduced by each function along the axes that are 1 in `slots`.
+
+    The results keep the number of axes.
+    """
+    width = values.shape[-1]
+    count = values.size // width
+    if slots[-1] > 1 or not 1 < width <= _SHORT or count <= width:
+        return [_reduced(of, values, slots) for of in functions]
+    # numpy calls a function for each row that it reduces, but not for each column.
+    word = math.gcd(width * values.dtype.itemsize, _WORD)
+    words = np.ascontiguousarray(values.reshape(count, width).view(f"u{word}").T)
+    columns = words.view(values.dtype)
+    shape = (*values.shape[:-1], 1)
+    return [_reduced(of, _of_columns(of, columns, count).reshape(shape), slots) for of in functions]
+
+
+def _of_columns(function: Any, columns: NDArray[Any], count: int) -> NDArray[Any]:
+    """`count` rows reduced, where each row of `columns` has a word of each of them."""
+    rows = function.reduce(columns, axis=0).reshape(count, -1)
+    return reduce(function, rows.T)
+
+
 def _reduced(function: Any, values: NDArray[Any], slots: Sequence[int]) -> NDArray[Any]:
-    """`values` reduced along the axes that are 1 in `slots`; the result keeps their number."""
     for axis in reversed(range(values.ndim)):
         if slots[axis] > 1 or values.shape[axis] == 1:
             continue
-        inner = math.prod(values.shape[axis + 1 :])
-        rows = values.reshape(-1, values.shape[axis], inner)
-        if inner == 1 and len(rows) > rows.shape[1] <= _SHORT:
-            reduced = _of_short_rows(function, rows[:, :, 0])
-        else:
-            if 1 < inner < _LONG:
-                rows = _with_longer_rows(function, rows)
-            reduced = function.reduce(rows, axis=1)
+        rows = values.reshape(-1, values.shape[axis], math.prod(values.shape[axis + 1 :]))
+        if 1 < rows.shape[2] < _LONG:
+            rows = _with_longer_rows(function, rows)
+        reduced = function.reduce(rows, axis=1)
         values = reduced.reshape(*values.shape[:axis], 1, *values.shape[axis + 1 :])
     return values
-
-
-def _of_short_rows(function: Any, rows: NDArray[Any]) -> NDArray[Any]:
-    """`rows` reduced along axis 1: by half, as long as a half is a long row; then by columns."""
-    while (width := rows.shape[1]) > _HALVED:
-        half = width // 2
-        halved = function(rows[:, :half], rows[:, half : 2 * half])
-        if width % 2:
-            function(halved[:, 0], rows[:, -1], out=halved[:, 0])
-        rows = halved
-    reduced = rows[:, 0].copy()
-    for column in range(1, rows.shape[1]):
-        function(reduced, rows[:, column], out=reduced)
-    return reduced
 
 
 def _with_longer_rows(function: Any, rows: NDArray[Any]) -> NDArray[Any]:
@@ -379,13 +388,13 @@ class _Codes:
         scales = choice.scales
         if arithmetic.multiplies:
             with np.errstate(all="ignore"):
-                scales = (1 / scales.astype("f8")).astype("f4")
+                scales = np.float32(1) / scales
         origin = choice.zero_points
         if arithmetic.place is ZeroPointPlace.AS_MINIMUM:
             origin = choice.minimum
-        self._scales = scales.astype(dtype).reshape(slots)
-        self._origin = origin.astype(dtype).reshape(slots)
-        self._has_origin = bool(self._origin.any())
+        self._has_origin = bool(origin.min() or origin.max())
+        parameters = [scales, origin] if self._has_origin else [scales]
+        self._parameters = [of.astype(dtype, copy=False).reshape(slots) for of in parameters]
         self._dtype = dtype
         self._codes = codes
         # Codes of more bits than a float32 has digits are clamped as float64.
@@ -399,33 +408,36 @@ class _Codes:
 
     def _fits(self, values: NDArray[Any]) -> bool:
         """Whether the given value of each slot has a code without clamping."""
-        numbers = np.empty(values.shape, self._dtype)
-        with np.errstate(all="ignore"):
-            self._quantize(values, numbers, self._scales, self._origin)
-        scheme = self._choice.scheme
-        return bool(np.all((numbers >= scheme.minimum) & (numbers <= scheme.maximum)))
+        scheme, flat = self._choice.scheme, values.reshape(-1)
+        parameters = [of.reshape(-1) for of in self._parameters]
+        for start in range(0, flat.size, _BLOCK):
+            part = slice(start, start + _BLOCK)
+            numbers = np.empty(flat[part].shape, self._dtype)
+            with np.errstate(all="ignore"):
+                self._quantize(flat[part], numbers, *(of[part] for of in parameters))
+            if not scheme.minimum <= numbers.min() <= numbers.max() <= scheme.maximum:
+                return False
+        return True
 
     def visit(self, layout: _Layout, piece: _Piece, elements: NDArray[Any], which: slice) -> None:
         codes = self._codes[(*piece.place, ...)].reshape(-1)
-        scales, origin = (
-            of[(*piece.slots, ...)].reshape(layout.slots) for of in (self._scales, self._origin)
-        )
+        parameters = [of[(*piece.slots, ...)].reshape(layout.slots) for of in self._parameters]
         if not hasattr(self._buffers, "numbers"):
             self._buffers.numbers = np.empty(_BLOCK, self._dtype)
         with np.errstate(all="ignore"):
             for block in layout.blocks(which):
                 values = elements[block.elements]
                 numbers = self._buffers.numbers[: values.size]
-                shape, (scale, zero) = _broadcast_shape(
-                    block.shape, (scales[block.slots], origin[block.slots]), layout
+                shape, of_block = _broadcast_shape(
+                    block.shape, [of[block.slots] for of in parameters], layout
                 )
-                self._quantize(values.reshape(shape), numbers.reshape(shape), scale, zero)
+                self._quantize(values.reshape(shape), numbers.reshape(shape), *of_block)
                 if self._is_checked:
                     numbers = self._bounded(numbers)
                 np.copyto(codes[block.elements], numbers, casting="unsafe")
 
     def _quantize(
-        self, values: NDArray[Any], numbers: NDArray[Any], scale: Any, origin: Any
+        self, values: NDArray[Any], numbers: NDArray[Any], scale: Any, origin: Any = 0
     ) -> None:
         """Write rounded numbers, some of which are out of range."""
         arithmetic, place = self._arithmetic, self._arithmetic.place
@@ -510,6 +522,8 @@ def _broadcast_shape(
         first -= 1
     tail = shape[first:]
     row = math.prod(tail)
+    # This is faster than to broadcast along an axis that is short.
+    parameters = [np.repeat(of, tail[-1], -1) if of.shape[-1:] == (1,) else of for of in parameters]
     return (*shape[:first], row), [
         np.broadcast_to(of, (*of.shape[:first], *tail)).reshape(*of.shape[:first], row)
         for of in parameters

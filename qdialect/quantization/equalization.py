@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 STRENGTH: Final = 0.5
 """The exponent with which both ranges become equal."""
 
-_IS_EQUAL: Final = 1e-6
-"""Scales that are this close to 1 change nothing but by rounding."""
+_IS_EQUAL: Final = 1e-3
+"""Scales that are this close to 1 win nothing."""
 
 
 @dataclass(frozen=True)

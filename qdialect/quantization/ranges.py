@@ -146,8 +146,9 @@ class Statistics:
 
         Interpolated as `numpy.percentile` does, in float64, and rounded to float32; not where
         one neighbour is infinite: there it is the one that makes the range larger. Raises
-        ValueError if one is not from 0 to 100.
+        ValueError if one is not from 0 to 100, and if `low` exceeds `high`.
         """
+        _check_percentiles(low, high)
         return Range(
             _percentile(self.minima, low, lambda low, high: low),
             _percentile(self.maxima, high, lambda low, high: high),
@@ -181,12 +182,20 @@ class ReductionKind(StrEnum):
     MOVING_AVERAGE = "moving-average"
 
 
+def _check_percentiles(low: float, high: float) -> None:
+    for name, percentile in (("low", low), ("high", high)):
+        if not 0 <= percentile <= 100:
+            raise ValueError(f"{name} must be from 0 to 100, not {percentile}")
+    if low > high:
+        raise ValueError(f"low must not exceed high, as {low} exceeds {high}")
+
+
 @dataclass(frozen=True)
 class Reduction:
     """
     A reduction of the ranges of several records, with its percentiles.
 
-    Raises ValueError for a percentile that is not from 0 to 100.
+    Raises ValueError for a percentile that is not from 0 to 100, and for a low one above the high.
     """
 
     kind: ReductionKind = ReductionKind.WHOLE
@@ -194,9 +203,7 @@ class Reduction:
     high: float = PERCENTILES[1]
 
     def __post_init__(self) -> None:
-        for name, percentile in (("low", self.low), ("high", self.high)):
-            if not 0 <= percentile <= 100:
-                raise ValueError(f"{name} must be from 0 to 100, not {percentile}")
+        _check_percentiles(self.low, self.high)
 
     def __call__(self, statistics: Statistics) -> Range:
         """The range of all records."""
@@ -247,8 +254,6 @@ def _axes(statistics: Statistics) -> str:
 def _percentile(
     ends: NDArray[np.float32], percentile: float, infinite: Callable[[Any, Any], Any]
 ) -> NDArray[np.float32]:
-    if not 0 <= percentile <= 100:
-        raise ValueError(f"a percentile is from 0 to 100, not {percentile}")
     with np.errstate(all="ignore"):
         found: NDArray[Any] = np.percentile(ends.astype("f8"), percentile, axis=0)
     if not np.isfinite(ends).all():

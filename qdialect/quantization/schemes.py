@@ -8,7 +8,7 @@ choice of its own here, and a `Scheme` makes all of them; `presets.py` has those
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
@@ -32,6 +32,11 @@ _FEW_SLOTS: Final = 1 << 16
 
 _LEAST_WITH_RECIPROCAL: Final = 2.0**-127
 """The reciprocal of a smaller scale is infinite in float32."""
+
+_LEAST_FLOAT32: Final = 2.0**-149
+
+_DIGITS: Final = 24
+"""The digits of a float32."""
 
 
 class Symmetry(Enum):
@@ -201,13 +206,12 @@ class Scheme:
         """
         low, high = np.broadcast_arrays(_float32("minimum", minimum), _float32("maximum", maximum))
         self._check_ranges(low, high)
-        parts = [
-            slice(start, start + _FEW_SLOTS) for start in range(0, max(1, low.size), _FEW_SLOTS)
-        ]
-        with np.errstate(all="ignore"):
-            flat = low.reshape(-1), high.reshape(-1)
-            choices = [self._chosen(*(of[part] for of in flat)) for part in parts]
-        choice = Choice.joined(choices, low.shape)
+        choice = Choice.unfilled(self, self.values, low.shape)
+        flat = low.reshape(-1), high.reshape(-1)
+        for start in range(0, low.size, _FEW_SLOTS):
+            part = slice(start, start + _FEW_SLOTS)
+            with np.errstate(all="ignore"):
+                choice.fill(part, self._chosen(*(of[part] for of in flat)))
         self._check_scales(choice.scales, self.values)
         return choice
 
@@ -218,14 +222,20 @@ class Scheme:
         Scales are rounded to float32. Raises ValueError for one that is not positive and finite
         then, and for a zero point that is no code; TypeError for something else than numbers.
         """
-        rounded = _float32("scales", scales)
+        rounded = _float32("scales", scales).copy()
         zeros = np.broadcast_to(integer_array("zero_points", zero_points), rounded.shape)
         self._check_scales(rounded, self.given_values)
         if not np.all((zeros >= self.minimum) & (zeros <= self.maximum)):
             raise ValueError(f"zero points must be codes, {self.minimum} to {self.maximum}")
-        return self._choice(rounded, rounded.astype("f8"), zeros, self.given_values)
+        return self._choice(rounded, rounded, zeros, self.given_values)
 
     def _check_ranges(self, low: NDArray[Any], high: NDArray[Any]) -> None:
+        # Slots may be many: what is bad is looked for only where something is.
+        if np.all(low <= high) and (
+            self.span is Span.EXTENDED_RANGE
+            or np.isfinite((low.min(initial=0), high.max(initial=0))).all()
+        ):
+            return
         is_bad = ~(low <= high)
         reason = "is no range: the minimum must not exceed the maximum"
         if not is_bad.any() and self.span is not Span.EXTENDED_RANGE:
@@ -240,28 +250,28 @@ class Scheme:
         low, high = np.minimum(low, zero), np.maximum(high, zero)
         match self.symmetry:
             case Symmetry.ASYMMETRIC:
-                is_symmetric = np.zeros(low.shape, bool)
+                is_symmetric = np.zeros((), bool)
             case Symmetry.SYMMETRIC:
-                is_symmetric = np.ones(low.shape, bool)
+                is_symmetric = np.ones((), bool)
             case Symmetry.SYMMETRIC_IF_SIGNED:
                 is_symmetric = low < 0
         if self.span is Span.EXTENDED_RANGE:
             low, high = self._extended(low, high, is_symmetric)
-        low, high = low.astype(self.precision), high.astype(self.precision)
-        lowest, highest = self._ends
-        scales = (high - low) / (highest - lowest)
-        if is_symmetric.any():
-            symmetric = self._symmetric_scales(low, high, scales)
-            scales = np.where(is_symmetric, symmetric, scales)
+        low, high = (end.astype(self.precision, copy=False) for end in (low, high))
+        scales = _where(
+            is_symmetric,
+            lambda: self._symmetric_scales(low, high),
+            lambda: self._scales(low, high),
+        )
         if self.scale_of_zero is not None:
             scales = np.where(scales == 0, np.asarray(self.scale_of_zero, scales.dtype), scales)
         scales = np.maximum(scales, np.asarray(self.scale_floor, scales.dtype))
         zero_points = self._zero_points(low, high, scales, is_symmetric)
         if self.power_of_two:
             scales = _raised_to_powers_of_two(scales)
-        rounded = scales.astype("f4")
-        is_rounded_early = is_symmetric & (self.span is Span.LARGER_SIDE)
-        exact = np.where(is_rounded_early, rounded, scales)
+        rounded = scales.astype("f4", copy=False)
+        is_rounded_early = np.asarray(is_symmetric & (self.span is Span.LARGER_SIDE))
+        exact = _where(is_rounded_early, lambda: rounded, lambda: scales)
         return self._choice(rounded, exact, zero_points, self.values)
 
     @property
@@ -270,15 +280,17 @@ class Scheme:
         lowest, highest = np.asarray((self.minimum, self.maximum), self.precision)
         return lowest, highest
 
-    def _symmetric_scales(
-        self, low: NDArray[Any], high: NDArray[Any], scales: NDArray[Any]
-    ) -> NDArray[Any]:
+    def _scales(self, low: NDArray[Any], high: NDArray[Any]) -> NDArray[Any]:
+        lowest, highest = self._ends
+        return (high - low) / (highest - lowest)
+
+    def _symmetric_scales(self, low: NDArray[Any], high: NDArray[Any]) -> NDArray[Any]:
         lowest, highest = self._ends
         match self.span:
             case Span.LARGER_SIDE:
                 return np.maximum(low / lowest, high / highest)
             case Span.EXTENDED_RANGE:
-                return scales
+                return self._scales(low, high)
             case Span.MAGNITUDE:
                 return np.maximum(-low, high) / ((highest - lowest) / 2)
 
@@ -305,6 +317,16 @@ class Scheme:
         scales: NDArray[Any],
         is_symmetric: NDArray[Any],
     ) -> NDArray[np.int64]:
+        given = np.asarray(self.symmetric_zero_point)
+        return _where(
+            is_symmetric,
+            lambda: given,
+            lambda: self._asymmetric_zero_points(low, high, scales),
+        )
+
+    def _asymmetric_zero_points(
+        self, low: NDArray[Any], high: NDArray[Any], scales: NDArray[Any]
+    ) -> NDArray[np.int64]:
         lowest, highest = self._ends
         of = self.zero_point_rounding.round
         match self.zero_point_rule:
@@ -320,10 +342,12 @@ class Scheme:
                 if self.minimum < 0:
                     difference = abs(high.astype("f4") + low.astype("f4"))
                     zeros = np.where(difference <= np.finfo("f4").eps, 0, zeros)
-        zeros = np.where(is_symmetric, self.symmetric_zero_point, zeros)
         return np.clip(zeros, self.minimum, self.maximum).astype(np.int64)
 
     def _check_scales(self, scales: NDArray[Any], arithmetic: ValueArithmetic) -> None:
+        least = _LEAST_WITH_RECIPROCAL if arithmetic.multiplies else _LEAST_FLOAT32
+        if least <= scales.min(initial=1) and scales.max(initial=1) < np.inf:
+            return
         is_bad = ~((scales > 0) & np.isfinite(scales))
         if arithmetic.multiplies:
             is_bad |= scales < _LEAST_WITH_RECIPROCAL
@@ -341,9 +365,12 @@ class Scheme:
         zero_points: NDArray[np.int64],
         arithmetic: ValueArithmetic,
     ) -> Choice:
+        # A product with one rounding: the differences of narrow codes are exact in float32, too.
+        dtype = exact.dtype if self.storage.width < _DIGITS else np.dtype("f8")
         with np.errstate(all="ignore"):
+            exact = exact.astype(dtype, copy=False)
             ends = [
-                ((end - zero_points).astype("f8") * exact.astype("f8")).astype("f4")
+                ((end - zero_points).astype(dtype) * exact).astype("f4", copy=False)
                 for end in (self.minimum, self.maximum)
             ]
         low, high = map(np.asarray, ends)
@@ -366,25 +393,30 @@ class Choice:
     """The number of the highest code."""
 
     @classmethod
-    def joined(cls, choices: Sequence[Choice], shape: Sequence[int]) -> Choice:
-        """The choices of one scheme for neighbouring slots, as one of `shape`."""
+    def unfilled(
+        cls, scheme: Scheme, arithmetic: ValueArithmetic, shape: tuple[int, ...]
+    ) -> Choice:
+        """Arrays of `shape` to be filled with what is chosen for neighbouring slots."""
+        floats = [np.empty(shape, "f4") for _ in range(3)]
+        zero_points = np.empty(shape, np.int64)
+        if scheme.symmetry is Symmetry.SYMMETRIC:
+            # One number for all slots needs no memory for each.
+            zero_points = np.broadcast_to(np.int64(scheme.symmetric_zero_point), shape)
+        return cls(scheme, arithmetic, floats[0], zero_points, *floats[1:])
 
-        def joined(arrays: Iterable[NDArray[Any]]) -> NDArray[Any]:
-            return np.concatenate([array.reshape(-1) for array in arrays]).reshape(shape)
+    def fill(self, part: slice, chosen: Choice) -> None:
+        """Write the parameters of some slots, by their positions in the flat arrays."""
+        for mine, theirs in zip(self._arrays, chosen._arrays, strict=True):
+            if mine.flags.writeable:
+                mine.reshape(-1)[part] = theirs
 
-        return cls(
-            choices[0].scheme,
-            choices[0].arithmetic,
-            joined(of.scales for of in choices),
-            joined(of.zero_points for of in choices),
-            joined(of.minimum for of in choices),
-            joined(of.maximum for of in choices),
-        )
+    @property
+    def _arrays(self) -> tuple[NDArray[Any], ...]:
+        return self.scales, self.zero_points, self.minimum, self.maximum
 
     def along_first_axis(self) -> list[Choice]:
         """One choice for each position of the first axis of the slots, without that axis."""
-        arrays = self.scales, self.zero_points, self.minimum, self.maximum
-        parts = zip(*(list(array) for array in arrays), strict=True)
+        parts = zip(*(list(array) for array in self._arrays), strict=True)
         return [Choice(self.scheme, self.arithmetic, *map(np.asarray, part)) for part in parts]
 
     def parameters(self, shape: Sequence[int]) -> QuantizationParameters:
@@ -426,7 +458,18 @@ def _float32(name: str, values: object) -> NDArray[Any]:
     if array.dtype.kind not in "iuf":
         raise TypeError(f"{name} must be numbers, but are of dtype {array.dtype}")
     with np.errstate(over="ignore"):
-        return array.astype("f4")
+        return array.astype(np.float32, copy=False)
+
+
+def _where(
+    is_wanted: NDArray[Any], wanted: Callable[[], NDArray[Any]], other: Callable[[], NDArray[Any]]
+) -> NDArray[Any]:
+    """`numpy.where`, which computes only those that are taken anywhere."""
+    if not is_wanted.any():
+        return other()
+    if is_wanted.all():
+        return wanted()
+    return np.where(is_wanted, wanted(), other())
 
 
 _NEARLY_HALF: Final = 0.5 + 1e-12

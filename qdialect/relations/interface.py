@@ -119,7 +119,13 @@ def register_relations(
         name, _, function = each.partition("=")
         functions = frozenset({function or name})
         read = OpRelation(
-            relation, operands, functions, fixed, is_homogeneous, keeps_places, mixed_axes
+            relation,
+            operands,
+            functions,
+            fixed,
+            is_homogeneous,
+            keeps_places,
+            mixed_axes=mixed_axes,
         )
         _RELATIONS.add([f"{prefix}.{name}"], lambda op, read=read: read)
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from random_networks import powers
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from qdialect.folding.report import FoldReport, Outcome
 from qdialect.interpreters import TypedArray, find_function, run_function
@@ -57,7 +58,7 @@ class Model:
     def _numbers(random: np.random.Generator, shape: Sequence[int]) -> Array:
         """Numbers whose spread differs along the axes."""
         shape = [3 if length < 0 else length for length in shape]
-        spread = 2.0 ** random.integers(-3, 4, shape)
+        spread = powers(random, shape)
         return (random.normal(size=shape) * spread).astype("f4")
 
     @property
@@ -99,7 +100,9 @@ class Model:
 
     def calibrate(self, *, channels: bool = True) -> Model:
         """Attach the ranges of one record."""
-        axes = channel_axes(self.module, self.context) if channels else {}
+        axes: Mapping[SSAValue, int] = {}
+        if channels:
+            axes = channel_axes(self.module, self.context)
         recorded = record_function(self.module, self.name, whole_values=True, axes=axes)
         types = self.function.function_type.inputs.data
         pairs = zip(self.inputs, types, strict=True)
@@ -134,19 +137,6 @@ class Model:
     def scales(self) -> dict[str, list[float]]:
         """Those of each layer that is changed, by key."""
         return {layer.key: [*layer.scales] for layer in self.report.layers}
-
-    def constants(self) -> list[Array]:
-        """The float constants of the module that are no scales of products."""
-        found = list[Array]()
-        for op in self.ops:
-            attribute: Any = op.properties.get("value", op.properties.get("values"))
-            if attribute is None or not hasattr(attribute, "get_values"):
-                continue
-            if str(attribute.type.element_type) == "f32" and attribute.type.get_shape():
-                values = np.array(attribute.get_values(), "f4")
-                shape = attribute.type.get_shape()
-                found.append(np.broadcast_to(values, np.prod(shape)).reshape(shape))
-        return found
 
     def check_ranges(self) -> int:
         """Assert that `quant.stats` has what is measured anew; returns how many there are."""

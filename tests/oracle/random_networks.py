@@ -27,6 +27,11 @@ def held(array: Array) -> str:
     return f'dense<"0x{array.astype("<f4").tobytes().hex().upper()}"> : {type_of(array)}'
 
 
+def powers(random: np.random.Generator, shape: int | Sequence[int]) -> Array:
+    """Powers of two from 1/16 to 16."""
+    return np.exp2(random.integers(-4, 5, shape).astype("f8"))
+
+
 @dataclass
 class Network:
     """The text of a function, and the numbers of its values."""
@@ -42,7 +47,7 @@ class Network:
         """One more argument of the function."""
         name = f"%x{len(self.arguments)}"
         self.arguments.append(name)
-        spread = 2.0 ** self.random.integers(-4, 5, shape[-1])
+        spread = powers(self.random, shape[-1])
         shift = self.random.normal(size=shape[-1]) * spread
         self.numbers[name] = (self.random.normal(size=shape) * spread + shift).astype("f4")
         return self.recorded(name)
@@ -105,7 +110,7 @@ class Network:
     # Layers
 
     def _weights(self, shape: Sequence[int], axis: int) -> Array:
-        spread = 2.0 ** self.random.integers(-4, 5, shape[axis])
+        spread = powers(self.random, shape[axis])
         lengths = [1] * len(shape)
         lengths[axis] = shape[axis]
         return (self.random.normal(size=shape) * spread.reshape(lengths)).astype("f4")
@@ -114,7 +119,7 @@ class Network:
         """A convolution that keeps height and width, with a bias."""
         array = self.numbers[x]
         weights = self._weights((channels, kernel, kernel, array.shape[-1]), 3)
-        bias = self.random.normal(size=channels).astype("f4")
+        bias = self._weights((channels,), 0)
         pad = kernel // 2
         padded = np.pad(array.astype("f8"), ((0, 0), (pad, pad), (pad, pad), (0, 0)))
         n, h, w, _ = array.shape
@@ -133,7 +138,7 @@ class Network:
         array = self.numbers[x]
         n, h, w, c = array.shape
         weights = self._weights((3, 3, c, multiplier), 2)
-        bias = self.random.normal(size=c * multiplier).astype("f4")
+        bias = self._weights((c * multiplier,), 0)
         padded = np.pad(array.astype("f8"), ((0, 0), (1, 1), (1, 1), (0, 0)))
         found = np.zeros((n, h, w, c, multiplier))
         for i in range(3):
@@ -228,7 +233,9 @@ class Network:
 
     def sigmoid(self, x: str) -> str:
         """The logistic function."""
-        return self.op("sigmoid", [x], 1 / (1 + np.exp(-self.numbers[x].astype("f8"))))
+        with np.errstate(over="ignore"):
+            found = 1 / (1 + np.exp(-self.numbers[x].astype("f8")))
+        return self.op("sigmoid", [x], found)
 
 
 def random_network(seed: int, *, is_recorded: bool = True) -> tuple[Network, list[str]]:
@@ -263,7 +270,7 @@ def random_network(seed: int, *, is_recorded: bool = True) -> tuple[Network, lis
             case "flatten":
                 values.append(net.flatten(x))
             case "slice" if array.shape[3] > 1:
-                at = int(random.integers(1, array.shape[3]))
+                at = int(random.integers(1, int(array.shape[3])))
                 values += [net.slice(x, 0, at), net.slice(x, at, array.shape[3])]
             case "pad":
                 values.append(net.pad(x, 0.0))

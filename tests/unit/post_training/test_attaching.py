@@ -122,6 +122,16 @@ def test_percentiles_of_another_reduction_are_refused(profile: Path):
             AttachRangesPass(profile=str(profile), reduction=reduction, low=5)
 
 
+def test_a_low_percentile_above_the_high_one_is_refused(
+    tmp_path: Path, profile: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = tmp_path / "model.mlir"
+    path.write_text(TEXT)
+    options = f'profile="{profile}" reduction=percentile low=90 high=5'
+    assert main([str(path), "--allow-unregistered-dialect", f"--attach-ranges={options}"]) == 1
+    assert "low must not exceed high, as 90 exceeds 5" in capsys.readouterr().err
+
+
 def test_a_report_names_what_has_a_range_and_nothing_vanishes(tmp_path: Path, profile: Path):
     """Arguments have ranges, and are of no op with a result."""
     path, report = tmp_path / "model.mlir", tmp_path / "report.json"

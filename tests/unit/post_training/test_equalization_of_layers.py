@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from equalized_modules import Model, are_close
+from random_networks import powers
 
 from qdialect.dialects.quant import ConstantOp, UniformQuantizedType
 from qdialect.folding.report import Outcome
@@ -22,7 +23,7 @@ def dense(shape: tuple[int, ...], seed: int) -> str:
     for axis, length in enumerate(shape):
         lengths = [1] * len(shape)
         lengths[axis] = length
-        spread = spread * 2.0 ** random.integers(-2, 3, length).reshape(lengths)
+        spread = spread * powers(random, length).reshape(lengths)
     array = (random.normal(size=shape) * spread).astype("<f4")
     return f'dense<"0x{array.tobytes().hex().upper()}"> : {type_of(shape)}'
 
@@ -95,7 +96,10 @@ def dot(
     **kw: object,
 ) -> Case:
     types = "XTYPE, WTYPE" if order == "%x, %w" else "WTYPE, XTYPE"
-    text = f'%y = "stablehlo.dot_general"({order}) <{{dot_dimension_numbers = #stablehlo.dot<{numbers}>}}> : ({types}) -> YTYPE'
+    text = (
+        f'%y = "stablehlo.dot_general"({order}) '
+        f"<{{dot_dimension_numbers = #stablehlo.dot<{numbers}>}}> : ({types}) -> YTYPE"
+    )
     return Case(name, text, x, w, y, scales, **kw)  # pyright: ignore[reportArgumentType]
 
 
@@ -111,7 +115,8 @@ def convolution(
     **kw: object,
 ) -> Case:
     text = (
-        f'%y = "stablehlo.convolution"(%x, %w) <{{batch_group_count = 1 : i64, feature_group_count = {groups} : i64, '
+        f'%y = "stablehlo.convolution"(%x, %w) <{{batch_group_count = 1 : i64, '
+        f"feature_group_count = {groups} : i64, "
         f"dimension_numbers = #stablehlo.conv<{numbers}>{extra}}}> : (XTYPE, WTYPE) -> YTYPE"
     )
     return Case(name, text, x, w, y, scales, **kw)  # pyright: ignore[reportArgumentType]
@@ -126,10 +131,11 @@ def tosa(
     attributes: str,
     channels: int,
 ) -> Case:
-    text = f"""%b = "tosa.const"() <{{values = {dense((channels,), 3)}}}> : () -> {type_of((channels,))}
+    bias = type_of((channels,))
+    text = f"""%b = "tosa.const"() <{{values = {dense((channels,), 3)}}}> : () -> {bias}
   %z = "tosa.const"() <{{values = dense<0.0> : tensor<1xf32>}}> : () -> tensor<1xf32>
   %y = "tosa.{name}"(%x, %w, %b, %z, %z) <{{acc_type = f32, {attributes}}}>
-    : (XTYPE, WTYPE, {type_of((channels,))}, tensor<1xf32>, tensor<1xf32>) -> YTYPE"""
+    : (XTYPE, WTYPE, {bias}, tensor<1xf32>, tensor<1xf32>) -> YTYPE"""
     return Case(f"tosa_{name}", text, x, w, y, scales)
 
 

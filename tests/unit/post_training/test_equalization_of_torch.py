@@ -21,6 +21,7 @@ from equalized_modules import Model, are_close
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from random_networks import powers
 from torch_chains import Chain
 
 from qdialect.shape_ops.statistics import is_statistics, statistics_of
@@ -33,10 +34,10 @@ FIGURES = json.loads(
     (Path(__file__).parents[1] / "quantization" / "figures" / "fx_equalization.json").read_text()
 )
 CASES: dict[str, Any] = {
-    case["name"]: case for case in (*FIGURES["cases"], *FIGURES["hazard_cases"])
+    str(case["name"]): case for case in (*FIGURES["cases"], *FIGURES["hazard_cases"])
 }
 
-X = np.array([[0, -10, 100], [1, 5, -50], [-1, 10, 25], [0.5, -2.5, 0]], "f4")
+X: Array = np.array([[0, -10, 100], [1, 5, -50], [-1, 10, 25], [0.5, -2.5, 0]], "f4")
 W1 = np.array(
     [[1, 0.25, -0.0625], [-0.5, 0.5, 0.03125], [0.25, -0.125, 0.015625], [2, -0.75, 0.125]]
 )
@@ -59,7 +60,7 @@ def constant_of(model: Model, name: str) -> Array:
     """The numbers of the constant of that name."""
     found = [op for op in model.ops if op.results and op.results[0].name_hint == name]
     attribute: Any = found[0].properties.get("value", found[0].attributes.get("value"))
-    shape = attribute.type.get_shape()
+    shape: tuple[int, ...] = attribute.type.get_shape()
     values = np.array(attribute.get_values(), "f4")
     return np.broadcast_to(values, int(np.prod(shape))).reshape(shape)
 
@@ -91,7 +92,7 @@ def check_figures(model: Model, case: Any, names: dict[str, str]) -> None:
         found = np.array(model.scales().get(key, np.ones_like(expected)), "f4")
         assert found.tobytes() == expected.tobytes()
     for name, numbers in case["equalized"].items():
-        layer, _, kind = names.get(name, name).rpartition(".")
+        layer, _, kind = str(names.get(name, name)).rpartition(".")
         found = constant_of(model, f"{layer}_{kind}")
         assert found.tobytes() == np.array(numbers, "f4").tobytes(), name
 
@@ -322,7 +323,7 @@ def test_chains_of_linear_layers_beside_torch(seed: int, between: list[str]) -> 
     torch.manual_seed(seed)
     random = np.random.default_rng(seed)
     counts = random.integers(2, 6, len(between) + 2)
-    x = (random.normal(size=(7, counts[0])) * 2.0 ** random.integers(-4, 5, counts[0])).astype("f4")
+    x = (random.normal(size=(7, counts[0])) * powers(random, int(counts[0]))).astype("f4")
     chain, modules = Chain(x.shape), list[Any]()
     for at, kind in enumerate([*between, "last"]):
         layer = torch.nn.Linear(int(counts[at]), int(counts[at + 1]))
@@ -343,7 +344,7 @@ def test_convolutions_beside_torch(seed: int, dimensions: int, has_relu: bool) -
     random = np.random.default_rng(seed)
     counts = random.integers(2, 5, 3)
     shape = (2, int(counts[0]), *[5] * dimensions)
-    spread = 2.0 ** random.integers(-4, 5, counts[0]).reshape(-1, *[1] * dimensions)
+    spread = powers(random, int(counts[0])).reshape(-1, *[1] * dimensions)
     x = (random.normal(size=shape) * spread).astype("f4")
     conv = getattr(torch.nn, f"Conv{dimensions}d")
     layers = [conv(int(counts[0]), int(counts[1]), 2), conv(int(counts[1]), int(counts[2]), 2)]
@@ -410,7 +411,7 @@ def test_strength_is_the_exponent(strength: float) -> None:
 
 
 def test_weights_of_connected_layers_without_data() -> None:
-    """The rows of one get the magnitudes of the columns of the next, and no scale is at the start."""
+    """The rows of one get the magnitudes of the columns of the next, and the input gets none."""
     chain = Chain((4, 3)).linear("fc1", W1, B1).relu("r").linear("fc2", W2, B2)
     model = Model(chain.text(), [X])
     before, count = model.run(), len(model.ops)

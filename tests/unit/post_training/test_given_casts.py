@@ -219,3 +219,30 @@ def test_pt2e():
         found = iree_result(module, record.numpy())
         assert np.abs(found - wanted).max() <= step * 1.0001
         assert np.abs(wanted).max() > 4 * step
+
+
+@pytest.mark.parametrize(
+    ("operand", "result"),
+    [
+        ("tensor<2xf16>", "tensor<2x!quant.uniform<i8:f32, 0.5:3>>"),
+        ("tensor<2xf32>", "tensor<3x!quant.uniform<i8:f32, 0.5:3>>"),
+        (
+            "tensor<2x!quant.uniform<i8:f32, 0.5:3>>",
+            "tensor<2x!quant.uniform<i8:f16, 0.5:3>>",
+        ),
+    ],
+)
+def test_casts_that_stablehlo_would_refuse_are_left(operand: str, result: str):
+    context = ToolContext(allow_unregistered=True)
+    module = parse_module(
+        context,
+        f"""
+func.func @f(%a: {operand}) -> {result} {{
+  %0 = "stablehlo.uniform_quantize"(%a) : ({operand}) -> {result}
+  return %0 : {result}
+}}
+""",
+    )
+    before = str(module)
+    quantized(module)
+    assert str(module) == before

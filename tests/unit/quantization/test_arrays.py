@@ -37,7 +37,6 @@ def _sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(arrays, "_PIECE", 12)
         monkeypatch.setattr(arrays, "_FEW", 3)
         monkeypatch.setattr(arrays, "_SHORT", 7)
-        monkeypatch.setattr(arrays, "_HALVED", 2)
         monkeypatch.setattr(arrays, "_LONG", 4)
 
 

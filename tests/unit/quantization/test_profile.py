@@ -191,6 +191,7 @@ PERCENTILE = '{"kind": "percentile", "low": 1, "high": %s}'
         (ALIASES, f'{REDUCTION} {{"kind": "mean"}},', "6:24", "this must be one of whole"),
         (ALIASES, f'{REDUCTION} {{"kind": "whole"}},', "6:15", 'there is no "low"'),
         (ALIASES, f"{REDUCTION} {PERCENTILE % '101'},", "6:15", "high must be from 0 to 100"),
+        (ALIASES, f"{REDUCTION} {PERCENTILE % '0.5'},", "6:15", "low must not exceed high"),
         (ALIASES, f"{REDUCTION} {PERCENTILE % 'true'},", "6:56", "this must be a number"),
         (ALIASES, f"{REDUCTION} {PERCENTILE % ('1' * 400)},", "6:15", "high must be from 0"),
         (ALIASES, f"{REDUCTION} {PERCENTILE % 'NaN'},", "6:15", "high must be from 0 to 100"),

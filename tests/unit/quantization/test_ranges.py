@@ -124,6 +124,8 @@ def test_percentiles_at_the_edges():
     for bad in (-1, 101, math.nan):
         with pytest.raises(ValueError, match="from 0 to 100"):
             one.percentile(bad, 50)
+    with pytest.raises(ValueError, match="low must not exceed high, as 51 exceeds 50"):
+        many.percentile(51, 50)
 
 
 @given(ends, st.integers(1, 20))

@@ -376,6 +376,8 @@ def test_percentiles_that_are_none_are_refused(
     arguments = [model, "--data", str(tmp_path / "data.npz"), "--engine=reference"]
     assert main([*arguments, "--percentile", "5", "101"]) == 1
     assert "--percentile: high must be from 0 to 100, not 101" in capsys.readouterr().err
+    assert main([*arguments, "--percentile", "90", "5"]) == 1
+    assert "--percentile: low must not exceed high, as 90.0 exceeds 5.0" in capsys.readouterr().err
     assert main([*arguments, "--percentile", "5", "95", "--moving-average"]) == 1
     assert "not allowed with argument --percentile" in capsys.readouterr().err
 
@@ -798,3 +800,42 @@ def test_a_missing_library_is_named(
     told = capsys.readouterr().err
     assert "error: --engine=iree: 'iree" in told
     assert 'pip install "qdialect[iree]"' in told
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_channels(tmp_path: Path, engine: str) -> None:
+    """What a layer reads and computes has a range for each channel, and the rest has one."""
+    text = """
+func.func @main(%x: tensor<2x3x4xf32>) -> tensor<2x3x2xf32> {
+  %w = arith.constant dense<[[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]],
+    [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]]]> : tensor<2x4x2xf32>
+  %zeros = arith.constant dense<0.0> : tensor<2x3x4xf32>
+  %init = arith.constant dense<0.0> : tensor<2x3x2xf32>
+  %relu = arith.maximumf %x, %zeros : tensor<2x3x4xf32>
+  %y = linalg.batch_matmul ins(%relu, %w : tensor<2x3x4xf32>, tensor<2x4x2xf32>)
+    outs(%init : tensor<2x3x2xf32>) -> tensor<2x3x2xf32>
+  return %y : tensor<2x3x2xf32>
+}
+"""
+    (tmp_path / "m.mlir").write_text(text)
+    x = np.random.default_rng(0).normal(size=(5, 2, 3, 4)).astype("f4")
+    np.savez(tmp_path / "x.npz", x=x)
+    profile = tmp_path / "profile.json"
+    flags = ["--channels", "--data", str(tmp_path / "x.npz"), "-o", str(profile)]
+    assert main([str(tmp_path / "m.mlir"), f"--engine={engine}", *flags]) == 0
+    found = Profile.read(profile).values
+    assert {key: of.axes for key, of in found.items()} == {
+        "x": (2,),
+        "relu": (2,),
+        "w": (),
+        "zeros": (),
+        "init": (),
+        "y": (),
+    }
+    assert (found["x"].minima == x.min(axis=(1, 2))).all()
+    assert (found["x"].maxima == x.max(axis=(1, 2))).all()
+    assert (found["relu"].maxima == np.maximum(x, 0).max(axis=(1, 2))).all()
+    assert found["x"].count == x.size
+    # The records go on only with the same axes.
+    assert main([str(tmp_path / "m.mlir"), f"--engine={engine}", *flags, "--resume"]) == 0
+    assert main([str(tmp_path / "m.mlir"), f"--engine={engine}", *flags[1:], "--resume"]) == 1
