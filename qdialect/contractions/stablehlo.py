@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from string import ascii_letters
 from typing import Any, Final, cast
 
 from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr
 from xdsl.ir import Operation
 
+from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.contractions.interface import (
     Contraction,
     Lookup,
@@ -46,9 +48,7 @@ def _dot(op: Operation) -> Contraction:
 
 @layer("stablehlo.dot_general")
 def _dot_general(op: Operation) -> Contraction:
-    text = str(attribute_of(op, "dot_dimension_numbers"))
-    names = ("lhs_batching", "rhs_batching", "lhs_contracting", "rhs_contracting")
-    lists = [list_in(text, f"{name}_dimensions") for name in names]
+    lists = _axes_of_dot(str(attribute_of(op, "dot_dimension_numbers")))
     batch, contracted = list(zip(*lists[:2], strict=True)), list(zip(*lists[2:], strict=True))
     letters = iter(ascii_letters)
     sides: list[list[str]] = []
@@ -66,6 +66,14 @@ def _dot_general(op: Operation) -> Contraction:
                 side[axis] = next(letters)
                 result.append(side[axis])
     return Contraction(tuple(lhs), tuple(rhs), tuple(result))
+
+
+@registered_cache
+@lru_cache(maxsize=256)
+def _axes_of_dot(text: str) -> Sequence[tuple[int, ...]]:
+    """The batch axes of both operands, and then those that are summed over."""
+    names = ("lhs_batching", "rhs_batching", "lhs_contracting", "rhs_contracting")
+    return [list_in(text, f"{name}_dimensions") for name in names]
 
 
 def list_in(text: str, name: str) -> tuple[int, ...]:

@@ -33,13 +33,13 @@ class _LoadedModels:
 
     def __init__(self, dialects: Iterable[Dialect]) -> None:
         self._dialects = tuple(dialects)
-        self._found: dict[type[Models], Mapping[str, Models]] = {}
+        self.found: dict[type[Models], Mapping[str, Models]] = {}
 
-    def of(self, kind: type[ModelsT]) -> Mapping[str, ModelsT]:
-        if kind not in self._found:
-            found = ((each.name, each.get_interface(kind)) for each in self._dialects)
-            self._found[kind] = {name: models for name, models in found if models is not None}
-        return cast("Mapping[str, ModelsT]", self._found[kind])
+    def find(self, kind: type[ModelsT]) -> Mapping[str, ModelsT]:
+        found = ((each.name, each.get_interface(kind)) for each in self._dialects)
+        of_kind = {name: models for name, models in found if models is not None}
+        self.found[kind] = of_kind
+        return of_kind
 
 
 _NO_MODELS: Final = _LoadedModels(())
@@ -58,7 +58,10 @@ def models_of(context: Context | None) -> Generator[None]:
 
 def models_in_use(kind: type[ModelsT]) -> Mapping[str, ModelsT]:
     """The models of one kind that the context in use has, by the name of the dialect."""
-    return _IN_USE.get().of(kind)
+    loaded = _IN_USE.get()
+    # Every op is asked for its models, several times.
+    found = loaded.found.get(kind)
+    return loaded.find(kind) if found is None else cast("Mapping[str, ModelsT]", found)
 
 
 class OpModels(Models, Generic[ModelT]):

@@ -15,6 +15,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.bounded_cache import registered_cache
 
+VerifiedPart = Attribute | tuple[object, ...]
+"""What a verifier reads. Attributes are compared by identity, and tuples by their values."""
+
 
 class VerifiedByAttributes(IRDLOperation, ABC):
     """
@@ -23,7 +26,7 @@ class VerifiedByAttributes(IRDLOperation, ABC):
     `qdialect.tools.verifier` uses them as a cache key, as most ops of a large module are alike.
     """
 
-    def verified_attributes(self) -> Sequence[Attribute] | None:
+    def verified_attributes(self) -> Sequence[VerifiedPart] | None:
         """
         Everything that the verifier reads, besides the class and the number of operands.
 

@@ -723,8 +723,9 @@ def _of_bias(flow: Flow, node: Node, before: Assignment) -> Assigned:
     scales = slots.transpose(order + others).reshape(divided)
     product = np.asarray(np.float32(read.type.scales.item()) * scales.astype("f4"))
     numbers = flow.graph.numbers(use.value)
-    is_nothing = (product == 0) & (numbers.max() == numbers.min() == 0)
-    product = np.where(is_nothing, np.float32(1), product)
+    is_nothing = product == 0
+    if is_nothing.any() and numbers.max() == numbers.min() == 0:
+        product = np.where(is_nothing, np.float32(1), product)
     with np.errstate(all="ignore"):
         is_step = (product > 0) & np.isfinite(product) & np.isfinite(np.float32(1) / product)
     if not is_step.all() or np.isnan(numbers).any():
@@ -734,11 +735,17 @@ def _of_bias(flow: Flow, node: Node, before: Assignment) -> Assigned:
     precision = flow.precision(node)
     storage = precision.bias_storage
     bits = storage.width if storage.width > MAX_STORAGE_WIDTH else 0
-    held = Storage.of(IntegerType(min(storage.width, MAX_STORAGE_WIDTH)), signed=True)
+    held = _storage_of_bias(min(storage.width, MAX_STORAGE_WIDTH))
     expressed = cast(AnyFloat, element_type_or_self(use.value.type))
     zeros = np.zeros(product.shape, np.int64)
     like = type_of_slots(held, expressed, product, zeros, of_bias)
     return Assigned(like, Relation.DERIVED, None, flow.graph.keys.get(node.results[0], ""), bits)
+
+
+@registered_cache
+@lru_cache(maxsize=64)
+def _storage_of_bias(width: int) -> Storage:
+    return Storage.of(IntegerType(width), signed=True)
 
 
 def _scales_of(flow: Flow, use: Use, before: Assignment) -> NDArray[Any]:

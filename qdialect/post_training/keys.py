@@ -84,9 +84,10 @@ def keys_of(module: ModuleOp) -> Keys:
 
 def is_recordable(value: SSAValue) -> bool:
     """Whether ranges can be recorded for a value: it is a tensor of floats that are defined."""
-    type, owner = value.type, value.owner
-    is_of_floats = is_tensor(type) and _is_float(element_type_or_self(type).__class__)
-    return is_of_floats and not (isinstance(owner, Operation) and name_of(owner) in _UNDEFINED)
+    type: Attribute = value.type
+    if not _is_float(element_type_or_self(type).__class__) or not is_tensor(type):
+        return False
+    return not (isinstance(value, OpResult) and name_of(value.op) in _UNDEFINED)
 
 
 # To ask whether a type is one of many takes longer than all the rest.
@@ -343,18 +344,18 @@ class CastChain(NamedTuple):
 def casts_to(value: SSAValue) -> CastChain:
     """The casts that have made a value; none if its owner is no cast."""
     types = list[Attribute]()
-    while isinstance(value.owner, Operation) and is_cast(value.owner):
+    while isinstance(value, OpResult) and is_cast(value.op):
         types.append(value.type)
-        value = value.owner.operands[0]
+        value = value.op.operands[0]
     return CastChain(value, tuple(types))
 
 
 def _dequantization_of(value: SSAValue) -> CastChain | None:
     """The casts from a tensor of other elements than floats, which has no key, to `value`."""
-    if isinstance(value.owner, Block) or not is_cast(value.owner):
-        # Most values, of which all that are asked for are recordable.
-        return None if is_recordable(value) else CastChain(value, ())
     chain = casts_to(value)
+    if not chain.types:
+        # Those that are asked for are recordable.
+        return None
     return None if is_recordable(chain.origin) else chain
 
 

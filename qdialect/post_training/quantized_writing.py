@@ -58,9 +58,10 @@ class WrittenConstant(NamedTuple):
     elements: int
     saturated: int
     """How many did not fit the storage."""
-    range: Range
+    range: Range | None
+    """Of the elements, if that was asked for."""
     noise: Noise | None
-    """How far the codes are from the elements, if that was asked for."""
+    """How far the codes are from the elements, likewise."""
 
 
 @dataclass(frozen=True)
@@ -358,13 +359,16 @@ class _Writer:
     ) -> None:
         """Note what became of the elements of a constant."""
         type, shape = tensor.element_type, tensor.get_shape()
+        is_own = assigned.relation is Relation.GIVEN
+        if is_own and not self._is_measured:
+            # What has chosen its own parameters fits them.
+            self._made[use.value, assigned] = WrittenConstant(prod(shape), 0, None, None)
+            return
         expressed = type.expressed_type
         numbers = float_elements(values, expressed)
         held = codes.value if isinstance(codes, Splat) else as_view(codes).array()
         saturated = 0
         ends = type.storage_type_min, type.storage_type_max
-        is_own = assigned.relation is Relation.GIVEN
-        # What has chosen its own parameters fits them.
         if not is_own and any((held == end).any() for end in ends):
             scales, zero_points = type.parameters_on(shape).expand()
             steps = numbers.astype("f8") / scales
@@ -386,8 +390,10 @@ class _Writer:
         saturated: int,
         noise: Noise | None,
     ) -> None:
-        whole = array_range(np.atleast_1d(numbers))
-        ends = Range(float(whole.minimum.item()), float(whole.maximum.item()))
+        ends = None
+        if self._is_measured:
+            whole = array_range(np.atleast_1d(numbers))
+            ends = Range(float(whole.minimum.item()), float(whole.maximum.item()))
         self._made[use.value, assigned] = WrittenConstant(count, saturated, ends, noise)
 
     def _bias(

@@ -458,7 +458,9 @@ def entry_of(op: Operation) -> ShapeOpEntry | None:
 
 def is_cast(op: Operation) -> bool:
     """Whether `op` is known to be a cast."""
-    return role_of(op).is_cast
+    # As `role_of` says it: every op is asked, several times.
+    reads = _role_of(op).reads
+    return reads is not None and len(op.operands) == len(op.results) == 1
 
 
 def cast_reads(op: Operation) -> CastReads:

@@ -6,11 +6,13 @@ https://github.com/tensorflow/tensorflow, `quantization/common/ir/QuantOps.td`, 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr
 from xdsl.ir import Attribute, Operation
 
+from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.movement import DYNAMIC, Shape, as_view
 from qdialect.ir.elements import DenseElementsAttr, elements_of
@@ -23,6 +25,7 @@ from qdialect.shape_ops.interface import (
     find_attribute,
     integer_of,
     is_cast,
+    load_models,
     name_of,
     register_cast,
 )
@@ -53,6 +56,7 @@ def register_statistics(name: str) -> None:
     register_cast(name, CastReads.CONVERTED)
     register_along_axis(name, _ranges_along_axis)
     _NAMES.add(name)
+    _may_be_statistics.cache_clear()
 
 
 def _ranges_along_axis(op: Operation, shape: Shape) -> AlongAxis | None:
@@ -62,8 +66,15 @@ def _ranges_along_axis(op: Operation, shape: Shape) -> AlongAxis | None:
 
 def is_statistics(op: Operation) -> bool:
     """Whether `op` returns its operand, and carries ranges."""
-    # In this order: the first imports the models, which have the names.
-    return is_cast(op) and name_of(op) in _NAMES
+    return _may_be_statistics(name_of(op)) and is_cast(op)
+
+
+# Most ops are none, and each is asked several times.
+@registered_cache
+@lru_cache(maxsize=1024)
+def _may_be_statistics(name: str) -> bool:
+    load_models(name)
+    return name in _NAMES
 
 
 def statistics_of(op: Operation, shape: Shape | None) -> Statistics:

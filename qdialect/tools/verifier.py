@@ -20,7 +20,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.ir.errors import message_of
-from qdialect.ir.op_verifiers import VerifiedByAttributes, verify_alone
+from qdialect.ir.op_verifiers import VerifiedByAttributes, VerifiedPart, verify_alone
 from qdialect.ir.xdsl_private import own_verifier_of
 from qdialect.tools.diagnostics import DiagnosticHandler, Location
 
@@ -114,14 +114,15 @@ def _key(op: Operation) -> _Key | None:
     if attributes is None:
         return None
     names = (*op.properties, None, *op.attributes)
-    return (type(op), len(op.operands), len(op.results), *names, *map(id, attributes))
+    parts = [each if type(each) is tuple else id(each) for each in attributes]
+    return (type(op), len(op.operands), len(op.results), *names, *parts)
 
 
 @registered_cache
 @cache
 def _looked_at_by(
     cls: type[Operation],
-) -> Callable[[Any], Sequence[Attribute] | None] | None:
+) -> Callable[[Any], Sequence[VerifiedPart] | None] | None:
     """A function for the attributes that the verifiers of a class read; None if unknown."""
     if cls.verify is not Operation.verify:
         return None

@@ -43,7 +43,8 @@ from qdialect.dialects.quant.types import (
     StoredType,
     UniformQuantizedType,
 )
-from qdialect.ir.op_verifiers import VerifiedByAttributes
+from qdialect.dialects.quant.verification import verified_parts
+from qdialect.ir.op_verifiers import VerifiedByAttributes, VerifiedPart
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.shape_ops.interface import keeping_attribute_of
 
@@ -88,20 +89,6 @@ def _verify_fits(quantized: QuantizedType, container: Attribute) -> None:
         raise VerifyException("tensor containing the sub-channel quantized type must be ranked")
 
 
-def _verified_parts(type: Attribute) -> Sequence[Attribute]:
-    """What the verifier of a cast reads of a type."""
-    whole = (type,)
-    if isinstance(type, TensorType):
-        tensor = cast("TensorType[Attribute]", type)
-        element = tensor.element_type
-        if (
-            isinstance(element, UniformQuantizedType)
-            and element.granularity is Granularity.PER_TENSOR
-        ):
-            return (tensor.shape, *element.storage, element.expressed_type)
-    return whole
-
-
 class CastOp(VerifiedByAttributes, HasFolderInterface, ABC):
     """Base class of the casts: scalar to scalar, or tensor to tensor of the same shape."""
 
@@ -120,17 +107,18 @@ class CastOp(VerifiedByAttributes, HasFolderInterface, ABC):
 
     def __init__(self, input: SSAValue | Operation, result_type: Attribute):
         """A cast of `input` to `result_type`. Raises TypeError for arguments of another kind."""
-        super().__init__(
+        # As the builder of IRDL would make it of arguments that fit already.
+        Operation.__init__(
+            self,
             operands=[builder_arguments.operand(input)],
             result_types=[builder_arguments.result_type(result_type)],
         )
 
     @override
-    def verified_attributes(self) -> Sequence[Attribute]:
-        # Of a type with one slot, the slot was verified as it was made, and may differ.
+    def verified_attributes(self) -> Sequence[VerifiedPart]:
         return (
-            *_verified_parts(self.input.type),
-            *_verified_parts(self.result.type),
+            *verified_parts(self.input.type),
+            *verified_parts(self.result.type),
             *self.properties.values(),
         )
 

@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.interfaces import HasFolderInterface
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     prop_def,
@@ -44,7 +44,7 @@ from qdialect.dialects.quant.types import (
     element_type_of,
     uniform_tensor,
 )
-from qdialect.dialects.quant.verification import verify_fits
+from qdialect.dialects.quant.verification import verified_parts, verify_fits
 from qdialect.ir.dense_attributes import dense_of_bytes
 from qdialect.ir.elements import (
     DenseElementsAttr,
@@ -53,7 +53,7 @@ from qdialect.ir.elements import (
     elements_of,
     integer_range,
 )
-from qdialect.ir.op_verifiers import VerifiedByAttributes
+from qdialect.ir.op_verifiers import VerifiedByAttributes, VerifiedPart
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ir.xdsl_private import parse_resource_key, resume_from
 from qdialect.text.dense import DenseLiteral, print_dense
@@ -177,7 +177,8 @@ class ConstantOp(VerifiedByAttributes, HasFolderInterface, ListsElements):
             value = dense_elements(
                 _storage_integers(value, type), element_type_of(type.element_type)
             )
-        super().__init__(result_types=[result_type], properties={"value": value})
+        # As the builder of IRDL would make it of arguments that fit already.
+        Operation.__init__(self, result_types=[result_type], properties={"value": value})
 
     @override
     def __repr__(self) -> str:
@@ -238,7 +239,7 @@ class ConstantOp(VerifiedByAttributes, HasFolderInterface, ListsElements):
             raise VerifyException(f"'{self.name}' op {error}") from None
 
     @override
-    def verified_attributes(self) -> Sequence[Attribute] | None:
+    def verified_attributes(self) -> Sequence[VerifiedPart] | None:
         value, types = self.properties.get("value"), self.result_types
         if len(types) != 1 or not isinstance(value, DenseIntOrFPElementsAttr):
             return None
@@ -247,7 +248,7 @@ class ConstantOp(VerifiedByAttributes, HasFolderInterface, ListsElements):
             return None
         # The storage range is that of the type, so no element needs a check.
         others = (held for name, held in self.properties.items() if name != "value")
-        return types[0], cast(DenseElementsAttr, value).type, *others
+        return *verified_parts(types[0]), cast(DenseElementsAttr, value).type, *others
 
     @classmethod
     @override

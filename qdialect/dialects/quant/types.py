@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from abc import ABC
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
 from typing_extensions import override
@@ -39,7 +40,7 @@ from qdialect.algebra.arguments import (
     number_array,
     shown,
 )
-from qdialect.algebra.bounded_cache import BoundedCache
+from qdialect.algebra.bounded_cache import BoundedCache, registered_cache
 from qdialect.algebra.float_format import FLOAT_FORMATS, FloatFormat
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.parameters import (
@@ -179,8 +180,13 @@ class StoredType(QuantizedType, ABC):
 
 def element_type_of(type: StoredType) -> IntegerType:
     """The type of the integers that a constant of `type` holds: `iN`, or `uiN`."""
-    signedness = Signedness.SIGNLESS if type.is_signed else Signedness.UNSIGNED
-    return IntegerType(type.storage_type.bitwidth, signedness)
+    return _held_integers(type.storage_type.bitwidth, type.is_signed)
+
+
+@registered_cache
+@lru_cache(maxsize=64)
+def _held_integers(width: int, is_signed: bool) -> IntegerType:
+    return IntegerType(width, Signedness.SIGNLESS if is_signed else Signedness.UNSIGNED)
 
 
 @irdl_attr_definition

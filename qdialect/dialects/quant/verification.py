@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, cast
 
 from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.array_view import MAX_RANK
@@ -21,6 +22,7 @@ from qdialect.algebra.parameters import QuantizationParameters
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant.slot_arrays import Granularity
 from qdialect.dialects.quant.types import QuantizedTensor, UniformQuantizedType
+from qdialect.ir.op_verifiers import VerifiedPart
 
 _MAX_TYPE_TEXT: Final = 200
 """The maximum length of a type's text in a message."""
@@ -77,6 +79,23 @@ def _hint(movement: Movement, operands: Sequence[QuantizedTensor], result: Quant
     if _are_compatible(shape, result.get_shape()):
         return f"; the element type of the result should be '{text}'"
     return f"; the result type should be '{TensorType(right, shape)}'"
+
+
+def verified_parts(type: Attribute) -> Sequence[VerifiedPart]:
+    """
+    What verifiers read of a type that fits its shape, and has elements of the right kind.
+
+    Slots were verified as the type was made, and may differ; but not what they are the slots of.
+    """
+    whole = (type,)
+    if isinstance(type, TensorType):
+        tensor = cast("TensorType[Attribute]", type)
+        element = tensor.element_type
+        if isinstance(element, UniformQuantizedType):
+            slots = element.slots.data
+            places = slots.granularity, slots.dimensions, slots.block_sizes, slots.shape
+            return (tensor.shape, *element.storage, element.expressed_type, places)
+    return whole
 
 
 def verify_fits(tensor: QuantizedTensor, end: str) -> None:

@@ -8,13 +8,20 @@ import pytest
 from typing_extensions import override
 from xdsl.dialects import test
 from xdsl.dialects.arith import AddfOp
-from xdsl.dialects.builtin import ModuleOp, i1
+from xdsl.dialects.builtin import ModuleOp, TensorType, f32, i1, i8
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.dialects.quant import ConstantOp, TransposeOp
+from qdialect.dialects.quant import (
+    ConstantOp,
+    DequantizeCastOp,
+    Storage,
+    TransposeOp,
+    UniformQuantizedType,
+)
 from qdialect.ir.op_verifiers import VerifiedByAttributes
+from qdialect.ir.value_types import with_element_type
 from qdialect.text.parser import LocatingParser
 from qdialect.tools.diagnostics import Diagnostic, DiagnosticHandler
 from qdialect.tools.registry import ToolContext
@@ -148,6 +155,32 @@ def test_what_is_alike_is_verified_once(monkeypatch: pytest.MonkeyPatch) -> None
     # What was read from the first two lines is not one object with what comes after.
     assert len(verified) <= 2 + 2 + 10
     assert len([type for type in verified if "<-8:7>" in type]) == 10
+
+
+def test_layers_of_one_shape_are_verified_once_and_slots_elsewhere_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    storage, floats = Storage.of(i8), TensorType(f32, [2, 3])
+    verified: list[Operation] = []
+    verify = DequantizeCastOp.verify_
+
+    def verify_(self: DequantizeCastOp) -> None:
+        verified.append(self)
+        verify(self)
+
+    def cast_of(axis: int, *scales: float) -> tuple[Operation, Operation]:
+        zeros = [0 for _ in scales]
+        type = UniformQuantizedType.per_axis(storage, f32, axis, scales, zeros)
+        made = test.TestOp(result_types=[with_element_type(floats, type)])
+        return made, DequantizeCastOp(made, floats)
+
+    monkeypatch.setattr(DequantizeCastOp, "verify_", verify_)
+    layers = [cast_of(0, 0.5, 0.25 * number) for number in range(1, 6)]
+    assert errors_in(ModuleOp([op for layer in layers for op in layer])) == []
+    assert len(verified) == 1
+    for wrong in (cast_of(1, 0.5, 0.25), cast_of(0, 0.5, 0.25, 0.125)):
+        (error,) = errors_in(ModuleOp([*cast_of(0, 0.5, 0.25), *wrong]))
+        assert "size does not match number of scales" in error
 
 
 # Ops that override the walk of xDSL
