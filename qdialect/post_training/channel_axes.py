@@ -21,7 +21,8 @@ from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.memory_budget import memory_budget
 from qdialect.ir.value_types import shape_of
 from qdialect.post_training.equalization import indices_of, layer_nodes
-from qdialect.post_training.flow_graph import FlowGraph, Node, flow_graph
+from qdialect.post_training.flow_graph import FlowGraph, Node
+from qdialect.post_training.flow_reading import flow_graph
 from qdialect.post_training.homogeneous import Passage, passage_of
 from qdialect.shape_ops.interface import models_of
 

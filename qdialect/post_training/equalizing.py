@@ -23,7 +23,8 @@ from qdialect.post_training.equalization import (
 )
 from qdialect.post_training.equalization_report import EqualizationReport, Resolution, report_on
 from qdialect.post_training.equalization_writing import UnwritableError, write_equalization
-from qdialect.post_training.flow_graph import Node, flow_graph
+from qdialect.post_training.flow_graph import Node
+from qdialect.post_training.flow_reading import flow_graph
 from qdialect.shape_ops.interface import Code, NotFoldable, models_of, name_of
 
 Choose = Callable[[Sequence[Sequence[str]]], "Chosen"]

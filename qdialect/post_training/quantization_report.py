@@ -8,7 +8,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from qdialect.dialects.quant import UniformQuantizedType
 from qdialect.post_training.assignment import Assigned, Assignment
-from qdialect.post_training.assignment_steps import Flow
+from qdialect.post_training.flow import Flow
 from qdialect.post_training.flow_graph import FlowGraph, Node, Range, Use, is_quantizable
 from qdialect.post_training.quantized_writing import Written, constant_uses
 from qdialect.post_training.value_reports import (

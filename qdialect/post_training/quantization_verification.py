@@ -36,7 +36,8 @@ from qdialect.dialects.quant.types import QuantizedTensor
 from qdialect.dialects.quant.verification import verify_result
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, shape_of
-from qdialect.post_training.flow_graph import FlowGraph, Node, Use, flow_graph, is_quantizable
+from qdialect.post_training.flow_graph import FlowGraph, Node, Use, is_quantizable
+from qdialect.post_training.flow_reading import flow_graph
 from qdialect.post_training.quantization_report import given_type
 from qdialect.post_training.value_reports import zero_points_of
 from qdialect.relations.interface import Relation, reason_to_leave

@@ -31,8 +31,9 @@ from qdialect.ir.elements import dense_elements
 from qdialect.ir.replacements import insert_after
 from qdialect.ir.value_types import element_type_or_self, with_element_type
 from qdialect.post_training.assignment import Assigned, Assignment
-from qdialect.post_training.assignment_steps import Flow, type_before_shape
+from qdialect.post_training.flow import Flow
 from qdialect.post_training.flow_graph import Node, Range, Use, stays_float
+from qdialect.post_training.moved_types import type_before_shape
 from qdialect.post_training.weights import (
     dequantized_values,
     float_elements,

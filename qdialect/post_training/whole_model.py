@@ -21,8 +21,10 @@ from qdialect.post_training.assignment import (
     read_attributes,
     write_attributes,
 )
-from qdialect.post_training.assignment_steps import SEQUENCE, STEPS, Flow
-from qdialect.post_training.flow_graph import flow_graph, is_quantizable
+from qdialect.post_training.assignment_steps import SEQUENCE, STEPS
+from qdialect.post_training.flow import Flow
+from qdialect.post_training.flow_graph import is_quantizable
+from qdialect.post_training.flow_reading import flow_graph
 from qdialect.post_training.given_casts import rewrite_casts, write_constants
 from qdialect.post_training.precision import Settings
 from qdialect.post_training.quantization_report import ValueReporter
