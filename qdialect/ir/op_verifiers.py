@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.algebra.bounded_cache import registered_cache
 
 VerifiedPart = Attribute | tuple[object, ...]
-"""What a verifier reads. Attributes are compared by identity, and tuples by their values."""
+"""A part of an op that a verifier reads. Attributes compare by identity, tuples by their values."""
 
 
 class VerifiedByAttributes(IRDLOperation, ABC):

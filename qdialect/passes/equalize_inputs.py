@@ -77,7 +77,7 @@ class EqualizeInputsPass(ModulePass):
             raise ValueError(f"worst must not be negative, but is {self.worst}")
 
     def policy(self) -> EqualizationPolicy:
-        """What is equalized, and how. Raises ValueError."""
+        """The policy that the options of this pass describe. Raises ValueError."""
         if self.forks not in ("separate", "joined"):
             raise ValueError(f"forks must be separate or joined, not '{self.forks}'")
         if self.sweeps < 1:

@@ -35,10 +35,10 @@ class VerifyQuantizationPass(ModulePass):
     name = "verify-quantization"
 
     scheme: str | None = None
-    """What layers are to have: `one-u8`, `one-s16`, `torch-i8` or `glow-i8`; any by default."""
+    """The expected scheme: `one-u8`, `one-s16`, `torch-i8` or `glow-i8`; any by default."""
 
     granularity: str | None = None
-    """What weights are to have: `layer`, `channel` or `block`; any by default."""
+    """The expected granularity of weights: `layer`, `channel` or `block`; any by default."""
 
     config: str | None = None
     """A file of layers that are to have another precision, as for `quantize-with-ranges`."""

@@ -111,7 +111,7 @@ class _Weight(NamedTuple):
 
     @property
     def kind(self) -> object:
-        """What those have in common that are quantized at once."""
+        """A key: constants with equal keys are quantized at once."""
         expressed = element_type_or_self(self.use.value.type)
         return id(self.scheme), expressed, self.blocks, self.numbers.shape, self.numbers.dtype.str
 

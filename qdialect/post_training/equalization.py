@@ -52,7 +52,7 @@ _MOST_SWEEPS: Final = 100
 
 @dataclass(frozen=True)
 class EqualizationPolicy:
-    """What is equalized, and how."""
+    """The choices of an equalization: its layers, the rule of scales, and what it may change."""
 
     rule: ScaleRule = field(default_factory=ScaleRule)
 
@@ -75,7 +75,7 @@ class Layer:
     use: Use
     """The operand that it reads, and that is no weight."""
     value: SSAValue
-    """What that is, before its ranges and casts."""
+    """The value of that operand, before `quant.stats` and pairs of casts."""
     weights: NDArray[Any]
     """The numbers that it multiplies by."""
     indices: LayerIndices
@@ -85,7 +85,7 @@ class Layer:
 
     @property
     def result(self) -> SSAValue:
-        """What it computes, with its bias."""
+        """The result of the layer, with its bias."""
         return self.node.results[0]
 
 
@@ -104,22 +104,22 @@ class Product:
 
 @dataclass(eq=False)
 class Plan:
-    """What is going to be changed."""
+    """The changes of an equalization, before any of them is written."""
 
     graph: FlowGraph
     layers: Sequence[Layer]
     scales: dict[Layer, Factors] = field(default_factory=dict[Layer, Factors])
-    """What is read by a layer is multiplied by these, and its weights are divided by them."""
+    """The scales of layers: inputs are multiplied by them, and weights divided."""
     inputs: dict[Layer, Range] = field(default_factory=dict[Layer, Range])
-    """The ranges of what layers read, where they are known."""
+    """The ranges of the inputs of layers, where they are known."""
     values: dict[SSAValue, Factors] = field(default_factory=dict[SSAValue, Factors])
     """The factors of values that are made anew."""
     products: dict[tuple[SSAValue, bytes], Product] = field(
         default_factory=dict[tuple[SSAValue, bytes], "Product"]
     )
-    """What is multiplied where it is read."""
+    """The products that are inserted in front of readers."""
     ranges: dict[SSAValue, GroupedRanges] = field(default_factory=dict[SSAValue, GroupedRanges])
-    """What is known of the ranges of changed values, after that."""
+    """The ranges of changed values after the change, where they are known."""
     constants: dict[Use, Factors] = field(default_factory=dict[Use, Factors])
     """Constants, beside weights and biases, that have factors."""
     refusals: list[tuple[Operation, NotFoldable]] = field(
@@ -127,7 +127,7 @@ class Plan:
     )
 
     def rows(self, layer: Layer) -> Factors | None:
-        """What the rows of a layer are multiplied by, for the elements of its weights."""
+        """The factors of the rows of a layer, in the shape of its weights; None without factors."""
         factors = self.values.get(layer.result)
         return None if factors is None else layer.indices.rows_on_weights(factors)
 
@@ -261,7 +261,7 @@ class _Planner:
     # Ranges
 
     def ranges(self, value: SSAValue) -> list[GroupedRanges]:
-        """What is known of the ranges of a value."""
+        """The known ranges of a value: its own, and those that follow from others by movements."""
         if value not in self._ranges:
             self._ranges[value] = [*self._own_ranges(value), *self._moved_ranges(value)]
         return self._ranges[value]
@@ -356,11 +356,11 @@ class _Planner:
         axes = tuple(axis for axis in layer.indices.shared if inputs.minimum.shape[axis] > 1)
         low, high = (layer.indices.columns(layer.weights, axes, of) for of in (np.min, np.max))
         columns = Range(*(np.asarray(of, "f4") for of in (low, high)))
-        # What has one range gets one scale: each part of it may have any range.
+        # One range gets one scale: the ranges of its parts are unknown.
         return known.pooled(columns), inputs
 
     def _range_of_inputs(self, layer: Layer) -> tuple[GroupedRanges, Range]:
-        """What is known of what a layer reads, and its ranges for the shared indices."""
+        """The known ranges of the input of a layer, and the same by shared index."""
         known = self.ranges(layer.value)
         name = self._graph.keys.get(layer.value, "")
         lengths = layer.indices.lengths()
@@ -625,7 +625,7 @@ def statistics_behind(graph: FlowGraph, value: SSAValue) -> Iterator[Operation]:
 
 
 def _behind(op: Operation) -> Iterator[SSAValue]:
-    """What the readers of an op make: the second cast of a pair."""
+    """The results of the readers of an op: the second cast of a pair is one of them."""
     for result in op.results:
         for use in result.uses:
             yield from use.operation.results

@@ -63,7 +63,7 @@ class EqualizedLayer:
     """The axes of what it reads that scales vary along."""
     scales: tuple[float, ...]
     rows: tuple[float, ...]
-    """What its rows are multiplied by; empty if they are not."""
+    """The factors of its rows; empty without factors."""
     before: Noise
     after: Noise
 
@@ -85,7 +85,7 @@ class EqualizationReport:
 
     @property
     def gain(self) -> float:
-        """What is expected of all layers together, if the noise of each is added to the others'."""
+        """The expected gain of all layers together in dB, if their noise adds up."""
         shares = [
             sum(of.noise / of.signal for of in noises if of.signal)
             for noises in (

@@ -99,7 +99,7 @@ class _Writer:
         self._graph = plan.graph
         self._context = context
         self._new = list[Operation]()
-        """What has been inserted."""
+        """The ops that were inserted."""
         self._known = dict[tuple[SSAValue, tuple[tuple[bytes, bool], ...]], SSAValue]()
         self._sources: list[tuple[Operation, Operation]] = []
         """Old constants, and new ones like them."""
@@ -292,7 +292,7 @@ class _Writer:
         return op
 
     def _place(self, product: Product) -> SSAValue:
-        """What a product is inserted behind: the last record of the value, if readers are there."""
+        """The value before a product: the last `quant.stats`, if it has readers."""
         last = self._graph.last.get(product.value, product.value)
         owner = last.owner
         block = owner.parent if isinstance(owner, Operation) else None

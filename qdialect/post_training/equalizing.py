@@ -39,7 +39,7 @@ class Chosen(NamedTuple):
 
 
 class Equalized(NamedTuple):
-    """What became of a module."""
+    """The outcome of an equalization: remarks, and a report of layers."""
 
     outcomes: FoldReport
     report: EqualizationReport

@@ -61,7 +61,7 @@ def _are_equal(one: NDArray[Any], other: NDArray[Any]) -> bool:
 
 
 def merged(one: Factors, other: Factors) -> Factors | None:
-    """What both say together; None if they differ."""
+    """The factors of elements for which one of both has a factor; None if they differ."""
     one, other = np.broadcast_arrays(one, other)
     if ((one != other) & ~np.isnan(one) & ~np.isnan(other)).any():
         return None
@@ -126,7 +126,7 @@ class Places:
         ]
 
     def moved(self, operands: Sequence[NDArray[Any]], new: object) -> NDArray[Any]:
-        """What arrays of the operands are in the result, with `new` where there is padding."""
+        """The elements of the result, from arrays of the operands; `new` where there is padding."""
         pairs = zip(operands, self.operands, strict=True)
         parts = [np.broadcast_to(array, shape).reshape(-1) for array, shape in pairs]
         held = np.concatenate([*parts, np.asarray([new], parts[0].dtype)])
@@ -168,7 +168,7 @@ def _with_length(movement: Movement, operands: Sequence[Shape], length: int) -> 
 
 
 def common(found: Sequence[NDArray[Any] | None], shape: Shape) -> NDArray[Any] | None:
-    """What arrays for several lengths in the place of unknown ones say of a tensor of `shape`."""
+    """One array for a tensor of `shape`, from arrays for several lengths of its unknown axes."""
     first = found[0]
     for each in found:
         if each is None or first is None or each.shape != first.shape:

@@ -105,7 +105,7 @@ class _Step(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What is known of the values of a module."""
+    """Lookups in a module: the source of a value, its readers, its constants."""
 
     value_of: Callable[[SSAValue], SSAValue]
     """The value before what only carries ranges."""
@@ -160,7 +160,7 @@ class _Finder:
             for operand in operands
             if is_recordable(operand) and not self._values.is_constant(operand)
         ]
-        # What is selected by is compared before.
+        # The comparison that a predicate comes from belongs to the region.
         if "select" in functions:
             read += [each for each in op.operands if self._compares(each, op)]
         for value in read:
@@ -331,7 +331,7 @@ class _Finder:
                 return ops
             between.append(last)
             if step.functions:
-                # What only moves is part of it if something is applied behind.
+                # Movements are part of the region if a function follows them.
                 ops.update(between)
 
     def _readers(self, value: SSAValue) -> Iterator[Operation]:
@@ -342,7 +342,7 @@ class _Finder:
                 for each in behind:
                     yield from self._readers(each)
             elif not use.operation.results or any(map(_is_used, use.operation.results)):
-                # What computes nothing that is used reads nothing.
+                # Ops with unused results are dead, and no readers.
                 yield use.operation
 
     def _joined(self, op: Operation) -> tuple[set[Operation], SSAValue] | None:
@@ -449,10 +449,10 @@ _FIXED: Final = {"softmax": "softmax", "sigmoid": "logistic"}
 """The ranges of functions that are known."""
 
 _INVERSES: Final = frozenset({"div", "pow", "reciprocal", "rsqrt", "sqrt"})
-"""What a normalization has one of."""
+"""Functions of which a normalization has one."""
 
 _MASKING: Final = frozenset({"add", "select", "sub"})
-"""What puts a number in place of others, or makes them as low."""
+"""Functions that mask: elements become a number, or as low as it."""
 
 _NONLINEAR: Final = frozenset(
     {

@@ -102,7 +102,7 @@ class Node:
     bias: Bias | None = None
 
     unknown_bias: Use | None = None
-    """What is added to the sums of a layer, and is no constant."""
+    """The operand that is added to the sums of a layer, if it is no constant."""
 
     singles: tuple[Use, ...] = ()
     """Constants with one number for each channel, none of which is summed over."""
@@ -158,7 +158,7 @@ class FlowGraph:
     """The value before `quant.stats` or a pair of casts, for the value behind it."""
 
     derived: set[SSAValue] = field(default_factory=set[SSAValue])
-    """What other ops than shape ops compute from constants alone: it stays in floats."""
+    """Results that ops other than shape ops compute from constants alone: they stay floats."""
 
     last: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """For each value, that behind the last of them."""

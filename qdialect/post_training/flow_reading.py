@@ -271,7 +271,7 @@ def _note_derived(graph: FlowGraph, op: Operation) -> None:
 
 
 _EMPTY: Final = frozenset({"tensor.empty", "linalg.fill"})
-"""What ops of linalg start from."""
+"""Ops whose results are only written to, as `outs` of linalg."""
 
 
 def _splat(graph: FlowGraph, value: SSAValue) -> float | None:
@@ -294,7 +294,7 @@ def _masks(graph: FlowGraph, value: SSAValue) -> bool:
 
 
 _MASK: Final = -9999.0
-"""What is as low as this has no weight in a softmax."""
+"""Numbers from here on down have no weight in a softmax: they are masks."""
 
 
 def _computing(

@@ -198,7 +198,7 @@ def _computation(graph: FlowGraph, node: Node) -> Passage | None:
 
 
 def _starts(op: Operation, use: Use) -> list[SSAValue]:
-    """What a pool or a reduction starts with: an operand of StableHLO, or a result of linalg."""
+    """The initial values of a pool or a reduction: operands in StableHLO, `outs` in linalg."""
     name = name_of(op)
     if name.startswith("stablehlo.reduce"):
         return list(op.operands[1:])
@@ -288,7 +288,7 @@ def _with_body(graph: FlowGraph, op: Operation) -> Passage | None:
         if at < count:
             degrees[argument] = _SCALED if at in active else _degrees_of(graph, value)
         else:
-            # What is combined so far has the degree of what comes next.
+            # The accumulator has the degree of the elements that are combined into it.
             degrees[argument] = _SCALED if has_any(graph, value) else _NONE
     if 1 not in _degrees_of_body(block, degrees):
         return None

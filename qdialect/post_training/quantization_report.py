@@ -1,4 +1,4 @@
-"""What is told of the values of a module whose parameters were assigned and written."""
+"""The report of a quantization: a record for each value that has, or could have, parameters."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class ValueReporter:
         """How the numbers of a value are spread; None if it has no range."""
         maker = self._graph.makers.get(value)
         is_filled = maker is not None and maker.filler is not None
-        # What fills is not in the range that is wanted.
+        # The recorded range may include the fill value, which the estimate leaves out.
         own = None if is_filled else self._graph.ranges.get(value)
         recorded = own or assigned.range
         if recorded is None and assigned.relation is Relation.FIXED:
@@ -229,7 +229,7 @@ def _role_of(node: Node, use: Use) -> Role:
 
 
 def _values_of(graph: FlowGraph) -> Iterator[SSAValue]:
-    """What is computed of tensors of floats, in the order of the module."""
+    """All tensors of floats, in the order of the module."""
     blocks = set[Block]()
     for op in graph.ops:
         block = op.parent

@@ -63,7 +63,7 @@ _FIXED: Final[Mapping[tuple[str, StorageFormat], Sequence[tuple[float, int]]]] =
     ("softmax", _I8): [(1 / 256, -128)],
     ("softmax", _I16): [(1 / 32767, 0), (1 / 32768, 0)],
 }
-"""What kernels of ONE and of TFLite make of functions with a known range."""
+"""Scales and zero points that kernels of ONE and TFLite have for functions with a known range."""
 
 _RELATIVE: Final = 2.0**-23
 """How far a float32 may be from the product of two others, rounded once, and a little more."""
@@ -73,7 +73,7 @@ _LEAST: Final = 2.0**-149
 
 
 class Expectation(NamedTuple):
-    """What the layers of a module are to be; None for anything."""
+    """The expected types of the layers of a module; None for any."""
 
     storage: StorageFormat | None = None
     """Of activations."""
@@ -84,7 +84,7 @@ class Expectation(NamedTuple):
 
 @dataclass
 class Findings:
-    """What is wrong with a module."""
+    """Errors and warnings of a module, with their ops."""
 
     errors: list[tuple[Operation, str]] = field(default_factory=list[tuple[Operation, str]])
     floats: list[tuple[Operation, str]] = field(default_factory=list[tuple[Operation, str]])
@@ -134,7 +134,7 @@ class _Verifier:
     def _float(self, op: Operation, message: str) -> None:
         self._found.floats.append((op, f"'{name_of(op)}' op {message}"))
 
-    # What is read and made
+    # Types of operands and results
 
     def _read(self, value: SSAValue) -> UniformQuantizedType | None:
         """The type of what an op reads behind a cast; None for floats."""
@@ -277,7 +277,7 @@ class _Verifier:
         reads: Mapping[Use, UniformQuantizedType | None],
         made: Sequence[UniformQuantizedType],
     ) -> None:
-        """What only moves or joins numbers makes what it reads."""
+        """Checks that movements and joins have the parameters of their operands."""
         if not made or node.table is not None:
             return
         (result,) = made[:1]

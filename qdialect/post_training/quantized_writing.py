@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 class WrittenConstant(NamedTuple):
-    """What became of the elements of a constant."""
+    """The elements of a constant that was written, and the noise that was added."""
 
     elements: int
     saturated: int
@@ -362,7 +362,7 @@ class _Writer:
         type, shape = tensor.element_type, tensor.get_shape()
         is_own = assigned.relation is Relation.GIVEN
         if is_own and not self._is_measured:
-            # What has chosen its own parameters fits them.
+            # Parameters that were chosen for these elements hold all of them.
             self._made[use.value, assigned] = WrittenConstant(prod(shape), 0, None, None)
             return
         expressed = type.expressed_type

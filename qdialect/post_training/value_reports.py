@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Role(StrEnum):
-    """What a value is for."""
+    """The role of a value in its function or its op."""
 
     ARGUMENT = "argument"
     ACTIVATION = "activation"
@@ -36,7 +36,7 @@ class Role(StrEnum):
 
 
 class Basis(StrEnum):
-    """What the signal to noise ratio follows from."""
+    """The source of a signal to noise ratio."""
 
     MEASURED = "measured"
     """The numbers, which are known."""
@@ -58,7 +58,7 @@ class Stored(NamedTuple):
     origin: str = ""
     """The key of the value whose parameters these were first; empty for its own."""
     range: tuple[float, float] | None = None
-    """What they were chosen for."""
+    """The range that the parameters were chosen for."""
     decibels: float | None = None
     """The signal to noise ratio; None if it is not known."""
     basis: Basis | None = None
@@ -94,7 +94,7 @@ class ValueReport(NamedTuple):
 
     @property
     def place(self) -> Operation | Block:
-        """What makes it."""
+        """The op that makes the value, or the block that it is an argument of."""
         return self.value.owner
 
     @property

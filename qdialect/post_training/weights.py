@@ -363,7 +363,7 @@ class _WeightQuantizer:
     def _stored(
         self, values: Values, codes: Values, type: QuantizedTensor, expressed: AnyFloat
     ) -> Stored | None:
-        """What a weight is stored as, and how far it is from its numbers, if that is asked for."""
+        """The stored form of a weight and its noise, if a report is asked for."""
         if self.keys is None:
             return None
         element, scheme = type.element_type, self._policy.scheme

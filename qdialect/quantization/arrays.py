@@ -83,7 +83,7 @@ class QuantizedArray:
 
     @property
     def parameters(self) -> QuantizationParameters:
-        """What the codes are read with."""
+        """The scales and zero points of the codes."""
         return self.choice.parameters(self.codes.shape)
 
 

@@ -44,7 +44,7 @@ class Spread(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """What is expected of a value."""
+    """The expected noise of a value."""
 
     decibels: float | None
     """The signal to noise ratio, as `Noise` has it."""

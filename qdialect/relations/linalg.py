@@ -79,7 +79,7 @@ _FUNCTIONS: Final = {"max_signed": "max", "min_signed": "min", "negf": "neg", "p
 
 @relation("linalg.elementwise")
 def _elementwise(op: Operation) -> OpRelation | None:
-    """What its kind says."""
+    """The relation of the function that the attribute `kind` names."""
     kind = str(attribute_of(op, "kind")).rpartition("<")[2].rstrip(">")
     function = _FUNCTIONS.get(kind, kind)
     inputs = tuple(range(len(op.operands) - len(op.results)))
@@ -100,7 +100,7 @@ def _with_body(op: Operation) -> OpRelation | None:
     body = op.regions[0].block
     ops = [inner for inner in body.ops if name_of(inner) not in (_YIELD, _CONSTANT)]
     if len(ops) > 1:
-        # What is converted before and behind is computed with.
+        # Conversions before and behind the function belong to it.
         ops = [inner for inner in ops if name_of(inner) not in _CONVERSIONS] or ops
     names = [name_of(inner) for inner in ops]
     if any(not _is_function(inner) for inner in ops):
@@ -121,7 +121,7 @@ def _with_body(op: Operation) -> OpRelation | None:
             _chosen(op, ops[0], only),
         )
         count = len(ops[0].operands if only.operands is None else only.operands)
-        # What one number is selected from, and is in no tensor, has other elements than that.
+        # A scalar operand adds elements that are in none of the tensors.
         is_own = only.relation is Relation.SHARED and len(chosen) < count
         return OpRelation(Relation.OWN if is_own else only.relation, chosen, functions, only.fixed)
     if not ops:
@@ -153,7 +153,7 @@ _ORDERS: Final = {
     **dict.fromkeys((2, 3, 9, 10), "max"),
     **dict.fromkeys((4, 5, 11, 12), "min"),
 }
-"""What a selection of the first operand computes, by the number of the predicate of `cmpf`."""
+"""The function of `select(cmpf(a, b), a, b)`, by the number of the predicate of `cmpf`."""
 
 
 def _is_function(op: Operation) -> bool:

@@ -82,7 +82,7 @@ _COMBINERS = (*_MAXIMUM, "stablehlo.add", "stablehlo.multiply", "stablehlo.subtr
 
 @relation("stablehlo.optimization_barrier")
 def _optimization_barrier(op: Operation) -> OpRelation | None:
-    """What has several operands has as many results, which have nothing to do with each other."""
+    """A barrier of one operand; of several, each is passed on by itself."""
     if len(op.operands) != 1:
         return None
     return OpRelation(Relation.SHARED, is_homogeneous=True, keeps_places=True)

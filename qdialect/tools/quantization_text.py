@@ -1,4 +1,4 @@
-"""What was chosen for each value by a quantization, as a table, and as JSON for other tools."""
+"""The parameters that a quantization chose for each value: a table, and JSON for other tools."""
 
 from __future__ import annotations
 

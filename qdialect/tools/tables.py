@@ -44,7 +44,7 @@ def _plain(table: Table) -> str:
 
 
 def _console(stream: TextIO) -> Any:
-    """What `rich` writes to, where it is installed and the stream is a terminal; else None."""
+    """A console of `rich`, where it is installed and the stream is a terminal; else None."""
     if not stream.isatty():
         return None
     try:

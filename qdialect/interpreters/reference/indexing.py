@@ -31,7 +31,7 @@ def indices_of(value: TypedArray) -> Integers:
     def numbers() -> Integers:
         if value.elements.dtype != np.uint64:
             return value.numbers
-        # What is beyond int64 is beyond all axes.
+        # Numbers beyond int64 are beyond all axes.
         return np.minimum(value.elements, np.iinfo(np.int64).max).astype(np.int64)
 
     return allocated(numbers, 8 * value.elements.size)
