@@ -150,7 +150,7 @@ class Elements:
 
 @dataclass
 class Group:
-    """Those of the requested elements that share one path of casts."""
+    """Requested elements that share one path of casts."""
 
     where: Positions | None
     """Their indices among the requested positions; None for all, in order."""

@@ -311,7 +311,7 @@ class _Decider:
         return moved
 
     def _check_copy(self, op: Operation, decision: Decision) -> None:
-        """Raise NotFoldable if a copy of what stays would save nothing at run time."""
+        """Raise NotFoldable if a copy of a constant that stays would save nothing at run time."""
         moved, staying = self._graph.moved[op], self._staying
         if not staying:
             return

@@ -19,7 +19,7 @@ class FoldReportListener(ABC):
     """Whether `take_fold_plan` is called."""
 
     wants_values: bool = False
-    """Whether reports of quantization say what was chosen for each value."""
+    """Whether reports of quantization name the parameters of each value."""
 
     @abstractmethod
     def take_fold_report(self, report: FoldReport) -> None:

@@ -87,7 +87,7 @@ def unknown_arithmetic(op: ArithmeticCast) -> str | None:
 
 
 def _quantized_ends(op: ArithmeticCast) -> Sequence[SSAValue]:
-    """Those of the operand and the result of `op` that are quantized."""
+    """The quantized ones of the operand and the result of `op`."""
     match op:
         case QuantizeCastOp():
             return [op.result]

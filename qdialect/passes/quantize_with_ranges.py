@@ -43,7 +43,7 @@ class AssignmentPass(ModulePass):
     """The system whose rules are followed, and the storage: `one-u8` if no file names another."""
 
     granularity: str | None = None
-    """That of weights: `layer` (or `tensor`), `channel`, or `block`. The default is `channel`."""
+    """The granularity of weights: `layer` (or `tensor`), `channel` or `block`; default `channel`."""
 
     block_size: int = 32
     """How many positions of the axis that is summed over share a scale."""

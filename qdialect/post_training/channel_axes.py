@@ -59,7 +59,7 @@ class _Finder:
             yield value, axis
             maker = self._graph.makers.get(value)
             if maker in self._layers:
-                # Its sums have the axes of what a bias is added to.
+                # A bias has the axes of the sums that it is added to.
                 yield from ((each, axis) for op in maker.ops[:-1] for each in op.results)
 
     def _read_by(self, node: Node) -> None:

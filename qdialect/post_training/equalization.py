@@ -96,7 +96,7 @@ class Product:
     value: SSAValue
     factors: Factors
     ranges: GroupedRanges | None
-    """Those of the product, if they are known."""
+    """The ranges of the product, if they are known."""
     uses: list[Use] = field(default_factory=list[Use])
     layers: list[Layer] = field(default_factory=list[Layer])
     """The layers that ask for it."""
@@ -163,7 +163,7 @@ def _is_layer(node: Node) -> bool:
 
 
 def indices_of(node: Node) -> LayerIndices | None:
-    """The indices of a layer; None if its weights are what a window slides over."""
+    """The indices of a layer; None if the window slides over its weights."""
     assert node.side is not None
     assert node.weight is not None
     layer, shape = layer_of(node.ops[0]), shape_of(node.weight.value.type)
@@ -176,7 +176,7 @@ def indices_of(node: Node) -> LayerIndices | None:
 
 
 def keys_of_node(graph: FlowGraph, node: Node) -> list[str]:
-    """The names of a layer: the keys of what its ops make, the last one first."""
+    """The names of a layer: the keys of the results of its ops, the last one first."""
     found = [graph.keys.get(each, "") for op in reversed(node.ops) for each in op.results]
     return list(dict.fromkeys(found))
 
@@ -271,7 +271,7 @@ class _Planner:
             yield grouped_ranges(op)
 
     def _moved_ranges(self, value: SSAValue) -> Iterator[GroupedRanges]:
-        """Those that a shape op before it moves, if it adds and drops no numbers."""
+        """The ranges that a shape op moves to a value, if the op adds and drops no numbers."""
         maker = self._graph.makers.get(value)
         if maker is None or not maker.movements:
             return
@@ -347,7 +347,7 @@ class _Planner:
         self._scales = found
 
     def _ranges_of(self, layer: Layer, plan: Plan) -> tuple[Range, Range]:
-        """The ranges of the columns of the weights of a layer, and of what they multiply."""
+        """The ranges of the columns of a layer's weights, and of the inputs that they multiply."""
         if layer.value in self._graph.given:
             raise NotFoldable(Code.QUANTIZED, "what it reads is quantized")
         if self._policy.weights_only:
@@ -380,7 +380,7 @@ class _Planner:
         return grouped, best
 
     def _magnitudes_of(self, layer: Layer, plan: Plan) -> tuple[Range, Range]:
-        """The magnitudes of the columns of a layer, and of the rows behind what they multiply."""
+        """The magnitudes of the columns of a layer, and of the rows that provide its input."""
         rows = self._rows_behind(layer.value, plan)
         others = tuple(axis for axis in range(rows.ndim) if axis not in layer.indices.shared)
         if not np.isfinite(rows).any():
@@ -438,7 +438,7 @@ class _Planner:
                 return
 
     def _take(self, walk: _Walk, plan: Plan) -> bool:
-        """Take what a walk has found; whether something has been barred, and it is of no use."""
+        """Take the result of a walk; True if a value was barred, and a new walk is needed."""
         graph, is_barred = self._graph, False
         for value, factors in walk.values.items():
             for held in (value, *walk.inner(value)):
@@ -534,7 +534,7 @@ class _Walk:
         return [each for op in maker.ops[:-1] for each in op.results]
 
     def _ask(self) -> None:
-        """From the last op to the first: what is asked for, as far as it can be provided."""
+        """From the last op to the first: the requested factors, as far as they can be provided."""
         for node in reversed(self._graph.nodes):
             for result in node.results:
                 factors = self._agreed(result)

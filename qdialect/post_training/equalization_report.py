@@ -43,7 +43,7 @@ class Resolution:
     bits: int = 8
     weight_bits: int = 8
     granularity: str = "channel"
-    """That of weights: `channel` or `tensor`."""
+    """The granularity of weights: `channel` or `tensor`."""
 
     def __post_init__(self) -> None:
         for name, bits in (("bits", self.bits), ("weight-bits", self.weight_bits)):
@@ -60,7 +60,7 @@ class EqualizedLayer:
     key: str
     op: str
     axes: tuple[int, ...]
-    """The axes of what it reads that scales vary along."""
+    """The axes of its input that scales vary along."""
     scales: tuple[float, ...]
     rows: tuple[float, ...]
     """The factors of its rows; empty without factors."""

@@ -208,7 +208,7 @@ class _Writer:
         return numbers
 
     def _written(self, value: SSAValue, steps: Sequence[Step]) -> SSAValue:
-        """A constant in the place of what computes a value from others. Raises NotFoldable."""
+        """A constant in place of a value that is computed from constants. Raises NotFoldable."""
         moved = self._graph.constant(value)
         assert moved is not None
         numbers = self._numbers(value, steps)

@@ -80,7 +80,7 @@ def equalize_inputs(
 
 
 def _providers(plan: Plan, layer: Layer) -> list[str]:
-    """The layers whose rows provide the factors of what a layer reads."""
+    """The layers whose rows provide the factors of the input of a layer."""
     found, pending, seen = list[str](), [layer.value], set[object]()
     while pending:
         value = pending.pop()

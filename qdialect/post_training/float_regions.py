@@ -108,7 +108,7 @@ class Known(NamedTuple):
     """Lookups in a module: the source of a value, its readers, its constants."""
 
     value_of: Callable[[SSAValue], SSAValue]
-    """The value before what only carries ranges."""
+    """The value before `quant.stats` and the like, which only carry ranges."""
     is_constant: Callable[[SSAValue], bool]
     """Whether a value is computed from constants alone."""
     splat_of: Callable[[SSAValue], float | None]
@@ -290,7 +290,7 @@ class _Finder:
     def _with_mask(
         self, ops: set[Operation], entry: SSAValue
     ) -> tuple[set[Operation], Sequence[SSAValue]] | None:
-        """Also what makes the entry, if some of its numbers only say what is to be ignored."""
+        """Extend the region by the ops of a mask, which hides some numbers of the entry."""
         moves, value = list[Operation](), entry
         while isinstance(value.owner, Operation) and value.owner in self._steps:
             maker = value.owner
@@ -319,7 +319,7 @@ class _Finder:
         return ops | joined[0], joined[1]
 
     def _with_affine(self, ops: set[Operation], functions: frozenset[str]) -> set[Operation]:
-        """Also what is computed of the result alone, with constants, and is one of `functions`."""
+        """Extend the region by ops of `functions` that read the result and constants alone."""
         ops, between = set(ops), list[Operation]()
         last = max(ops, key=self._place.__getitem__)
         while True:

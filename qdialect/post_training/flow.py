@@ -52,7 +52,7 @@ class Flow:
         return self._precisions[node]
 
     def precision_of(self, value: SSAValue) -> Precision:
-        """The precision of what makes a value."""
+        """The precision of the op that makes a value."""
         maker = self.graph.makers.get(value)
         return self.settings.default if maker is None else self.precision(maker)
 

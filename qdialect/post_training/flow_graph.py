@@ -91,7 +91,7 @@ class Node:
     """The tensors of floats that it makes."""
 
     movements: tuple[Movement, ...] = ()
-    """Those of a shape op. The first takes all `uses`, each other one the result before it."""
+    """The movements of a shape op. The first takes all `uses`, the others the result before."""
 
     weight: Use | None = None
     side: Side | None = None
@@ -164,7 +164,7 @@ class FlowGraph:
     """For each value, that behind the last of them."""
 
     ops: list[Operation] = field(default_factory=list[Operation])
-    """Those of tensors of floats, in the order of the module."""
+    """The ops on tensors of floats, in the order of the module."""
 
     keys: Mapping[SSAValue, str] = field(default_factory=dict[SSAValue, str])
 
@@ -180,7 +180,7 @@ class FlowGraph:
 
     @cached_property
     def functions(self) -> Sequence[FuncOp]:
-        """Those that the world sees, and that have a body."""
+        """The functions that are visible outside the module and have a body."""
         found = [op for op in self.module.walk() if isinstance(op, FuncOp)]
         return [
             op

@@ -248,7 +248,7 @@ def _is_below_all(graph: FlowGraph, value: SSAValue) -> bool:
 
 
 def _note_derived(graph: FlowGraph, op: Operation) -> None:
-    """Note what an op computes, if it reads nothing but constants, and what is computed of them."""
+    """Note the results of an op whose operands are constants, or are computed from constants."""
     if not op.operands or (op.regions and name_of(op) in _CONTROL):
         return
     if is_statistics(op):

@@ -47,7 +47,7 @@ _FIXED: Final = frozenset({0})
 _SCALED: Final = frozenset({1})
 
 _WITH_BODY: Final = ("linalg.generic", "linalg.map", "linalg.reduce")
-"""The ops whose regions say what they compute."""
+"""The ops whose regions define their function."""
 
 
 class Passage(Protocol):
@@ -299,7 +299,7 @@ def _with_body(graph: FlowGraph, op: Operation) -> Passage | None:
 
 
 def _degrees_of_body(block: Block, degrees: Mapping[SSAValue, Degrees]) -> Degrees:
-    """The degrees of what a body yields, from those of its arguments."""
+    """The degrees of the yielded values of a body, from the degrees of its arguments."""
     known = dict(degrees)
 
     def of(value: SSAValue) -> Degrees:

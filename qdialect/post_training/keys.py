@@ -111,7 +111,7 @@ class _KeyFinder:
         self._named: dict[str, int] = {}
         self._nameless: dict[str, int] = {}
         self._chains: dict[SSAValue, CastChain] = {}
-        """The casts that have made a value of what is no float tensor, and so has no key."""
+        """The casts that made a value from an integer tensor, which has no key."""
         self._dequantized: dict[CastChain, SSAValue] = {}
 
     def find(self, module: ModuleOp) -> Keys:
@@ -251,7 +251,7 @@ class _KeyFinder:
                 return key
 
     def _name(self, value: SSAValue) -> str | None:
-        """The name in the location of a value, or of what it was quantized from; or that of SSA."""
+        """The name in the location of a value, or of its float source; else its SSA name."""
         chain = self._chains.get(value)
         if chain is None:
             return _location_name(value) or value.name_hint
@@ -338,7 +338,7 @@ class CastChain(NamedTuple):
 
     origin: SSAValue
     types: tuple[Attribute, ...]
-    """Those of the results."""
+    """The types of the results."""
 
 
 def casts_to(value: SSAValue) -> CastChain:

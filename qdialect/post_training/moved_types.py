@@ -110,7 +110,7 @@ def _type_before(
         return None
 
 
-# Layers are alike: what is added to one is broadcast as what is added to the next.
+# Layers are alike: their biases are broadcast in the same way.
 @registered_cache
 @lru_cache(maxsize=256)
 def _axis_before(

@@ -113,7 +113,7 @@ _FLOAT_WORDS: Final = ("f32", "float32")
 
 
 def check_precision(precision: Precision) -> None:
-    """Raise ValueError for what the system that a precision is named after does not have."""
+    """Raise ValueError if the system that a precision is named after does not have it."""
     weights = precision.weights
     if weights.scheme == luci(I16) and weights.granularity is WeightGranularity.TENSOR:
         raise ValueError(

@@ -55,7 +55,7 @@ class ValueReporter:
         self._readers = {value: list(graph.readers_of(value)) for value in self._values}
 
     def report(self, written: Written, unknown: Sequence[Operation]) -> list[ValueReport]:
-        """All values, and all constants that are read by what is known."""
+        """All values, and all constants that ops with relations read."""
         found = [self._of_value(value, written, set(unknown)) for value in self._values]
         done = set[tuple[SSAValue, Assigned | None, Role]]()
         for node, use in self._constants:
@@ -90,7 +90,7 @@ class ValueReporter:
         return report._replace(stored=self._stored(value, assigned), reads=tuple(reads))
 
     def _stored(self, value: SSAValue, assigned: Assigned) -> Stored:
-        """The parameters of a value, with what they are expected to do to it."""
+        """The parameters of a value, with the expected noise."""
         type = assigned.type
         found = Stored(
             type,

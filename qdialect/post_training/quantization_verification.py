@@ -137,7 +137,7 @@ class _Verifier:
     # Types of operands and results
 
     def _read(self, value: SSAValue) -> UniformQuantizedType | None:
-        """The type of what an op reads behind a cast; None for floats."""
+        """The quantized type of an operand behind a cast; None for floats."""
         while isinstance(value.owner, Operation) and is_statistics(value.owner):
             value = value.owner.operands[0]
         if isinstance(value.owner, DequantizeCastOp):
@@ -517,7 +517,7 @@ class _Verifier:
         except (TypeError, ValueError):
             return None
 
-    # Casts, and what is not known
+    # Casts, and unknown ops
 
     def _check_casts(self, op: Operation) -> None:
         if isinstance(op, QuantizeCastOp):

@@ -70,7 +70,7 @@ class Written:
     """The values and ops that were written."""
 
     nodes: Sequence[Node]
-    """Those that read and make quantized values."""
+    """The nodes that read and make quantized values."""
     floats: Mapping[Node, str]
     """Why others stay in floats."""
     quantized: AbstractSet[SSAValue]

@@ -41,7 +41,7 @@ class _Rounding(NamedTuple):
     width: int
     is_signed: bool
     ends: tuple[int, int] | None = None
-    """The lowest and the highest integer, of what rounds."""
+    """The lowest and the highest integer of a rounding."""
 
 
 def rewrite_pairs(module: ModuleOp) -> bool:

@@ -47,7 +47,7 @@ class Basis(StrEnum):
 
 
 class Stored(NamedTuple):
-    """The parameters of a value, or of what an op reads it as."""
+    """The parameters of a value, or of one operand that reads it with its own."""
 
     type: UniformQuantizedType
     bits: int

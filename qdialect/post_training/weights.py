@@ -165,7 +165,7 @@ class _WeightQuantizer:
     is_dequantized: bool = False
     """Whether weights become floats again."""
     keys: Mapping[SSAValue, str] | None = None
-    """Those of all values, if the report says what is chosen for them."""
+    """The keys of all values, if the report names the parameters that were chosen for them."""
 
     def __init__(
         self, module: ModuleOp, context: Context, policy: WeightPolicy, budget: MemoryBudget
@@ -388,7 +388,7 @@ class _WeightQuantizer:
     def _explain(
         self, weight: _Weight, stored: Stored | None, error: NotFoldable | None = None
     ) -> None:
-        """Tell what a weight is stored as, or why it stays in floats, if that is asked for."""
+        """Report the stored form of a weight, or why it stays floats, if a report is wanted."""
         if self.keys is None:
             return
         self._report.values.append(

@@ -89,7 +89,7 @@ def scaled(
 
 @dataclass(frozen=True)
 class Noise:
-    """The power of what a layer computes, and of the errors of its codes, as it is expected."""
+    """The expected power of the result of a layer, and of the errors of its codes."""
 
     signal: float
     noise: float

@@ -230,7 +230,7 @@ class Scheme:
         return self._choice(rounded, rounded, zeros, self.given_values)
 
     def _check_ranges(self, low: NDArray[Any], high: NDArray[Any]) -> None:
-        # Slots may be many: what is bad is looked for only where something is.
+        # Slots may be many: bad ones are searched for only if there are any.
         if np.all(low <= high) and (
             self.span is Span.EXTENDED_RANGE
             or np.isfinite((low.min(initial=0), high.max(initial=0))).all()
@@ -396,7 +396,7 @@ class Choice:
     def unfilled(
         cls, scheme: Scheme, arithmetic: ValueArithmetic, shape: tuple[int, ...]
     ) -> Choice:
-        """Arrays of `shape` to be filled with what is chosen for neighbouring slots."""
+        """Arrays of `shape` for the choices of neighbouring slots."""
         floats = [np.empty(shape, "f4") for _ in range(3)]
         zero_points = np.empty(shape, np.int64)
         if scheme.symmetry is Symmetry.SYMMETRIC:

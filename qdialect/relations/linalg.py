@@ -130,7 +130,7 @@ def _with_body(op: Operation) -> OpRelation | None:
 
 
 def _extreme(ops: list[Operation]) -> str | None:
-    """`max` or `min`, if that is what a comparison and a selection compute."""
+    """`max` or `min`, if a comparison and a selection compute one of them."""
     if [name_of(op) for op in ops] != ["arith.cmpf", "arith.select"]:
         return None
     compare, select = ops

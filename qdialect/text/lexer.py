@@ -81,7 +81,7 @@ class TextToken(MLIRToken):
 
 
 def _is_utf8(literal: Span[str]) -> bool:
-    """Whether a string literal, with what it escapes, is text."""
+    """Whether a string literal, with its escapes, is UTF-8."""
     try:
         StringLiteral(literal.start, literal.end, literal.input).bytes_contents.decode()
     except UnicodeDecodeError:

@@ -353,7 +353,7 @@ class _Run:
             self.report_file = FoldReportFile()
         self.values_file: QuantizationReportFile | None = None
         if options.quantization_report is not None:
-            # It renders what is asked for by `--quantization-*` only.
+            # It renders the output of `--quantization-*` only.
             from qdialect.tools.quantization_text import QuantizationReportFile
 
             self.values_file = QuantizationReportFile()
@@ -412,7 +412,7 @@ class _Run:
 
     def print_values(self) -> None:
         """Print the table of `--quantization-table`."""
-        # It renders what is asked for by `--quantization-*` only.
+        # It renders the output of `--quantization-*` only.
         from qdialect.tools.quantization_text import table_of
         from qdialect.tools.tables import write_tables
 

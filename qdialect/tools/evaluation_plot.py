@@ -179,7 +179,7 @@ class _Drawing:
             )
 
     def _colour(self, storage: str) -> str:
-        """That of a storage is always the same for the common ones."""
+        """The colour of a storage; common ones always have the same."""
         if storage in _COLOURS:
             return _COLOURS[storage]
         others = [each for each in self._storages if each not in _COLOURS]

@@ -43,7 +43,7 @@ class ExpectedDiagnostic:
 
 
 def _regex_of(text: str) -> str:
-    """Literal text, in which what is between double braces is a regular expression."""
+    """Literal text with regular expressions between double braces."""
     parts, start = list[str](), 0
     while (opening := text.find("{{", start)) >= 0 and (end := text.find("}}", opening + 2)) >= 0:
         parts += re.escape(text[start:opening]), f"(?:{text[opening + 2 : end]})"

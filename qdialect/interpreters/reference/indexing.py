@@ -22,7 +22,7 @@ Integers = NDArray[np.int64]
 
 
 def indices_of(value: TypedArray) -> Integers:
-    """Positions as int64. Raises InterpretationError for what is no integer."""
+    """Positions as int64. Raises InterpretationError for numbers that are no integers."""
     if not is_integer(value.element_type):
         raise InterpretationError("its indices are no integers")
     if value.elements.dtype == np.int64:
