@@ -43,7 +43,7 @@ class AssignmentPass(ModulePass):
     """The system whose rules are followed, and the storage: `one-u8` if no file names another."""
 
     granularity: str | None = None
-    """The granularity of weights: `layer` (or `tensor`), `channel` or `block`; default `channel`."""
+    """The granularity of weights: `layer` (or `tensor`), `channel`, `block`; default `channel`."""
 
     block_size: int = 32
     """How many positions of the axis that is summed over share a scale."""
