@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hypothesis import strategies as st
-from random_tensors import unary_movements
+from random_tensors import movements_by_class
 
 from qdialect.algebra.movement import Movement, Shape
 from qdialect.dialects.quant import Quant, ShapeOp
@@ -15,4 +15,5 @@ OWN_OPS: dict[type[Movement], type[ShapeOp]] = {
 
 def own_movements(shape: Shape) -> st.SearchStrategy[Movement]:
     """Movements of one operand of `shape` for which the dialect has an op."""
-    return unary_movements(shape).filter(lambda movement: type(movement) in OWN_OPS)
+    by_class = movements_by_class(shape)
+    return st.one_of([by_class[of] for of in by_class if of in OWN_OPS])

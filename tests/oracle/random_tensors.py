@@ -122,31 +122,34 @@ def broadcasts(draw: Draw, shape: Shape) -> BroadcastInDim:
     return BroadcastInDim(dims, tuple(result))
 
 
-def unary_movements(shape: Shape) -> st.SearchStrategy[Movement]:
-    """Movements of one operand of `shape`, of every class."""
+def movements_by_class(shape: Shape) -> dict[type[Movement], st.SearchStrategy[Movement]]:
+    """For each class of movements of one operand, those of an operand of `shape`."""
     axes = range(len(shape))
     widths = st.tuples(*(st.integers(0, 2) for _ in axes))
-    options: list[st.SearchStrategy[Movement]] = [
-        st.permutations(axes).map(lambda axes: Transpose(tuple(axes))),
-        reshaped(shape).map(Reshape),
-        slices(shape),
-        broadcasts(shape),
-        st.permutations(axes).flatmap(
+    by_class: dict[type[Movement], st.SearchStrategy[Movement]] = {
+        Transpose: st.permutations(axes).map(lambda axes: Transpose(tuple(axes))),
+        Reshape: reshaped(shape).map(Reshape),
+        Slice: slices(shape),
+        BroadcastInDim: broadcasts(shape),
+        Reverse: st.permutations(axes).flatmap(
             lambda axes: st.integers(0, len(axes)).map(lambda count: Reverse(tuple(axes[:count])))
         ),
-        st.builds(Pad, widths, widths),
-        st.builds(PadWith, widths, widths, widths, st.just(ZeroPoint())),
-    ]
+        Pad: st.builds(Pad, widths, widths),
+        PadWith: st.builds(PadWith, widths, widths, widths, st.just(ZeroPoint())),
+    }
     lengths = [axis for axis in axes if shape[axis]]
     if lengths:
-        options.append(
-            st.sampled_from(lengths).flatmap(
-                lambda axis: st.lists(st.integers(0, shape[axis] - 1), min_size=1, max_size=5).map(
-                    lambda indices: Take(axis, tuple(indices))
-                )
+        by_class[Take] = st.sampled_from(lengths).flatmap(
+            lambda axis: st.lists(st.integers(0, shape[axis] - 1), min_size=1, max_size=5).map(
+                lambda indices: Take(axis, tuple(indices))
             )
         )
-    return st.one_of(options)
+    return by_class
+
+
+def unary_movements(shape: Shape) -> st.SearchStrategy[Movement]:
+    """Movements of one operand of `shape`, of every class."""
+    return st.one_of(list(movements_by_class(shape).values()))
 
 
 def numpy_moves(movement: Movement, *operands: NDArray[Any]) -> NDArray[Any]:

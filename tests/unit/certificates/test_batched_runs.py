@@ -281,7 +281,7 @@ def scalar_functions(draw: st.DrawFn) -> str:
     }}"""
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(scalar_functions(), scalar_functions())
 def test_batches_are_what_single_runs_are(before: str, after: str):
     sides = [ComparedModule(*read(text)) for text in (before, after)]

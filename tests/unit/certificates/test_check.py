@@ -398,7 +398,7 @@ def text_of(side: Side) -> str:
     return stream.getvalue()
 
 
-@examples(30)
+@examples(20)
 @given(st.data())
 def test_what_is_called_the_same_runs_alike(data: st.DataObject):
     """Numbers are changed anywhere in what a fold has made: in data, scales, axes or offsets."""

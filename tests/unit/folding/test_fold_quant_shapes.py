@@ -168,7 +168,7 @@ def bits(floats: NDArray[np.float32]) -> NDArray[np.uint32]:
     return np.ascontiguousarray(floats).view(np.uint32)
 
 
-@examples(400)
+@examples(250)
 @given(shapes(max_rank=5), st.sampled_from(sorted(STORAGES)), st.data())
 def test_random_chains_fold_to_one_constant(
     shape: tuple[int, ...], storage_name: str, data: st.DataObject

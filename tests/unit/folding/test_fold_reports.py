@@ -93,7 +93,7 @@ def check_report(text: str, module_pass: Any) -> FoldReport:
     return report
 
 
-@examples(250)
+@examples(120)
 @given(st.data())
 def test_reports_are_true(data: st.DataObject):
     text = module_text([data.draw(functions(number)) for number in range(2)])
