@@ -305,7 +305,7 @@ class Comparison:
             assert type.scales.size == coarsest.scales.size
 
 
-@examples(400)
+@examples(250)
 @given(st.data())
 def test_random_modules(data: st.DataObject):
     parts = [data.draw(functions(number)) for number in range(data.draw(st.integers(1, 2)))]

@@ -269,7 +269,7 @@ def bytes_in(module: ModuleOp) -> int:
     return total
 
 
-@examples(300)
+@examples(150)
 @given(concatenations(), st.sampled_from(["none", "structure", "values"]))
 def test_random_concatenations(drawn: Concatenation, verify: str):
     text = drawn.text

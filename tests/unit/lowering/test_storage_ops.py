@@ -186,7 +186,7 @@ def test_every_movement_evaluates_to_the_same_integers(granularity: str, is_dyna
 
 
 @needs_mlir_opt
-@examples(36, suppress_health_check=LARGE_EXAMPLES)
+@examples(20, suppress_health_check=LARGE_EXAMPLES)
 @given(st.data())
 def test_random_chains_of_arguments_are_read_by_mlir(data: st.DataObject):
     """Also where every value of a chain is used, as the quantized type that it had."""
