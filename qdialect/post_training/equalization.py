@@ -251,7 +251,7 @@ class _Planner:
         if own is None or own >= len(op.operands):
             return None
         use = Use(op, own)
-        if node.bias is not None and node.bias.use == use:
+        if node.bias is not None and node.bias.use.op in (op, graph.value(use.value).owner):
             return None
         start = use.value
         if has_any(graph, start) or not isinstance(element_type_or_self(start.type), AnyFloat):

@@ -46,6 +46,11 @@ _NONE: Final = frozenset[int]()
 _FIXED: Final = frozenset({0})
 _SCALED: Final = frozenset({1})
 
+_REPEATING: Final = frozenset(
+    {"linalg.broadcast", "linalg.fill", "stablehlo.dynamic_broadcast_in_dim", "tensor.splat"}
+)
+"""The ops that repeat their first operand, also to lengths that are known at run time only."""
+
 _WITH_BODY: Final = ("linalg.generic", "linalg.map", "linalg.reduce")
 """The ops whose regions say what they compute."""
 
@@ -173,6 +178,8 @@ def _computation(graph: FlowGraph, node: Node) -> Passage | None:
         return _with_body(graph, op)
     found = relation_of(op)
     uses = [use for use in node.uses if not graph.is_constant(use.value)]
+    if len(uses) > 1:
+        uses = [use for use in uses if not has_any(graph, use.value)]
     if found is None or len(uses) != 1:
         return None
     (use,) = uses
@@ -231,7 +238,7 @@ def has_any(graph: FlowGraph, value: SSAValue) -> bool:
     if (number := _scalar(value)) is not None:
         return _is_unchanged(np.asarray(number))
     owner = graph.value(value).owner
-    if isinstance(owner, Operation) and name_of(owner) == "linalg.fill":
+    if isinstance(owner, Operation) and name_of(owner) in _REPEATING:
         return has_any(graph, owner.operands[0])
     held = graph.stored(value)
     return held is not None and _is_unchanged(graph.numbers(value))

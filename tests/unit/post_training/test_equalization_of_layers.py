@@ -358,3 +358,82 @@ def test_dequantized_weights_are_quantized_anew(type: str, form: str) -> None:
     assert bool(found.zero_points.any()) == bool(old.zero_points.any())
     assert len(model.named("quant.constant")) == (form != "storage")
     assert all(isinstance(op, ConstantOp) for op in model.named("quant.constant"))
+
+
+LENGTHS = """%n = "stablehlo.get_dimension_size"(%s) <{dimension = 0 : i64}>
+    : (tensor<?x4xf32>) -> tensor<i32>
+  %m = "stablehlo.reshape"(%n) : (tensor<i32>) -> tensor<1xi32>
+  %four = arith.constant dense<4> : tensor<1xi32>
+  %l = "stablehlo.concatenate"(%m, %four) <{dimension = 0 : i64}>
+    : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>"""
+
+OF_ANY_LENGTH = {
+    "stablehlo": f"""func.func @f(%x: tensor<?x3xf32>) -> tensor<?x2xf32> {{
+  %w = arith.constant {dense((3, 4), 1)}
+  %v = arith.constant {dense((4, 2), 2)}
+  %b = arith.constant {dense((1, 4), 3)}
+  %zero = arith.constant dense<0.0> : tensor<f32>
+  %s = "stablehlo.dot"(%x, %w) : (tensor<?x3xf32>, tensor<3x4xf32>) -> tensor<?x4xf32>
+  {LENGTHS}
+  %d = "stablehlo.dynamic_broadcast_in_dim"(%b, %l) <{{broadcast_dimensions = array<i64: 0, 1>}}>
+    : (tensor<1x4xf32>, tensor<2xi32>) -> tensor<?x4xf32>
+  %a = "stablehlo.add"(%s, %d) : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4xf32>
+  %z = "stablehlo.dynamic_broadcast_in_dim"(%zero, %l) <{{broadcast_dimensions = array<i64>}}>
+    : (tensor<f32>, tensor<2xi32>) -> tensor<?x4xf32>
+  %r = "stablehlo.maximum"(%a, %z) : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4xf32>
+  %y = "stablehlo.dot"(%r, %v) : (tensor<?x4xf32>, tensor<4x2xf32>) -> tensor<?x2xf32>
+  return %y : tensor<?x2xf32>
+}}""",
+    "linalg": f"""func.func @f(%x: tensor<?x3x6xf32>) -> tensor<?x2x5xf32> {{
+  %w = arith.constant {dense((4, 3, 2), 1)}
+  %v = arith.constant {dense((2, 4, 1), 2)}
+  %b = arith.constant {dense((4,), 3)}
+  %zero = arith.constant 0.0 : f32
+  %at = arith.constant 0 : index
+  %n = tensor.dim %x, %at : tensor<?x3x6xf32>
+  %e = tensor.empty(%n) : tensor<?x4x5xf32>
+  %d = linalg.broadcast ins(%b : tensor<4xf32>) outs(%e : tensor<?x4x5xf32>) dimensions = [0, 2]
+  %s = linalg.conv_1d_ncw_fcw ins(%x, %w : tensor<?x3x6xf32>, tensor<4x3x2xf32>)
+    outs(%d : tensor<?x4x5xf32>) -> tensor<?x4x5xf32>
+  %m = tensor.dim %s, %at : tensor<?x4x5xf32>
+  %z = tensor.splat %zero[%m] : tensor<?x4x5xf32>
+  %r = arith.maximumf %s, %z : tensor<?x4x5xf32>
+  %f = tensor.empty(%m) : tensor<?x2x5xf32>
+  %i = linalg.fill ins(%zero : f32) outs(%f : tensor<?x2x5xf32>) -> tensor<?x2x5xf32>
+  %y = linalg.conv_1d_ncw_fcw ins(%r, %v : tensor<?x4x5xf32>, tensor<2x4x1xf32>)
+    outs(%i : tensor<?x2x5xf32>) -> tensor<?x2x5xf32>
+  return %y : tensor<?x2x5xf32>
+}}""",
+    "tosa": f"""func.func @f(%x: tensor<?x4x5x3xf32>) -> tensor<?x4x5x2xf32> {{
+  %w = "tosa.const"() <{{values = {dense((4, 1, 1, 3), 1)}}}> : () -> tensor<4x1x1x3xf32>
+  %v = "tosa.const"() <{{values = {dense((2, 1, 1, 4), 2)}}}> : () -> tensor<2x1x1x4xf32>
+  %b = "tosa.const"() <{{values = {dense((4,), 3)}}}> : () -> tensor<4xf32>
+  %c = "tosa.const"() <{{values = {dense((1,), 4)}}}> : () -> tensor<1xf32>
+  %z = "tosa.const"() <{{values = dense<0.0> : tensor<1xf32>}}> : () -> tensor<1xf32>
+  %s = "tosa.conv2d"(%x, %w, %b, %z, %z) <{{acc_type = f32, {PADS}}}>
+    : (tensor<?x4x5x3xf32>, tensor<4x1x1x3xf32>, tensor<4xf32>, tensor<1xf32>, tensor<1xf32>)
+    -> tensor<?x4x5x4xf32>
+  %r = tosa.clamp %s {{min_val = 0.0 : f32, max_val = 3.40282347E+38 : f32}}
+    : (tensor<?x4x5x4xf32>) -> tensor<?x4x5x4xf32>
+  %y = "tosa.conv2d"(%r, %v, %c, %z, %z) <{{acc_type = f32, {PADS}}}>
+    : (tensor<?x4x5x4xf32>, tensor<2x1x1x4xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>)
+    -> tensor<?x4x5x2xf32>
+  return %y : tensor<?x4x5x2xf32>
+}}""",
+}
+
+
+@pytest.mark.parametrize("text", OF_ANY_LENGTH.values(), ids=OF_ANY_LENGTH.keys())
+def test_a_batch_of_any_length(text: str) -> None:
+    """The scales of the second layer are in the first one, and in its bias behind a broadcast."""
+    model = Model(text).calibrate()
+    longer = [np.concatenate([of, -of, of]) for of in model.inputs]
+    before, of_longer = model.run(), Model(text, longer).run()
+    model.equalize()
+    assert not model.refusals()
+    assert are_close(before, model.run())
+    assert model.check_ranges()
+    assert len([of for of in model.report.layers if of.rows]) == 1
+    products = [op for op in model.ops if "quant.float" in op.attributes]
+    assert len({op.results[0].name_hint for op in products if op.results[0].name_hint}) == 1
+    assert are_close(of_longer, Model(model.printed, longer).run())
