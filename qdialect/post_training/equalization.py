@@ -340,10 +340,7 @@ class _Planner:
             columns = _joined(columns)
         for layer, (weights, inputs) in columns.items():
             scales = self._policy.rule.scales(weights, inputs)
-            scales = _representable(scales, layer.use.value)
-            if layer in self._scales:
-                scales = scaled(scales, self._scales[layer])
-            found[layer] = scales
+            found[layer] = _representable(scales, layer.use.value)
         self._scales = found
 
     def _ranges_of(self, layer: Layer, plan: Plan) -> tuple[Range, Range]:
@@ -380,8 +377,15 @@ class _Planner:
         return grouped, best
 
     def _magnitudes_of(self, layer: Layer, plan: Plan) -> tuple[Range, Range]:
-        """The magnitudes of the columns of a layer, and of the rows behind what they multiply."""
+        """
+        The magnitudes of the columns of a layer, and of the rows behind what they multiply.
+
+        They are those that there would be without the scales between them, so that the next ones
+        take their place.
+        """
         rows = self._rows_behind(layer.value, plan)
+        own = self._scales.get(layer, ones(rows.ndim))
+        rows = rows / own
         others = tuple(axis for axis in range(rows.ndim) if axis not in layer.indices.shared)
         if not np.isfinite(rows).any():
             raise NotFoldable(
@@ -391,8 +395,8 @@ class _Planner:
         rows = np.where(is_finite, rows.max(axis=others, keepdims=True), np.nan).astype("f4")
         axes = tuple(axis for axis in layer.indices.shared if rows.shape[axis] > 1)
         weights = self._current_weights(layer, plan)
-        columns = layer.indices.columns(np.abs(weights), axes, np.max).astype("f4")
-        return Range(-columns, columns), Range(-rows, rows)
+        columns = layer.indices.columns(np.abs(weights), axes, np.max) * own
+        return Range(*np.asarray([-columns, columns], "f4")), Range(-rows, rows)
 
     def _current_weights(self, layer: Layer, plan: Plan) -> NDArray[Any]:
         """The weights as the sweep before left them."""

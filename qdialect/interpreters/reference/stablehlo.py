@@ -322,15 +322,15 @@ def _dynamic_broadcast(
     _: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
     value, lengths = operands
-    shape = [int(length) for length in lengths.numbers]
+    shape = tuple(int(length) for length in lengths.numbers)
     axes = integers_of(op, "broadcast_dimensions")
     line = [1] * len(shape)
     for axis, length in zip(axes, value.shape, strict=False):
         if not 0 <= axis < len(shape) or length not in (1, shape[axis]):
-            raise InterpretationError(f"{list(value.shape)} is not broadcast to {shape}")
+            raise InterpretationError(f"{list(value.shape)} is not broadcast to {[*shape]}")
         line[axis] = length
     if len(axes) != len(value.shape) or len(set(axes)) != len(axes) or min(shape, default=0) < 0:
-        raise InterpretationError(f"{list(value.shape)} is not broadcast to {shape}")
+        raise InterpretationError(f"{list(value.shape)} is not broadcast to {[*shape]}")
     require_possible(shape)
     placed = value.elements.transpose(np.argsort(axes)).reshape(line)
     return [TypedArray.of(np.broadcast_to(placed, shape), op.results[0].type)]
