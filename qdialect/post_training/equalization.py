@@ -41,7 +41,7 @@ from qdialect.post_training.layer_indices import LayerIndices
 from qdialect.post_training.weights import float_elements
 from qdialect.quantization.equalization import ScaleRule, scaled
 from qdialect.quantization.ranges import Range
-from qdialect.shape_ops.interface import CastReads, Code, NotFoldable, cast_reads
+from qdialect.shape_ops.interface import CastReads, Code, NotFoldable, cast_reads, name_of
 from qdialect.shape_ops.statistics import is_statistics, statistics_of
 
 if TYPE_CHECKING:
@@ -214,8 +214,7 @@ class _Planner:
                 continue
             found.update(keys)
             if node.weight is None:
-                reason = "neither of its operands is constant"
-                self._refuse(node.ops[0], Code.NOT_CONSTANT, reason)
+                self._refuse(node.ops[0], Code.NOT_CONSTANT, self._why_no_weights(node))
                 continue
             try:
                 if (why := self._unwritable.get(node)) is not None:
@@ -226,6 +225,16 @@ class _Planner:
         for key in sorted(set(chosen or ()) - found):
             reason = f"no layer has the key '{key}'"
             self._refuse(self._graph.module, Code.NO_VALUE, reason)
+
+    def _why_no_weights(self, node: Node) -> str:
+        for use in node.uses:
+            maker = self._graph.value(use.value).owner
+            if use.value in self._graph.derived and isinstance(maker, Operation):
+                return (
+                    f"'{name_of(maker)}' computes its weights from constants, and is no exact "
+                    "dequantization: see what --raise-dequantization says of it"
+                )
+        return "neither of its operands is constant"
 
     def _layer(self, node: Node, key: str) -> Layer:
         side, weight = node.side, node.weight
@@ -682,7 +691,9 @@ def quantized_layer(moved: MovedConstant) -> int | None:
     quantized = [at for at, layer in enumerate(layers) if layer.parameters is not None]
     if any(layer.sides is not None for layer in layers):
         raise NotFoldable(
-            Code.ARITHMETIC, "arithmetic dequantizes its weights: raise it to a cast before"
+            Code.ARITHMETIC,
+            "arithmetic computes its weights, and is no exact dequantization: see what "
+            "--raise-dequantization says of it",
         )
     if not quantized:
         if all(map(is_statistics, moved.casts)):

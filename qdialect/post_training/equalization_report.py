@@ -209,7 +209,8 @@ def _squares_before(
             ranges = plan.ranges.get(value, ranges)
         low, high = (end.astype("f8") for end in ranges.along(layer.indices.shared))
         above = np.maximum(high, 0) / np.maximum(high - np.minimum(low, 0), np.finfo("f4").tiny)
-        step = step_of(*map(float, ranges.whole), resolution.bits)
+        least, greatest = map(float, ranges.whole)
+        step = step_of(least, greatest, resolution.bits)
         # A product behind it multiplies its noise, too.
         factors = 1 if scales is None or value in plan.values else scales.astype("f8")
         found = found + above * (step * factors) ** 2

@@ -104,6 +104,8 @@ class _Writer:
         self._known = dict[tuple[SSAValue, tuple[tuple[bytes, bool], ...]], SSAValue]()
         self._sources: list[tuple[Operation, Operation]] = []
         """Old constants, and new ones like them."""
+        self._rounded: dict[SSAValue, NDArray[Any]] = {}
+        """The numbers of weights that are quantized anew."""
         self._keys = {*plan.graph.keys.values()}
 
     def write(self) -> dict[Product, Operation]:
@@ -177,8 +179,9 @@ class _Writer:
         if is_statistics(op):
             inner = self._rebuilt(op.operands[0], steps)
             new = op.clone({op.operands[0]: inner})
-            own = grouped_ranges(op)
-            _set_ranges(new, _ranges_of(self._numbers(value, steps), own))
+            own, rounded = grouped_ranges(op), self._rounded.get(inner)
+            numbers = self._numbers(value, steps) if rounded is None else rounded
+            _set_ranges(new, _ranges_of(numbers, own))
             return self._placed(new, op)
         if (model := model_of(op)) is not None and elements_attribute_of(op) is None:
             operands, movements, padding = read_movements(op, model, self._graph.folding.operands)
@@ -214,7 +217,7 @@ class _Writer:
         resources = self._graph.folding.constants.resources
         sources, owner = moved.provenance.sources, cast(Operation, value.owner)
         place = InsertPoint.after(owner)
-        at = quantized_layer(moved)
+        at, rounded = quantized_layer(moved), None
         if at is None:
             tensor = TensorType(type, numbers.shape)
             new = [constant_like(sources, _bits(numbers, type), tensor, resources)]
@@ -234,6 +237,8 @@ class _Writer:
                 types.append(TensorType(element, numbers.shape))
             stored = types[0].element_type
             is_plain = isinstance(stored, IntegerType)
+            parameters = quantized.element_type.parameters_on(numbers.shape)
+            rounded = np.asarray(parameters.read(codes))
             dtype = element_dtype(cast(Attribute, stored) if is_plain else like.storage_type)
             codes = codes.astype(dtype)
             kept = moved._replace(layers=moved.layers[: at + 2], casts=moved.casts[: at + 1])
@@ -241,6 +246,8 @@ class _Writer:
         for op in new:
             op.location = sources[0].location
         self._insert(new, place)
+        if rounded is not None:
+            self._rounded[new[-1].results[0]] = rounded
         new[-1].results[0].name_hint = value.name_hint
         self._sources.append((sources[0], new[0]))
         return new[-1].results[0]

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
+from dequantizing_arithmetic import (
+    Numbers,
+    Text,
+    in_arith,
+    in_one_generic,
+    in_several_generics,
+    in_stablehlo,
+    in_tosa,
+)
 from equalized_modules import Model, are_close
 from random_networks import powers
 
 from qdialect.dialects.quant import ConstantOp, UniformQuantizedType
 from qdialect.folding.report import Outcome
 from qdialect.shape_ops.interface import name_of
+from qdialect.shape_ops.statistics import statistics_of
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 
@@ -437,3 +449,75 @@ def test_a_batch_of_any_length(text: str) -> None:
     products = [op for op in model.ops if "quant.float" in op.attributes]
     assert len({op.results[0].name_hint for op in products if op.results[0].name_hint}) == 1
     assert are_close(of_longer, Model(model.printed, longer).run())
+
+
+def dequantized_by(form: Callable[[Text, Numbers], str], numbers: Numbers) -> str:
+    """Weights of 4 by 3 that arithmetic dequantizes."""
+    text = Text()
+    name = form(text, numbers)
+    lines = [*text.lines, f"%w = quant.stats {name} {{layerStats = dense<[-9.0, 9.0]> :"]
+    lines[-1] += " tensor<2xf32>} : tensor<4x3xf32>"
+    return WEIGHTS.format(weights="\n  ".join(lines))
+
+
+FORMS = [in_stablehlo, in_tosa, in_one_generic, in_several_generics, in_arith]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
+@pytest.mark.parametrize("is_affine", [False, True])
+def test_weights_that_arithmetic_dequantizes(
+    form: Callable[[Text, Numbers], str], is_affine: bool
+) -> None:
+    """They are quantized anew behind a cast, also if the values of the arithmetic have ranges."""
+    random = np.random.default_rng(1)
+    codes = random.integers(-128, 128, (4, 3)).astype("i1")
+    zero_points = np.array([[3, -7, 0]], "i1") if is_affine else None
+    scales = np.array([[0.5, 0.25, 2.0]], "f4")
+    model = Model(dequantized_by(form, Numbers(codes, zero_points, scales))).calibrate()
+    before = model.run()
+    model.equalize()
+    assert not model.refusals()
+    (after,) = model.run()
+    assert np.abs(after - before[0]).max() < 0.05 * np.abs(before[0]).max()
+    assert not np.array_equal(after, before[0])
+    (told,) = [of.reason for of in model.outcomes.records]
+    assert "its weights are quantized anew, behind a cast" in told
+    (cast,) = model.named("quant.dcast")
+    assert cast.operands[0].type.element_type.quantized_dimensions == (1,)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    (stats,) = [use.operation for use in cast.results[0].uses]
+    type: Any = cast.operands[0].type
+    numbers = type.element_type.parameters_on((4, 3)).read(held_codes(model))
+    assert [*statistics_of(stats, (4, 3)).layer] == [numbers.min(), numbers.max()]
+
+
+def held_codes(model: Model) -> Any:
+    """The integers before the only cast of storage."""
+    (cast,) = model.named("quant.scast")
+    held: Any = cast.operands[0].owner
+    return np.array(
+        (held.properties.get("value") or held.properties["values"]).get_values()
+    ).reshape(4, 3)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
+def test_arithmetic_of_weights_that_are_not_changed_stays(
+    form: Callable[[Text, Numbers], str],
+) -> None:
+    """Without ranges nothing can be done, and nothing is."""
+    codes = np.arange(12, dtype="i1").reshape(4, 3)
+    model = Model(dequantized_by(form, Numbers(codes, None, np.full((1, 1), 0.5, "f4"))))
+    before = model.printed
+    model.equalize()
+    assert model.printed == before
+    assert [code for code, _ in model.refusals()] == ["no-record"]
+
+
+def test_weights_that_are_computed_otherwise_are_told() -> None:
+    """Arithmetic that no cast expresses is named."""
+    weights = f"""%c = arith.constant {dense((4, 3), 5)}
+  %w = math.exp %c : tensor<4x3xf32>"""
+    model = Model(WEIGHTS.format(weights=weights)).calibrate()
+    model.equalize()
+    ((code, reason),) = model.refusals()
+    assert code == "not-constant"
+    assert reason.startswith("'math.exp' computes its weights from constants")
