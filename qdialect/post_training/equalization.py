@@ -23,7 +23,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import DYNAMIC, ValueSet, as_view
+from qdialect.algebra.movement import DYNAMIC, as_view
 from qdialect.contractions.interface import Contraction, layer_of
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.ir.value_types import element_type_or_self, shape_of
@@ -280,13 +280,10 @@ class _Planner:
             yield grouped_ranges(op)
 
     def _moved_ranges(self, value: SSAValue) -> Iterator[GroupedRanges]:
-        """Those that a shape op before it moves, if it adds and drops no numbers."""
+        """Those that a shape op before it moves, if it adds no numbers, and drops whole groups."""
         maker = self._graph.makers.get(value)
-        if maker is None or not maker.movements:
-            return
-        whole = (ValueSet.SAME, ValueSet.UNION)
-        passage = self._passages.get(maker)
-        if passage is None or any(each.values not in whole for each in maker.movements):
+        passage = None if maker is None else self._passages.get(maker)
+        if passage is None:
             return
         known = [self.ranges(self._graph.value(use.value)) for use in passage.uses]
         if not all(known):
@@ -296,10 +293,11 @@ class _Planner:
             groups.append(each.groups + start)
             start += len(each.minima)
             ends.append((each.minima, each.maxima))
-        moved = passage.moved(groups, -1)
-        if moved is not None:
-            minima, maxima = (np.concatenate(of) for of in zip(*ends, strict=True))
-            yield GroupedRanges(moved, minima, maxima)
+        if not passage.keeps(groups) or (moved := passage.moved(groups, -1)) is None:
+            return
+        minima, maxima = (np.concatenate(of) for of in zip(*ends, strict=True))
+        here, numbers = np.unique(moved, return_inverse=True)
+        yield GroupedRanges(numbers.reshape(moved.shape), minima[here], maxima[here])
 
     def _has_records(self, value: SSAValue) -> bool:
         return any(True for _ in statistics_behind(self._graph, value))

@@ -23,7 +23,7 @@ from qdialect.certificates.index_maps import NotCertifiableError
 from qdialect.ir.value_types import shape_of
 from qdialect.post_training.factors import Factors, Places, common, places_of
 from qdialect.post_training.flow_graph import FlowGraph, Node, Use
-from qdialect.relations.interface import function_of, relation_of
+from qdialect.relations.interface import Relation, function_of, relation_of
 from qdialect.shape_ops.interface import (
     NotFoldable,
     attribute_of,
@@ -76,13 +76,19 @@ class Passage(Protocol):
         """
         ...
 
+    def keeps(self, groups: Sequence[NDArray[np.int64]]) -> bool:
+        """Whether the result has all elements of each group of operands that it has one of."""
+        ...
+
 
 def passage_of(graph: FlowGraph, node: Node) -> Passage | None:
     """How factors pass a node; None if they do not."""
     if node.weight is not None or len(node.ops) != 1 or len(node.results) != 1:
         return None
     try:
-        return _movement(graph, node) if node.movements else _computation(graph, node)
+        # A shape op that moves nothing has no movements.
+        is_moving = node.movements or node.relation is Relation.MOVED
+        return _movement(graph, node) if is_moving else _computation(graph, node)
     except (NotFoldable, NotCertifiableError):
         return None
 
@@ -108,6 +114,9 @@ class _Moving:
 
     def moved(self, operands: Sequence[NDArray[Any]], new: object) -> NDArray[Any] | None:
         return common([each.moved(operands, new) for each in self.places], self.result)
+
+    def keeps(self, groups: Sequence[NDArray[np.int64]]) -> bool:
+        return all(each.keeps(groups) for each in self.places)
 
 
 def _movement(graph: FlowGraph, node: Node) -> Passage | None:
@@ -169,6 +178,9 @@ class _Along:
             lengths[axis] = operand.shape[at]
         mixed = [at for at, axis in enumerate(self.kept) if axis is None]
         return operand.transpose([*(at for _, at in sorted(pairs)), *mixed]).reshape(lengths)
+
+    def keeps(self, groups: Sequence[NDArray[np.int64]]) -> bool:
+        return False
 
 
 def _computation(graph: FlowGraph, node: Node) -> Passage | None:

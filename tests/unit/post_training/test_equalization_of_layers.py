@@ -521,3 +521,39 @@ def test_weights_that_are_computed_otherwise_are_told() -> None:
     ((code, reason),) = model.refusals()
     assert code == "not-constant"
     assert reason.startswith("'math.exp' computes its weights from constants")
+
+
+@pytest.mark.parametrize(
+    ("slice", "rows", "scales"),
+    [
+        # Nothing is moved, and the key of the value is that of what is sliced.
+        ("[0, 0] [4, 4]", 4, [4.0, 1.0, 2.0, 0.5]),
+        ("[0, 1] [4, 2]", 4, [1.0, 2.0]),
+        # What is left of a channel may have a smaller range.
+        ("[1, 1] [3, 2]", 3, None),
+    ],
+)
+def test_ranges_of_channels_that_a_slice_keeps(
+    slice: str, rows: int, scales: list[float] | None
+) -> None:
+    """A slice without a record has the ranges of the channels that it has all elements of."""
+    ends = "[0.0, 0.25], [0.0, 4.0], [0.0, 1.0], [0.0, 16.0]"
+    columns = 4 if scales and len(scales) == 4 else 2
+    text = f"""func.func @f(%x: tensor<4x4xf32>) -> (tensor<{rows}x2xf32>, tensor<4x4xf32>) {{
+  %s = quant.stats %x {{layerStats = dense<[0.0, 16.0]> : tensor<2xf32>,
+    axisStats = dense<[{ends}]> : tensor<4x2xf32>, axis = 1 : i64}} : tensor<4x4xf32>
+  %p = tensor.extract_slice %s{slice} [1, 1] : tensor<4x4xf32> to tensor<{rows}x{columns}xf32>
+  %w = arith.constant dense<[{", ".join(["[0.0, 4.0]"] * columns)}]> : tensor<{columns}x2xf32>
+  %i = arith.constant dense<0.0> : tensor<{rows}x2xf32>
+  %y = linalg.matmul ins(%p, %w : tensor<{rows}x{columns}xf32>, tensor<{columns}x2xf32>)
+    outs(%i : tensor<{rows}x2xf32>) -> tensor<{rows}x2xf32>
+  return %y, %s : tensor<{rows}x2xf32>, tensor<4x4xf32>
+}}
+"""
+    numbers = np.random.default_rng(0).uniform(0, 1, (4, 4)).astype("f4")
+    model = Model(text, [numbers * np.array([0.25, 4, 1, 16], "f4")])
+    before = model.run()
+    model.equalize()
+    assert are_close(before, model.run())
+    assert model.scales().get("y") == scales
+    assert [code for code, _ in model.refusals()] == ["no-record"] * (scales is None)
