@@ -8,7 +8,7 @@ kept.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -92,15 +92,20 @@ _SHORT: Final = 8
 """Up to this width, all possible integers are checked, not only those that occur."""
 
 
-def raise_dequantization(module: ModuleOp, context: Context, policy: FoldPolicy) -> FoldReport:
+def raise_dequantization(
+    module: ModuleOp,
+    context: Context,
+    policy: FoldPolicy,
+    only: Collection[Operation] | None = None,
+) -> FoldReport:
     """
-    Raise all exact dequantizations of a module to casts of quant.
+    Raise all exact dequantizations of a module to casts of quant, or those of `only` some ops.
 
     Arithmetic that is not an exact dequantization, or has no quantized type that `policy`
     allows, is kept, and reported with the reason.
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
-        raiser = _Raiser(module, context, policy, budget)
+        raiser = _Raiser(module, context, policy, budget, only)
         raiser.raise_casts()
         raiser.raise_arithmetic()
         return raiser.report
@@ -121,9 +126,13 @@ class _Raiser:
     context: Context
     policy: FoldPolicy
     budget: MemoryBudget
+    only: Collection[Operation] | None = None
     report: FoldReport = field(default_factory=lambda: FoldReport(verb="raised"))
     gone: list[Operation] = field(default_factory=list[Operation])
     """Ops whose results have been replaced, but that are not erased yet."""
+
+    def _is_asked(self, op: Operation) -> bool:
+        return self.only is None or op in self.only
 
     # Casts
 
@@ -132,7 +141,7 @@ class _Raiser:
         constants, replaced = Constants(ResourceBlobs.of(self.context)), Replacements()
         for op in list(self.module.walk()):
             new_class = _class_of_cast(op)
-            if new_class is None:
+            if new_class is None or not self._is_asked(op):
                 continue
             try:
                 check_not_kept(op)
@@ -171,7 +180,7 @@ class _Raiser:
         )
         raised, replaced = dict[Operation, list[Operation]](), Replacements()
         for op in graph.order:
-            if not is_arithmetic(op) or op.results[0].first_use is None:
+            if not is_arithmetic(op) or op.results[0].first_use is None or not self._is_asked(op):
                 continue
             try:
                 if op in graph.moved and _multiplies(graph, op):
@@ -184,7 +193,7 @@ class _Raiser:
             except MemoryLimitError as error:
                 self._refuse(op, NotFoldable(Code.MEMORY, str(error)))
         for op in graph.order:
-            if is_arithmetic(op) and _is_told(graph, op, raised):
+            if is_arithmetic(op) and self._is_asked(op) and _is_told(graph, op, raised):
                 self._refuse(op, graph.refusals[op])
         for op, new in raised.items():
             self._put(op, new, replaced)

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, DenseArrayBase, TensorType, i8, i64
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseArrayBase,
+    IntegerAttr,
+    TensorType,
+    i8,
+    i32,
+    i64,
+)
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
@@ -18,20 +26,9 @@ from qdialect.algebra.movement import DYNAMIC
 from qdialect.ir.elements import DenseElementsAttr, dense_elements, element_dtype
 from qdialect.lowering.cast_arithmetic import as_bits
 from qdialect.lowering.context_builder import ContextBuilder
-from qdialect.shape_ops.interface import Code, NotFoldable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-
-def check_multiplied(dialect: str, value: SSAValue) -> None:
-    """Raise NotFoldable if a dialect cannot multiply a value so."""
-    shape = cast("TensorType[Attribute]", value.type).get_shape()
-    if dialect == "stablehlo" and DYNAMIC in shape:
-        raise NotFoldable(
-            Code.DYNAMIC_SHAPE,
-            f"'{dialect}' broadcasts no constant to '{value.type}', whose lengths are not known",
-        )
 
 
 def multiplied(
@@ -45,9 +42,8 @@ def multiplied(
     Insert the product behind the definition of a value, and return the op that makes it.
 
     `factors` have the rank of the value, and length 1 along each axis on which they do not vary.
-    Other dialects than tosa and StableHLO get an op of linalg. Raises as `check_multiplied`.
+    Other dialects than tosa and StableHLO get an op of linalg.
     """
-    check_multiplied(dialect, value)
     owner = behind.owner
     if isinstance(owner, Operation):
         point, location = InsertPoint.after(owner), owner.location
@@ -63,8 +59,29 @@ def _stablehlo(builder: ContextBuilder, value: SSAValue, factors: NDArray[np.flo
     elements = _elements(value, factors.reshape([factors.shape[axis] for axis in axes]))
     small = builder.make("stablehlo.constant", [], elements.type, {"value": elements})
     dims = {"broadcast_dimensions": DenseArrayBase.from_list(i64, axes)}
-    whole = builder.make("stablehlo.broadcast_in_dim", [small], value.type, dims)
-    return builder.make("stablehlo.multiply", [value, whole], value.type)
+    type = cast("TensorType[Attribute]", value.type)
+    is_dynamic = DYNAMIC in type.get_shape()
+    lengths = [_lengths(builder, value)] if is_dynamic else []
+    name = f"stablehlo.{'dynamic_' * is_dynamic}broadcast_in_dim"
+    whole = builder.make(name, [small, *lengths], type, dims)
+    return builder.make("stablehlo.multiply", [value, whole], type)
+
+
+def _lengths(builder: ContextBuilder, value: SSAValue) -> SSAValue:
+    """The lengths of a tensor as a tensor of i32, in ops of StableHLO."""
+    lengths = list[SSAValue]()
+    for axis, length in enumerate(cast("TensorType[Attribute]", value.type).get_shape()):
+        if length == DYNAMIC:
+            dimension = {"dimension": IntegerAttr(axis, i64)}
+            name = "stablehlo.get_dimension_size"
+            number = builder.make(name, [value], TensorType(i32, []), dimension)
+            lengths.append(builder.make("stablehlo.reshape", [number], TensorType(i32, [1])))
+        else:
+            known = dense_elements(np.array([length], dtype=np.int32), i32)
+            lengths.append(builder.make("stablehlo.constant", [], known.type, {"value": known}))
+    whole = TensorType(i32, [len(lengths)])
+    axis = {"dimension": IntegerAttr(0, i64)}
+    return builder.make("stablehlo.concatenate", lengths, whole, axis)
 
 
 def _tosa(builder: ContextBuilder, value: SSAValue, factors: NDArray[np.floating]) -> SSAValue:

@@ -24,6 +24,7 @@ from qdialect.post_training.equalization import indices_of, layer_nodes
 from qdialect.post_training.flow_graph import FlowGraph, Node
 from qdialect.post_training.flow_reading import flow_graph
 from qdialect.post_training.homogeneous import Passage, passage_of
+from qdialect.post_training.raised_weights import raised_copy
 from qdialect.shape_ops.interface import models_of
 
 if TYPE_CHECKING:
@@ -33,8 +34,13 @@ if TYPE_CHECKING:
 def channel_axes(module: ModuleOp, context: Context) -> Mapping[SSAValue, int]:
     """The axis of each value whose indices equalization needs ranges of."""
     with models_of(context), memory_budget() as budget:
-        graph = flow_graph(module, context, budget)
-        return dict(_Finder(graph).find())
+        copy = raised_copy(module, context)
+        graph = flow_graph(module if copy is None else copy.module, context, budget)
+        axes = dict(_Finder(graph).find())
+        if copy is None:
+            return axes
+        pairs = ((copy.original(value), axis) for value, axis in axes.items())
+        return {value: axis for value, axis in pairs if value is not None}
 
 
 class _Finder:

@@ -23,7 +23,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import DYNAMIC, ValueSet, as_view
+from qdialect.algebra.movement import DYNAMIC, as_view
 from qdialect.contractions.interface import Contraction, layer_of
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.ir.value_types import element_type_or_self, shape_of
@@ -41,7 +41,7 @@ from qdialect.post_training.layer_indices import LayerIndices
 from qdialect.post_training.weights import float_elements
 from qdialect.quantization.equalization import ScaleRule, scaled
 from qdialect.quantization.ranges import Range
-from qdialect.shape_ops.interface import CastReads, Code, NotFoldable, cast_reads
+from qdialect.shape_ops.interface import CastReads, Code, NotFoldable, cast_reads, name_of
 from qdialect.shape_ops.statistics import is_statistics, statistics_of
 
 if TYPE_CHECKING:
@@ -214,8 +214,7 @@ class _Planner:
                 continue
             found.update(keys)
             if node.weight is None:
-                reason = "neither of its operands is constant"
-                self._refuse(node.ops[0], Code.NOT_CONSTANT, reason)
+                self._refuse(node.ops[0], Code.NOT_CONSTANT, self._why_no_weights(node))
                 continue
             try:
                 if (why := self._unwritable.get(node)) is not None:
@@ -226,6 +225,16 @@ class _Planner:
         for key in sorted(set(chosen or ()) - found):
             reason = f"no layer has the key '{key}'"
             self._refuse(self._graph.module, Code.NO_VALUE, reason)
+
+    def _why_no_weights(self, node: Node) -> str:
+        for use in node.uses:
+            maker = self._graph.value(use.value).owner
+            if use.value in self._graph.derived and isinstance(maker, Operation):
+                return (
+                    f"'{name_of(maker)}' computes its weights from constants, and is no exact "
+                    "dequantization: see what --raise-dequantization says of it"
+                )
+        return "neither of its operands is constant"
 
     def _layer(self, node: Node, key: str) -> Layer:
         side, weight = node.side, node.weight
@@ -251,7 +260,7 @@ class _Planner:
         if own is None or own >= len(op.operands):
             return None
         use = Use(op, own)
-        if node.bias is not None and node.bias.use == use:
+        if node.bias is not None and node.bias.use.op in (op, graph.value(use.value).owner):
             return None
         start = use.value
         if has_any(graph, start) or not isinstance(element_type_or_self(start.type), AnyFloat):
@@ -271,13 +280,10 @@ class _Planner:
             yield grouped_ranges(op)
 
     def _moved_ranges(self, value: SSAValue) -> Iterator[GroupedRanges]:
-        """The ranges that a shape op moves to a value, if the op adds and drops no numbers."""
+        """The ranges that a shape op moves to a value, if it adds no numbers and drops whole groups."""
         maker = self._graph.makers.get(value)
-        if maker is None or not maker.movements:
-            return
-        whole = (ValueSet.SAME, ValueSet.UNION)
-        passage = self._passages.get(maker)
-        if passage is None or any(each.values not in whole for each in maker.movements):
+        passage = None if maker is None else self._passages.get(maker)
+        if passage is None:
             return
         known = [self.ranges(self._graph.value(use.value)) for use in passage.uses]
         if not all(known):
@@ -287,10 +293,11 @@ class _Planner:
             groups.append(each.groups + start)
             start += len(each.minima)
             ends.append((each.minima, each.maxima))
-        moved = passage.moved(groups, -1)
-        if moved is not None:
-            minima, maxima = (np.concatenate(of) for of in zip(*ends, strict=True))
-            yield GroupedRanges(moved, minima, maxima)
+        if not passage.keeps(groups) or (moved := passage.moved(groups, -1)) is None:
+            return
+        minima, maxima = (np.concatenate(of) for of in zip(*ends, strict=True))
+        here, numbers = np.unique(moved, return_inverse=True)
+        yield GroupedRanges(numbers.reshape(moved.shape), minima[here], maxima[here])
 
     def _has_records(self, value: SSAValue) -> bool:
         return any(True for _ in statistics_behind(self._graph, value))
@@ -340,10 +347,7 @@ class _Planner:
             columns = _joined(columns)
         for layer, (weights, inputs) in columns.items():
             scales = self._policy.rule.scales(weights, inputs)
-            scales = _representable(scales, layer.use.value)
-            if layer in self._scales:
-                scales = scaled(scales, self._scales[layer])
-            found[layer] = scales
+            found[layer] = _representable(scales, layer.use.value)
         self._scales = found
 
     def _ranges_of(self, layer: Layer, plan: Plan) -> tuple[Range, Range]:
@@ -380,8 +384,15 @@ class _Planner:
         return grouped, best
 
     def _magnitudes_of(self, layer: Layer, plan: Plan) -> tuple[Range, Range]:
-        """The magnitudes of the columns of a layer, and of the rows that provide its input."""
+        """
+        The magnitudes of the columns of a layer, and of the rows that provide its input.
+
+        They are those that there would be without the scales between them, so that the next ones
+        take their place.
+        """
         rows = self._rows_behind(layer.value, plan)
+        own = self._scales.get(layer, ones(rows.ndim))
+        rows = rows / own
         others = tuple(axis for axis in range(rows.ndim) if axis not in layer.indices.shared)
         if not np.isfinite(rows).any():
             raise NotFoldable(
@@ -391,8 +402,8 @@ class _Planner:
         rows = np.where(is_finite, rows.max(axis=others, keepdims=True), np.nan).astype("f4")
         axes = tuple(axis for axis in layer.indices.shared if rows.shape[axis] > 1)
         weights = self._current_weights(layer, plan)
-        columns = layer.indices.columns(np.abs(weights), axes, np.max).astype("f4")
-        return Range(-columns, columns), Range(-rows, rows)
+        columns = layer.indices.columns(np.abs(weights), axes, np.max) * own
+        return Range(*np.asarray([-columns, columns], "f4")), Range(-rows, rows)
 
     def _current_weights(self, layer: Layer, plan: Plan) -> NDArray[Any]:
         """The weights as the sweep before left them."""
@@ -678,7 +689,9 @@ def quantized_layer(moved: MovedConstant) -> int | None:
     quantized = [at for at, layer in enumerate(layers) if layer.parameters is not None]
     if any(layer.sides is not None for layer in layers):
         raise NotFoldable(
-            Code.ARITHMETIC, "arithmetic dequantizes its weights: raise it to a cast before"
+            Code.ARITHMETIC,
+            "arithmetic computes its weights, and is no exact dequantization: see what "
+            "--raise-dequantization says of it",
         )
     if not quantized:
         if all(map(is_statistics, moved.casts)):

@@ -14,7 +14,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from qdialect.algebra.lazy_numpy import np
-from qdialect.post_training.equalization import Layer, Plan
+from qdialect.ir.value_types import shape_of
+from qdialect.post_training.equalization import (
+    Layer,
+    Plan,
+    grouped_ranges,
+    statistics_behind,
+)
 from qdialect.post_training.factors import Factors
 from qdialect.quantization.equalization import (
     Noise,
@@ -145,8 +151,8 @@ def _layer(plan: Plan, layer: Layer, op: str, resolution: Resolution) -> Equaliz
         axes,
         () if scales is None else tuple(scales.reshape(-1).tolist()),
         () if rows is None else tuple(rows.reshape(-1).tolist()),
-        _noise(plan, layer, resolution, None, None),
-        _noise(plan, layer, resolution, scales, plan.rows(layer)),
+        _noise(plan, layer, resolution, None, None, is_after=False),
+        _noise(plan, layer, resolution, scales, plan.rows(layer), is_after=True),
     )
 
 
@@ -156,22 +162,59 @@ def _noise(
     resolution: Resolution,
     scales: Factors | None,
     rows: NDArray[np.float32] | None,
+    *,
+    is_after: bool,
 ) -> Noise:
     """The noise in units of the sums before equalization, with these scales and rows."""
     weights, inputs = layer.weights, plan.inputs.get(layer)
-    squares, step = np.ones((1,) * weights.ndim), 0.0
-    if inputs is not None:
+    squares = input_steps = np.zeros((1,) * weights.ndim)
+    if inputs is None:
+        squares = squares + 1
+    else:
         ends = inputs
         if scales is not None:
             ends = Range(*(scaled(end, scales) for end in inputs))
         step = step_of(float(ends.minimum.min()), float(ends.maximum.max()), resolution.bits)
+        before = _squares_before(plan, layer, resolution, scales, is_after=is_after)
+        input_steps = np.sqrt(step**2 + layer.indices.on_weights(before))
         squares = layer.indices.on_weights(mean_squares(inputs))
     if scales is not None:
         on_weights = layer.indices.on_weights(scales)
         weights = scaled(weights, on_weights, is_divided=True)
         squares = squares * on_weights.astype("f8") ** 2
     steps = _weight_steps(layer, weights, rows, resolution)
-    return expected_noise(weights, squares, step, steps)
+    return expected_noise(weights, squares, input_steps, steps)
+
+
+def _squares_before(
+    plan: Plan, layer: Layer, resolution: Resolution, scales: Factors | None, *, is_after: bool
+) -> NDArray[np.float64]:
+    """
+    The squares of steps that values before a relu add to those of what a layer reads.
+
+    They have a range of their own, and their noise passes where they are positive.
+    """
+    graph, value = plan.graph, layer.value
+    found = np.zeros((1,) * len(shape_of(layer.use.value.type) or ()))
+    while (maker := graph.makers.get(value)) is not None and maker.is_clamp:
+        values = [graph.value(use.value) for use in maker.uses]
+        values = [each for each in values if not graph.is_computed(each)]
+        if len(values) != 1 or shape_of(values[0].type) != shape_of(value.type):
+            break
+        (value,) = values
+        ranges = next(map(grouped_ranges, statistics_behind(graph, value)), None)
+        if ranges is None:
+            continue
+        if is_after:
+            ranges = plan.ranges.get(value, ranges)
+        low, high = (end.astype("f8") for end in ranges.along(layer.indices.shared))
+        above = np.maximum(high, 0) / np.maximum(high - np.minimum(low, 0), np.finfo("f4").tiny)
+        least, greatest = map(float, ranges.whole)
+        step = step_of(least, greatest, resolution.bits)
+        # A product behind it multiplies its noise, too.
+        factors = 1 if scales is None or value in plan.values else scales.astype("f8")
+        found = found + above * (step * factors) ** 2
+    return found
 
 
 def _weight_steps(

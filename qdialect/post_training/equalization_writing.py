@@ -33,7 +33,7 @@ from qdialect.folding.writing import constant_like, write_constant
 from qdialect.ir.elements import dense_elements, element_dtype, floats_attribute
 from qdialect.ir.replacements import insert_after
 from qdialect.ir.value_types import element_type_or_self, shape_of, with_element_type
-from qdialect.lowering.multiplication import check_multiplied, multiplied
+from qdialect.lowering.multiplication import multiplied
 from qdialect.post_training.equalization import (
     Layer,
     Plan,
@@ -45,6 +45,7 @@ from qdialect.post_training.equalization import (
 )
 from qdialect.post_training.factors import Factors, GroupedRanges, compact, places_of
 from qdialect.post_training.flow_graph import FLOAT_ATTRIBUTE, Bias, Node, Use
+from qdialect.post_training.flow_reading import broadcast_axes
 from qdialect.post_training.keys import KEY_ATTRIBUTE
 from qdialect.post_training.weights import quantized_values
 from qdialect.quantization.blocks import Blocks
@@ -103,22 +104,21 @@ class _Writer:
         self._known = dict[tuple[SSAValue, tuple[tuple[bytes, bool], ...]], SSAValue]()
         self._sources: list[tuple[Operation, Operation]] = []
         """Old constants, and new ones like them."""
+        self._rounded: dict[SSAValue, NDArray[Any]] = {}
+        """The numbers of weights that are quantized anew."""
         self._keys = {*plan.graph.keys.values()}
 
     def write(self) -> dict[Product, Operation]:
         replaced = [(use, self._prepared(use, steps, node)) for use, steps, node in self._steps()]
-        for product in self._plan.products.values():
-            try:
-                check_multiplied(_dialect(product), product.value)
-            except NotFoldable as error:
-                self._undo()
-                raise UnwritableError([of.node for of in product.layers], error) from None
         for value, factors in self._plan.values.items():
             maker = self._graph.makers[value]
             for held in (value, *(each for op in maker.ops[:-1] for each in op.results)):
                 self._rewrite_ranges(held, factors)
         made = {product: self._multiply(product) for product in self._plan.products.values()}
         old = [use.value.owner for use, _ in replaced]
+        for layer in self._plan.layers:
+            if self._plan.rows(layer) is not None and layer.node.bias is not None:
+                self._rewrite_broadcast(layer, layer.node.bias)
         for use, new in replaced:
             use.op.operands[use.number] = new
         erase_unused([op for op in old if isinstance(op, Operation)])
@@ -179,8 +179,9 @@ class _Writer:
         if is_statistics(op):
             inner = self._rebuilt(op.operands[0], steps)
             new = op.clone({op.operands[0]: inner})
-            own = grouped_ranges(op)
-            _set_ranges(new, _ranges_of(self._numbers(value, steps), own))
+            own, rounded = grouped_ranges(op), self._rounded.get(inner)
+            numbers = self._numbers(value, steps) if rounded is None else rounded
+            _set_ranges(new, _ranges_of(numbers, own))
             return self._placed(new, op)
         if (model := model_of(op)) is not None and elements_attribute_of(op) is None:
             operands, movements, padding = read_movements(op, model, self._graph.folding.operands)
@@ -216,7 +217,7 @@ class _Writer:
         resources = self._graph.folding.constants.resources
         sources, owner = moved.provenance.sources, cast(Operation, value.owner)
         place = InsertPoint.after(owner)
-        at = quantized_layer(moved)
+        at, rounded = quantized_layer(moved), None
         if at is None:
             tensor = TensorType(type, numbers.shape)
             new = [constant_like(sources, _bits(numbers, type), tensor, resources)]
@@ -236,6 +237,8 @@ class _Writer:
                 types.append(TensorType(element, numbers.shape))
             stored = types[0].element_type
             is_plain = isinstance(stored, IntegerType)
+            parameters = quantized.element_type.parameters_on(numbers.shape)
+            rounded = np.asarray(parameters.read(codes))
             dtype = element_dtype(cast(Attribute, stored) if is_plain else like.storage_type)
             codes = codes.astype(dtype)
             kept = moved._replace(layers=moved.layers[: at + 2], casts=moved.casts[: at + 1])
@@ -243,6 +246,8 @@ class _Writer:
         for op in new:
             op.location = sources[0].location
         self._insert(new, place)
+        if rounded is not None:
+            self._rounded[new[-1].results[0]] = rounded
         new[-1].results[0].name_hint = value.name_hint
         self._sources.append((sources[0], new[0]))
         return new[-1].results[0]
@@ -258,6 +263,22 @@ class _Writer:
             if (found := own or best) is not None:
                 _set_ranges(op, found, has_axis=own is not None)
 
+    def _rewrite_broadcast(self, layer: Layer, bias: Bias) -> None:
+        """The ranges behind what broadcasts a bias to lengths that are known at run time."""
+        broadcast, rows = bias.use.op, self._plan.rows(layer)
+        if (axes := broadcast_axes(broadcast)) is None or broadcast in layer.node.ops:
+            return
+        assert rows is not None
+        step = Step(_on_bias(rows, bias, layer), is_divided=False)
+        numbers = self._numbers(bias.use.value, [step])
+        (result,) = broadcast.results
+        lengths = [1] * len(shape_of(result.type) or ())
+        for axis, length in zip(axes, numbers.shape, strict=True):
+            lengths[axis] = length
+        placed = numbers.transpose(np.argsort(axes)).reshape(lengths)
+        for op in statistics_behind(self._graph, result):
+            _set_ranges(op, _ranges_of(placed, grouped_ranges(op)))
+
     def _multiply(self, product: Product) -> Operation:
         """Insert a product, with its ranges, and have its readers read it."""
         value, graph = product.value, self._graph
@@ -268,6 +289,11 @@ class _Writer:
         name = graph.keys.get(value, "")
         key = self._free_key(f"{name}_equalized")
         op.attributes[KEY_ATTRIBUTE] = StringAttr(key)
+        for maker in (operand.owner for operand in op.operands if operand is not value):
+            # Lengths that are known at run time only make scales a value, and no constant.
+            if isinstance(maker, Operation) and broadcast_axes(maker) is not None:
+                maker.attributes[FLOAT_ATTRIBUTE] = UnitAttr()
+                maker.attributes[KEY_ATTRIBUTE] = StringAttr(self._free_key(f"{key}_scales"))
         hint = f"{value.name_hint}_equalized" if value.name_hint else "equalized"
         (result,) = op.results
         result.name_hint = hint

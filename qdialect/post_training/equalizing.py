@@ -25,6 +25,7 @@ from qdialect.post_training.equalization_report import EqualizationReport, Resol
 from qdialect.post_training.equalization_writing import UnwritableError, write_equalization
 from qdialect.post_training.flow_graph import Node
 from qdialect.post_training.flow_reading import flow_graph
+from qdialect.post_training.raised_weights import Raised, Verdict, raise_weights
 from qdialect.shape_ops.interface import Code, NotFoldable, models_of, name_of
 
 Choose = Callable[[Sequence[Sequence[str]]], "Chosen"]
@@ -58,16 +59,20 @@ def equalize_inputs(
     The outcomes have a record for each layer that is changed, and for each that could not be.
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
+
+        def judge(trial: ModuleOp) -> Verdict:
+            graph = flow_graph(trial, context, budget)
+            chosen = choose([keys_of_node(graph, node) for node in layer_nodes(graph)])
+            plan = plan_equalization(graph, policy, chosen.keys)
+            return Verdict([layer.node.ops[0] for layer in _changed(plan)], plan.refusals)
+
+        raised = raise_weights(module, context, judge)
         graph = flow_graph(module, context, budget)
         chosen = choose([keys_of_node(graph, node) for node in layer_nodes(graph)])
         unwritable = dict[Node, NotFoldable]()
         while True:
             plan = plan_equalization(graph, policy, chosen.keys, unwritable)
-            changed = [
-                layer
-                for layer in plan.layers
-                if layer in plan.scales or plan.rows(layer) is not None
-            ]
+            changed = _changed(plan)
             report = report_on(plan, resolution, {of: name_of(of.node.ops[0]) for of in changed})
             folded = {layer: _providers(plan, layer) for layer in changed}
             try:
@@ -76,7 +81,13 @@ def equalize_inputs(
                 unwritable |= dict.fromkeys(error.nodes, error.reason)
                 continue
             break
-        return Equalized(_outcomes(plan, report, changed, folded, made, chosen.missing), report)
+        outcomes = _outcomes(plan, report, changed, folded, made, chosen.missing, raised)
+        return Equalized(outcomes, report)
+
+
+def _changed(plan: Plan) -> list[Layer]:
+    """The layers whose weights are changed."""
+    return [layer for layer in plan.layers if layer in plan.scales or plan.rows(layer) is not None]
 
 
 def _providers(plan: Plan, layer: Layer) -> list[str]:
@@ -102,6 +113,7 @@ def _outcomes(
     folded: dict[Layer, list[str]],
     made: dict[Product, Operation],
     missing: Sequence[str],
+    raised: Raised,
 ) -> FoldReport:
     outcomes = FoldReport(verb="equalized")
     for layer, of in zip(changed, report.layers, strict=True):
@@ -117,14 +129,17 @@ def _outcomes(
         if of.rows:
             told.append(f"its rows are scaled by {min(of.rows):.6g} to {max(of.rows):.6g}")
         if layer.has_quantized_weights:
-            told.append("its weights are quantized anew")
+            behind = ", behind a cast" * (layer.node.ops[0] in raised.layers)
+            told.append(f"its weights are quantized anew{behind}")
         if of.before.noise:
             told.append(f"{of.gain:+.2f} dB are expected")
         op = layer.node.ops[0]
         outcomes.records.append(
             FoldRecord(Outcome.EQUALIZED, op, name_of(op), reason="; ".join(told))
         )
-    for op, error in plan.refusals:
+    refusals = [pair for pair in plan.refusals if pair[0] not in raised.refusals]
+    refusals += [(op, error) for op, errors in raised.refusals.items() for error in errors]
+    for op, error in refusals:
         outcomes.records.append(
             FoldRecord(Outcome.REFUSED, op, name_of(op), code=error.code, reason=str(error))
         )

@@ -132,6 +132,16 @@ class Places:
         held = np.concatenate([*parts, np.asarray([new], parts[0].dtype)])
         return compact(held[self.index].reshape(self.result))
 
+    def keeps(self, groups: Sequence[NDArray[np.int64]]) -> bool:
+        """Whether the result has all elements of each group of operands that it has one of."""
+        if self.pads:
+            return False
+        pairs = zip(groups, self.operands, strict=True)
+        of_elements = np.concatenate([np.broadcast_to(*pair).reshape(-1) for pair in pairs])
+        is_here = np.zeros(len(of_elements), np.bool_)
+        is_here[self.index] = True
+        return not np.isin(of_elements[is_here], of_elements[~is_here]).any()
+
 
 def places_of(movements: Sequence[Movement], operands: Sequence[Shape]) -> list[Places]:
     """

@@ -31,6 +31,7 @@ from qdialect.relations.interface import Relation
 from qdialect.shape_ops.interface import (
     NotFoldable,
     elements_attribute_of,
+    name_of,
 )
 from qdialect.shape_ops.statistics import is_statistics
 
@@ -40,6 +41,19 @@ if TYPE_CHECKING:
 
 FLOAT_ATTRIBUTE: Final = "quant.float"
 """The attribute of an op that computes with floats, whatever is quantized around it."""
+
+_LENGTHS: Final = frozenset(
+    {
+        "onnx.Dim",
+        "onnx.Shape",
+        "shape.shape_of",
+        "stablehlo.get_dimension_size",
+        "tensor.dim",
+        "torch.aten.size",
+        "torch.aten.size.int",
+    }
+)
+"""Ops that read the lengths of a tensor, and none of its elements."""
 
 
 class Use(NamedTuple):
@@ -205,7 +219,11 @@ class FlowGraph:
         return {value: list(self.readers_of(value)) for value in self.values}
 
     def readers_of(self, value: SSAValue) -> Iterator[Use]:
-        """The operands that read a value, as it is or behind its ranges and casts."""
+        """
+        The operands that read a value, as it is or behind its ranges and casts.
+
+        What asks for its lengths alone does not read it.
+        """
         pending = [value]
         while pending:
             for use in pending.pop().uses:
@@ -214,7 +232,7 @@ class FlowGraph:
                     pending += [op.results[0] for op in pairs if self._is_behind(op)]
                 elif self._is_behind(use.operation):
                     pending.append(use.operation.results[0])
-                else:
+                elif name_of(use.operation) not in _LENGTHS:
                     yield Use(use.operation, use.index)
 
     def _is_behind(self, op: Operation) -> bool:

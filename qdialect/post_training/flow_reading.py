@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, NamedTuple, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import AffineMapAttr, AnyFloat, ArrayAttr, ModuleOp
@@ -22,21 +22,6 @@ from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp, UniformQua
 from qdialect.folding.graph import FoldGraph
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.post_training.float_regions import FloatRegion, Known, float_regions
-from qdialect.post_training.keys import is_recordable, keys_of
-from qdialect.relations.interface import OpRelation, Relation, relation_of
-from qdialect.shape_ops.interface import (
-    NotFoldable,
-    elements_attribute_of,
-    find_attribute,
-    model_of,
-    name_of,
-    read_movements,
-)
-from qdialect.shape_ops.statistics import is_statistics, statistics_of
-
-if TYPE_CHECKING:
-    pass
-
 from qdialect.post_training.flow_graph import (
     Bias,
     FlowGraph,
@@ -46,6 +31,18 @@ from qdialect.post_training.flow_graph import (
     is_quantizable,
     stays_float,
 )
+from qdialect.post_training.keys import is_recordable, keys_of
+from qdialect.relations.interface import OpRelation, Relation, relation_of
+from qdialect.shape_ops.interface import (
+    NotFoldable,
+    elements_attribute_of,
+    find_attribute,
+    integers_of,
+    model_of,
+    name_of,
+    read_movements,
+)
+from qdialect.shape_ops.statistics import is_statistics, statistics_of
 
 
 def flow_graph(module: ModuleOp, context: Context, budget: MemoryBudget) -> FlowGraph:
@@ -79,6 +76,9 @@ def flow_graph(module: ModuleOp, context: Context, budget: MemoryBudget) -> Flow
         if node is not None:
             graph.nodes.append(node)
             done.update(node.ops)
+    biases = {node.bias.use.op for node in graph.nodes if node.bias is not None}
+    # What broadcasts a bias belongs to it.
+    graph.nodes = [node for node in graph.nodes if node.bias is not None or node.op not in biases]
     return graph
 
 
@@ -338,8 +338,8 @@ def _layer(graph: FlowGraph, op: Operation, layer: Contraction) -> Node:
     if weight is not None and side is not None:
         bias = _own_bias(graph, op, layer, side)
         if bias is None and (added := _added_bias(graph, op, layer, side)) is not None:
-            bias = added
-            ops, result = (op, added.use.op), added.use.op.results[0]
+            adder, bias = added
+            ops, result = (op, adder), adder.results[0]
     return Node(
         ops,
         Relation.OWN,
@@ -348,7 +348,7 @@ def _layer(graph: FlowGraph, op: Operation, layer: Contraction) -> Node:
         weight=weight,
         side=side,
         bias=bias,
-        unknown_bias=_unknown_bias(graph, op, layer),
+        unknown_bias=_unknown_bias(graph, op, layer) if bias is None else None,
     )
 
 
@@ -365,8 +365,12 @@ def _own_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -
     if layer.bias is None or layer.bias >= len(op.operands):
         return None
     use = Use(op, layer.bias)
-    if not is_quantizable(use.value) or (held := graph.constant(use.value)) is None:
+    if not is_quantizable(use.value):
         return None
+    if (held := graph.constant(use.value)) is None:
+        if (broadcast := _before_broadcast(graph, use.value)) is None:
+            return None
+        return _bias(op, *broadcast, layer, side)
     if len(held.shape) == 1:
         # One number for each channel, or for all of them.
         return Bias(use, (_channels(layer, side),))
@@ -374,10 +378,19 @@ def _own_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -
     if is_plain and held.splat is not None and not (held.splat.value << 1):
         # The sums start from zero.
         return None
-    return _bias(op, use, layer, side, range(len(layer.result)))
+    return _bias(op, use, range(len(layer.result)), layer, side)
 
 
-def _added_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -> Bias | None:
+class _AddedBias(NamedTuple):
+    """A bias, and the op that adds it."""
+
+    adder: Operation
+    bias: Bias
+
+
+def _added_bias(
+    graph: FlowGraph, op: Operation, layer: Contraction, side: Side
+) -> _AddedBias | None:
     """A constant that the only reader of a layer adds to it."""
     readers = list(graph.readers_of(op.results[0]))
     if len(readers) != 1:
@@ -391,18 +404,49 @@ def _added_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side)
         return None
     use = Use(adder, others[0])
     axes = _result_axes(use)
-    if axes is None or not graph.is_constant(use.value):
+    if axes is None or _result_axes(Use(adder, number)) != tuple(range(len(layer.result))):
         return None
-    if graph.stored(use.value) is None and op.results[0] in graph.given:
+    added = use, axes
+    if not graph.is_constant(use.value):
+        added = _before_broadcast(graph, use.value)
+        if added is None or axes != tuple(range(len(layer.result))):
+            return None
+    if graph.stored(added[0].value) is None and op.results[0] in graph.given:
         # Two quantized values are added.
         return None
-    if _result_axes(Use(adder, number)) != tuple(range(len(layer.result))):
+    found = _bias(op, *added, layer, side)
+    return None if found is None else _AddedBias(adder, found)
+
+
+def _before_broadcast(graph: FlowGraph, value: SSAValue) -> tuple[Use, Sequence[int]] | None:
+    """
+    A constant that is broadcast to lengths known at run time, for one reader, and its axes there.
+    """
+    broadcast = graph.value(value).owner
+    if not isinstance(broadcast, Operation) or (axes := broadcast_axes(broadcast)) is None:
         return None
-    return _bias(op, use, layer, side, axes)
+    use = Use(broadcast, 0)
+    is_alone = len(list(graph.readers_of(graph.value(value)))) == 1
+    is_bias = is_alone and is_quantizable(use.value) and graph.is_constant(use.value)
+    return (use, axes) if is_bias else None
+
+
+def broadcast_axes(op: Operation) -> Sequence[int] | None:
+    """For each axis of the operand of a broadcast that of the result; None for other ops."""
+    match name_of(op):
+        case "linalg.broadcast":
+            new = integers_of(op, "dimensions")
+            return [
+                axis for axis in range(len(shape_of(op.operands[1].type) or ())) if axis not in new
+            ]
+        case "stablehlo.dynamic_broadcast_in_dim":
+            return integers_of(op, "broadcast_dimensions")
+        case _:
+            return None
 
 
 def _bias(
-    op: Operation, use: Use, layer: Contraction, side: Side, axes: Sequence[int]
+    op: Operation, use: Use, axes: Sequence[int], layer: Contraction, side: Side
 ) -> Bias | None:
     """A bias whose axes are those of the result, if it has a number for each channel."""
     labels = [_weight_axes(layer.result[axis], side) for axis in axes]

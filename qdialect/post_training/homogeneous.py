@@ -23,7 +23,7 @@ from qdialect.certificates.index_maps import NotCertifiableError
 from qdialect.ir.value_types import shape_of
 from qdialect.post_training.factors import Factors, Places, common, places_of
 from qdialect.post_training.flow_graph import FlowGraph, Node, Use
-from qdialect.relations.interface import function_of, relation_of
+from qdialect.relations.interface import Relation, function_of, relation_of
 from qdialect.shape_ops.interface import (
     NotFoldable,
     attribute_of,
@@ -45,6 +45,11 @@ _ANY: Final = frozenset({-1, 0, 1, 2})
 _NONE: Final = frozenset[int]()
 _FIXED: Final = frozenset({0})
 _SCALED: Final = frozenset({1})
+
+_REPEATING: Final = frozenset(
+    {"linalg.broadcast", "linalg.fill", "stablehlo.dynamic_broadcast_in_dim", "tensor.splat"}
+)
+"""The ops that repeat their first operand, also to lengths that are known at run time only."""
 
 _WITH_BODY: Final = ("linalg.generic", "linalg.map", "linalg.reduce")
 """The ops whose regions define their function."""
@@ -71,13 +76,19 @@ class Passage(Protocol):
         """
         ...
 
+    def keeps(self, groups: Sequence[NDArray[np.int64]]) -> bool:
+        """Whether the result has all elements of each group of operands that it has one of."""
+        ...
+
 
 def passage_of(graph: FlowGraph, node: Node) -> Passage | None:
     """How factors pass a node; None if they do not."""
     if node.weight is not None or len(node.ops) != 1 or len(node.results) != 1:
         return None
     try:
-        return _movement(graph, node) if node.movements else _computation(graph, node)
+        # A shape op that moves nothing has no movements.
+        is_moving = node.movements or node.relation is Relation.MOVED
+        return _movement(graph, node) if is_moving else _computation(graph, node)
     except (NotFoldable, NotCertifiableError):
         return None
 
@@ -103,6 +114,9 @@ class _Moving:
 
     def moved(self, operands: Sequence[NDArray[Any]], new: object) -> NDArray[Any] | None:
         return common([each.moved(operands, new) for each in self.places], self.result)
+
+    def keeps(self, groups: Sequence[NDArray[np.int64]]) -> bool:
+        return all(each.keeps(groups) for each in self.places)
 
 
 def _movement(graph: FlowGraph, node: Node) -> Passage | None:
@@ -165,6 +179,9 @@ class _Along:
         mixed = [at for at, axis in enumerate(self.kept) if axis is None]
         return operand.transpose([*(at for _, at in sorted(pairs)), *mixed]).reshape(lengths)
 
+    def keeps(self, groups: Sequence[NDArray[np.int64]]) -> bool:
+        return False
+
 
 def _computation(graph: FlowGraph, node: Node) -> Passage | None:
     """How factors pass an op that computes elements."""
@@ -173,6 +190,8 @@ def _computation(graph: FlowGraph, node: Node) -> Passage | None:
         return _with_body(graph, op)
     found = relation_of(op)
     uses = [use for use in node.uses if not graph.is_constant(use.value)]
+    if len(uses) > 1:
+        uses = [use for use in uses if not has_any(graph, use.value)]
     if found is None or len(uses) != 1:
         return None
     (use,) = uses
@@ -231,7 +250,7 @@ def has_any(graph: FlowGraph, value: SSAValue) -> bool:
     if (number := _scalar(value)) is not None:
         return _is_unchanged(np.asarray(number))
     owner = graph.value(value).owner
-    if isinstance(owner, Operation) and name_of(owner) == "linalg.fill":
+    if isinstance(owner, Operation) and name_of(owner) in _REPEATING:
         return has_any(graph, owner.operands[0])
     held = graph.stored(value)
     return held is not None and _is_unchanged(graph.numbers(value))

@@ -105,7 +105,7 @@ class Noise:
 def expected_noise(
     weights: NDArray[Any],
     squares: NDArray[Any],
-    input_step: float,
+    input_steps: NDArray[Any],
     weight_steps: NDArray[Any],
 ) -> Noise:
     """
@@ -115,7 +115,7 @@ def expected_noise(
     anywhere: by a twelfth of the square of the step in the mean. All arrays broadcast.
     """
     of_weights = weights.astype("f8") ** 2
-    noise = of_weights * input_step**2 + squares * weight_steps**2
+    noise = of_weights * input_steps**2 + squares * weight_steps**2
     return Noise(float((of_weights * squares).sum()), float(noise.sum()) / 12)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from math import prod
 from operator import index
 from typing import Final
 
@@ -293,6 +294,46 @@ def _dynamic_iota(
 ) -> Sequence[TypedArray]:
     shape = [int(length) for length in operands[0].numbers]
     return [_numbered(op, TensorType(element_type_or_self(op.results[0].type), shape))]
+
+
+@named_run("stablehlo.get_dimension_size", is_rounded=False)
+def _get_dimension_size(
+    _: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    axis, shape = integer_of(op, "dimension"), operands[0].shape
+    if not 0 <= axis < len(shape):
+        raise InterpretationError(f"its operand has no axis {axis}")
+    return [TypedArray.of_numbers(np.array(shape[axis]), op.results[0].type)]
+
+
+@named_run("stablehlo.dynamic_reshape", is_rounded=False)
+def _dynamic_reshape(
+    _: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    value, lengths = operands
+    shape = [int(length) for length in lengths.numbers]
+    if min(shape, default=0) < 0 or prod(shape) != prod(value.shape):
+        raise InterpretationError(f"{list(value.shape)} has not as many elements as {shape}")
+    return [TypedArray.of(value.elements.reshape(shape), op.results[0].type)]
+
+
+@named_run("stablehlo.dynamic_broadcast_in_dim", is_rounded=False)
+def _dynamic_broadcast(
+    _: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    value, lengths = operands
+    shape = tuple(int(length) for length in lengths.numbers)
+    axes = integers_of(op, "broadcast_dimensions")
+    line = [1] * len(shape)
+    for axis, length in zip(axes, value.shape, strict=False):
+        if not 0 <= axis < len(shape) or length not in (1, shape[axis]):
+            raise InterpretationError(f"{list(value.shape)} is not broadcast to {[*shape]}")
+        line[axis] = length
+    if len(axes) != len(value.shape) or len(set(axes)) != len(axes) or min(shape, default=0) < 0:
+        raise InterpretationError(f"{list(value.shape)} is not broadcast to {[*shape]}")
+    require_possible(shape)
+    placed = value.elements.transpose(np.argsort(axes)).reshape(line)
+    return [TypedArray.of(np.broadcast_to(placed, shape), op.results[0].type)]
 
 
 @named_run("stablehlo.composite", is_rounded=True)

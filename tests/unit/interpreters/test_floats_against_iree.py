@@ -609,6 +609,27 @@ PLACES: list[Case] = [
         " : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>",
         EXACT,
     ),
+    Case(
+        "dynamic_broadcast_in_dim",
+        ["tensor<4x3xf32>", "tensor<1x4xf32>"],
+        "tensor<5x3x4xf32>",
+        '  %n = "stablehlo.get_dimension_size"(%0) <{dimension = 1 : i64}>'
+        " : (tensor<4x3xf32>) -> tensor<i32>\n"
+        '  %m = "stablehlo.reshape"(%n) : (tensor<i32>) -> tensor<1xi32>\n'
+        '  %c = "stablehlo.constant"() <{value = dense<4> : tensor<1xi32>}> : () -> tensor<1xi32>\n'
+        '  %f = "stablehlo.constant"() <{value = dense<5> : tensor<1xi32>}> : () -> tensor<1xi32>\n'
+        '  %s = "stablehlo.concatenate"(%f, %m, %c) <{dimension = 0 : i64}>'
+        " : (tensor<1xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<3xi32>\n"
+        '  %a = "stablehlo.dynamic_broadcast_in_dim"(%0, %s) <{broadcast_dimensions = '
+        "array<i64: 2, 1>}> : (tensor<4x3xf32>, tensor<3xi32>) -> tensor<5x?x4xf32>\n"
+        '  %b = "stablehlo.dynamic_broadcast_in_dim"(%1, %s) <{broadcast_dimensions = '
+        "array<i64: 1, 2>}> : (tensor<1x4xf32>, tensor<3xi32>) -> tensor<5x?x4xf32>\n"
+        '  %d = "stablehlo.add"(%a, %b)'
+        " : (tensor<5x?x4xf32>, tensor<5x?x4xf32>) -> tensor<5x?x4xf32>\n"
+        '  %r = "stablehlo.dynamic_reshape"(%d, %s)'
+        " : (tensor<5x?x4xf32>, tensor<3xi32>) -> tensor<5x3x4xf32>",
+        EXACT,
+    ),
     *elementwise("chlo", "erfc", ROUNDED, FINITE),
     *elementwise("chlo", "is_inf is_neg_inf is_pos_inf", EXACT, EDGES, result="i1"),
 ]  # fmt: skip

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
+from dequantizing_arithmetic import (
+    Numbers,
+    Text,
+    in_arith,
+    in_one_generic,
+    in_several_generics,
+    in_stablehlo,
+    in_tosa,
+)
 from equalized_modules import Model, are_close
 from random_networks import powers
 
 from qdialect.dialects.quant import ConstantOp, UniformQuantizedType
 from qdialect.folding.report import Outcome
 from qdialect.shape_ops.interface import name_of
+from qdialect.shape_ops.statistics import statistics_of
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 
@@ -358,3 +370,190 @@ def test_dequantized_weights_are_quantized_anew(type: str, form: str) -> None:
     assert bool(found.zero_points.any()) == bool(old.zero_points.any())
     assert len(model.named("quant.constant")) == (form != "storage")
     assert all(isinstance(op, ConstantOp) for op in model.named("quant.constant"))
+
+
+LENGTHS = """%n = "stablehlo.get_dimension_size"(%s) <{dimension = 0 : i64}>
+    : (tensor<?x4xf32>) -> tensor<i32>
+  %m = "stablehlo.reshape"(%n) : (tensor<i32>) -> tensor<1xi32>
+  %four = arith.constant dense<4> : tensor<1xi32>
+  %l = "stablehlo.concatenate"(%m, %four) <{dimension = 0 : i64}>
+    : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>"""
+
+OF_ANY_LENGTH = {
+    "stablehlo": f"""func.func @f(%x: tensor<?x3xf32>) -> tensor<?x2xf32> {{
+  %w = arith.constant {dense((3, 4), 1)}
+  %v = arith.constant {dense((4, 2), 2)}
+  %b = arith.constant {dense((1, 4), 3)}
+  %zero = arith.constant dense<0.0> : tensor<f32>
+  %s = "stablehlo.dot"(%x, %w) : (tensor<?x3xf32>, tensor<3x4xf32>) -> tensor<?x4xf32>
+  {LENGTHS}
+  %d = "stablehlo.dynamic_broadcast_in_dim"(%b, %l) <{{broadcast_dimensions = array<i64: 0, 1>}}>
+    : (tensor<1x4xf32>, tensor<2xi32>) -> tensor<?x4xf32>
+  %a = "stablehlo.add"(%s, %d) : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4xf32>
+  %z = "stablehlo.dynamic_broadcast_in_dim"(%zero, %l) <{{broadcast_dimensions = array<i64>}}>
+    : (tensor<f32>, tensor<2xi32>) -> tensor<?x4xf32>
+  %r = "stablehlo.maximum"(%a, %z) : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4xf32>
+  %y = "stablehlo.dot"(%r, %v) : (tensor<?x4xf32>, tensor<4x2xf32>) -> tensor<?x2xf32>
+  return %y : tensor<?x2xf32>
+}}""",
+    "linalg": f"""func.func @f(%x: tensor<?x3x6xf32>) -> tensor<?x2x5xf32> {{
+  %w = arith.constant {dense((4, 3, 2), 1)}
+  %v = arith.constant {dense((2, 4, 1), 2)}
+  %b = arith.constant {dense((4,), 3)}
+  %zero = arith.constant 0.0 : f32
+  %at = arith.constant 0 : index
+  %n = tensor.dim %x, %at : tensor<?x3x6xf32>
+  %e = tensor.empty(%n) : tensor<?x4x5xf32>
+  %d = linalg.broadcast ins(%b : tensor<4xf32>) outs(%e : tensor<?x4x5xf32>) dimensions = [0, 2]
+  %s = linalg.conv_1d_ncw_fcw ins(%x, %w : tensor<?x3x6xf32>, tensor<4x3x2xf32>)
+    outs(%d : tensor<?x4x5xf32>) -> tensor<?x4x5xf32>
+  %m = tensor.dim %s, %at : tensor<?x4x5xf32>
+  %z = tensor.splat %zero[%m] : tensor<?x4x5xf32>
+  %r = arith.maximumf %s, %z : tensor<?x4x5xf32>
+  %f = tensor.empty(%m) : tensor<?x2x5xf32>
+  %i = linalg.fill ins(%zero : f32) outs(%f : tensor<?x2x5xf32>) -> tensor<?x2x5xf32>
+  %y = linalg.conv_1d_ncw_fcw ins(%r, %v : tensor<?x4x5xf32>, tensor<2x4x1xf32>)
+    outs(%i : tensor<?x2x5xf32>) -> tensor<?x2x5xf32>
+  return %y : tensor<?x2x5xf32>
+}}""",
+    "tosa": f"""func.func @f(%x: tensor<?x4x5x3xf32>) -> tensor<?x4x5x2xf32> {{
+  %w = "tosa.const"() <{{values = {dense((4, 1, 1, 3), 1)}}}> : () -> tensor<4x1x1x3xf32>
+  %v = "tosa.const"() <{{values = {dense((2, 1, 1, 4), 2)}}}> : () -> tensor<2x1x1x4xf32>
+  %b = "tosa.const"() <{{values = {dense((4,), 3)}}}> : () -> tensor<4xf32>
+  %c = "tosa.const"() <{{values = {dense((1,), 4)}}}> : () -> tensor<1xf32>
+  %z = "tosa.const"() <{{values = dense<0.0> : tensor<1xf32>}}> : () -> tensor<1xf32>
+  %s = "tosa.conv2d"(%x, %w, %b, %z, %z) <{{acc_type = f32, {PADS}}}>
+    : (tensor<?x4x5x3xf32>, tensor<4x1x1x3xf32>, tensor<4xf32>, tensor<1xf32>, tensor<1xf32>)
+    -> tensor<?x4x5x4xf32>
+  %r = tosa.clamp %s {{min_val = 0.0 : f32, max_val = 3.40282347E+38 : f32}}
+    : (tensor<?x4x5x4xf32>) -> tensor<?x4x5x4xf32>
+  %y = "tosa.conv2d"(%r, %v, %c, %z, %z) <{{acc_type = f32, {PADS}}}>
+    : (tensor<?x4x5x4xf32>, tensor<2x1x1x4xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>)
+    -> tensor<?x4x5x2xf32>
+  return %y : tensor<?x4x5x2xf32>
+}}""",
+}
+
+
+@pytest.mark.parametrize("text", OF_ANY_LENGTH.values(), ids=OF_ANY_LENGTH.keys())
+def test_a_batch_of_any_length(text: str) -> None:
+    """The scales of the second layer are in the first one, and in its bias behind a broadcast."""
+    model = Model(text).calibrate()
+    longer = [np.concatenate([of, -of, of]) for of in model.inputs]
+    before, of_longer = model.run(), Model(text, longer).run()
+    model.equalize()
+    assert not model.refusals()
+    assert are_close(before, model.run())
+    assert model.check_ranges()
+    assert len([of for of in model.report.layers if of.rows]) == 1
+    products = [op for op in model.ops if "quant.float" in op.attributes]
+    assert len({op.results[0].name_hint for op in products if op.results[0].name_hint}) == 1
+    assert are_close(of_longer, Model(model.printed, longer).run())
+
+
+def dequantized_by(form: Callable[[Text, Numbers], str], numbers: Numbers) -> str:
+    """Weights of 4 by 3 that arithmetic dequantizes."""
+    text = Text()
+    name = form(text, numbers)
+    lines = [*text.lines, f"%w = quant.stats {name} {{layerStats = dense<[-9.0, 9.0]> :"]
+    lines[-1] += " tensor<2xf32>} : tensor<4x3xf32>"
+    return WEIGHTS.format(weights="\n  ".join(lines))
+
+
+FORMS = [in_stablehlo, in_tosa, in_one_generic, in_several_generics, in_arith]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
+@pytest.mark.parametrize("is_affine", [False, True])
+def test_weights_that_arithmetic_dequantizes(
+    form: Callable[[Text, Numbers], str], is_affine: bool
+) -> None:
+    """They are quantized anew behind a cast, also if the values of the arithmetic have ranges."""
+    random = np.random.default_rng(1)
+    codes = random.integers(-128, 128, (4, 3)).astype("i1")
+    zero_points = np.array([[3, -7, 0]], "i1") if is_affine else None
+    scales = np.array([[0.5, 0.25, 2.0]], "f4")
+    model = Model(dequantized_by(form, Numbers(codes, zero_points, scales))).calibrate()
+    before = model.run()
+    model.equalize()
+    assert not model.refusals()
+    (after,) = model.run()
+    assert np.abs(after - before[0]).max() < 0.05 * np.abs(before[0]).max()
+    assert not np.array_equal(after, before[0])
+    (told,) = [of.reason for of in model.outcomes.records]
+    assert "its weights are quantized anew, behind a cast" in told
+    (cast,) = model.named("quant.dcast")
+    assert cast.operands[0].type.element_type.quantized_dimensions == (1,)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    (stats,) = [use.operation for use in cast.results[0].uses]
+    type: Any = cast.operands[0].type
+    numbers = type.element_type.parameters_on((4, 3)).read(held_codes(model))
+    assert [*statistics_of(stats, (4, 3)).layer] == [numbers.min(), numbers.max()]
+
+
+def held_codes(model: Model) -> Any:
+    """The integers before the only cast of storage."""
+    (cast,) = model.named("quant.scast")
+    held: Any = cast.operands[0].owner
+    return np.array(
+        (held.properties.get("value") or held.properties["values"]).get_values()
+    ).reshape(4, 3)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
+def test_arithmetic_of_weights_that_are_not_changed_stays(
+    form: Callable[[Text, Numbers], str],
+) -> None:
+    """Without ranges nothing can be done, and nothing is."""
+    codes = np.arange(12, dtype="i1").reshape(4, 3)
+    model = Model(dequantized_by(form, Numbers(codes, None, np.full((1, 1), 0.5, "f4"))))
+    before = model.printed
+    model.equalize()
+    assert model.printed == before
+    assert [code for code, _ in model.refusals()] == ["no-record"]
+
+
+def test_weights_that_are_computed_otherwise_are_told() -> None:
+    """Arithmetic that no cast expresses is named."""
+    weights = f"""%c = arith.constant {dense((4, 3), 5)}
+  %w = math.exp %c : tensor<4x3xf32>"""
+    model = Model(WEIGHTS.format(weights=weights)).calibrate()
+    model.equalize()
+    ((code, reason),) = model.refusals()
+    assert code == "not-constant"
+    assert reason.startswith("'math.exp' computes its weights from constants")
+
+
+@pytest.mark.parametrize(
+    ("slice", "rows", "scales"),
+    [
+        # Nothing is moved, and the key of the value is that of what is sliced.
+        ("[0, 0] [4, 4]", 4, [4.0, 1.0, 2.0, 0.5]),
+        ("[0, 1] [4, 2]", 4, [1.0, 2.0]),
+        # What is left of a channel may have a smaller range.
+        ("[1, 1] [3, 2]", 3, None),
+    ],
+)
+def test_ranges_of_channels_that_a_slice_keeps(
+    slice: str, rows: int, scales: list[float] | None
+) -> None:
+    """A slice without a record has the ranges of the channels that it has all elements of."""
+    ends = "[0.0, 0.25], [0.0, 4.0], [0.0, 1.0], [0.0, 16.0]"
+    columns = 4 if scales and len(scales) == 4 else 2
+    text = f"""func.func @f(%x: tensor<4x4xf32>) -> (tensor<{rows}x2xf32>, tensor<4x4xf32>) {{
+  %s = quant.stats %x {{layerStats = dense<[0.0, 16.0]> : tensor<2xf32>,
+    axisStats = dense<[{ends}]> : tensor<4x2xf32>, axis = 1 : i64}} : tensor<4x4xf32>
+  %p = tensor.extract_slice %s{slice} [1, 1] : tensor<4x4xf32> to tensor<{rows}x{columns}xf32>
+  %w = arith.constant dense<[{", ".join(["[0.0, 4.0]"] * columns)}]> : tensor<{columns}x2xf32>
+  %i = arith.constant dense<0.0> : tensor<{rows}x2xf32>
+  %y = linalg.matmul ins(%p, %w : tensor<{rows}x{columns}xf32>, tensor<{columns}x2xf32>)
+    outs(%i : tensor<{rows}x2xf32>) -> tensor<{rows}x2xf32>
+  return %y, %s : tensor<{rows}x2xf32>, tensor<4x4xf32>
+}}
+"""
+    numbers = np.random.default_rng(0).uniform(0, 1, (4, 4)).astype("f4")
+    model = Model(text, [numbers * np.array([0.25, 4, 1, 16], "f4")])
+    before = model.run()
+    model.equalize()
+    assert are_close(before, model.run())
+    assert model.scales().get("y") == scales
+    assert [code for code, _ in model.refusals()] == ["no-record"] * (scales is None)

@@ -425,3 +425,16 @@ def test_weights_of_connected_layers_without_data() -> None:
         "not-constant",
         "what it reads is not made by a layer that is rewritten",
     ) in model.refusals()
+
+
+@pytest.mark.parametrize("strength", [0.0, 0.25, 0.75, 1.0])
+@pytest.mark.parametrize("sweeps", [1, 4, 5])
+def test_strength_without_data_is_the_exponent(strength: float, sweeps: int) -> None:
+    """However often scales are computed."""
+    chain = Chain((4, 3)).linear("fc1", W1, B1).relu("r").linear("fc2", W2, B2)
+    model = Model(chain.text(), [X])
+    before = model.run()
+    model.equalize(weights_only=True, strength=strength, sweeps=sweeps)
+    assert are_close(before, model.run())
+    ratios = np.abs(W2).max(axis=0) / np.abs(W1).max(axis=1)
+    assert np.allclose(model.scales().get("fc2") or [1.0] * 4, ratios**strength, rtol=1e-5)
