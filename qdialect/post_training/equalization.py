@@ -280,7 +280,7 @@ class _Planner:
             yield grouped_ranges(op)
 
     def _moved_ranges(self, value: SSAValue) -> Iterator[GroupedRanges]:
-        """The ranges that a shape op moves to a value, if it adds no numbers and drops whole groups."""
+        """The ranges moved by a shape op that adds no numbers and drops whole groups."""
         maker = self._graph.makers.get(value)
         passage = None if maker is None else self._passages.get(maker)
         if passage is None:

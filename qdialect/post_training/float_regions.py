@@ -13,21 +13,29 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from xdsl.dialects.builtin import FloatAttr, i1
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.contractions.interface import Contraction, layer_of
+from qdialect.ir.value_types import element_type_or_self
 from qdialect.post_training.keys import is_recordable
 from qdialect.relations.interface import relation_of
+from qdialect.relations.linalg import gathering_op
 from qdialect.shape_ops.interface import (
     NotFoldable,
     Operands,
+    find_attribute,
     model_of,
+    name_of,
     read_movements,
 )
 from qdialect.shape_ops.statistics import is_statistics
 
 _MOST_OPS: Final = 64
 """The most ops of one function. A polynomial for `erf` has some 30."""
+
+_MOST_BETWEEN: Final = 16
+"""The most ops between a comparison and what selects by it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +170,8 @@ class _Finder:
         ]
         # The comparison that a predicate comes from belongs to the region.
         if "select" in functions:
-            read += [each for each in op.operands if self._compares(each, op)]
+            place = self._place[op]
+            read += [each for each in op.operands if self._compares(each, place, _MOST_BETWEEN)]
         for value in read:
             if not self._dominators.knows(value):
                 self._dominators.add(value, ())
@@ -176,21 +185,29 @@ class _Finder:
             return None
         return _Step(functions, tuple(dict.fromkeys(read)))
 
-    def _compares(self, value: SSAValue, reader: Operation) -> bool:
-        """Whether an op that compares numbers makes a value, which shape ops may have moved."""
+    def _compares(self, value: SSAValue, place: float, most: int) -> bool:
+        """
+        Whether ops that compare numbers make a value: through at most so many that only move it,
+        or are logical. These are added as steps before a place.
+        """
         maker = value.owner
-        if not isinstance(maker, Operation):
+        if not isinstance(maker, Operation) or self._values.is_constant(value):
             return False
         if (step := self._steps.get(maker)) is not None:
             return bool(step.functions & _COMPARISONS) or not step.functions
-        if maker in self._place or len(maker.results) != 1 or model_of(maker) is None:
+        is_truth = element_type_or_self(value.type) == i1
+        if maker in self._place or len(maker.results) != 1 or not is_truth or not most:
             return False
-        read = _read(maker, self._values.operands)
-        if read is None or len(read[1]) != 1 or not self._compares(read[1][0], maker):
+        read = [
+            each
+            for each in maker.operands
+            if element_type_or_self(each.type) == i1 and not self._values.is_constant(each)
+        ]
+        if not read or not all(self._compares(each, place - 0.5, most - 1) for each in read):
             return False
-        self._steps[maker] = _Step(frozenset(), tuple(read[1]))
-        self._place[maker] = self._place.get(reader, len(self._place)) - 0.5
-        self._dominators.add(value, read[1])
+        self._steps[maker] = _Step(frozenset(), tuple(read))
+        self._place[maker] = place - 0.5
+        self._dominators.add(value, read)
         return True
 
     def _ending_at(self, op: Operation) -> FloatRegion | None:
@@ -204,25 +221,56 @@ class _Finder:
         ops, entry = joined
         functions = self._functions_of(ops)
         if "reduce" not in functions:
-            is_gate = bool(step.functions & _PRODUCTS) and bool(functions & _NONLINEAR)
-            is_piecewise = "select" in step.functions and bool(functions & _COMPARISONS)
-            is_piecewise |= "add" in step.functions and (
-                "expm1" in functions or {"max", "min"} <= functions
-            )
-            if not (is_gate or is_piecewise):
+            if not (self._is_gate(op, functions) or self._is_of_elements(ops, functions)):
                 return None
-            scaled = self._with_affine(ops, frozenset({"mul", "div"}))
-            return self._region(scaled, [entry], "gate")
-        if "add" in step.functions:
-            is_sum = "exp" in functions and bool(functions & {"log", "log1p"})
-            return self._region(ops, [entry], "log-sum-exp") if is_sum else None
+            scaled = self._with_affine(ops, frozenset({"mul", "div", "neg"}))
+            return self._region(*self._with_negation(scaled, entry), "gate")
+        is_sum = "add" in step.functions
+        if is_sum and "exp" in functions:
+            is_log = bool(functions & {"log", "log1p"})
+            return self._region(ops, [entry], "log-sum-exp") if is_log else None
         if "exp" in functions or self._is_made_by(entry, "exp"):
             return self._softmax(op, ops, entry)
-        if step.functions & _PRODUCTS and functions & _INVERSES:
+        is_normal = bool(step.functions & _PRODUCTS) or (is_sum and self._is_affine(op, entry))
+        if is_normal and functions & _INVERSES:
             ops, entry = self._with_difference(ops, entry)
             ops = self._with_affine(ops, frozenset({"mul", "add"}))
             return self._region(ops, [entry], "normalization")
         return None
+
+    def _is_gate(self, op: Operation, functions: frozenset[str]) -> bool:
+        """Whether an op multiplies, or selects, by a function of what it multiplies."""
+        last = self._steps[op].functions
+        is_product = bool(last & _PRODUCTS) and bool(functions & _NONLINEAR)
+        return is_product or ("select" in last and bool(functions & _COMPARISONS))
+
+    def _is_of_elements(self, ops: set[Operation], functions: frozenset[str]) -> bool:
+        """Whether several ops compute a function of single elements that is not linear."""
+        computing = sum(bool(self._steps[op].functions) for op in ops)
+        return computing > 1 and functions <= _OF_ELEMENTS and bool(functions & _NONLINEAR)
+
+    def _is_affine(self, op: Operation, entry: SSAValue) -> bool:
+        """Whether what an op adds are functions of the entry, and not the entry itself."""
+        for value in self._steps[op].operands:
+            while value is not entry and not (step := self._steps[self._maker(value)]).functions:
+                if len(step.operands) != 1:
+                    break
+                (value,) = step.operands
+            if value is entry:
+                return False
+        return True
+
+    def _with_negation(
+        self, ops: set[Operation], entry: SSAValue
+    ) -> tuple[set[Operation], Sequence[SSAValue]]:
+        """Also what negates the entry for these ops alone."""
+        maker = entry.owner
+        step = self._steps.get(maker) if isinstance(maker, Operation) else None
+        if step is None or step.functions != frozenset({"neg"}) or len(step.operands) != 1:
+            return ops, [entry]
+        if any(reader not in ops for reader in self._readers(entry)):
+            return ops, [entry]
+        return {*ops, self._maker(entry)}, step.operands
 
     def _softmax(self, op: Operation, ops: set[Operation], entry: SSAValue) -> FloatRegion | None:
         if self._is_made_by(entry, "exp"):
@@ -230,11 +278,96 @@ class _Finder:
             ops = {*ops, maker}
             entry = self._steps[maker].operands[0]
         ops, entry = self._with_difference(ops, entry)
-        is_quotient = bool(self._steps[op].functions & _PRODUCTS)
-        name = "softmax" if is_quotient else "log-softmax"
-        ops = self._with_select(ops, op)
+        if (name := self._name_of_softmax(op, ops)) is None:
+            return None
+        if name == "softmax":
+            ops = self._with_select(ops, op)
         masked = self._with_mask(ops, entry)
         return (masked and self._region(*masked, name)) or self._region(ops, [entry], name)
+
+    def _name_of_softmax(self, op: Operation, ops: set[Operation]) -> str | None:
+        """The name of a function with exponentials and sums whose last op is this one."""
+        functions = self._steps[op].functions
+        if "select" in functions:
+            makers = [self._base(of).owner for of in self._steps[op].operands if is_recordable(of)]
+            is_share = all(isinstance(of, Operation) and self._is_share(of) for of in makers)
+            return "softmax" if is_share and self._selects_share(op) else None
+        if functions & _PRODUCTS:
+            is_share = self._is_share(op) or any(
+                self._is_share(op, reader.operands[0]) and self._selects_share(reader)
+                for reader in self._readers(op.results[0])
+                if reader in self._steps and self._steps[reader].functions == frozenset({"select"})
+            )
+            return "softmax" if is_share else "normalization"
+        is_log = "sub" in functions and self._functions_of(ops) & {"log", "log1p"}
+        return "log-softmax" if is_log else None
+
+    def _is_share(self, op: Operation, chosen: SSAValue | None = None) -> bool:
+        """Whether an op divides numbers by their sum, or by that of those that are chosen."""
+        step = self._steps.get(op)
+        if step is None or len(step.operands) != 2:
+            return False
+        for numerator, other in (step.operands, step.operands[::-1]):
+            maker = self._base(other).owner
+            if step.functions == frozenset({"mul"}):
+                if not isinstance(maker, Operation) or not self._is_reciprocal(maker):
+                    continue
+                maker = self._base(self._steps[maker].operands[0]).owner
+            elif (
+                step.functions != frozenset({"div"})
+                or self._value_of(op.operands[0]) is not numerator
+            ):
+                continue
+            while isinstance(maker, Operation) and (of := self._steps.get(maker)) is not None:
+                if not {"reduce", "add"} <= of.functions or len(of.operands) != 1:
+                    break
+                summed = self._base(of.operands[0])
+                maker = summed.owner
+                if chosen is not None and isinstance(maker, Operation) and maker in self._steps:
+                    selected = self._steps[maker]
+                    if selected.functions == frozenset({"select"}) and maker.operands[0] is chosen:
+                        summed = self._base(selected.operands[0])
+                if summed is self._base(numerator):
+                    return True
+                maker = summed.owner
+        return False
+
+    def _base(self, value: SSAValue) -> SSAValue:
+        """The value before shape ops and conversions."""
+        while isinstance(maker := value.owner, Operation):
+            step = self._steps.get(maker)
+            if step is None or step.functions or len(step.operands) != 1:
+                break
+            (value,) = step.operands
+        return value
+
+    def _is_reciprocal(self, op: Operation) -> bool:
+        """Whether an op divides one by its operand."""
+        step = self._steps.get(op)
+        if step is None or len(step.operands) != 1:
+            return False
+        if step.functions == frozenset({"div"}):
+            number = self._dividend(op)
+            return number is not None and self._number(number) == 1
+        return step.functions == frozenset({"reciprocal"})
+
+    def _dividend(self, op: Operation) -> SSAValue | None:
+        """What an op divides."""
+        inner = [each for region in op.regions for each in region.walk()]
+        divisions = [each for each in inner if name_of(each) == "arith.divf"] if inner else [op]
+        return divisions[0].operands[0] if len(divisions) == 1 else None
+
+    def _number(self, value: SSAValue) -> float | None:
+        """The number that a constant, of one element or of a tensor, holds everywhere."""
+        if is_recordable(value) and self._values.is_constant(value):
+            return self._values.splat_of(value)
+        held = find_attribute(value.owner, "value") if isinstance(value.owner, Operation) else None
+        return float(held.value.data) if isinstance(held, FloatAttr) else None
+
+    def _selects_share(self, op: Operation) -> bool:
+        """Whether the constants that an op selects are in the range of a softmax."""
+        numbers = list(self._constants([op]))
+        return bool(numbers) and all(of is not None and 0 <= of <= 1 for of in numbers)
 
     def _with_select(self, ops: set[Operation], op: Operation) -> set[Operation]:
         """Also what sets results of a softmax to a constant, where its operands were masked."""
@@ -242,7 +375,7 @@ class _Finder:
         if len(readers) != 1 or (step := self._steps.get(readers[0])) is None:
             return ops
         is_select = step.functions == frozenset({"select"}) and step.operands == (op.results[0],)
-        return {*ops, readers[0]} if is_select else ops
+        return {*ops, readers[0]} if is_select and self._selects_share(readers[0]) else ops
 
     def _chain(self, op: Operation) -> FloatRegion | None:
         """A function of one value that is computed step by step, with constants."""
@@ -271,7 +404,9 @@ class _Finder:
                 continue
             ops = chain[start:]
             constants = list(self._constants(ops))
-            if name == "sigmoid" and any(number != 1 for number in constants):
+            if name == "sigmoid" and (
+                any(number != 1 for number in constants) or not self._is_reciprocal(ops[-1])
+            ):
                 continue
             if name == "batch normalization" and None not in constants:
                 # Those of channels differ.
@@ -286,6 +421,10 @@ class _Finder:
             for value in op.operands:
                 if is_recordable(value) and self._values.is_constant(value):
                     yield self._values.splat_of(value)
+            for inner in (each for region in op.regions for each in region.walk()):
+                for value in inner.operands:
+                    if (number := self._number(value)) is not None:
+                        yield number
 
     def _with_mask(
         self, ops: set[Operation], entry: SSAValue
@@ -335,7 +474,7 @@ class _Finder:
                 ops.update(between)
 
     def _readers(self, value: SSAValue) -> Iterator[Operation]:
-        """The users of a value, through ops that only carry ranges."""
+        """The users of a value, through ops that only carry ranges, or those they are in."""
         for use in value.uses:
             behind = [each for each in use.operation.results if self._value_of(each) is value]
             if behind:
@@ -343,7 +482,12 @@ class _Finder:
                     yield from self._readers(each)
             elif not use.operation.results or any(map(_is_used, use.operation.results)):
                 # Ops with unused results are dead, and no readers.
-                yield use.operation
+                reader: Operation = use.operation
+                while reader not in self._place and (outer := reader.parent_op()) is not None:
+                    if not outer.results:
+                        break
+                    reader = outer
+                yield reader
 
     def _joined(self, op: Operation) -> tuple[set[Operation], SSAValue] | None:
         """The ops on all paths to an op from the value that they start at; None if too many."""
@@ -414,6 +558,8 @@ def _read(op: Operation, operands: Operands) -> tuple[frozenset[str], Sequence[S
     except NotFoldable:
         # Its numbers are known at run time only, or it is another op of this name.
         pass
+    if (inner := gathering_op(op)) is not None:
+        return frozenset(), inner.operands[:1]
     try:
         found = relation_of(op)
     except NotFoldable:
@@ -428,7 +574,7 @@ _PRODUCTS: Final = frozenset({"mul", "div"})
 _COMPARISONS: Final = frozenset(
     {"cmp", "compare", "equal", "greater", "greater_equal", "is_finite", "isfinite", "isnan"}
 )
-_JOINS: Final = _PRODUCTS | {"add", "select", "sub"}
+_JOINS: Final = _PRODUCTS | {"add", "max", "min", "select", "sub"}
 """The functions that the last op of a region with several paths may compute."""
 
 _CHAINS: Final = {
@@ -457,18 +603,40 @@ _MASKING: Final = frozenset({"add", "select", "sub"})
 _NONLINEAR: Final = frozenset(
     {
         "abs",
+        "ceil",
         "clamp",
+        "cos",
         "erf",
         "erfc",
         "exp",
+        "exp2",
         "expm1",
+        "floor",
         "log",
+        "log10",
         "log1p",
+        "log2",
         "logistic",
         "max",
         "min",
+        "pow",
+        "reciprocal",
+        "rem",
+        "round",
+        "roundeven",
+        "rsqrt",
         "select",
+        "sign",
+        "sin",
+        "sqrt",
+        "tan",
         "tanh",
+        "trunc",
     }
 )
 """The functions of which a gate has one: a product of linear functions is no gate."""
+
+_OF_ELEMENTS: Final = (
+    _NONLINEAR | _PRODUCTS | _COMPARISONS | {"add", "cbrt", "copysign", "neg", "sub", "square"}
+)
+"""The functions that compute each element from those at the same place."""

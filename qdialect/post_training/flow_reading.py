@@ -9,7 +9,14 @@ from math import prod
 from typing import Final, NamedTuple, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import AffineMapAttr, AnyFloat, ArrayAttr, ModuleOp
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    AnyFloat,
+    ArrayAttr,
+    IntegerType,
+    ModuleOp,
+    TensorType,
+)
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.traits import IsolatedFromAbove, SymbolTable
@@ -33,6 +40,7 @@ from qdialect.post_training.flow_graph import (
 )
 from qdialect.post_training.keys import is_recordable, keys_of
 from qdialect.relations.interface import OpRelation, Relation, relation_of
+from qdialect.relations.linalg import gathering_op
 from qdialect.shape_ops.interface import (
     NotFoldable,
     elements_attribute_of,
@@ -49,11 +57,11 @@ def flow_graph(module: ModuleOp, context: Context, budget: MemoryBudget) -> Flow
     """Read a module, whose models are active."""
     graph = FlowGraph(module, FoldGraph(module, context, budget, has_parts=False))
     graph.keys = keys_of(module).of_values
-    ops = [op for op in _ops_of(module) if _has_floats(op) and not stays_float(op)]
-    graph.ops = ops
+    every = [op for op in _ops_of(module) if not stays_float(op)]
+    ops = graph.ops = [op for op in every if _has_floats(op)]
     for op in ops:
         _read_records(graph, op)
-    for op in ops:
+    for op in every:
         _note_derived(graph, op)
     known = Known(
         graph.value,
@@ -162,7 +170,9 @@ def _of_region(graph: FlowGraph, region: FloatRegion) -> Node:
     exit_op = region.ops[-1]
     uses = [
         Use(op, number)
-        for op in region.ops
+        for outer in region.ops
+        for op in (outer, gathering_op(outer))
+        if op is not None
         for number, operand in enumerate(op.operands)
         if graph.value(operand) in region.entries
     ]
@@ -183,9 +193,11 @@ def _node(graph: FlowGraph, op: Operation) -> Node | None:
         return None
     if elements_attribute_of(op) is not None:
         return None
-    results = tuple(filter(is_recordable, op.results))
-    if results and all(each in graph.derived or graph.is_constant(each) for each in results):
+    # Of a maximum and its place, one may be unused.
+    used = [each for each in op.results if each.first_use is not None] or list(op.results)
+    if used and all(each in graph.derived or graph.is_constant(each) for each in used):
         return None
+    results = tuple(filter(is_recordable, used))
     try:
         layer = layer_of(op)
     except NotFoldable:
@@ -206,6 +218,8 @@ def _node(graph: FlowGraph, op: Operation) -> Node | None:
         except NotFoldable:
             # Its numbers are known at run time only.
             pass
+    if (inner := gathering_op(op)) is not None:
+        return Node((inner, op), Relation.SHARED, (Use(inner, 0),), results)
     try:
         found = relation_of(op)
     except NotFoldable:
@@ -249,7 +263,9 @@ def _is_below_all(graph: FlowGraph, value: SSAValue) -> bool:
 
 def _note_derived(graph: FlowGraph, op: Operation) -> None:
     """Note the results of an op whose operands are constants, or are computed from constants."""
-    if not op.operands or (op.regions and name_of(op) in _CONTROL):
+    if name_of(op) == _IOTA:
+        graph.derived.update(op.results)
+    if not op.operands or (op.regions and (name_of(op) in _CONTROL or _captures(op))):
         return
     if is_statistics(op):
         if graph.value(op.operands[0]) in graph.derived:
@@ -267,20 +283,50 @@ def _note_derived(graph: FlowGraph, op: Operation) -> None:
         )
         for value, maker in zip(op.operands, makers, strict=True)
     ):
-        graph.derived.update(filter(is_recordable, op.results))
+        graph.derived.update(filter(_is_tensor, op.results))
 
 
+def _captures(op: Operation) -> bool:
+    """Whether regions of an op read tensors that are no operands of it."""
+    return any(
+        _is_tensor(value) and not op.is_ancestor(value.owner)
+        for region in op.regions
+        for inner in region.walk()
+        for value in inner.operands
+    )
+
+
+def _is_tensor(value: SSAValue) -> bool:
+    return isinstance(value.type, TensorType)
+
+
+_IOTA: Final = "stablehlo.iota"
 _EMPTY: Final = frozenset({"tensor.empty", "linalg.fill"})
 """Ops whose results are only written to, as `outs` of linalg."""
 
 
 def _splat(graph: FlowGraph, value: SSAValue) -> float | None:
     """The number that all elements of a constant are; None if they differ."""
-    if graph.stored(value) is None:
+    if graph.stored(value) is not None:
+        numbers = graph.numbers(value)
+        first = numbers.flat[0]
+        return float(first) if (numbers == first).all() else None
+    held = graph.constant(value)
+    if held is None or held.splat is None:
         return None
-    numbers = graph.numbers(value)
-    first = numbers.flat[0]
-    return float(first) if (numbers == first).all() else None
+    type = element_type_or_self(held.provenance.sources[0].results[0].type)
+    if not isinstance(type, IntegerType) or not all(map(_keeps_numbers, held.casts)):
+        return None
+    bits, low = int(held.splat.value), 1 << type.bitwidth - 1
+    # What is larger may be negative.
+    return float(bits) if 0 <= bits < low or type.bitwidth == 1 else None
+
+
+def _keeps_numbers(op: Operation) -> bool:
+    """Whether the result of an op has the numbers of its operand, rounded to another type."""
+    found = relation_of(op)
+    is_conversion = found is not None and not found.functions and found.keeps_places
+    return is_statistics(op) or is_conversion
 
 
 def _masks(graph: FlowGraph, value: SSAValue) -> bool:

@@ -10,9 +10,10 @@ import re
 from itertools import pairwise
 from typing import Final, cast
 
-from xdsl.dialects.builtin import ArrayAttr, FloatAttr
+from xdsl.dialects.builtin import AnyFloat, ArrayAttr, FloatAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
+from qdialect.ir.value_types import element_type_or_self
 from qdialect.relations.interface import (
     OpRelation,
     Relation,
@@ -45,11 +46,11 @@ register_left(
 )
 
 _POOLS: Final = {
-    "nwc": ((1,), "max min sum"),
-    "ncw": ((2,), "max sum"),
-    "nhwc": ((1, 2), "max min sum"),
-    "nchw": ((2, 3), "max sum"),
-    "ndhwc": ((1, 2, 3), "max min sum"),
+    "nwc": ((1,), "max min sum=reduce"),
+    "ncw": ((2,), "max sum=reduce"),
+    "nhwc": ((1, 2), "max min sum=reduce"),
+    "nchw": ((2, 3), "max sum=reduce"),
+    "ndhwc": ((1, 2, 3), "max min sum=reduce"),
 }
 """The axes of the windows of pools, by the layout in their names, and the pools there are."""
 
@@ -58,7 +59,7 @@ for _layout, (_axes, _kinds) in _POOLS.items():
         register_relations(
             "linalg",
             f"pooling_{_layout}_{_kind}",
-            Relation.OWN if _kind == "sum" else Relation.SHARED,
+            Relation.OWN if _kind.startswith("sum") else Relation.SHARED,
             (0,),
             is_homogeneous=True,
             mixed_axes=_axes,
@@ -108,7 +109,7 @@ def _with_body(op: Operation) -> OpRelation | None:
     inputs = _inputs(op, body)
     if inputs is None:
         return None
-    functions = frozenset(map(function_of, names))
+    functions = frozenset[str]().union(*map(_functions_of, ops))
     if (extreme := _extreme(ops)) is not None:
         functions = frozenset({extreme})
     if name_of(op) == "linalg.reduce" or _has_reduction(op):
@@ -127,6 +128,41 @@ def _with_body(op: Operation) -> OpRelation | None:
     if not ops:
         return OpRelation(Relation.SHARED, inputs[:1] if len(inputs) == 1 else inputs)
     return OpRelation(Relation.OWN, inputs, functions)
+
+
+def gathering_op(op: Operation) -> Operation | None:
+    """
+    The `tensor.extract` that reads each element of the result of a `linalg.generic`, if all else
+    in its body computes integers.
+    """
+    if name_of(op) != "linalg.generic" or len(op.results) != 1 or _has_reduction(op):
+        return None
+    body = op.regions[0].block
+    found = [inner for inner in body.ops if name_of(inner) == "tensor.extract"]
+    if len(found) != 1 or (end := body.last_op) is None:
+        return None
+    (gather,) = found
+    if list(end.operands) != list(gather.results) or not _is_of_floats(gather.operands[0]):
+        return None
+    others = [inner for inner in body.ops if inner not in (gather, end)]
+    is_of_integers = all(
+        name_of(inner) == "cf.assert" or (_is_function(inner) and not _has_float(inner))
+        for inner in others
+    )
+    return gather if is_of_integers else None
+
+
+def _has_float(op: Operation) -> bool:
+    return any(map(_is_of_floats, (*op.operands, *op.results)))
+
+
+def _is_of_floats(value: SSAValue) -> bool:
+    return isinstance(element_type_or_self(value.type), AnyFloat)
+
+
+def _functions_of(op: Operation) -> frozenset[str]:
+    read = relation_of(op)
+    return (read and read.functions) or frozenset({function_of(name_of(op))})
 
 
 def _extreme(ops: list[Operation]) -> str | None:

@@ -120,14 +120,33 @@ def _sort(op: Operation) -> OpRelation:
 @relation("stablehlo.reduce")
 def _reduce(op: Operation) -> OpRelation | None:
     if (combiner := _combiner(op)) is None:
-        return None
+        return _choosing(op)
     return OpRelation(
         Relation.OWN,
         (0,),
-        frozenset({"reduce"}),
+        frozenset({"reduce"}) | _functions_of(op.regions[0].block.first_op),
         is_homogeneous=combiner in _HOMOGENEOUS,
         mixed_axes=integers_of(op, "dimensions"),
     )
+
+
+def _choosing(op: Operation) -> OpRelation | None:
+    """A reduction of several tensors that chooses elements, such as a maximum and its place."""
+    if not {name_of(inner) for inner in op.regions[0].block.ops} <= _CHOOSING:
+        return None
+    chosen = tuple(
+        at
+        for at, value in enumerate(op.operands[: len(op.results)])
+        if isinstance(element_type_or_self(value.type), AnyFloat)
+    )
+    relation = Relation.SHARED if len(chosen) == 1 else Relation.OWN
+    return OpRelation(relation, chosen, frozenset({"reduce"}))
+
+
+_CHOOSING = frozenset(
+    f"stablehlo.{name}"
+    for name in ("and", "compare", "maximum", "minimum", "not", "or", "return", "select")
+)
 
 
 @relation("stablehlo.reduce_window")
@@ -139,9 +158,15 @@ def _reduce_window(op: Operation) -> OpRelation | None:
     return OpRelation(
         Relation.SHARED if is_maximum else Relation.OWN,
         (0,),
+        frozenset() if is_maximum else frozenset({"reduce"}),
         is_homogeneous=combiner in _HOMOGENEOUS,
         mixed_axes=_windowed_axes(op),
     )
+
+
+def _functions_of(op: Operation | None) -> frozenset[str]:
+    read = None if op is None else relation_of(op)
+    return frozenset() if read is None else read.functions
 
 
 def _windowed_axes(op: Operation) -> tuple[int, ...]:

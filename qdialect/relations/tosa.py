@@ -12,7 +12,7 @@ from qdialect.relations.interface import (
     register_relations,
     relation,
 )
-from qdialect.shape_ops.interface import find_attribute, integer_of
+from qdialect.shape_ops.interface import find_attribute, integer_of, name_of
 
 register_relations(
     "tosa",
@@ -24,7 +24,7 @@ register_relations("tosa", "fft2d", Relation.OWN, (0, 1))
 register_relations("tosa", "rfft2d", Relation.OWN, (0,))
 register_relations(
     "tosa",
-    "avg_pool2d avg_pool2d_adaptive",
+    "avg_pool2d=reduce avg_pool2d_adaptive=reduce",
     Relation.OWN,
     (0,),
     is_homogeneous=True,
@@ -78,12 +78,15 @@ def _clamp(op: Operation) -> OpRelation:
 _NO_END = ("3.40282347e+38", "3.40282346638528", "3.4028234663852886e+38", "0x7F800000", "inf")
 
 
-@relation("tosa.reduce_max", "tosa.reduce_min", "tosa.reduce_sum")
+_COMBINERS = {"tosa.reduce_max": "max", "tosa.reduce_min": "min", "tosa.reduce_sum": "add"}
+
+
+@relation(*_COMBINERS)
 def _reduce(op: Operation) -> OpRelation:
     return OpRelation(
         Relation.OWN,
         (0,),
-        frozenset({"reduce"}),
+        frozenset({"reduce", _COMBINERS[name_of(op)]}),
         is_homogeneous=True,
         mixed_axes=(integer_of(op, "axis"),),
     )

@@ -103,6 +103,16 @@ def jax_functions() -> Mapping[str, tuple[str, Callable[[Any], Any]]]:
     def rms(x: Any) -> Any:
         return x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6) * FACTORS
 
+    def group_norm(x: Any, shape: tuple[int, ...], axes: Any) -> Any:
+        x = x.reshape(shape)
+        mean, variance = x.mean(axes, keepdims=True), x.var(axes, keepdims=True)
+        factors = FACTORS[: shape[-1]]
+        return (x - mean) * jax.lax.rsqrt(variance + 1e-5) * factors + factors
+
+    def local_response_norm(x: Any) -> Any:
+        squares = jax.lax.reduce_window(x * x, 0.0, jax.lax.add, (1, 5), (1, 1), "SAME")
+        return x / (1 + 1e-4 * squares) ** 0.75
+
     return {
         "softmax": ("softmax", nn.softmax),
         "softmax-axis": ("softmax", lambda x: nn.softmax(x, axis=0)),
@@ -129,6 +139,29 @@ def jax_functions() -> Mapping[str, tuple[str, Callable[[Any], Any]]]:
         "batch-norm": (
             "batch normalization",
             lambda x: (x - FACTORS) / np.sqrt(FACTORS + 1e-5) * FACTORS + FACTORS,
+        ),
+        **{name: ("gate", getattr(nn, name)) for name in MORE_JAX_NAMES[:8]},
+        "swiglu": ("gate", lambda x: nn.silu(x[:, :4]) * x[:, 4:]),
+        "leaky-relu-as-maximum": ("gate", lambda x: jnp.maximum(x, 0.25 * x)),
+        "prelu": ("gate", lambda x: jnp.where(x >= 0, x, FACTORS * x)),
+        "prelu-of-two-relus": ("gate", lambda x: nn.relu(x) - FACTORS * nn.relu(-x)),
+        "softplus-of-parts": (
+            "gate",
+            lambda x: jnp.maximum(x, 0) + jnp.log1p(jnp.exp(-jnp.abs(x))),
+        ),
+        "softplus-by-hand": ("softplus", lambda x: jnp.log(1 + jnp.exp(x))),
+        "tanh-shrink": ("gate", lambda x: x - jnp.tanh(x)),
+        "group-norm": ("normalization", lambda x: group_norm(x, (2, 4, 2), -1)),
+        "instance-norm": ("normalization", lambda x: group_norm(x, (1, 2, 2, 4), (1, 2))),
+        "local-response-norm": ("normalization", local_response_norm),
+        # What is as a softmax, but for its range, has its own.
+        "twice-softmax": (
+            "normalization",
+            lambda x: 2 * jnp.exp(x) / jnp.sum(jnp.exp(x), -1, keepdims=True),
+        ),
+        "product-of-sum": (
+            "normalization",
+            lambda x: jnp.exp(x) * jnp.sum(jnp.exp(x), -1, keepdims=True),
         ),
     }
 
@@ -158,6 +191,34 @@ JAX_NAMES = [
     "rms-norm",
     "batch-norm",
 ]
+MORE_JAX_NAMES = [
+    "celu",
+    "glu",
+    "hard_tanh",
+    "log_sigmoid",
+    "selu",
+    "soft_sign",
+    "softplus",
+    "squareplus",
+    "swiglu",
+    "leaky-relu-as-maximum",
+    "prelu",
+    "prelu-of-two-relus",
+    "softplus-of-parts",
+    "softplus-by-hand",
+    "tanh-shrink",
+    "group-norm",
+    "instance-norm",
+    "local-response-norm",
+    "twice-softmax",
+    "product-of-sum",
+]
+
+
+@needs("jax")
+@pytest.mark.parametrize("name", MORE_JAX_NAMES)
+def test_jax_in_float32(name: str):
+    test_jax(name, "float32")
 
 
 @needs("jax")
@@ -189,6 +250,10 @@ def torch_functions() -> Mapping[str, tuple[str, Callable[[Any], Any]]]:
         "layer-norm": ("normalization", torch.nn.LayerNorm(8)),
         "rms-norm": ("normalization", torch.nn.RMSNorm(8)),
         "batch-norm": ("batch normalization", torch.nn.BatchNorm1d(8)),
+        "log-sigmoid": ("gate", functional.logsigmoid),
+        "softsign": ("gate", functional.softsign),
+        "squareplus": ("gate", lambda x: (x + torch.sqrt(x * x + 4)) / 2),
+        "group-norm": ("normalization", torch.nn.GroupNorm(2, 8)),
     }
 
 
@@ -206,6 +271,7 @@ TORCH_NAMES = [
     "rms-norm",
     "batch-norm",
 ]
+MORE_TORCH_NAMES = ["log-sigmoid", "softsign", "squareplus", "group-norm"]
 FORMS = ["linalg-on-tensors", "tosa", "stablehlo"]
 IN_ONE_OP = {("gelu", "linalg-on-tensors"), ("gelu-tanh", "linalg-on-tensors")}
 
@@ -236,3 +302,9 @@ def test_torch(name: str, form: Any, dtype: str):
                 parameter.uniform_(0.5, 1.5)
     program = torch.export.export(network, (torch.randn(2, 8).to(type),))
     check(from_torch(program, form), expected)
+
+
+@needs("torch", "torch_mlir")
+@pytest.mark.parametrize(("name", "form"), [*product(MORE_TORCH_NAMES, FORMS)])
+def test_torch_in_float32(name: str, form: Any):
+    test_torch(name, form, "float32")
