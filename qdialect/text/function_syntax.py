@@ -6,12 +6,12 @@ from abc import ABC
 from typing import Self
 
 from typing_extensions import override
-from xdsl.dialects.builtin import FunctionType, StringAttr
+from xdsl.dialects.builtin import DictionaryAttr, FunctionType, StringAttr
 from xdsl.dialects.utils import parse_func_op_like
 from xdsl.ir import Attribute, Operation
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser
-from xdsl.traits import IsolatedFromAbove, SymbolOpInterface
+from xdsl.traits import IsolatedFromAbove, NoTerminator, SymbolOpInterface
 
 
 class _FunctionOp(Operation, ABC):
@@ -59,3 +59,25 @@ class ShapeFuncOp(_FunctionOp):
     """A function of shapes: https://mlir.llvm.org/docs/Dialects/ShapeDialect/."""
 
     name = "shape.func"
+
+
+class FunctionLibraryOp(Operation):
+    """Functions of shapes, by ops: `shape.function_library @a {...} mapping {my.op = @same}`."""
+
+    name = "shape.function_library"
+
+    traits = traits_def(SymbolOpInterface(), NoTerminator())
+
+    @classmethod
+    @override
+    def parse(cls, parser: Parser) -> Self:
+        properties: dict[str, Attribute] = {"sym_name": parser.parse_symbol_name()}
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        region = parser.parse_region()
+        parser.parse_keyword("mapping")
+        properties["mapping"] = DictionaryAttr(parser.parse_optional_attr_dict())
+        return cls.create(
+            properties=properties,
+            attributes={} if attributes is None else dict(attributes.data),
+            regions=[region],
+        )

@@ -56,7 +56,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation
-from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.parser import Parser, Position, UnresolvedOperand
 from xdsl.traits import IsTerminator
 
 from qdialect.algebra.bounded_cache import registered_cache
@@ -550,12 +550,12 @@ class OpFormat:
         operands: list[SSAValue] = []
         for part in signature.operands.values():
             written = read.operands.get(part.name, [])
-            types = _types_of(parser, read, part, len(written))
+            types = _types_of(parser, read, part, len(written), position)
             operands += parser.resolve_operands(written, types, position)
             counts["operand"].append(len(written))
         results: list[Attribute] = []
         for part in signature.results.values():
-            types = _types_of(parser, read, part, 1)
+            types = _types_of(parser, read, part, 1, position)
             counts["result"].append(len(types))
             results += types
         for kind, parts in (("operand", signature.operands), ("result", signature.results)):
@@ -575,7 +575,9 @@ class OpFormat:
         )
 
 
-def _types_of(parser: Parser, read: _Read, part: _Part, count: int) -> Sequence[Attribute]:
+def _types_of(
+    parser: Parser, read: _Read, part: _Part, count: int, position: Position
+) -> Sequence[Attribute]:
     """The types of a value, written or not."""
     if (written := read.types.get(part.name)) is not None:
         return written
@@ -588,13 +590,11 @@ def _types_of(parser: Parser, read: _Read, part: _Part, count: int) -> Sequence[
         try:
             types = _RULES[name](*groups)
         except (AttributeError, ValueError):
-            parser.raise_error("expected other types")
-    elif rule in read.signature.operands or rule in read.signature.results:
+            parser.raise_error("expected other types", position)
+    elif rule in (values := read.signature.operands | read.signature.results):
         types = read.types.get(rule)
         if types is None:
-            types = _types_of(
-                parser, read, (read.signature.operands | read.signature.results)[rule], 1
-            )
+            types = _types_of(parser, read, values[rule], 1, position)
     else:
         types = [_named_type(parser, rule)]
     return [*types] * count if part.number and len(types) == 1 else types

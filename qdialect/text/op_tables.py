@@ -16,7 +16,7 @@ from xdsl.irdl import traits_def
 from xdsl.traits import IsTerminator
 
 from qdialect.algebra.bounded_cache import registered_cache
-from qdialect.text.function_syntax import ProgramFuncOp, ShapeFuncOp, SubgraphOp
+from qdialect.text.function_syntax import FunctionLibraryOp, ProgramFuncOp, ShapeFuncOp, SubgraphOp
 from qdialect.text.op_formats import FormattedOp, OpFormat
 from qdialect.text.scf_syntax import ForallOp, IndexSwitchSyntax, InParallelOp, ParallelSyntax
 
@@ -515,7 +515,8 @@ _ROWS: Final = dict(_rows())
 
 
 _WRITTEN: Final[Mapping[str, type[Operation]]] = {
-    op.name: op for op in (ForallOp, InParallelOp, ProgramFuncOp, ShapeFuncOp, SubgraphOp)
+    op.name: op
+    for op in (ForallOp, FunctionLibraryOp, InParallelOp, ProgramFuncOp, ShapeFuncOp, SubgraphOp)
 }
 """Ops whose forms no table can say."""
 

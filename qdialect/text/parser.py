@@ -434,7 +434,7 @@ class LocatingParser(FastParser):
         return (
             type(error) is ParseError
             and error is not self._in_attribute
-            and error.msg.lower().startswith("expected")
+            and (error.msg.lower().startswith("expected") or error.msg.endswith(" expected"))
             and not name.startswith(('"', f"{_OWN_DIALECT}."))
             and name not in _READ_IN_FULL
         )

@@ -13,8 +13,12 @@ from qdialect.text.op_formats import OpFormat, compiled
 from qdialect.text.op_tables import find_op, formats
 from qdialect.tools.opt import main
 from tests.oracle.mlir_tools import MLIR_OPT, needs_mlir_opt, run
-from tests.oracle.op_texts import MODULES, OPS
 
+HERE = Path(__file__).parent / "op_texts"
+OPS = (HERE / "ops.txt").read_text()
+"""Lines `arguments || op`, in which `;;` stands for a line break."""
+
+MODULES = (HERE / "modules.mlir").read_text()
 SPLIT = "\n// -----\n"
 
 
@@ -66,8 +70,10 @@ def test_all_rows_can_be_compiled() -> None:
 
 def test_each_op_of_a_table_has_a_text() -> None:
     words = {*re.findall(r"[a-z_]+(?:\.[a-z_]+)+", OPS + MODULES)}
-    # The ops of index and arith are alike.
-    assert not {name for name in formats() if not name.startswith(("arith.", "index."))} - words
+    # The ops of index and arith are alike, and the yield stands only in a `vector.mask`.
+    assert {name for name in formats() if not name.startswith(("arith.", "index."))} <= words | {
+        "vector.yield"
+    }
 
 
 @pytest.mark.parametrize(
