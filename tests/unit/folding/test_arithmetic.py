@@ -271,3 +271,28 @@ def test_a_bias_stays_small_before_its_broadcast():
     assert "collapse_shape" not in module.printed()
     module.run(FoldQuantShapesPass(max_repetition=16))
     assert "linalg.broadcast" not in module.printed()
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
+@pytest.mark.parametrize("codes", [[7, 9], [7, 7, 9]])
+def test_equal_elements_are_repeated_in_the_first_run(form: str, codes: list[int]) -> None:
+    """A part whose elements are all the same is a splat to the next run, and so to the first."""
+    of = Numbers(np.array(codes, np.int8), None, np.array([0.5], np.float32))
+    text, count = Text(), len(codes) - 1
+    part = of.floats[:count]
+    limits = f"start_indices = array<i64: 0>, limit_indices = array<i64: {count}>"
+    whole = FORMS[form](text, of), of.floats
+    name = text.emit(part, "stablehlo.slice", whole, extra=f"{{{limits}, strides = array<i64: 1>}}")
+    twice = np.concatenate([part, part])
+    name = text.emit(
+        twice, "stablehlo.concatenate", (name, part), (name, part), extra="{dimension = 0 : i64}"
+    )
+    module = Module(text.function(name, twice))
+    report = module.run(FoldQuantShapesPass(verify="values"))
+    assert module.bits() == bits_of(twice)
+    assert "stablehlo.concatenate" not in module.ops
+    # A splat takes no bytes, as in the next run.
+    assert report.bytes_after == 0
+    once = module.printed()
+    module.run(FoldQuantShapesPass())
+    assert module.printed() == once
