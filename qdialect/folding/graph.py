@@ -306,7 +306,7 @@ class FoldGraph:
             if not self._may_fold(constant):
                 raise NotFoldable(Code.QUANTIZED, "an operand is quantized")
             maker = cast(Operation, self.final(value).owner)
-            is_alone = maker in self.sources or self.uses_alone(maker)
+            is_alone = maker in self.sources or self._has_no_other_use(maker)
             if not value.has_one_use() or not is_alone:
                 raise NotFoldable(Code.GROWTH, "its sources have other uses")
             return constant
@@ -342,7 +342,29 @@ class FoldGraph:
             self.take_parts_back(lambda part: part.parent is not None)
 
     def uses_alone(self, op: Operation) -> bool:
-        """Whether nothing but `op` needs its sources and the ops on the way to it."""
+        """
+        Whether no result but that of `op` needs its sources and the ops on the way to it.
+
+        All ops must have been read.
+        """
+        pending, sources = [op], set(self.moved[op].provenance.sources)
+        while pending:
+            user = pending.pop()
+            for operand in map(self.final, user.operands):
+                owner = operand.owner
+                if not isinstance(owner, Operation):
+                    continue
+                if owner in self.moved or is_list(owner):
+                    pending.append(owner)
+                elif owner not in sources:
+                    continue
+                users = self._live_users.get(operand)
+                if not (operand.has_one_use() if users is None else users <= {user}):
+                    return False
+        return True
+
+    def _has_no_other_use(self, op: Operation) -> bool:
+        """Whether `op` has the only use of its sources and the ops on the way, even unused ones."""
         pending, sources = [op], set(self.moved[op].provenance.sources)
         while pending:
             for operand in pending.pop().operands:
@@ -356,6 +378,26 @@ class FoldGraph:
                 if not operand.has_one_use():
                     return False
         return True
+
+    @cached_property
+    def _live_users(self) -> Mapping[SSAValue, set[Operation]]:
+        """
+        The ops that use the results of these ops and of the sources, but for unused ones.
+
+        A value that equals another one passes its users on to it.
+        """
+        users: dict[SSAValue, set[Operation]] = {}
+        ours, live, equal = set(self.order), set[Operation](), self.equal
+        for op in (*reversed(self.order), *self.sources):
+            for result in op.results:
+                found = users.setdefault(self.final(result), set())
+                for use in result.uses:
+                    user = use.operation
+                    if user not in ours or (user in live and user.results[0] not in equal):
+                        found.add(user)
+                if found:
+                    live.add(op)
+        return users
 
     def _computed(self, op: Operation) -> MovedConstant:
         """The result of arithmetic on constants. Raises NotFoldable."""
