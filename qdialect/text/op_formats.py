@@ -3,14 +3,15 @@ Custom forms of operations that are described by a line of text each, as MLIR's 
 
 A signature names what an op has, `source indices* mask? dims:i64s {body} -> result`: operands
 (`*` any number, `?` at most one), properties with their kinds, regions, and results. A type that
-is not written follows an `=`: a type (`count=index`) or the types of another value
-(`result=source`).
+is not written follows an `=`: a type (`count=index`), the types of another value
+(`result=source`), or a rule (`result=held(value)`: the type of an attribute).
 
 A format says how it is written, in words between blanks:
 
 - `$name`: an operand, a property or a region;
 - `type(name)`: the types of operands or results; also of `operands` and `results` together;
 - `functional-type`: `(operand types) -> result types`;
+- `same-type`: the one type of all operands and results, or else as `functional-type`;
 - `arrow(name)`: the optional `-> type` or `-> (types)` of results;
 - `applied(map,operands)`: a map or set, with its operands: `affine_map<...>(%i)[%n]`;
 - `initial(type)`: the value of a `memref.global` of that type;
@@ -49,6 +50,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
     UnitAttr,
+    UnregisteredOp,
     VectorType,
     i1,
     i32,
@@ -274,14 +276,28 @@ def _parse_types(parser: Parser) -> list[Attribute]:
 class _FunctionalType(_Word):
     @override
     def parse(self, parser: Parser, read: _Read) -> None:
-        start = parser.pos
-        type = parser.parse_function_type()
+        self.deal(parser, read, parser.parse_function_type())
+
+    def deal(self, parser: Parser, read: _Read, type: FunctionType) -> None:
+        """Set the types of operands and results. Raises ParseError for another number of them."""
         for parts, types in (
             (read.signature.operands, type.inputs.data),
             (read.signature.results, type.outputs.data),
         ):
             if not read.set_types(parts, types):
-                parser.raise_error("expected another number of types", start)
+                parser.raise_error("expected another number of types")
+
+
+@dataclass
+class _SameType(_FunctionalType):
+    @override
+    def parse(self, parser: Parser, read: _Read) -> None:
+        type = parser.parse_type()
+        if isinstance(type, FunctionType):
+            self.deal(parser, read, type)
+            return
+        for name in (*read.signature.operands, *read.signature.results):
+            read.types[name] = [type]
 
 
 @dataclass
@@ -562,7 +578,7 @@ class OpFormat:
             if sum(bool(part.number) for part in parts.values()) > 1:
                 sizes = DenseArrayBase.from_list(i32, counts[kind])
                 properties[f"{kind}SegmentSizes"] = sizes
-        if issubclass(op_type, IRDLOperation):
+        if issubclass(op_type, IRDLOperation) and not issubclass(op_type, UnregisteredOp):
             known = op_type.get_irdl_definition().properties.keys()
             if not properties.keys() <= known:
                 op_type = with_later_properties(op_type)
@@ -586,6 +602,8 @@ def _types_of(
     rule = part.detail
     if rule.endswith(")"):
         name, _, of = rule.removesuffix(")").partition("(")
+        if name == "held":
+            return [cast(Any, read.properties[of]).type]
         groups = [read.types.get(value, ()) for value in of.split(",")]
         try:
             types = _RULES[name](*groups)
@@ -713,6 +731,8 @@ def _word(signature: _Signature, word: str) -> _Word:
         return _Indices(names[0], names[1], delimiter)
     if word in ("attr-dict", "attr-dict-with-keyword"):
         return _Attributes(word != "attr-dict")
+    if word == "same-type":
+        return _SameType()
     return _FunctionalType() if word == "functional-type" else _Literal(word)
 
 

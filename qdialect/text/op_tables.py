@@ -266,6 +266,23 @@ _TABLES: Final[Mapping[str, Sequence[_Row]]] = {
             "$in $permutation attr-dict : type(in) to type(result)",
         ),
     ),
+    "mhlo": (
+        _Row(
+            "abs cbrt ceil cosine erf exponential exponential_minus_one floor log log_plus_one "
+            "logistic negate not popcnt round_nearest_afz round_nearest_even rsqrt sign sine sqrt "
+            "tan tanh convert",
+            "operand -> result",
+            "$operand attr-dict : same-type",
+        ),
+        _Row(
+            "add and atan2 divide maximum minimum multiply or power remainder shift_left "
+            "shift_right_arithmetic shift_right_logical subtract xor",
+            "lhs rhs -> result",
+            "$lhs , $rhs attr-dict : same-type",
+        ),
+        _Row("constant", "value:any -> output=held(value)", "attr-dict $value"),
+        _Row("return", "results*", "$results attr-dict : type(results)"),
+    ),
     "ml_program": (
         _Row(
             "global_load global_load_const",
@@ -388,6 +405,7 @@ _TABLES: Final[Mapping[str, Sequence[_Row]]] = {
             "<? unique $unique ?> attr-dict : functional-type",
         ),
     ),
+    "ttir": (_Row("empty", "-> result", "( ) attr-dict : type(result)"),),
     "vector": (
         _Row(
             "compressstore",
@@ -554,14 +572,14 @@ def replacements(dialect: str) -> Sequence[type[FormattedOp]]:
     return [_op_type(name, _ROWS[name], None) for name in names]
 
 
-def find_form(op_type: type[Operation]) -> type[Operation]:
+def find_form(name: str, op_type: type[Operation]) -> type[Operation]:
     """The class that reads the custom form of the op: `op_type` itself, if no table has it."""
-    if (form := _WRITTEN_FORMS.get(op_type.name)) is not None:
+    if (form := _WRITTEN_FORMS.get(name)) is not None:
         return form
-    row = _ROWS.get(op_type.name)
+    row = _ROWS.get(name)
     if row is None or issubclass(op_type, FormattedOp):
         return op_type
-    return _op_type(op_type.name, row, op_type)
+    return _op_type(name, row, op_type)
 
 
 @registered_cache

@@ -127,6 +127,9 @@ _READ_BY_TABLES = frozenset(
 _KEPT_ATTRIBUTE = re.compile(r"sparse\s*+<|distinct\s*+\[\s*+[0-9]++\s*+\]\s*+<")
 """The start of an attribute that xDSL lacks."""
 
+_KNOWN_FOREIGN = ("mhlo.", "ttir.")
+"""The dialects that are not of MLIR, and of which some custom forms are read."""
+
 _DIMENSIONS = (MLIRTokenKind.INTEGER_LIT, MLIRTokenKind.QUESTION)
 
 _STRINGS = re.compile(r'<[\s\[]*+"(?!0x)')
@@ -490,6 +493,12 @@ class LocatingParser(FastParser):
             # The lookup has recorded the op in the context as unregistered.
             forget_operation(self.ctx, name)
             self._refuse_operation(name, is_custom)
+        if is_unknown and is_custom and name.startswith(_KNOWN_FOREIGN):
+            # Deferred: few texts have ops of these dialects.
+            from qdialect.text.op_tables import find_form
+
+            form = find_form(name, op_type)
+            return self._plain_syntax(op_type, name) if form is op_type else form
         if is_unknown and is_custom:
             return self._plain_syntax(op_type, name)
         if is_custom and op_type.dialect_name() == "linalg":
@@ -507,7 +516,7 @@ class LocatingParser(FastParser):
             # Deferred: few texts have ops of these dialects.
             from qdialect.text.op_tables import find_form
 
-            return find_form(op_type)
+            return find_form(op_type.name, op_type)
         return op_type
 
     def _plain_syntax(self, op_type: type[Operation], name: str) -> type[Operation]:

@@ -142,3 +142,40 @@ def test_blocks_that_are_called_by_numbers(tmp_path: Path) -> None:
     with redirect_stderr(err):
         assert main(["--allow-unregistered-dialect", str(path)]) == 1
     assert ":7:7: error: re-declaration of block '1'" in err.getvalue()
+
+
+def test_custom_forms_of_mhlo_are_read_as_generic_ones(tmp_path: Path) -> None:
+    """No tool here reads the dialect; the generic forms are those of its documentation."""
+    custom = """
+      func.func @f(%x: tensor<2xi8>) -> tensor<2xf32> {
+        %0 = mhlo.constant dense<[1.0, 2.0]> : tensor<2xf32>
+        %1 = mhlo.convert %x : (tensor<2xi8>) -> tensor<2xf32>
+        %2 = mhlo.multiply %1, %0 {my.note} : tensor<2xf32>
+        %3 = mhlo.negate %2 : tensor<2xf32>
+        %4 = mhlo.reshape %3 : (tensor<2xf32>) -> tensor<1x2xf32>
+        %5 = mhlo.subtract %1, %2 : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+        return %5 : tensor<2xf32>
+      }
+    """
+    lines = [
+        '%0 = "mhlo.constant"() <{value = dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf32>}> '
+        ": () -> tensor<2xf32>",
+        '%1 = "mhlo.convert"(%x) : (tensor<2xi8>) -> tensor<2xf32>',
+        '%2 = "mhlo.multiply"(%1, %0) {my.note} : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>',
+        '%3 = "mhlo.negate"(%2) : (tensor<2xf32>) -> tensor<2xf32>',
+        '%4 = "mhlo.reshape"(%3) : (tensor<2xf32>) -> tensor<1x2xf32>',
+        '%5 = "mhlo.subtract"(%1, %2) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>',
+    ]
+    path = tmp_path / "text.mlir"
+    path.write_text(custom)
+    out = io.StringIO()
+    with redirect_stdout(out):
+        assert main(["--allow-unregistered-dialect", str(path)]) == 0
+    printed = [line.strip() for line in out.getvalue().splitlines()]
+    assert [line for line in printed if "mhlo" in line] == lines
+    path.write_text("%0 = mhlo.dot %a : wrong\n")
+    err = io.StringIO()
+    with redirect_stderr(err):
+        assert main(["--allow-unregistered-dialect", str(path)]) == 1
+    assert ":1:6: error: Dialect `mhlo' not found for custom op 'mhlo.dot'; " in err.getvalue()
+    assert "--read-with=" in err.getvalue()
