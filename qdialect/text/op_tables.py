@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Final, NamedTuple, cast
 
-from xdsl.ir import Operation
+from typing_extensions import override
+from xdsl.ir import Dialect, Operation
 from xdsl.irdl import traits_def
 from xdsl.traits import IsTerminator
 
@@ -565,11 +566,29 @@ _REPLACED: Final = (
 )
 """Ops of which xDSL's classes refuse what MLIR accepts."""
 
+_UNLIKE: Final = frozenset({"ml_program.global_load_const"})
+"""Those of which xDSL has properties of other names."""
 
-def replacements(dialect: str) -> Sequence[type[FormattedOp]]:
-    """The classes that replace xDSL's of a dialect."""
-    names = [name for name in _REPLACED if name.partition(".")[0] == dialect]
-    return [_op_type(name, _ROWS[name], None) for name in names]
+
+def replacements(dialect: Dialect) -> Sequence[type[Operation]]:
+    """The classes that replace those of xDSL's dialect, whose subclasses they are if they can."""
+    bases = {op.name: op for op in dialect.operations if op.name in _REPLACED}
+    return [
+        _op_type(name, _ROWS[name], None) if name in _UNLIKE else _unverified(base)
+        for name, base in bases.items()
+    ]
+
+
+def _unverified(base: type[Operation]) -> type[Operation]:
+    """xDSL's class, with the form of the table and without its verifier."""
+
+    class UnverifiedOp(_op_type(base.name, _ROWS[base.name], None), base):
+        @override
+        def verify_(self) -> None:
+            pass
+
+    UnverifiedOp.__name__ = base.__name__
+    return UnverifiedOp
 
 
 def find_form(name: str, op_type: type[Operation]) -> type[Operation]:

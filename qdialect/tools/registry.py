@@ -86,7 +86,7 @@ def _dialects() -> dict[str, Callable[[], Dialect]]:
         "linalg": _linalg_with_all_names,
         "tensor": _tensor_of_any_shape,
         "tosa": _tosa_with_additions,
-        **{name: partial(_as_mlir_has_it, name, known[name]) for name in _REPLACED_IN_PART},
+        **{name: partial(_as_mlir_has_it, known[name]) for name in _REPLACED_IN_PART},
     }
 
 
@@ -243,11 +243,12 @@ def _index() -> Dialect:
     return Dialect("index", [], [])
 
 
-def _as_mlir_has_it(name: str, factory: Callable[[], Dialect]) -> Dialect:
+def _as_mlir_has_it(factory: Callable[[], Dialect]) -> Dialect:
     # A dialect is imported when a text first names it: each takes up to 50 ms.
     from qdialect.text.op_tables import replacements
 
-    return rebuilt(factory(), replacements(name))
+    dialect = factory()
+    return rebuilt(dialect, replacements(dialect))
 
 
 def _shape() -> Dialect:
