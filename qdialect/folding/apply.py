@@ -100,9 +100,10 @@ class FoldRun:
             self._readers.update(maker for op in self._gone for maker in _makers_of_operands(op))
         for op in reversed(written):
             moved = graph.moved[op]
+            values = self._values.take(moved.step)
             new = write_constant(
                 moved,
-                self._values.take(moved.step),
+                values if moved.splat is None else moved.splat,
                 self._decision.types[op],
                 graph.constants.resources,
             )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from typing_extensions import override
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, UnregisteredOp
+from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp, UnregisteredOp
 from xdsl.ir import Attribute, IRNode, Operation, OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -22,9 +22,12 @@ from qdialect.algebra.movement import (
     MovementError,
     Reverse,
     Shape,
+    Splat,
     Transpose,
     Values,
+    as_view,
 )
+from qdialect.algebra.padding import Pad
 from qdialect.dialects.quant.shape_ops import ShapeOp
 from qdialect.dialects.quant.verification import verify_same_slots
 from qdialect.folding.arithmetic import ArithmeticReader, ComputedElements
@@ -56,6 +59,7 @@ from qdialect.shape_ops.interface import (
     ShapeOpModel,
     check_not_kept,
     elements_attribute_of,
+    held_elements,
     integers_in,
     is_cast,
     is_list,
@@ -101,6 +105,9 @@ def _final(equal: Mapping[SSAValue, SSAValue], value: SSAValue) -> SSAValue:
         value = equal[value]
     return value
 
+
+_MAX_COMPARED_BYTES: Final = 1 << 16
+"""The most bytes of elements that are compared, to find that they are all the same."""
 
 _UNTOLD: Final = (Code.NOT_CONSTANT, Code.USES)
 """The codes of refusals of arithmetic that are not reported."""
@@ -160,6 +167,10 @@ class FoldGraph:
         For each op, its composition with the ops before it, the operand of that, and whether it
         is an identity.
         """
+        self._compared = ElementValues(self.steps, self.constants)
+        """The elements of few, which are compared."""
+        self._mixed = set[int]()
+        """The steps of repeated elements that are not all the same."""
         self._input_bytes = 0
         """The bytes of elements and scales in the input module."""
         self._module = module
@@ -295,7 +306,7 @@ class FoldGraph:
             if not self._may_fold(constant):
                 raise NotFoldable(Code.QUANTIZED, "an operand is quantized")
             maker = cast(Operation, self.final(value).owner)
-            is_alone = maker in self.sources or self.uses_alone(maker)
+            is_alone = maker in self.sources or self._has_no_other_use(maker)
             if not value.has_one_use() or not is_alone:
                 raise NotFoldable(Code.GROWTH, "its sources have other uses")
             return constant
@@ -331,7 +342,29 @@ class FoldGraph:
             self.take_parts_back(lambda part: part.parent is not None)
 
     def uses_alone(self, op: Operation) -> bool:
-        """Whether nothing but `op` needs its sources and the ops on the way to it."""
+        """
+        Whether no result but that of `op` needs its sources and the ops on the way to it.
+
+        All ops must have been read.
+        """
+        pending, sources = [op], set(self.moved[op].provenance.sources)
+        while pending:
+            user = pending.pop()
+            for operand in map(self.final, user.operands):
+                owner = operand.owner
+                if not isinstance(owner, Operation):
+                    continue
+                if owner in self.moved or is_list(owner):
+                    pending.append(owner)
+                elif owner not in sources:
+                    continue
+                users = self._live_users.get(operand)
+                if not (operand.has_one_use() if users is None else users <= {user}):
+                    return False
+        return True
+
+    def _has_no_other_use(self, op: Operation) -> bool:
+        """Whether `op` has the only use of its sources and the ops on the way, even unused ones."""
         pending, sources = [op], set(self.moved[op].provenance.sources)
         while pending:
             for operand in pending.pop().operands:
@@ -345,6 +378,26 @@ class FoldGraph:
                 if not operand.has_one_use():
                     return False
         return True
+
+    @cached_property
+    def _live_users(self) -> Mapping[SSAValue, set[Operation]]:
+        """
+        The ops that use the results of these ops and of the sources, but for unused ones.
+
+        A value that equals another one passes its users on to it.
+        """
+        users: dict[SSAValue, set[Operation]] = {}
+        ours, live, equal = set(self.order), set[Operation](), self.equal
+        for op in (*reversed(self.order), *self.sources):
+            for result in op.results:
+                found = users.setdefault(self.final(result), set())
+                for use in result.uses:
+                    user = use.operation
+                    if user not in ours or (user in live and user.results[0] not in equal):
+                        found.add(user)
+                if found:
+                    live.add(op)
+        return users
 
     def _computed(self, op: Operation) -> MovedConstant:
         """The result of arithmetic on constants. Raises NotFoldable."""
@@ -414,6 +467,8 @@ class FoldGraph:
             raise NotFoldable(
                 Code.UNKNOWN_OP, f"its result has shape {list(shape)}, not {list(last.shape)}"
             )
+        if last.repeated_bytes and (splat := self._splat_of(last, constants, moves)) is not None:
+            last = last._replace(splat=splat, nbytes=0)
         layers = last.layers
         if declared is None:
             # The lower layers are read through casts; the op declares the type of the top layer.
@@ -440,6 +495,38 @@ class FoldGraph:
             behind,
             reshape,
         )
+
+    def _splat_of(
+        self, moved: MovedConstant, operands: Sequence[MovedConstant], moves: Sequence[ElementMove]
+    ) -> Splat | None:
+        """
+        The splat that repeats few elements which are all the same, None if they are not.
+
+        Written as constants, and read again, the operands would be splats.
+        """
+        first = operands[0].provenance.first_source
+        if (
+            moved.distinct * moved.itemsize > _MAX_COMPARED_BYTES
+            or any([isinstance(each.movement, Pad) for each in moves])
+            or first is None
+            or isinstance(held_elements(first), DenseResourceAttr)
+        ):
+            return None
+        arrays: list[NDArray[Any]] = []
+        for number in {operand.step for operand in operands}:
+            values = None if number in self._mixed else self._compared.of(number)
+            if values is None:
+                break
+            if (array := as_view(values).array().reshape(-1)).size:
+                arrays.append(array)
+        else:
+            bits = [array.view(f"V{array.itemsize}") for array in arrays]
+            first_bits = bits[0][0]
+            if all([(each == first_bits).all() for each in bits]):
+                return Splat(arrays[0][0], moved.shape)
+        # The result holds all that the operands do.
+        self._mixed.add(len(self.steps))
+        return None
 
     def _reserve(self, op: Operation, movement: Movement, moved: MovedConstant) -> None:
         """Reserve the memory that `movement` may take. Raises MemoryLimitError."""

@@ -20,7 +20,7 @@ from xdsl.parser import Parser
 from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.text.foreign_ops import with_later_properties
 
-_ROUNDING: Final = (
+ROUNDING_MODES: Final = (
     "to_nearest_even",
     "downward",
     "upward",
@@ -69,8 +69,8 @@ def _parse_flags(parser: Parser) -> dict[str, Attribute]:
     if parser.parse_optional_keyword("overflow") is not None:
         flags = IntegerOverflowAttr.parse_parameter(parser)
         properties["overflowFlags"] = IntegerOverflowAttr(flags)
-    if (mode := parser.parse_optional_keyword_in(_ROUNDING)) is not None:
-        properties["roundingmode"] = IntegerAttr(_ROUNDING.index(mode), i32)
+    if (mode := parser.parse_optional_keyword_in(ROUNDING_MODES)) is not None:
+        properties["roundingmode"] = IntegerAttr(ROUNDING_MODES.index(mode), i32)
     if parser.parse_optional_keyword("fastmath") is not None:
         properties["fastmath"] = FastMathFlagsAttr(FastMathFlagsAttr.parse_parameter(parser))
     return properties

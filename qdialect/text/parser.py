@@ -94,15 +94,41 @@ _FLOAT_STORAGE = re.compile(r"uniform<\s*+(?:f8E5M2|f8E4M3FN|f4E2M1FN)\s*+[<:]")
 """The start of a type of LLVM 24 with float storage, which is kept as text."""
 
 _LACKING = frozenset(
-    {
-        "linalg.binary_fn",
-        "linalg.ternary_fn",
-        "linalg.type_fn",
-        "linalg.unary_fn",
-        "vector.punctuation",
-    }
+    f"{dialect}.{name}"
+    for dialect, names in {
+        "gpu": "block thread warp",
+        "index": "cmp_predicate",
+        "linalg": "binary_fn elementwise_kind ternary_fn type_fn unary_fn",
+        "ml_program": "extern token",
+        "shape": "shape size value_shape witness",
+        "vector": "iterator_type kind punctuation",
+    }.items()
+    for name in names.split()
 )
-"""Attributes of MLIR whose dialects xDSL has without them. They are kept as they are written."""
+"""
+Attributes and types of MLIR whose dialects xDSL has without them. They are kept as they are
+written.
+"""
+
+_READ_BY_TABLES = frozenset(
+    f"{dialect}.{name}"
+    for dialect, names in {
+        "affine": "if",
+        "arith": "divsi divui shrsi shrui",
+        "memref": "alloca_scope alloca_scope.return atomic_rmw "
+        " cast copy dma_wait extract_aligned_pointer_as_index "
+        "memory_space_cast",
+        "scf": "execute_region index_switch parallel",
+    }.items()
+    for name in names.split()
+)
+"""Ops that xDSL has, and whose custom forms it does not read, or only in part."""
+
+_KEPT_ATTRIBUTE = re.compile(r"sparse\s*+<|distinct\s*+\[\s*+[0-9]++\s*+\]\s*+<")
+"""The start of an attribute that xDSL lacks."""
+
+_KNOWN_FOREIGN = ("mhlo.", "ttir.")
+"""The dialects that are not of MLIR, and of which some custom forms are read."""
 
 _DIMENSIONS = (MLIRTokenKind.INTEGER_LIT, MLIRTokenKind.QUESTION)
 
@@ -157,6 +183,19 @@ class _Symbol(NamedTuple):
     name_end: Position
     opening: Position | None
     """The position of the `<` directly after the name, None if there is none."""
+
+
+class _NumberedBlock(Block):
+    """A block whose label is a number, which is no name that xDSL accepts."""
+
+    @property
+    @override
+    def name_hint(self) -> str | None:
+        return None
+
+    @name_hint.setter
+    def name_hint(self, name: str | None) -> None:
+        pass
 
 
 class LocatingParser(FastParser):
@@ -313,7 +352,30 @@ class LocatingParser(FastParser):
     def parse_block(self) -> Block:
         if self.current_token.kind is not MLIRTokenKind.CARET_IDENT:
             self._refuse_token("expected operation name in quotes")
-        return super().parse_block()
+        span = self.current_token.span
+        name = self.current_token.text[1:]
+        if name.isdigit():
+            self._declare_numbered_block(name)
+        block = super().parse_block()
+        # xDSL records only blocks that no earlier op refers to.
+        self.blocks[name] = block, span
+        return block
+
+    @override
+    def parse_optional_successor(self) -> Block | None:
+        token = self.current_token
+        if token.kind is MLIRTokenKind.CARET_IDENT and token.text[1:].isdigit():
+            name = token.text[1:]
+            self._declare_numbered_block(name)
+            if name in self.forward_block_references:
+                self.forward_block_references[name].append(token.span)
+        return super().parse_optional_successor()
+
+    def _declare_numbered_block(self, name: str) -> None:
+        """Declare the block `^0`, a name that xDSL does not give a block."""
+        if name not in self.blocks:
+            self.blocks[name] = _NumberedBlock(), None
+            self.forward_block_references[name] = []
 
     @override
     def parse_optional_region(
@@ -375,7 +437,7 @@ class LocatingParser(FastParser):
         return (
             type(error) is ParseError
             and error is not self._in_attribute
-            and error.msg.lower().startswith("expected")
+            and (error.msg.lower().startswith("expected") or error.msg.endswith(" expected"))
             and not name.startswith(('"', f"{_OWN_DIALECT}."))
             and name not in _READ_IN_FULL
         )
@@ -431,6 +493,12 @@ class LocatingParser(FastParser):
             # The lookup has recorded the op in the context as unregistered.
             forget_operation(self.ctx, name)
             self._refuse_operation(name, is_custom)
+        if is_unknown and is_custom and name.startswith(_KNOWN_FOREIGN):
+            # Deferred: few texts have ops of these dialects.
+            from qdialect.text.op_tables import find_form
+
+            form = find_form(name, op_type)
+            return self._plain_syntax(op_type, name) if form is op_type else form
         if is_unknown and is_custom:
             return self._plain_syntax(op_type, name)
         if is_custom and op_type.dialect_name() == "linalg":
@@ -444,6 +512,11 @@ class LocatingParser(FastParser):
 
             if op_type.name in CONVERSIONS and issubclass(op_type, IRDLOperation):
                 return conversion_syntax(op_type)
+        if is_custom and op_type.name in _READ_BY_TABLES:
+            # Deferred: few texts have ops of these dialects.
+            from qdialect.text.op_tables import find_form
+
+            return find_form(op_type.name, op_type)
         return op_type
 
     def _plain_syntax(self, op_type: type[Operation], name: str) -> type[Operation]:
@@ -872,6 +945,8 @@ class LocatingParser(FastParser):
         text.
         """
         start = self.pos
+        if _KEPT_ATTRIBUTE.match(self.lexer.input.content, start) is not None:
+            return self._keep_attribute(start)
         try:
             return super()._parse_attribute_of_name()
         except (ParseError, RecursionError, MemoryError):
@@ -882,6 +957,19 @@ class LocatingParser(FastParser):
             if not content.startswith("affine_", start) or isinstance(end, TextError):
                 raise
         self.resume_from(end)
+        return BuiltinTextAttr(StringAttr(content[start:end]))
+
+    def _keep_attribute(self, start: Position) -> Attribute:
+        """An attribute that xDSL lacks, `sparse<...> : type` or `distinct[0]<...>`, as text."""
+        content = self.lexer.input.content
+        end = balanced_end(content, content.index("<", start))
+        if isinstance(end, TextError):
+            self.raise_error(*end)
+        self.resume_from(end)
+        if content.startswith("sparse", start):
+            self.parse_punctuation(":")
+            self.parse_type()
+            end = end_of_token_before(content, self.pos)
         return BuiltinTextAttr(StringAttr(content[start:end]))
 
     @override

@@ -39,6 +39,10 @@ _SIGNATURE_ATTRIBUTES: Final = ("arg_attrs", "res_attrs")
 """The lists of attributes of the arguments and results of a function."""
 
 
+_WITHOUT_ATTRIBUTES: Final = frozenset({"linalg.broadcast", "linalg.transpose"})
+"""Ops with a region whose custom form, as xDSL prints it, omits attributes."""
+
+
 class _Texts:
     """
     A cache of the text of attributes, keyed by identity.
@@ -301,7 +305,8 @@ def _does_not_fit_custom_form(op: Operation) -> bool:
     if isinstance(op, FormsDiffer):
         return op.forms_differ
     if op.name.startswith("linalg."):
-        return _has_maps_of_its_own(op)
+        loses_attributes = op.name in _WITHOUT_ATTRIBUTES and bool(op.attributes)
+        return loses_attributes or _has_maps_of_its_own(op)
     if op.name != "func.func":
         return False
     is_declaration = not op.regions[0].blocks

@@ -69,17 +69,24 @@ def _plugins() -> tuple[Universe, ...]:
     return tuple(universes)
 
 
+_REPLACED_IN_PART = ("memref", "ml_program", "vector")
+"""The dialects in which a few of xDSL's classes refuse what MLIR accepts."""
+
+
 @registered_cache
 @cache
 def _dialects() -> dict[str, Callable[[], Dialect]]:
+    known = dialects.get_all_dialects()
     return {
+        "index": _index,
         "shape": _shape,
-        **dialects.get_all_dialects(),
+        **known,
         **universe.get_all_dialects(),
         "arith": _arith_on_tensors,
         "linalg": _linalg_with_all_names,
         "tensor": _tensor_of_any_shape,
         "tosa": _tosa_with_additions,
+        **{name: partial(_as_mlir_has_it, known[name]) for name in _REPLACED_IN_PART},
     }
 
 
@@ -149,8 +156,23 @@ class ToolContext(Context, FoldReportListener, WarningListener):
         self, name: str, *, dialect_stack: Sequence[str] = ()
     ) -> type[Operation] | None:
         self._look_for_dialect(name)
-        find = partial(super().get_optional_op, name, dialect_stack=dialect_stack)
-        return self._find(name, find, _unregistered_op)
+        find = super().get_optional_op
+
+        def find_class() -> type[Operation] | None:
+            return find(name, dialect_stack=dialect_stack) or self._lacking_op(name, dialect_stack)
+
+        return self._find(name, find_class, _unregistered_op)
+
+    def _lacking_op(self, name: str, dialect_stack: Sequence[str]) -> type[Operation] | None:
+        """The class of an op of MLIR that xDSL lacks."""
+        if "." not in name and dialect_stack:
+            name = f"{dialect_stack[-1]}.{name}"
+        if not is_registered(self, name.partition(".")[0]):
+            return None
+        # Deferred: few texts have such ops.
+        from qdialect.text.op_tables import find_op
+
+        return find_op(name)
 
     @override
     def get_optional_type(self, name: str) -> type[TypeAttribute] | None:
@@ -214,6 +236,19 @@ def _unregistered_type(name: str) -> type[TypeAttribute]:
 @lru_cache(maxsize=1024)
 def _unregistered_attr(name: str) -> type[Attribute]:
     return UnregisteredAttr.with_name_and_type(name, is_type=False)
+
+
+def _index() -> Dialect:
+    # Its ops are those that xDSL lacks.
+    return Dialect("index", [], [])
+
+
+def _as_mlir_has_it(factory: Callable[[], Dialect]) -> Dialect:
+    # A dialect is imported when a text first names it: each takes up to 50 ms.
+    from qdialect.text.op_tables import replacements
+
+    dialect = factory()
+    return rebuilt(dialect, replacements(dialect))
 
 
 def _shape() -> Dialect:

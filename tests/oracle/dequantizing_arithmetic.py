@@ -152,24 +152,32 @@ def axes_of(array: Array) -> list[int]:
     return [axis for axis, length in enumerate(array.shape) if length > 1]
 
 
-def in_stablehlo(text: Text, of: Numbers) -> str:
+def in_stablehlo(text: Text, of: Numbers, dialect: str = "stablehlo") -> str:
+    """StableHLO, or MHLO, whose numbers are a tensor."""
+
     def broadcast(array: Array) -> str:
         axes = axes_of(array)
         small = text.constant(array.reshape([array.shape[axis] for axis in axes]), kind)
         whole = np.broadcast_to(array, of.codes.shape)
         listed = f"array<i64: {', '.join(map(str, axes))}>" if axes else "array<i64>"
+        if dialect == "mhlo":
+            listed = f"dense<{axes}> : tensor<{len(axes)}xi64>"
         extra = f"{{broadcast_dimensions = {listed}}}"
-        return text.emit(whole, "stablehlo.broadcast_in_dim", small, extra=extra)
+        return text.emit(whole, f"{dialect}.broadcast_in_dim", small, extra=extra)
 
-    kind, floats = "stablehlo.constant", of.codes.astype(np.float32)
-    value = text.emit(floats, "stablehlo.convert", text.constant(of.codes, kind))
+    kind, floats = f"{dialect}.constant", of.codes.astype(np.float32)
+    value = text.emit(floats, f"{dialect}.convert", text.constant(of.codes, kind))
     if of.zero_points is not None:
         zeros = np.broadcast_to(of.zero_points, floats.shape)
         name = broadcast(of.zero_points)
-        name = text.emit(zeros.astype(np.float32), "stablehlo.convert", (name, zeros))
-        value = text.emit(floats, "stablehlo.subtract", (value, floats), (name, floats))
+        name = text.emit(zeros.astype(np.float32), f"{dialect}.convert", (name, zeros))
+        value = text.emit(floats, f"{dialect}.subtract", (value, floats), (name, floats))
     scales = broadcast(of.scales)
-    return text.emit(floats, "stablehlo.multiply", (value, floats), (scales, floats))
+    return text.emit(floats, f"{dialect}.multiply", (value, floats), (scales, floats))
+
+
+def in_mhlo(text: Text, of: Numbers) -> str:
+    return in_stablehlo(text, of, "mhlo")
 
 
 def in_tosa(text: Text, of: Numbers) -> str:
@@ -246,6 +254,7 @@ def in_arith(text: Text, of: Numbers) -> str:
 
 FORMS: dict[str, Callable[[Text, Numbers], str]] = {
     "stablehlo": in_stablehlo,
+    "mhlo": in_mhlo,
     "tosa": in_tosa,
     "linalg, in one": in_one_generic,
     "linalg, in several": in_several_generics,

@@ -26,6 +26,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     MemRefType,
+    UnregisteredAttr,
     f64,
     i1,
     i32,
@@ -54,7 +55,7 @@ from xdsl.printer import Printer
 from xdsl.traits import EffectInstance, HasParent, MemoryEffect, MemoryEffectKind
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.ir.value_types import element_type_or_self
+from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.text.linalg_syntax import parse_operands, parse_result_types
 from qdialect.text.op_forms import FormsDiffer
 
@@ -245,7 +246,7 @@ class NamedStructuredOp(FormsDiffer, IRDLOperation, ABC):
     def parse(cls, parser: Parser) -> Self:
         position = parser.pos
         names = cls.get_irdl_definition().properties.keys()
-        properties: dict[str, Attribute] = {}
+        properties = cls.parse_kind(parser)
         if "indexing_maps" in names and parser.parse_optional_keyword("indexing_maps") is not None:
             parser.parse_punctuation("=")
             properties["indexing_maps"] = parser.parse_attribute()
@@ -261,8 +262,10 @@ class NamedStructuredOp(FormsDiffer, IRDLOperation, ABC):
         for name in names & attributes.keys():
             properties[name] = attributes.pop(name)
         values = [value for group in operands for value in group]
+        cls.add_defaults(properties, values)
         try:
-            body = _body(_BODIES[cls.name], values, len(operands[0]), properties.get("cast"))
+            cast_kind = properties.get("cast")
+            body = _body(cls.body_of(properties), values, len(operands[0]), cast_kind)
         except VerifyException as error:
             parser.raise_error(f"'{cls.name}' op {error}", position)
         properties["operandSegmentSizes"] = DenseArrayBase.from_list(
@@ -275,6 +278,20 @@ class NamedStructuredOp(FormsDiffer, IRDLOperation, ABC):
             attributes=attributes,
             regions=[Region(body)],
         )
+
+    @classmethod
+    def parse_kind(cls, parser: Parser) -> dict[str, Attribute]:
+        """Read what is written before anything else, as properties. Raises ParseError."""
+        return {}
+
+    @classmethod
+    def add_defaults(cls, properties: dict[str, Attribute], operands: Sequence[SSAValue]) -> None:
+        """Add the properties that are not written, and depend on the operands."""
+
+    @classmethod
+    def body_of(cls, properties: Mapping[str, Attribute]) -> Body:
+        """The value that the body yields. Raises VerifyException if there is none."""
+        return _BODIES[cls.name]
 
     @override
     def print(self, printer: Printer) -> None:
@@ -306,6 +323,66 @@ class NamedStructuredOp(FormsDiffer, IRDLOperation, ABC):
             printer.print_string(" -> (")
             printer.print_list(self.result_types, printer.print_attribute)
             printer.print_string(")")
+
+
+@irdl_op_definition
+class ElementwiseOp(NamedStructuredOp):
+    """
+    The function that `kind` names, of elements.
+
+    `linalg.elementwise kind=#linalg.elementwise_kind<exp> ins(...) outs(...) -> type`.
+    """
+
+    name = "linalg.elementwise"
+
+    inputs = var_operand_def()
+    outputs = var_operand_def()
+    res = var_result_def()
+    kind = prop_def()
+    indexing_maps = prop_def()
+    body = region_def("single_block")
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    @property
+    @override
+    def forms_differ(self) -> bool:
+        """Always: the maps that MLIR leaves out depend on the operands."""
+        return True
+
+    @classmethod
+    @override
+    def parse_kind(cls, parser: Parser) -> dict[str, Attribute]:
+        parser.parse_keyword("kind")
+        parser.parse_punctuation("=")
+        return {"kind": parser.parse_attribute()}
+
+    @classmethod
+    @override
+    def add_defaults(cls, properties: dict[str, Attribute], operands: Sequence[SSAValue]) -> None:
+        if "indexing_maps" not in properties and operands:
+            output = operands[-1].type
+            shape = output.get_shape() if isinstance(output, MemRefType) else shape_of(output)
+            identity = AffineMapAttr(AffineMap.identity(len(shape or ())))
+            properties["indexing_maps"] = ArrayAttr([identity] * len(operands))
+
+    @classmethod
+    @override
+    def body_of(cls, properties: Mapping[str, Attribute]) -> Body:
+        kind = properties["kind"]
+        name = kind.value.data if isinstance(kind, UnregisteredAttr) else ""
+        body = _ELEMENTWISE.get(name) or _BODIES.get(f"linalg.{name}")
+        if body is None:
+            raise VerifyException(f"has no function '{name}'")
+        return body
+
+
+_ELEMENTWISE: Final[Mapping[str, Body]] = {
+    f"{name}_{sign}": (name if sign == "signed" else f"{name}_{sign}", 0, 1)
+    for name in ("max", "min")
+    for sign in ("signed", "unsigned")
+}
+"""Functions of `linalg.elementwise` that are not called as an op is."""
 
 
 # Bodies
@@ -498,5 +575,5 @@ class IndexInBodyOp(IndexOp):
 
 _INDEX_DEFINITION: Final = replace(IndexOp.get_irdl_definition(), traits=IndexInBodyOp.traits)
 
-OPS: Final[tuple[type[Operation], ...]] = (*_NAMED_OPS, IndexInBodyOp)
+OPS: Final[tuple[type[Operation], ...]] = (*_NAMED_OPS, ElementwiseOp, IndexInBodyOp)
 """The named structured ops, and those in their bodies. They replace xDSL's of the same names."""

@@ -96,6 +96,7 @@ CASTS = (
     "quant.dcast",
     "quant.qcast",
     "tosa.cast",
+    "mhlo.convert",
     "stablehlo.convert",
     "stablehlo.uniform_dequantize",
     "stablehlo.uniform_quantize",
@@ -117,6 +118,9 @@ _OF_FLOATS: dict[str, Compute] = {
     "arith.fptoui": np.asarray,
 }
 _OF_EITHER: dict[str, Compute] = {
+    "mhlo.add": np.add,
+    "mhlo.subtract": np.subtract,
+    "mhlo.multiply": np.multiply,
     "stablehlo.add": np.add,
     "stablehlo.subtract": np.subtract,
     "stablehlo.multiply": np.multiply,
@@ -168,6 +172,7 @@ def computed(op: Operation, operands: Sequence[Value]) -> Value | None:
 CONSTANTS = {
     "arith.constant": "value",
     "quant.constant": "value",
+    "mhlo.constant": "value",
     "stablehlo.constant": "value",
     "tosa.const": "values",
     "tosa.const_shape": "values",

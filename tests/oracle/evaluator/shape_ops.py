@@ -165,7 +165,7 @@ def linalg_broadcast(op: Operation, operands: Sequence[Value]) -> Value:
     return moved(op, operands[0], lambda of: np.broadcast_to(np.expand_dims(of, new), shape))
 
 
-@runs("stablehlo.broadcast_in_dim", "quant.broadcast_in_dim")
+@runs("stablehlo.broadcast_in_dim", "mhlo.broadcast_in_dim", "quant.broadcast_in_dim")
 def broadcast_in_dim(op: Operation, operands: Sequence[Value]) -> Value:
     (name,) = {"dims", "broadcast_dimensions"} & attributes_of(op).keys()
     dims, shape = held(op, name), result_of(op)[0]

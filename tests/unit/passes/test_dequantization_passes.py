@@ -39,7 +39,7 @@ from qdialect.shape_ops.interface import Code
 pytestmark = pytest.mark.usefixtures("without_plugins")
 
 RAISED = {"builtin.module", "func.func", "func.return", "quant.scast", "quant.dcast"}
-CONSTANTS = {"arith.constant", "stablehlo.constant", "tosa.const"}
+CONSTANTS = {"arith.constant", "mhlo.constant", "stablehlo.constant", "tosa.const"}
 EVALUATED = [form for form in Form if form is not Form.ONNX]
 
 # From arithmetic, as exporters write it.

@@ -320,7 +320,7 @@ def test_an_unknown_op_in_another_form(text: str, tmp_path: Path) -> None:
     [
         ("arith.addi %a, %a wrapping<none> : i8", "expected ':'"),
         ("linalg.reduce of %a", "expected 'dimensions'"),
-        ("constant @f : (i8) -> ()", "custom op 'constant' is unknown"),
+        ("bogus @f : (i8) -> ()", "custom op 'bogus' is unknown"),
     ],
 )
 def test_another_form_of_an_op_of_upstream(op: str, message: str, tmp_path: Path) -> None:

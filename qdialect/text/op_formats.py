@@ -1,0 +1,754 @@
+"""
+Custom forms of operations that are described by a line of text each, as MLIR's op definitions are.
+
+A signature names what an op has, `source indices* mask? dims:i64s {body} -> result`: operands
+(`*` any number, `?` at most one), properties with their kinds, regions, and results. A type that
+is not written follows an `=`: a type (`count=index`), the types of another value
+(`result=source`), or a rule (`result=held(value)`: the type of an attribute).
+
+A format says how it is written, in words between blanks:
+
+- `$name`: an operand, a property or a region;
+- `type(name)`: the types of operands or results; also of `operands` and `results` together;
+- `functional-type`: `(operand types) -> result types`;
+- `same-type`: the one type of all operands and results, or else as `functional-type`;
+- `arrow(name)`: the optional `-> type` or `-> (types)` of results;
+- `applied(map,operands)`: a map or set, with its operands: `affine_map<...>(%i)[%n]`;
+- `initial(type)`: the value of a `memref.global` of that type;
+- `indices(dynamic,static)`: `[%i, 2]`, operands and integers in one list; `indices(...,())` is the
+  same in parentheses;
+- `attr-dict`: the attributes, and properties that have no place of their own;
+- `<?` to `?>`: read only if the first of them is there;
+- any other word stands for itself.
+
+https://mlir.llvm.org/docs/DefiningDialects/Operations/#declarative-assembly-format is MLIR's
+language for this.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, ClassVar, Final, NamedTuple, Self, cast
+
+from typing_extensions import override
+from xdsl.dialects.arith import FastMathFlagsAttr
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AffineMapAttr,
+    ArrayAttr,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    FunctionType,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    StringAttr,
+    TensorType,
+    UnitAttr,
+    UnregisteredOp,
+    VectorType,
+    i1,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.irdl import IRDLOperation
+from xdsl.parser import Parser, Position, UnresolvedOperand
+from xdsl.traits import IsTerminator
+
+from qdialect.algebra.bounded_cache import registered_cache
+from qdialect.text.conversion_syntax import ROUNDING_MODES
+from qdialect.text.foreign_ops import with_later_properties
+from qdialect.text.op_forms import ReadsItsLine
+
+_PART: Final = re.compile(r"(\{)?(\w+)([*?])?(?:([:=])(\S+?))?\}?")
+
+
+class _Part(NamedTuple):
+    """A word of a signature."""
+
+    name: str
+    number: str
+    """`*` for any number, `?` for at most one, or nothing."""
+
+    detail: str
+    """The kind of a property, the rule for a type, or the terminator of a region."""
+
+
+@dataclass
+class _Signature:
+    """What an op has."""
+
+    operands: dict[str, _Part] = field(default_factory=dict)
+    results: dict[str, _Part] = field(default_factory=dict)
+    properties: dict[str, _Part] = field(default_factory=dict)
+    regions: dict[str, _Part] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, text: str) -> _Signature:
+        before, _, after = text.partition("->")
+        signature = cls()
+        for word in before.split():
+            part, of_kind = _part(word)
+            kind = {"{": signature.regions, ":": signature.properties}
+            kind.get(of_kind, signature.operands)[part.name] = part
+        for word in after.split():
+            part, _ = _part(word)
+            signature.results[part.name] = part
+        return signature
+
+
+def _part(word: str) -> tuple[_Part, str]:
+    """A word of a signature, and `{`, `:`, or nothing, by which the kinds of parts differ."""
+    match = _PART.fullmatch(word)
+    if match is None:
+        raise ValueError(f"no part of a signature: {word}")
+    brace, name, count, mark, detail = match.groups()
+    return _Part(name, count or "", detail or ""), brace or (":" if mark == ":" else "")
+
+
+@dataclass
+class _Read:
+    """What was read of an op so far."""
+
+    signature: _Signature
+    operands: dict[str, list[UnresolvedOperand]] = field(default_factory=dict)
+    types: dict[str, Sequence[Attribute]] = field(default_factory=dict)
+    properties: dict[str, Attribute] = field(default_factory=dict)
+    attributes: dict[str, Attribute] = field(default_factory=dict)
+    regions: dict[str, Region] = field(default_factory=dict)
+
+    def set_types(self, parts: Mapping[str, _Part], types: Sequence[Attribute]) -> bool:
+        """Deal the types of all operands or results out; false if their number is wrong."""
+        free = len(types) - sum(not part.number for part in parts.values())
+        start = 0
+        for name, part in parts.items():
+            count = 1
+            if part.number:
+                count = min(free, 1) if part.number == "?" else free
+                if (written := self.operands.get(name)) is not None:
+                    count = len(written)
+                free -= count
+            self.types[name] = types[start : start + count]
+            start += count
+        return start == len(types) and free >= 0
+
+
+class _Word(ABC):
+    """A word of a format."""
+
+    @abstractmethod
+    def parse(self, parser: Parser, read: _Read) -> None:
+        """Read it. Raises ParseError."""
+
+    def parse_if_there(self, parser: Parser, read: _Read) -> bool:
+        """Read it if it is there, and return whether it was. Raises ParseError."""
+        raise TypeError(f"{self} cannot begin an optional part of a form")
+
+
+@dataclass
+class _Literal(_Word):
+    text: str
+
+    @override
+    def parse(self, parser: Parser, read: _Read) -> None:
+        if not self.parse_if_there(parser, read):
+            if self.text.isidentifier():
+                parser.parse_keyword(self.text)
+            parser.parse_punctuation(cast(Any, self.text))
+
+    @override
+    def parse_if_there(self, parser: Parser, read: _Read) -> bool:
+        if self.text.isidentifier():
+            return parser.parse_optional_keyword(self.text) is not None
+        return parser.parse_optional_punctuation(cast(Any, self.text)) is not None
+
+
+@dataclass
+class _Operands(_Word):
+    part: _Part
+
+    @override
+    def parse(self, parser: Parser, read: _Read) -> None:
+        if not self.parse_if_there(parser, read) and not self.part.number:
+            parser.parse_unresolved_operand()
+
+    @override
+    def parse_if_there(self, parser: Parser, read: _Read) -> bool:
+        first = parser.parse_optional_unresolved_operand()
+        if first is None:
+            return False
+        found = read.operands.setdefault(self.part.name, [])
+        found.append(first)
+        while self.part.number == "*" and parser.parse_optional_punctuation(",") is not None:
+            found.append(parser.parse_unresolved_operand())
+        return True
+
+
+@dataclass
+class _Property(_Word):
+    part: _Part
+
+    @override
+    def parse(self, parser: Parser, read: _Read) -> None:
+        kind, _, of = self.part.detail.partition("(")
+        read.properties[self.part.name] = _KINDS[kind](parser, of.removesuffix(")"))
+
+    @override
+    def parse_if_there(self, parser: Parser, read: _Read) -> bool:
+        value = _OPTIONAL_KINDS[self.part.detail](parser)
+        if value is None:
+            return False
+        read.properties[self.part.name] = value
+        return True
+
+
+@dataclass
+class _Body(_Word):
+    part: _Part
+
+    @override
+    def parse(self, parser: Parser, read: _Read) -> None:
+        read.regions[self.part.name] = with_terminator(
+            parser, parser.parse_region(), self.part.detail
+        )
+
+    @override
+    def parse_if_there(self, parser: Parser, read: _Read) -> bool:
+        region = parser.parse_optional_region()
+        if region is None:
+            return False
+        read.regions[self.part.name] = with_terminator(parser, region, self.part.detail)
+        return True
+
+
+def with_terminator(parser: Parser, region: Region, terminator: str) -> Region:
+    """The region, whose block ends with an op of that name if its terminator is not written."""
+    if not terminator:
+        return region
+    if not region.blocks:
+        region.add_block(Block())
+    block = region.blocks[-1]
+    if block.last_op is None or not block.last_op.has_trait(IsTerminator):
+        op_type = parser.ctx.get_optional_op(terminator)
+        if op_type is None:
+            parser.raise_error(f"'{terminator}' is not known")
+        block.add_op(op_type.create())
+    return region
+
+
+@dataclass
+class _Types(_Word):
+    name: str
+
+    @override
+    def parse(self, parser: Parser, read: _Read) -> None:
+        signature = read.signature
+        groups = {"operands": signature.operands, "results": signature.results}
+        start = parser.pos
+        if self.name in groups:
+            types = _parse_types(parser)
+            if not read.set_types(groups[self.name], types):
+                parser.raise_error(f"expected another number of types of {self.name}", start)
+            return
+        part = (signature.operands | signature.results)[self.name]
+        if not part.number:
+            read.types[self.name] = [parser.parse_type()]
+        elif self.name in signature.operands and not read.operands.get(self.name):
+            read.types[self.name] = []
+        else:
+            read.types[self.name] = _parse_types(parser)
+
+
+def _parse_types(parser: Parser) -> list[Attribute]:
+    types = parser.parse_optional_undelimited_comma_separated_list(
+        parser.parse_optional_type, parser.parse_type
+    )
+    return [*types] if types else []
+
+
+@dataclass
+class _FunctionalType(_Word):
+    @override
+    def parse(self, parser: Parser, read: _Read) -> None:
+        self.deal(parser, read, parser.parse_function_type())
+
+    def deal(self, parser: Parser, read: _Read, type: FunctionType) -> None:
+        """Set the types of operands and results. Raises ParseError for another number of them."""
+        for parts, types in (
+            (read.signature.operands, type.inputs.data),
+            (read.signature.results, type.outputs.data),
+        ):
+            if not read.set_types(parts, types):
+                parser.raise_error("expected another number of types")
+
+
+@dataclass
+class _SameType(_FunctionalType):
+    @override
+    def parse(self, parser: Parser, read: _Read) -> None:
+        type = parser.parse_type()
+        if isinstance(type, FunctionType):
+            self.deal(parser, read, type)
+            return
+        for name in (*read.signature.operands, *read.signature.results):
+            read.types[name] = [type]
+
+
+@dataclass
+class _Arrow(_Word):
+    name: str
+
+    @override
+    def parse(self, parser: Parser, read: _Read) -> None:
+        read.types[self.name] = parse_arrow_types(parser)
+
+
+def parse_arrow_types(parser: Parser) -> Sequence[Attribute]:
+    """Parse the optional `-> type` or `-> (type, type)`. Raises ParseError."""
+    if parser.parse_optional_punctuation("->") is None:
+        return ()
+    types = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+    return [parser.parse_type()] if types is None else types
+
+
+@dataclass
+class _Indices(_Word):
+    dynamic: str
+    static: str
+    delimiter: Parser.Delimiter
+
+    @override
+    def parse(self, parser: Parser, read: _Read) -> None:
+        values, numbers = parse_indices(parser, self.delimiter)
+        read.operands.setdefault(self.dynamic, []).extend(values)
+        read.properties[self.static] = numbers
+
+
+def parse_indices(
+    parser: Parser, delimiter: Parser.Delimiter
+) -> tuple[list[UnresolvedOperand], DenseArrayBase[Any]]:
+    """
+    Parse `[%i, 2]`: the operands, and the integers with DYNAMIC_INDEX where an operand stands.
+
+    Raises ParseError.
+    """
+    values: list[UnresolvedOperand] = []
+
+    def parse_index() -> int:
+        value = parser.parse_optional_unresolved_operand()
+        if value is None:
+            return parser.parse_integer()
+        values.append(value)
+        return DYNAMIC_INDEX
+
+    numbers = parser.parse_comma_separated_list(delimiter, parse_index)
+    return values, DenseArrayBase.from_list(i64, numbers)
+
+
+@dataclass
+class _Applied(_Word):
+    map: str
+    operands: str
+
+    @override
+    def parse(self, parser: Parser, read: _Read) -> None:
+        read.properties[self.map] = parser.parse_attribute()
+        values = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, parser.parse_unresolved_operand
+        )
+        symbols = parser.parse_optional_comma_separated_list(
+            parser.Delimiter.SQUARE, parser.parse_unresolved_operand
+        )
+        read.operands[self.operands] = [*values, *(symbols or ())]
+
+
+@dataclass
+class _Initial(_Word):
+    """The elements of a buffer, whose type is known."""
+
+    name: str
+    type: str
+
+    @override
+    def parse(self, parser: Parser, read: _Read) -> None:
+        if parser.parse_optional_keyword("uninitialized") is not None:
+            read.properties[self.name] = UnitAttr()
+            return
+        type = read.properties[self.type]
+        if not isinstance(type, MemRefType):
+            parser.raise_error("expected the type of a buffer")
+        parser.parse_keyword("dense")
+        buffer = cast("MemRefType[Any]", type)
+        elements = TensorType(buffer.element_type, buffer.get_shape())
+        read.properties[self.name] = parser.parse_dense_int_or_fp_elements_attr(elements)
+
+
+@dataclass
+class _Attributes(_Word):
+    with_keyword: bool
+
+    @override
+    def parse(self, parser: Parser, read: _Read) -> None:
+        if self.with_keyword:
+            found = parser.parse_optional_attr_dict_with_keyword()
+            attributes = {} if found is None else dict(found.data)
+        else:
+            attributes = parser.parse_optional_attr_dict()
+        for name, attribute in attributes.items():
+            part = read.signature.properties.get(name)
+            if part is None:
+                read.attributes[name] = attribute
+            else:
+                read.properties[name] = _from_dictionary(parser, part.detail, attribute)
+
+
+def _from_dictionary(parser: Parser, kind: str, attribute: Attribute) -> Attribute:
+    """A property among the attributes, where strings may stand for an enumeration."""
+    kind, _, name = kind.partition("(")
+    if kind != "keywords" or not isinstance(attribute, ArrayAttr):
+        return attribute
+    return ArrayAttr(
+        _attribute(parser, name.removesuffix(")"), item.data)
+        if isinstance(item, StringAttr)
+        else item
+        for item in cast("ArrayAttr[Attribute]", attribute)
+    )
+
+
+@dataclass
+class _Optional(_Word):
+    words: Sequence[_Word]
+
+    @override
+    def parse(self, parser: Parser, read: _Read) -> None:
+        if self.words[0].parse_if_there(parser, read):
+            for word in self.words[1:]:
+                word.parse(parser, read)
+
+
+# Kinds of properties
+
+
+def _parse_keyword(parser: Parser, name: str) -> Attribute:
+    return _attribute(parser, name, parser.parse_identifier())
+
+
+def _parse_in_brackets(parser: Parser, name: str) -> Attribute:
+    with parser.in_angle_brackets():
+        return _attribute(parser, name, parser.parse_identifier())
+
+
+def _attribute(parser: Parser, name: str, keyword: str) -> Attribute:
+    """`#dialect.name<keyword>`, or `#dialect<name keyword>` for `dialect/name`, as MLIR prints."""
+    dialect, slash, mnemonic = name.partition("/")
+    text = f"#{dialect}<{mnemonic} {keyword}>" if slash else f"#{name}<{keyword}>"
+    return type(parser)(parser.ctx, text).parse_attribute()
+
+
+def _parse_number_of(parser: Parser, words: str) -> Attribute:
+    """One of the words after the first, which is the type of their numbers."""
+    type, *names = words.split("|")
+    found = parser.parse_optional_keyword_in(names)
+    if found is None:
+        parser.raise_error(f"expected one of {', '.join(names)}")
+    return IntegerAttr(names.index(found), cast(Any, _named_type(parser, type)))
+
+
+def _parse_integer(parser: Parser, type: str) -> Attribute:
+    return IntegerAttr(parser.parse_integer(), cast(Any, _named_type(parser, type)))
+
+
+def _parse_integers(parser: Parser, type: str) -> Attribute:
+    numbers = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+    return DenseArrayBase.from_list(cast(Any, _named_type(parser, type)), numbers)
+
+
+def _parse_extents(parser: Parser, _: str) -> Attribute:
+    numbers = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+    type = TensorType(IndexType(), [len(numbers)])
+    return DenseIntOrFPElementsAttr.from_list(type, numbers)
+
+
+def _parse_symbol(parser: Parser, _: str) -> Attribute:
+    return parser.parse_symbol_name()
+
+
+def _parse_any(parser: Parser, _: str) -> Attribute:
+    return parser.parse_attribute()
+
+
+def _parse_bool(parser: Parser, _: str) -> Attribute:
+    return IntegerAttr(int(parser.parse_boolean()), i1)
+
+
+def _parse_text(parser: Parser, _: str) -> Attribute:
+    return StringAttr(parser.parse_str_literal())
+
+
+def _parse_map(parser: Parser, _: str) -> Attribute:
+    return AffineMapAttr(parser.parse_affine_map())
+
+
+def _unit(_parser: Parser, _: str) -> Attribute:
+    return UnitAttr()
+
+
+def _parse_flags(parser: Parser, _: str) -> Attribute:
+    return FastMathFlagsAttr(FastMathFlagsAttr.parse_parameter(parser))
+
+
+def _parse_optional_rounding(parser: Parser) -> Attribute | None:
+    mode = parser.parse_optional_keyword_in(ROUNDING_MODES)
+    return None if mode is None else IntegerAttr(ROUNDING_MODES.index(mode), i32)
+
+
+_KINDS: Final[Mapping[str, Callable[[Parser, str], Attribute]]] = {
+    "any": _parse_any,
+    "bool": _parse_bool,
+    "extents": _parse_extents,
+    "flags": _parse_flags,
+    "in_brackets": _parse_in_brackets,
+    "integer": _parse_integer,
+    "integers": _parse_integers,
+    "keyword": _parse_keyword,
+    "map": _parse_map,
+    "number_of": _parse_number_of,
+    "symbol": _parse_symbol,
+    "text": _parse_text,
+    "unit": _unit,
+}
+"""How a property of each kind is read. What is in parentheses behind the kind is passed on."""
+
+_OPTIONAL_KINDS: Final[Mapping[str, Callable[[Parser], Attribute | None]]] = {
+    "any": lambda parser: parser.parse_optional_attribute(),
+    "rounding": _parse_optional_rounding,
+    "symbol": lambda parser: parser.parse_optional_symbol_name(),
+    "text": lambda parser: (
+        None if (text := parser.parse_optional_str_literal()) is None else StringAttr(text)
+    ),
+}
+
+
+def _named_type(parser: Parser, name: str) -> Attribute:
+    """A type that a signature names."""
+    known = _TYPES.get(name)
+    return type(parser)(parser.ctx, name).parse_type() if known is None else known
+
+
+_TYPES: Final[Mapping[str, Attribute]] = {"i1": i1, "i32": i32, "i64": i64, "index": IndexType()}
+
+
+# Forms
+
+
+@dataclass(frozen=True)
+class OpFormat:
+    """A signature and a format: see the module."""
+
+    signature: str
+    format: str
+
+    def parse(self, parser: Parser, op_type: type[Operation]) -> Operation:
+        """Read an op after its name, and create it. Raises ParseError."""
+        signature, words = compiled(self)
+        position = parser.pos
+        read = _Read(signature)
+        for word in words:
+            word.parse(parser, read)
+        properties = read.properties
+        counts: dict[str, list[int]] = {"operand": [], "result": []}
+        operands: list[SSAValue] = []
+        for part in signature.operands.values():
+            written = read.operands.get(part.name, [])
+            types = _types_of(parser, read, part, len(written), position)
+            operands += parser.resolve_operands(written, types, position)
+            counts["operand"].append(len(written))
+        results: list[Attribute] = []
+        for part in signature.results.values():
+            types = _types_of(parser, read, part, 1, position)
+            counts["result"].append(len(types))
+            results += types
+        for kind, parts in (("operand", signature.operands), ("result", signature.results)):
+            if sum(bool(part.number) for part in parts.values()) > 1:
+                sizes = DenseArrayBase.from_list(i32, counts[kind])
+                properties[f"{kind}SegmentSizes"] = sizes
+        if issubclass(op_type, IRDLOperation) and not issubclass(op_type, UnregisteredOp):
+            known = op_type.get_irdl_definition().properties.keys()
+            if not properties.keys() <= known:
+                op_type = with_later_properties(op_type)
+        return op_type.create(
+            operands=operands,
+            result_types=results,
+            properties=properties,
+            attributes=read.attributes,
+            regions=[read.regions.get(name) or Region() for name in signature.regions],
+        )
+
+
+def _types_of(
+    parser: Parser, read: _Read, part: _Part, count: int, position: Position
+) -> Sequence[Attribute]:
+    """The types of a value, written or not."""
+    if (written := read.types.get(part.name)) is not None:
+        return written
+    if not part.detail:
+        return []
+    rule = part.detail
+    if rule.endswith(")"):
+        name, _, of = rule.removesuffix(")").partition("(")
+        if name == "held":
+            return [cast(Any, read.properties[of]).type]
+        groups = [read.types.get(value, ()) for value in of.split(",")]
+        try:
+            types = _RULES[name](*groups)
+        except (AttributeError, ValueError):
+            parser.raise_error("expected other types", position)
+    elif rule in (values := read.signature.operands | read.signature.results):
+        types = read.types.get(rule)
+        if types is None:
+            types = _types_of(parser, read, values[rule], 1, position)
+    else:
+        types = [_named_type(parser, rule)]
+    return [*types] * count if part.number and len(types) == 1 else types
+
+
+def _elements(types: Sequence[Attribute]) -> Sequence[Attribute]:
+    """The element type of a vector, for each of its elements."""
+    (type,) = types
+    return _element(types) * math.prod(cast(Any, type).get_shape())
+
+
+def _element(types: Sequence[Attribute]) -> list[Attribute]:
+    (type,) = types
+    return [cast(Any, type).element_type]
+
+
+def _booleans(types: Sequence[Attribute]) -> Sequence[Attribute]:
+    """The type of a float, or of floats in a shape, with i1 in their place."""
+    (type,) = types
+    if isinstance(type, TensorType):
+        return [TensorType(i1, type.get_shape(), type.encoding)]
+    if isinstance(type, VectorType):
+        return [VectorType(i1, type.get_shape(), type.scalable_dims)]
+    return [i1]
+
+
+def _booleans_for(types: Sequence[Attribute]) -> Sequence[Attribute]:
+    return [i1] * len(types)
+
+
+def _product(lhs: Sequence[Attribute], rhs: Sequence[Attribute]) -> Sequence[Attribute]:
+    """The type of the outer product of a vector and a vector or a number."""
+    (left,), (right,) = lhs, rhs
+    if not isinstance(left, VectorType):
+        raise ValueError("not a vector")
+    if not isinstance(right, VectorType):
+        return lhs
+    dims = [*left.scalable_dims, *right.scalable_dims]
+    shape = [*left.get_shape(), *right.get_shape()]
+    element = cast("VectorType[Attribute]", left).element_type
+    return [VectorType(element, shape, ArrayAttr(dims))]
+
+
+def _inputs(types: Sequence[Attribute]) -> Sequence[Attribute]:
+    (type,) = types
+    return cast(FunctionType, type).inputs.data
+
+
+def _outputs(types: Sequence[Attribute]) -> Sequence[Attribute]:
+    (type,) = types
+    return cast(FunctionType, type).outputs.data
+
+
+_RULES: Final[Mapping[str, Callable[..., Sequence[Attribute]]]] = {
+    "booleans": _booleans,
+    "booleans_for": _booleans_for,
+    "element": _element,
+    "elements": _elements,
+    "inputs": _inputs,
+    "outputs": _outputs,
+    "product": _product,
+}
+"""
+Rules for types that are neither written nor those of another value, by the types of one. They
+raise ValueError or AttributeError for types of another kind.
+"""
+
+
+@registered_cache
+@cache
+def compiled(form: OpFormat) -> tuple[_Signature, Sequence[_Word]]:
+    """What a form names, and its words. Raises KeyError or ValueError if it is malformed."""
+    signature = _Signature.of(form.signature)
+    groups: list[list[_Word]] = [[]]
+    for word in form.format.split():
+        if word == "<?":
+            groups.append([])
+        elif word == "?>":
+            group = _Optional(groups.pop())
+            groups[-1].append(group)
+        else:
+            groups[-1].append(_word(signature, word))
+    (words,) = groups
+    return signature, words
+
+
+_CALL: Final = re.compile(r"(type|arrow|indices|applied|initial)\((.*)\)")
+
+
+def _word(signature: _Signature, word: str) -> _Word:
+    if word.startswith("$"):
+        name = word[1:]
+        if name in signature.operands:
+            return _Operands(signature.operands[name])
+        if name in signature.regions:
+            return _Body(signature.regions[name])
+        part = signature.properties[name]
+        kind = part.detail.partition("(")[0]
+        if kind not in _KINDS and kind not in _OPTIONAL_KINDS:
+            raise ValueError(f"no kind of a property: {kind}")
+        return _Property(part)
+    if (call := _CALL.fullmatch(word)) is not None:
+        names = call[2].split(",")
+        if call[1] == "type":
+            if names[0] not in ("operands", "results", *signature.operands, *signature.results):
+                raise ValueError(f"no value: {names[0]}")
+            return _Types(*names)
+        if call[1] == "arrow":
+            return _Arrow(*names)
+        if call[1] == "applied":
+            return _Applied(*names)
+        if call[1] == "initial":
+            return _Initial(*names)
+        in_parens = len(names) > 2
+        delimiter = Parser.Delimiter.PAREN if in_parens else Parser.Delimiter.SQUARE
+        return _Indices(names[0], names[1], delimiter)
+    if word in ("attr-dict", "attr-dict-with-keyword"):
+        return _Attributes(word != "attr-dict")
+    if word == "same-type":
+        return _SameType()
+    return _FunctionalType() if word == "functional-type" else _Literal(word)
+
+
+class FormattedOp(ReadsItsLine, Operation):
+    """
+    Base class of ops whose custom form is read by an OpFormat, and which are printed generically.
+
+    Types are not verified.
+    """
+
+    FORM: ClassVar[OpFormat]
+
+    CREATED: ClassVar[type[Operation] | None] = None
+    """The class of the op that `parse` makes, if this class only reads its form."""
+
+    @classmethod
+    @override
+    def parse(cls, parser: Parser) -> Self:
+        return cast("Self", cls.FORM.parse(parser, cls.CREATED or cls))

@@ -1,0 +1,193 @@
+"""
+The custom forms of the loops of `scf` whose variables are arguments of their regions.
+
+https://mlir.llvm.org/docs/Dialects/SCFDialect/.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from typing_extensions import override
+from xdsl.dialects.builtin import DenseArrayBase, IndexType, i32, i64
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.irdl import IRDLOperation, traits_def
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.traits import IsTerminator, NoTerminator
+
+from qdialect.text.op_formats import parse_arrow_types, parse_indices, with_terminator
+
+_INDEX: Final = IndexType()
+
+
+class ForallOp(Operation):
+    """`scf.forall (%i) in (2) shared_outs(%a = %x) -> (tensor<2xf32>) {...} {mapping = [...]}`."""
+
+    name = "scf.forall"
+
+    traits = traits_def()
+
+    @classmethod
+    @override
+    def parse(cls, parser: Parser) -> ForallOp:
+        position = parser.pos
+        variables = _parse_variables(parser)
+        bounds: list[list[UnresolvedOperand]] = []
+        static: list[Attribute] = []
+        if parser.parse_optional_keyword("in") is not None:
+            upper, static_upper = parse_indices(parser, parser.Delimiter.PAREN)
+            count = len(variables)
+            bounds = [[], upper, []]
+            static = [_repeated(0, count), static_upper, _repeated(1, count)]
+        else:
+            for keyword in ("=", "to", "step"):
+                if keyword == "=":
+                    parser.parse_punctuation(keyword)
+                else:
+                    parser.parse_keyword(keyword)
+                values, numbers = parse_indices(parser, parser.Delimiter.PAREN)
+                bounds.append(values)
+                static.append(numbers)
+        outputs: list[tuple[Parser.UnresolvedArgument, UnresolvedOperand]] = []
+        types: list[Attribute] = []
+        if parser.parse_optional_keyword("shared_outs") is not None:
+            outputs = parser.parse_comma_separated_list(
+                parser.Delimiter.PAREN, lambda: _parse_assignment(parser)
+            )
+            types = [*parse_arrow_types(parser)]
+        values = [value for group in bounds for value in group]
+        operands = [
+            *(parser.resolve_operand(value, _INDEX) for value in values),
+            *parser.resolve_operands([value for _, value in outputs], types, position),
+        ]
+        arguments = [
+            *(variable.resolve(_INDEX) for variable in variables),
+            *(each.resolve(type) for (each, _), type in zip(outputs, types, strict=True)),
+        ]
+        region = parser.parse_region(arguments)
+        if not isinstance(region.block.last_op, InParallelOp):
+            region.block.add_op(InParallelOp.create(regions=[Region(Block())]))
+        attributes = parser.parse_optional_attr_dict()
+        properties: dict[str, Attribute] = dict(
+            zip(("staticLowerBound", "staticUpperBound", "staticStep"), static, strict=True)
+        )
+        sizes = [*(len(group) for group in bounds), len(outputs)]
+        properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
+        if (mapping := attributes.pop("mapping", None)) is not None:
+            properties["mapping"] = mapping
+        return cls.create(
+            operands=operands,
+            result_types=types,
+            properties=properties,
+            attributes=attributes,
+            regions=[region],
+        )
+
+
+class InParallelOp(Operation):
+    """`scf.forall.in_parallel {...}`: the ends of the region of a `scf.forall`."""
+
+    name = "scf.forall.in_parallel"
+
+    traits = traits_def(IsTerminator(), NoTerminator())
+
+    @classmethod
+    @override
+    def parse(cls, parser: Parser) -> InParallelOp:
+        region = parser.parse_region()
+        if not region.blocks:
+            region.add_block(Block())
+        return cls.create(regions=[region], attributes=parser.parse_optional_attr_dict())
+
+
+class ParallelSyntax(IRDLOperation):
+    """`scf.parallel (%i) = (%a) to (%b) step (%c) init (%x) -> f32 {...}`."""
+
+    name = "scf.parallel"
+
+    @classmethod
+    @override
+    def parse(cls, parser: Parser) -> Operation:
+        # Deferred: most texts have no loops.
+        from xdsl.dialects.scf import ParallelOp
+
+        position = parser.pos
+        variables = _parse_variables(parser)
+        parser.parse_punctuation("=")
+        groups = [_parse_values(parser)]
+        for keyword in ("to", "step"):
+            parser.parse_keyword(keyword)
+            groups.append(_parse_values(parser))
+        if parser.parse_optional_keyword("init") is not None:
+            groups.append(_parse_values(parser))
+        else:
+            groups.append([])
+        types = parse_arrow_types(parser)
+        region = parser.parse_region([variable.resolve(_INDEX) for variable in variables])
+        region = with_terminator(parser, region, "scf.reduce")
+        operands: list[SSAValue] = [
+            parser.resolve_operand(value, _INDEX) for each in groups[:3] for value in each
+        ]
+        operands += parser.resolve_operands(groups[3], types, position)
+        sizes = DenseArrayBase.from_list(i32, [len(group) for group in groups])
+        return ParallelOp.create(
+            operands=operands,
+            result_types=types,
+            properties={"operandSegmentSizes": sizes},
+            attributes=parser.parse_optional_attr_dict(),
+            regions=[region],
+        )
+
+
+class IndexSwitchSyntax(IRDLOperation):
+    """`scf.index_switch %i -> f32 case 2 {...} default {...}`."""
+
+    name = "scf.index_switch"
+
+    @classmethod
+    @override
+    def parse(cls, parser: Parser) -> Operation:
+        # Deferred: most texts have no switches.
+        from xdsl.dialects.scf import IndexSwitchOp
+
+        value = parser.resolve_operand(parser.parse_unresolved_operand(), _INDEX)
+        attributes = parser.parse_optional_attr_dict()
+        types = parse_arrow_types(parser)
+        cases: list[int] = []
+        regions: list[Region] = []
+        while parser.parse_optional_keyword("case") is not None:
+            cases.append(parser.parse_integer())
+            regions.append(with_terminator(parser, parser.parse_region(), "scf.yield"))
+        parser.parse_keyword("default")
+        default = with_terminator(parser, parser.parse_region(), "scf.yield")
+        return IndexSwitchOp.create(
+            operands=[value],
+            result_types=types,
+            properties={"cases": DenseArrayBase.from_list(i64, cases)},
+            attributes=attributes,
+            regions=[default, *regions],
+        )
+
+
+def _parse_variables(parser: Parser) -> list[Parser.UnresolvedArgument]:
+    return parser.parse_comma_separated_list(
+        parser.Delimiter.PAREN, lambda: parser.parse_argument(expect_type=False)
+    )
+
+
+def _parse_values(parser: Parser) -> list[UnresolvedOperand]:
+    return parser.parse_comma_separated_list(
+        parser.Delimiter.PAREN, parser.parse_unresolved_operand
+    )
+
+
+def _parse_assignment(
+    parser: Parser,
+) -> tuple[Parser.UnresolvedArgument, UnresolvedOperand]:
+    argument = parser.parse_argument(expect_type=False)
+    parser.parse_punctuation("=")
+    return argument, parser.parse_unresolved_operand()
+
+
+def _repeated(number: int, count: int) -> Attribute:
+    return DenseArrayBase.from_list(i64, [number] * count)
