@@ -141,8 +141,8 @@ def element_type_or_self(type: Attribute) -> Attribute:
         return cast("TensorType[Attribute]", type).element_type
     if isinstance(type, UnrankedTensorType):
         return cast("UnrankedTensorType[Attribute]", type).element_type
-    model = _model_of(type)
-    return type if model is None else model.read(type).element_type
+    parts = tensor_parts(type)
+    return type if parts is None else parts.element_type
 
 
 def with_element_type(type: Attribute, element: Attribute) -> Attribute:
