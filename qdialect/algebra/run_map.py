@@ -197,7 +197,7 @@ class SlotMap(ArrayFunctions, ABC):
             length // block if block else 1
             for length, block in zip(coarse.shape, coarse.block_sizes, strict=True)
         ]
-        _check_slots(math.prod(counts), coarse.size)
+        check_slots(math.prod(counts), coarse.size)
         for axis, (block, count) in enumerate(zip(coarse.block_sizes, counts, strict=True)):
             ends = np.arange(1, count + 1, dtype=np.int64) * block
             coarse = coarse._refine(axis, ends)
@@ -220,7 +220,7 @@ class SlotMap(ArrayFunctions, ABC):
         """
         columns = zip(*(each.ends for each in maps), strict=True)
         ends = [np.unique(np.concatenate(column)) for column in columns]
-        _check_slots(math.prod(map(len, ends)), sum([each.size for each in maps]))
+        check_slots(math.prod(map(len, ends)), sum([each.size for each in maps]))
         refined = list(maps)
         for axis, of_axis in enumerate(ends):
             refined = [each._refine(axis, of_axis) for each in refined]
@@ -322,7 +322,7 @@ class SlotMap(ArrayFunctions, ABC):
         The map with new runs on `axis`: they end at `ends`, and read the slots of the old runs
         `runs`.
         """
-        _check_slots(self.size // len(self.ends[axis]) * len(runs), self.size)
+        check_slots(self.size // len(self.ends[axis]) * len(runs), self.size)
         return self._with(
             (*self.ends[:axis], ends, *self.ends[axis + 1 :]),
             lambda slots: slots.take(runs, axis=axis),
@@ -362,7 +362,7 @@ class SlotMap(ArrayFunctions, ABC):
         row_ends = np.unique(np.concatenate((rows, rows[inside] + 1, np.array([outer]))))
         row_ends = row_ends[row_ends > 0]
         column_ends = np.unique(np.append(columns[inside], inner))
-        _check_slots(self.size // len(ends) * len(row_ends) * len(column_ends), self.size)
+        check_slots(self.size // len(ends) * len(row_ends) * len(column_ends), self.size)
         corners = (row_ends - 1)[:, np.newaxis] * inner + (column_ends - 1)
         runs = np.searchsorted(ends, corners, side="right")
         split = self._with(
@@ -397,7 +397,7 @@ class SlotMap(ArrayFunctions, ABC):
         rows, columns = int(outer[-1]), int(inner[-1])
         merged = self
         if len(inner) > 1:
-            _check_slots(self.size // len(outer) * rows, self.size)
+            check_slots(self.size // len(outer) * rows, self.size)
             outer = np.arange(1, rows + 1, dtype=np.int64)
             merged = self._with_axis(axis, outer, self.axis_slots(axis))
         ends = ((outer - 1)[:, np.newaxis] * columns + inner).ravel()
@@ -433,7 +433,7 @@ class SlotMap(ArrayFunctions, ABC):
             [part.ends[axis] + offset for part, offset in zip(parts, offsets, strict=True)]
         )
         distinct = {id(part): part.size for part in parts}
-        _check_slots(sum(part.size for part in parts), sum(distinct.values()))
+        check_slots(sum(part.size for part in parts), sum(distinct.values()))
         return parts[0]._with_slots(
             (*parts[0].ends[:axis], ends, *parts[0].ends[axis + 1 :]),
             [
@@ -469,7 +469,7 @@ class SlotMap(ArrayFunctions, ABC):
         return self._with_slots(tuple(padded), self.slot_arrays)
 
 
-def _check_slots(count: int, operand: int) -> None:
+def check_slots(count: int, operand: int) -> None:
     """Raise TooManySlotsError if `count` slots, computed from `operand` slots, are too many."""
     if count > MAX_SLOTS:
         raise TooManySlotsError(

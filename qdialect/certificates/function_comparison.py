@@ -35,6 +35,7 @@ from qdialect.certificates.typed_values import (
     require_same_elements,
     require_same_type,
 )
+from qdialect.certificates.unread_attributes import first_other_attribute
 from qdialect.certificates.value_classes import unequal_element
 from qdialect.certificates.value_nodes import Node, SymbolNode
 from qdialect.shape_ops.interface import name_of
@@ -160,6 +161,7 @@ def compare_functions(pair: Pair, old: FuncOp, new: FuncOp) -> Verdict:
         if proof.attempt(calls):
             return Verdict(name, Grounds.PROVEN, callees=_taken_for_granted(pair, calls.kept))
     proof.require_no_other_effects()
+    _require_no_other_attributes(pair, (old, new), proof.reason)
     try:
         runs = compare_runs(pair.sides, (old, new), pair.runs, pair.run_steps)
     except RunFailure as failure:
@@ -170,6 +172,26 @@ def compare_functions(pair: Pair, old: FuncOp, new: FuncOp) -> Verdict:
         ) from None
     grounds = Grounds.ALL_INPUTS if runs.is_exhaustive else Grounds.SAMPLES
     return Verdict(name, grounds, runs.count)
+
+
+def _require_no_other_attributes(pair: Pair, functions: tuple[FuncOp, FuncOp], reason: str) -> None:
+    """Raise NotShownError if only one of the functions has an attribute that runs do not read."""
+    ops = [
+        [
+            op
+            for name in (function.sym_name.data, *sorted(_called_from(pair, function)))
+            for op in side.functions[name].walk()
+        ]
+        for side, function in zip(pair.sides, functions, strict=True)
+    ]
+    other = first_other_attribute(pair.keys, ops)
+    if other is not None:
+        raise NotShownError(
+            f"is not shown to be the same: {reason}; and runs do not depend on attribute "
+            f"'{other.name}', which is another one",
+            other.op,
+            is_before=other.is_before,
+        )
 
 
 def _run_by(engine: Engine, pair: Pair, functions: tuple[FuncOp, FuncOp]) -> Verdict:

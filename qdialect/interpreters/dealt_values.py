@@ -73,8 +73,11 @@ _MAX_UNKNOWN: Final = 1 << 12
 _LEAST_SETS: Final = 4
 """The minimum number of sets of a series: exchanged elements show only where values differ."""
 
-_MAX_SHARED, _MAX_TAME = 8, 4
-"""The maximum number of sets of equal arguments, and of tame arguments."""
+_MAX_SHARED, _MAX_TAME, _MAX_MILD = 8, 4, 16
+"""The maximum number of sets of equal arguments, of tame and of mild arguments."""
+
+_MILD_STEPS: Final = 8
+"""The number of different magnitudes in a set of mild arguments."""
 
 _PIECE: Final = 1 << 20
 """The number of elements dealt at once, which bounds the temporary arrays."""
@@ -90,6 +93,12 @@ class _Pool(NamedTuple):
 
     tame: NDArray[Any]
     """The values on which all arithmetic is defined: no zeros, infinities or NaN."""
+
+    mild: Sequence[NDArray[Any]]
+    """
+    Small numbers of both signs, of one size in each list, and zeros: sums of their products stay
+    within bounds such as those of a clamp, where larger ones are all cut to the same number.
+    """
 
 
 class _Set(NamedTuple):
@@ -107,6 +116,9 @@ class _Set(NamedTuple):
     """Whether arguments of the same type are equal."""
 
     is_tame: bool = False
+
+    mild: int | None = None
+    """Which of the lists of mild values the set is made of; None if of others."""
 
 
 class DealtArguments(Sequence[tuple[TypedArray, ...]]):
@@ -134,7 +146,7 @@ class DealtArguments(Sequence[tuple[TypedArray, ...]]):
         if values is not None:
             sizes = [math.prod(shape) for shape in self._declared]
             counts = [len(of) ** size for of, size in zip(values, sizes, strict=True)]
-            self._pools = [_Pool(of, of) for of in values]
+            self._pools = [_Pool(of, of, ()) for of in values]
             self._sets: Sequence[_Set] = ()
             self._count = math.prod(counts)
         else:
@@ -196,7 +208,7 @@ class DealtArguments(Sequence[tuple[TypedArray, ...]]):
             player = self._types.index(type) if of.is_shared else at
             dealer = _Dealer(type, of.shapes[at], of.dealt[at], (of.series, player))
             with naming_argument(at, type):
-                elements = dealer.deal(pool.tame if of.is_tame else pool.values)
+                elements = dealer.deal(_values_for(of, pool))
             arguments.append(TypedArray.of(elements, type))
         return tuple(arguments)
 
@@ -208,7 +220,8 @@ class DealtArguments(Sequence[tuple[TypedArray, ...]]):
         has_numbers = any(_is_computed_with(element_type_or_self(type)) for type in self._types)
         shared = min(_MAX_SHARED, max_sets // 4) * has_equals
         tame = min(_MAX_TAME, max_sets // 4) * has_numbers
-        most = max_sets - shared - tame
+        mild = min(_MAX_MILD, max_sets // 4)
+        most = max_sets - shared - tame - mild
         if unknown > 1:
             equal = self._series(0, (most + 1) // 2)
             different = self._series(1, most // 2)
@@ -217,9 +230,14 @@ class DealtArguments(Sequence[tuple[TypedArray, ...]]):
             sets += equal[both:] + different[both:]
         else:
             sets = self._series(0, most)
+        planned = tuple(sets)
         sets += [of._replace(is_shared=True) for of in self._series(2, shared)]
         for at, of in enumerate(self._series(4, tame)):
             sets.append((self._series(5, at + 1)[-1] if at % 2 else of)._replace(is_tame=True))
+        # Between the others: if not all sets are run, some of each kind are.
+        for at in range(mild):
+            like = planned[at % len(planned)]
+            sets.insert(2 * at + 1, like._replace(series=like.series + 2 * (at + 3), mild=at))
         return sets
 
     def _series(self, series: int, most: int) -> list[_Set]:
@@ -266,6 +284,12 @@ class DealtArguments(Sequence[tuple[TypedArray, ...]]):
         return lengths
 
 
+def _values_for(of: _Set, pool: _Pool) -> NDArray[Any]:
+    if of.mild is not None:
+        return pool.mild[of.mild % len(pool.mild)]
+    return pool.tame if of.is_tame else pool.values
+
+
 def dealt_arguments(
     types: FunctionType,
     *,
@@ -287,8 +311,10 @@ def dealt_arguments(
       `interesting` and the neighbours of both, and of floats NaN, infinities, zeros of both
       signs, the least and the greatest of normal and denormal numbers, and ties of rounding.
     - Axes of unknown length have all the same length, and different ones in every second set.
-    - In some sets arguments of the same type are equal, and in some there are no zeros,
-      infinities and NaN, so that arithmetic is defined. With `is_tame`, there are none in all.
+    - In some sets arguments of the same type are equal, in some there are small numbers of both
+      signs and zeros, so that sums of products are not all clamped, and in some there are no
+      zeros, infinities and NaN, so that arithmetic is defined. With `is_tame`, there are none in
+      all.
 
     Raises InterpretationError for a type without known values. Getting a set raises it if an
     argument takes more bytes than the memory budget has left.
@@ -441,7 +467,7 @@ def _pool(type: Attribute, declared: Shape, interesting: Sequence[float]) -> _Po
         others = _others(room, len(edges))
         drawn = codes.start + (others * (codes.stop - codes.start)).astype(object)
         values = _integers(type, [*edges, *(min(int(n), codes.stop - 1) for n in drawn)])
-    return _Pool(values, _tame(type, values))
+    return _Pool(values, _tame(type, values), _mild(type))
 
 
 def _are_listed(codes: range, held: Attribute, room: int) -> bool:
@@ -459,6 +485,29 @@ def _tame(type: Attribute, values: NDArray[Any]) -> NDArray[Any]:
         return values
     width = width_of(held)
     return _integers(type, range(1, min(_MAX_INDEX, (1 << (width - 1)) - 1) + 1))
+
+
+def _mild(type: Attribute) -> list[NDArray[Any]]:
+    """The lists of mild values: without many zeros, of growing size, and then with many."""
+    most_zeros, least_power = 4 * _MILD_STEPS, -_MAX_MILD // 2
+    steps = np.concatenate((np.arange(-_MILD_STEPS, 0), np.arange(1, _MILD_STEPS + 1)))
+    lists: list[NDArray[Any]] = []
+    for at in range(_MAX_MILD):
+        zeros, size = divmod(at, _MAX_MILD // 2)
+        with_zeros = np.concatenate((steps, np.zeros(zeros * most_zeros + 1, dtype=np.int64)))
+        if isinstance(held_type(type), AnyFloat):
+            lists.append(elements_of_numbers(with_zeros * 2.0 ** (least_power + size), type))
+            continue
+        zero = int(type.zero_points.flat[0]) if isinstance(type, UniformQuantizedType) else 0
+        most = min(size + 1, _MILD_STEPS)
+        numbers = np.clip(with_zeros, -most, most) + zero
+        codes = _codes(type)
+        if codes is not None:
+            # Of 64 bits, an end of the range may not fit, and is far from all of these.
+            least, greatest = max(codes.start, -(1 << 62)), min(codes.stop - 1, 1 << 62)
+            numbers = np.clip(numbers, least, greatest)
+        lists.append(elements_of_numbers(numbers, type))
+    return lists
 
 
 def _integers(type: Attribute, numbers: Iterable[int]) -> NDArray[Any]:

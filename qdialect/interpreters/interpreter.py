@@ -61,8 +61,11 @@ class OpInterpretationError(InterpretationError):
         self.op = op
 
 
-DEFAULT_MAX_STEPS: Final = 1_000_000
-"""The default maximum number of ops that a run executes."""
+DEFAULT_MAX_STEPS: Final = 50_000
+"""
+The default maximum number of ops that a run executes: some seconds, if their operands are
+scalars.
+"""
 
 
 class ModuleInterpreter(InterpreterHooks, Interpreter):

@@ -171,6 +171,7 @@ def run_constant(op: Operation, name: str, resources: ResourceBlobs) -> TypedArr
         raise InterpretationError("its value is not made of numbers")
     elements = Constants(resources).elements(op, name)
     if not isinstance(elements, np.ndarray):
+        require_possible(elements.shape)
         elements = np.broadcast_to(np.asarray(elements.value), elements.shape)
     value = TypedArray.of(elements, cast(Attribute, cast(Any, attribute).type))
     # A `!tosa.shape` is not a tensor.

@@ -146,12 +146,7 @@ class TypedArray:
 
         Raises InterpretationError for other types.
         """
-        type = held_type(self.element_type)
-        if isinstance(type, AnyFloat):
-            return format_of(type).decode(_as_unsigned(self.elements))
-        if isinstance(type, IntegerType | IndexType):
-            return self.elements.astype(np.int64)
-        raise InterpretationError(f"'{type}' is not computed with")
+        return _numbers(self.elements, held_type(self.element_type))
 
     @property
     def parameters(self) -> QuantizationParameters:
@@ -224,15 +219,19 @@ def operands_of(op: Operation, args: Sequence[Any]) -> list[TypedArray]:
     return [value_of(arg, of.type) for arg, of in zip(args, op.operands, strict=True)]
 
 
+def _numbers(elements: NDArray[Any], held: AnyDenseElement) -> NDArray[Any]:
+    """Elements of a held type as numbers."""
+    # Integers first: they are in loops, and `AnyFloat` is a union of many classes.
+    if isinstance(held, IntegerType | IndexType):
+        return elements.astype(np.int64)
+    if isinstance(held, AnyFloat):
+        return format_of(held).decode(_as_unsigned(elements))
+    raise InterpretationError(f"'{held}' is not computed with")
+
+
 def elements_of_numbers(numbers: NDArray[Any], type: Attribute) -> NDArray[Any]:
     """Numbers as elements of `type`: integers truncated to the width, floats rounded."""
     held = held_type(type)
-    if isinstance(held, AnyFloat):
-        known = format_of(held)
-        if numbers.dtype.kind in "iu" and known.precision < _DOUBLE.mant_dig:
-            numbers = _rounded_to_odd(numbers)
-        bits = known.encode(known.round(np.asarray(numbers, dtype=np.float64)))
-        return elements_of_bits(bits, held)
     if isinstance(held, IntegerType):
         if held.bitwidth == 64:
             return numbers.astype(element_dtype(held))
@@ -241,6 +240,12 @@ def elements_of_numbers(numbers: NDArray[Any], type: Attribute) -> NDArray[Any]:
         return cut.astype(element_dtype(held))
     if isinstance(held, IndexType):
         return numbers.astype(np.int64)
+    if isinstance(held, AnyFloat):
+        known = format_of(held)
+        if numbers.dtype.kind in "iu" and known.precision < _DOUBLE.mant_dig:
+            numbers = _rounded_to_odd(numbers)
+        bits = known.encode(known.round(np.asarray(numbers, dtype=np.float64)))
+        return elements_of_bits(bits, held)
     raise InterpretationError(f"'{held}' is not computed with")
 
 
@@ -365,8 +370,9 @@ def width_of(type: AnyDenseElement) -> int:
 
 def unsigned(value: TypedArray) -> NDArray[np.uint64]:
     """The integers as unsigned: uint64."""
-    mask = np.uint64((1 << width_of(held_type(value.element_type))) - 1)
-    return value.numbers.astype(np.uint64) & mask
+    held = held_type(value.element_type)
+    mask = np.uint64((1 << width_of(held)) - 1)
+    return _numbers(value.elements, held).astype(np.uint64) & mask
 
 
 def at_all_positions(declared: Attribute, shape: Shape) -> Attribute:

@@ -139,7 +139,10 @@ def element_type_or_self(type: Attribute) -> Attribute:
     """The element type of a tensor; a scalar type itself."""
     if isinstance(type, TensorType):
         return cast("TensorType[Attribute]", type).element_type
-    return tensor_element_type(type) if is_tensor(type) else type
+    if isinstance(type, UnrankedTensorType):
+        return cast("UnrankedTensorType[Attribute]", type).element_type
+    parts = tensor_parts(type)
+    return type if parts is None else parts.element_type
 
 
 def with_element_type(type: Attribute, element: Attribute) -> Attribute:

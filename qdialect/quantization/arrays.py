@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from qdialect.algebra.blocked_copy import contiguous, processors
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.parameters import QuantizationParameters
+from qdialect.algebra.run_map import check_slots
 from qdialect.quantization.blocks import PER_TENSOR, Blocks
 from qdialect.quantization.schemes import (
     Choice,
@@ -94,19 +95,27 @@ def array_range(
     Minimum and maximum of each slot, without NaN: exact, and rounded to float32 from float64.
 
     `array` is float16, float32 or float64, of any shape and order. `threads` is by default the
-    number of processors, at most eight. Raises TypeError for another dtype, and ValueError if all
-    elements of a slot are NaN, and if `blocks` do not fit.
+    number of processors, at most eight. Raises TypeError for another dtype, ValueError if all
+    elements of a slot are NaN, and if `blocks` do not fit, and TooManySlotsError.
     """
     _check_floats(array)
     lengths, slots = blocks.lengths(array.shape), blocks.slots(array.shape)
     if not array.size:
         raise ValueError(f"an array of shape {list(array.shape)} has no range")
-    found = _Extremes(slots, array.dtype, skips_nans=False)
+    # Where an axis repeats one position, as in a splat, that one has the range of all.
+    once = [not stride for stride in array.strides]
+    distinct = array[tuple(slice(1) if is_once else slice(None) for is_once in once)]
+    check_slots(math.prod(slots), distinct.size)
+    lengths, visited = (
+        tuple(1 if is_once else n for n, is_once in zip(of, once, strict=True))
+        for of in (lengths, slots)
+    )
+    found = _Extremes(visited, array.dtype, skips_nans=False)
     with _Pool(threads) as pool:
-        _visit(array, lengths, slots, found, pool)
+        _visit(distinct, lengths, visited, found, pool)
         if np.isnan(found.minimum).any():
-            found = _Extremes(slots, array.dtype, skips_nans=True)
-            _visit(array, lengths, slots, found, pool)
+            found = _Extremes(visited, array.dtype, skips_nans=True)
+            _visit(distinct, lengths, visited, found, pool)
     is_empty = np.isnan(found.minimum)
     if is_empty.any():
         at = first_index(is_empty) if blocks.sizes else ()
@@ -116,7 +125,8 @@ def array_range(
     for end in (low, high):
         # A negative zero becomes positive.
         np.add(end, 0, out=end)
-    return ArrayRange(low, high, found.nans)
+    low, high = (np.broadcast_to(end, slots) for end in (low, high))
+    return ArrayRange(low, high, found.nans * (array.size // distinct.size))
 
 
 def quantize_values(

@@ -28,11 +28,30 @@ _NAME_ERRORS: Final = {
 }
 
 
+_MAX_WIDTH: Final = 2**24 - 1
+_MAX_DIGITS: Final = 10
+"""A width with more digits exceeds every limit."""
+
+
 class TextError(NamedTuple):
     """An error about a text: its message and position."""
 
     message: str
     position: Position
+
+
+def number_up_to(greatest: int, digits: str) -> int | None:
+    """The number, None if it is above `greatest`. Python reads no numbers of any length."""
+    digits = digits.lstrip("0") or "0"
+    return int(digits) if len(digits) <= _MAX_DIGITS and int(digits) <= greatest else None
+
+
+def width_error(digits: str) -> str | None:
+    """The message about an integer type of so many bits; None if MLIR has such a type."""
+    width = number_up_to(2**32 - 1, digits)
+    if width is None:
+        return "invalid integer width"
+    return None if width <= _MAX_WIDTH else f"integer bitwidth is limited to {_MAX_WIDTH} bits"
 
 
 def end_of_token_before(content: str, position: Position) -> Position:

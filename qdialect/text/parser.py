@@ -67,6 +67,7 @@ from qdialect.text.mlir_errors import (
     balanced_end,
     end_of_token_before,
     place_of_missing,
+    width_error,
 )
 from qdialect.text.opaque_attributes import (
     BuiltinTextAttr,
@@ -146,6 +147,7 @@ READ_GENERIC = (
 _READ_IN_FULL = frozenset({"builtin.module", "func.func"})
 """Ops of upstream dialects whose custom form is read as MLIR does."""
 
+_INTEGER_TYPE = re.compile("[su]?i([0-9]++)")
 _DIALECT = re.compile("[A-Za-z_][A-Za-z0-9_$]*", re.ASCII)
 _KEYWORD = re.compile("[A-Za-z_][A-Za-z0-9_$.]*", re.ASCII)
 _BLOB = re.compile(r':\s*+"0x')
@@ -454,6 +456,9 @@ class LocatingParser(FastParser):
     def _parse_new_type(self) -> TypeAttribute | None:
         is_argument, self._is_unnamed_argument = self._is_unnamed_argument, False
         start = self.pos
+        spelled = _INTEGER_TYPE.fullmatch(self.current_token.text)
+        if spelled is not None and (message := width_error(spelled[1])) is not None:
+            self.raise_error(message, start)
         try:
             type = super()._parse_new_type()
         except VerifyException as error:

@@ -28,15 +28,12 @@ from qdialect.dialects.quant.slot_arrays import (
 )
 from qdialect.ir.elements import integer_range
 from qdialect.ir.xdsl_private import resume_from
-from qdialect.text.mlir_errors import place_of_missing
+from qdialect.text.mlir_errors import number_up_to, place_of_missing, width_error
 
 MAX_STORAGE_WIDTH: Final = 32
 
 _MAX_INT32 = 2**31 - 1
 _MIN_INT64, _MAX_INT64 = -(2**63), 2**63 - 1
-
-_MAX_WIDTH: Final = 2**24 - 1
-"""The maximum width of MLIR's integer types."""
 
 _SIGNEDNESS: Final = {
     "i": Signedness.SIGNLESS,
@@ -46,8 +43,6 @@ _SIGNEDNESS: Final = {
 # Possessive quantifiers: the time is linear in the text.
 _INTEGER_TYPE: Final = re.compile(r"(i|si|ui)([0-9]++)")
 _UNSIGNED_WIDTH: Final = re.compile(r"u([0-9]++)")
-_MAX_DIGITS: Final = 10
-"""A width with more digits exceeds every limit."""
 _INTEGER: Final = re.compile(r"0x[0-9A-Fa-f]++|[0-9]++(?!\.)")
 _PLAIN_LIST: Final = re.compile(r"\{[\s0-9.eE+:,{}-]*\}(?=\s*+>)")
 
@@ -133,10 +128,9 @@ def _parse_storage_type(parser: AttrParser) -> tuple[IntegerType, bool]:
     keyword = parser.parse_optional_identifier()
     if keyword is not None and (spelled := _INTEGER_TYPE.fullmatch(keyword)) is not None:
         prefix, digits = spelled.groups()
-        width = _width_of(digits, _MAX_WIDTH)
-        if width is None:
-            parser.raise_error("invalid integer width", position)
-        return IntegerType(width, _SIGNEDNESS[prefix]), prefix != "ui"
+        if (message := width_error(digits)) is not None:
+            parser.raise_error(message, position)
+        return IntegerType(int(digits.lstrip("0") or "0"), _SIGNEDNESS[prefix]), prefix != "ui"
     if keyword is None and (type := parser.parse_optional_type()) is not None:
         # Upstream continues with a null type.
         if not isinstance(type, IntegerType):
@@ -148,16 +142,10 @@ def _parse_storage_type(parser: AttrParser) -> tuple[IntegerType, bool]:
     if not keyword.startswith("u"):
         parser.raise_error("illegal storage type prefix", position)
     spelled = _UNSIGNED_WIDTH.fullmatch(keyword)
-    width = None if spelled is None else _width_of(spelled[1], (1 << 32) - 1)
+    width = None if spelled is None else number_up_to(2**32 - 1, spelled[1])
     if width is None:
         parser.raise_error("expected storage type width", position)
     return IntegerType(width), False
-
-
-def _width_of(digits: str, greatest: int) -> int | None:
-    """The number, None if it is above `greatest`. Python reads no numbers of any length."""
-    digits = digits.lstrip("0") or "0"
-    return int(digits) if len(digits) <= _MAX_DIGITS and int(digits) <= greatest else None
 
 
 def parse_expressed(parser: AttrParser) -> AnyFloat:

@@ -106,6 +106,20 @@ func.func private @greatest_dimension(tensor<9223372036854775807xi8>)
 
 // -----
 
+// expected-error @+1 {{integer bitwidth is limited to 16777215 bits}}
+func.func private @width(tensor<2xi16777216>)
+
+// -----
+
+// expected-error @+1 {{invalid integer width}}
+func.func private @very_wide(si4294967296)
+
+// -----
+
+func.func private @greatest_width(ui16777215)
+
+// -----
+
 // One error for each function, whose first wrong operation ends its verification.
 func.func @wrong_twice(%a: f32) {
   // expected-error @+1 {{expressed type in quantized type expected to match float type}}

@@ -275,3 +275,59 @@ def test_differences_that_few_arguments_show(
     assert findings(texts[0], read(texts[0])) == []
     assert findings(texts[0], read(texts[1]))
     assert findings(texts[1], read(texts[0]))
+
+
+LAYER = """
+func.func @f(%x: tensor<4x16xf32>) -> tensor<4x2xf32> {{
+  %w = quant.constant dense<[[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16], [2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, {code}, 30, 32]]> : tensor<2x16x!quant.uniform<i8:f32, 0.5>>
+  %d = quant.dcast %w : tensor<2x16x!quant.uniform<i8:f32, 0.5>> to tensor<2x16xf32>
+  %b = arith.constant dense<{bias}> : tensor<4x2xf32>
+  %s = linalg.matmul indexing_maps = [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (j, k)>, affine_map<(i, j, k) -> (i, j)>] ins(%x, %d : tensor<4x16xf32>, tensor<2x16xf32>) outs(%b : tensor<4x2xf32>) -> tensor<4x2xf32>
+  %0 = "tosa.clamp"(%s) <{{min_val = 0.0 : f32, max_val = 6.0 : f32, nan_mode = "PROPAGATE"}}> : (tensor<4x2xf32>) -> tensor<4x2xf32>
+  return %0 : tensor<4x2xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize("after", [{"code": 29, "bias": "0.0"}, {"code": 28, "bias": "0.125"}])
+def test_a_clamp_hides_no_difference(after: dict[str, object]):
+    texts = LAYER.format(code=28, bias="0.0"), LAYER.format(**after)
+    assert findings(texts[0], read(texts[1]))
+
+
+UNREAD = """
+func.func @f(%x: tensor<2xi32>, %y: tensor<2x2xf32>) -> (tensor<2xi32>, tensor<2x2xf32>) {{
+  %0 = arith.addi %x, %x {overflow} : tensor<2xi32>
+  %1 = "stablehlo.dot_general"(%y, %y) <{{dot_dimension_numbers = #stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [0]>, precision_config = [#stablehlo<precision {precision}>, #stablehlo<precision DEFAULT>]}}> : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  %2 = arith.mulf %1, %y {fastmath} {{my.place = {place}}} : tensor<2x2xf32>
+  return %0, %2 : tensor<2xi32>, tensor<2x2xf32>
+}}
+"""
+GIVEN = {"overflow": "", "precision": "HIGH", "fastmath": "fastmath<contract>", "place": "1"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("overflow", "overflow<nsw>"),
+        ("precision", "HIGHEST"),
+        ("fastmath", "fastmath<fast>"),
+        ("fastmath", ""),
+        ("place", "2"),
+    ],
+)
+def test_attributes_that_no_run_reads_are_compared(name: str, value: str):
+    texts = UNREAD.format(**GIVEN), UNREAD.format(**{**GIVEN, name: value})
+    for before, after in (texts, texts[::-1]):
+        (found,) = findings(before, read(after))
+        assert "runs do not depend on attribute" in found
+
+
+def test_attributes_that_no_run_reads_may_stay_or_be_notes():
+    text = UNREAD.format(**GIVEN)
+    # Not proven: multiplication is not known to be commutative.
+    swapped = text.replace("mulf %1, %y", "mulf %y, %1")
+    (ground,) = grounds(text, read(swapped))
+    assert "of its inputs" in ground
+    (ground,) = grounds(text, read(swapped.replace("{my.place = 1}", "{my.other = 1}")))
+    assert "of its inputs" in ground

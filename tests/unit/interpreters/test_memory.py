@@ -205,6 +205,18 @@ def test_what_is_too_large_is_refused_where_it_is_made():
     assert "'tensor.collapse_shape' op is not run: it would take 6400000 bytes" in str(raised.value)
 
 
+def test_a_constant_that_no_array_can_hold_is_an_error():
+    type = f"tensor<{1 << 62}x!quant.uniform<i8:f32, 0.5>>"
+    text = f"""
+    func.func @f() {{
+      %0 = quant.constant dense<3> : {type}
+      return
+    }}
+    """
+    with pytest.raises(OpInterpretationError, match=r"'quant.constant' .* there is no tensor of"):
+        run(text)
+
+
 def test_steps_are_counted_over_calls_and_regions():
     text = """
     func.func @g() { return }

@@ -16,6 +16,7 @@ from hypothesis.extra.numpy import arrays as random_arrays
 
 from qdialect.algebra.granularity import Granularity
 from qdialect.algebra.parameters import StorageFormat
+from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.quantization import arrays
 from qdialect.quantization.arrays import array_range, quantize_array, quantize_values
 from qdialect.quantization.blocks import PER_TENSOR, Blocks
@@ -98,6 +99,24 @@ def test_ranges(of: tuple[Array, Blocks], threads: int):
     assert found.nans == np.count_nonzero(np.isnan(values))
     assert not np.signbit(found.minimum[found.minimum == 0]).any()
     assert not np.signbit(found.maximum[found.maximum == 0]).any()
+
+
+def test_the_range_of_repeated_positions_is_that_of_one():
+    ends = np.array([[-1.5], [np.nan], [0.25]], "f4")
+    values = np.broadcast_to(ends[:, None], (3, 1 << 20, 1 << 20))
+    found = array_range(values[::2])
+    assert (found.minimum.item(), found.maximum.item(), found.nans) == (-1.5, 0.25, 0)
+    found = array_range(np.broadcast_to(ends[:, 0], (1 << 40, 3)))
+    assert (found.minimum.item(), found.maximum.item(), found.nans) == (-1.5, 0.25, 1 << 40)
+    found = array_range(values[::2], Blocks.of_sizes({0: 1, 2: 1 << 18}))
+    assert found.minimum.shape == found.maximum.shape == (2, 1, 4)
+    assert found.minimum[:, 0].tolist() == [[-1.5] * 4, [0.25] * 4]
+
+
+def test_ranges_of_too_many_slots_are_refused():
+    values = np.broadcast_to(np.float32(0.5), (1 << 20, 1 << 20))
+    with pytest.raises(TooManySlotsError, match="1073741824 slots"):
+        array_range(values, Blocks.of_sizes({0: 1, 1: 1 << 10}))
 
 
 def rounded(number: Fraction, to: Rounding) -> int:

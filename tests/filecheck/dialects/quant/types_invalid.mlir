@@ -158,6 +158,11 @@ func.func private @f(!quant.uniform<i123123123120:f32, 0.5>)
 
 // -----
 
+// expected-error @+1 {{integer bitwidth is limited to 16777215 bits}}
+func.func private @f(!quant.uniform<i16777216:f32, 0.5>)
+
+// -----
+
 // expected-error @+1 {{expected integer value}}
 func.func private @f(!quant.any<i8<-:7>>)
 
