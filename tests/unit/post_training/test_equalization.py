@@ -13,7 +13,7 @@ import pytest
 from equalized_modules import Model, are_close
 from hypothesis import given, note
 from hypothesis import strategies as st
-from random_networks import Network, random_network
+from random_networks import Array, Network, held, powers, random_network, type_of
 
 from qdialect.folding.report import Outcome
 from qdialect.shape_ops.statistics import is_statistics
@@ -129,4 +129,65 @@ def test_without_ranges_of_channels_there_is_a_remark(seed: int) -> None:
     if not model.report.layers:
         assert model.printed == before
     assert are_close([net.numbers[of] for of in results], model.run())
+    model.check_ranges()
+
+
+def contracted(
+    random: np.random.Generator, name: str, x: str, array: Array
+) -> tuple[list[str], Array]:
+    """A `linalg.generic` that sums over some axes of a value, and what numpy computes of it."""
+    rank = array.ndim
+    order = [int(axis) for axis in random.permutation(rank)]
+    summed, batch = order[: int(random.integers(1, 3))], order[2 : 2 + int(random.integers(0, 2))]
+    free = [axis for axis in range(rank) if axis not in (*summed, *batch)]
+    shared = [*summed, *batch]
+    labels = [*random.permutation([*shared, rank])]
+    result = [*random.permutation([*batch, *free, rank])]
+    lengths = [*array.shape, 3]
+    weights = random.normal(size=[lengths[at] for at in labels]) * powers(random, 1)
+    weights = (weights * powers(random, weights.shape[0]).reshape(-1, *[1] * len(shared))).astype(
+        "f4"
+    )
+    found = np.einsum(array.astype("f8"), range(rank), weights.astype("f8"), labels, result)
+    loops = ", ".join(f"d{at}" for at in range(rank + 1))
+    maps = ", ".join(
+        f"affine_map<({loops}) -> ({', '.join(f'd{at}' for at in axes)})>"
+        for axes in (range(rank), labels, result)
+    )
+    kinds = ", ".join(f'"{"reduction" if at in summed else "parallel"}"' for at in range(rank + 1))
+    types = type_of(array), type_of(weights), type_of(found)
+    lines = [
+        f"%{name}_w = arith.constant {held(weights)}",
+        f"%{name}_zeros = arith.constant dense<0.0> : {types[2]}",
+        f"%{name}_sums = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{kinds}]}} "
+        f"ins({x}, %{name}_w : {types[0]}, {types[1]}) outs(%{name}_zeros : {types[2]}) {{",
+        "^bb0(%a: f32, %b: f32, %c: f32):",
+        "%m = arith.mulf %a, %b : f32",
+        "%s = arith.addf %c, %m : f32",
+        f"linalg.yield %s : f32 }} -> {types[2]}",
+        f"%{name} = arith.maximumf %{name}_sums, %{name}_zeros : {types[2]}",
+    ]
+    return lines, np.maximum(found, 0).astype("f4")
+
+
+@given(seeds, st.booleans())
+def test_random_sums_of_products(seed: int, power_of_two: bool) -> None:
+    """Over several axes, in batches, and in any order of axes."""
+    random = np.random.default_rng(seed)
+    shape = [int(n) for n in random.integers(1, 5, int(random.integers(3, 5)))]
+    x = (random.normal(size=shape) * powers(random, shape[-1])).astype("f4")
+    first, between = contracted(random, "y", "%x", x)
+    second, expected = ([], between) if between.ndim < 3 else contracted(random, "r", "%y", between)
+    result = "%r" if second else "%y"
+    types = type_of(x), type_of(expected)
+    body = "\n  ".join([*first, *second, f"return {result} : {types[1]}"])
+    text = f"func.func @f(%x: {types[0]}) -> {types[1]} {{\n  {body}\n}}\n"
+    note(text)
+    model = Model(text, [x]).calibrate()
+    before = model.run()
+    assert are_close([expected], before)
+    model.equalize(power_of_two=power_of_two)
+    assert are_close([expected], model.run())
+    if power_of_two:
+        assert model.run()[0].tobytes() == before[0].tobytes()
     model.check_ranges()
