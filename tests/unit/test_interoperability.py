@@ -138,8 +138,8 @@ def text_of_width(storage: str) -> str:
         "!bN = MOVED",
         "%wN = quant.constant dense<ROWS> : tensor<2x52x!aN>",
         "%tN = quant.transpose %wN permutation = [1, 0] : tensor<2x52x!aN> to tensor<52x2x!bN>",
-        "%sN = quant.slice %tN [0, 0] [9, 2] [1, 1] : tensor<52x2x!bN> to tensor<9x2x!bN>",
-        '"test.op"(%wN, %tN, %sN) : (tensor<2x52x!aN>, tensor<52x2x!bN>, tensor<9x2x!bN>) -> ()',
+        "%sN = quant.slice %tN [0, 0] [7, 2] [1, 1] : tensor<52x2x!bN> to tensor<7x2x!bN>",
+        '"test.op"(%wN, %tN, %sN) : (tensor<2x52x!aN>, tensor<52x2x!bN>, tensor<7x2x!bN>) -> ()',
         "",
     )
     text = "\n".join(lines).replace("N", str(width))
