@@ -72,9 +72,9 @@ def test_each_op_of_a_table_has_a_text() -> None:
     words = {*re.findall(r"[a-z_]+(?:\.[a-z_]+)+", OPS + MODULES)}
     # The ops of index and arith are alike; the yield stands only in a `vector.mask`; the ops of
     # other projects are below.
-    assert {name for name in formats() if not name.startswith(("arith.", "index.", "mhlo.", "ttir."))} <= words | {
-        "vector.yield"
-    }
+    assert {
+        name for name in formats() if not name.startswith(("arith.", "index.", "mhlo.", "ttir."))
+    } <= words | {"vector.yield"}
 
 
 @pytest.mark.parametrize(
