@@ -140,10 +140,7 @@ def jax_functions() -> Mapping[str, tuple[str, Callable[[Any], Any]]]:
             "batch normalization",
             lambda x: (x - FACTORS) / np.sqrt(FACTORS + 1e-5) * FACTORS + FACTORS,
         ),
-        **{
-            name: ("gate", getattr(nn, name))
-            for name in MORE_JAX_NAMES[:8]
-        },
+        **{name: ("gate", getattr(nn, name)) for name in MORE_JAX_NAMES[:8]},
         "swiglu": ("gate", lambda x: nn.silu(x[:, :4]) * x[:, 4:]),
         "leaky-relu-as-maximum": ("gate", lambda x: jnp.maximum(x, 0.25 * x)),
         "prelu": ("gate", lambda x: jnp.where(x >= 0, x, FACTORS * x)),
@@ -311,3 +308,16 @@ def test_torch(name: str, form: Any, dtype: str):
 @pytest.mark.parametrize(("name", "form"), [*product(MORE_TORCH_NAMES, FORMS)])
 def test_torch_in_float32(name: str, form: Any):
     test_torch(name, form, "float32")
+
+
+@needs("jax")
+@pytest.mark.parametrize("number", [0, 1])
+def test_what_is_no_sigmoid_has_no_fixed_range(number: int):
+    jax: Any = import_module("jax")
+    jnp: Any = import_module("jax.numpy")
+    functions = [lambda x: 2 / (1 + jnp.exp(-x)), lambda x: (1 + jnp.exp(-x)) / 1]
+    module = from_jax(functions[number], jax.ShapeDtypeStruct((2, 8), "float32"))
+    record(module)
+    context = ToolContext(allow_unregistered=True)
+    report = quantize_model(module, context, lambda keys: Settings(precision_of("one-u8")))
+    assert all(each.reason.endswith("', own") for each in report.records)
