@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -41,9 +42,9 @@ pytestmark = pytest.mark.usefixtures("without_plugins")
 def test_what_is_wrong_with_a_file_is_told(tmp_path: Path, text: str, message: str):
     path = tmp_path / "c.json"
     path.write_text(text)
-    with pytest.raises(ValueError, match="c.json") as raised:
+    with pytest.raises(ValueError, match=re.escape(message)) as raised:
         Configuration.read(str(path))
-    assert message in str(raised.value)
+    assert str(raised.value).startswith(str(path))
 
 
 @pytest.mark.parametrize(
@@ -58,9 +59,8 @@ def test_what_is_wrong_with_a_file_is_told(tmp_path: Path, text: str, message: s
 def test_what_is_wrong_with_a_layer_is_told(tmp_path: Path, layer: dict[str, object], message: str):
     path = tmp_path / "c.json"
     path.write_text(json.dumps({"layers": [layer]}))
-    with pytest.raises(ValueError, match="[a-z]") as raised:
+    with pytest.raises(ValueError, match=re.escape(message)):
         Configuration.read(str(path)).of_layers({"x", "y"}, precision_of("one-u8"))
-    assert message in str(raised.value)
 
 
 TEXT = """
@@ -101,6 +101,5 @@ def test_parameters_that_no_value_can_have_are_refused(
 ):
     module = Module(TEXT)
     settings = Settings(precision_of("one-u8"), parameters=parameters, copies=copies)
-    with pytest.raises(ValueError, match="the parameters of") as raised:
+    with pytest.raises(ValueError, match=re.escape(message)):
         quantize_model(module.module, module.context, lambda keys: settings)
-    assert message in str(raised.value)
