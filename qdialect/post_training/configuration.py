@@ -63,7 +63,7 @@ class Configuration:
         """
         text = Path(path).read_bytes()
         try:
-            return cls._of(json.loads(text))
+            return cls._of(json.loads(text, object_pairs_hook=_without_repetition))
         except json.JSONDecodeError as error:
             raise ValueError(f"{path}:{error.lineno}:{error.colno}: {error.msg}") from None
         except (ValueError, RecursionError) as error:
@@ -89,16 +89,8 @@ class Configuration:
         """The precision of each layer that is named. Raises ValueError for names there are not."""
         found = dict[str, Precision]()
         for layer in self.layers:
-            precision = default if layer.dtype is None else precision_of(layer.dtype)
-            granularity = (
-                default.weights.granularity
-                if layer.granularity is None
-                else granularity_of(layer.granularity)
-            )
-            weights = replace(default.weights, scheme=precision.weights.scheme)
-            precision = replace(precision, weights=replace(weights, granularity=granularity))
             try:
-                check_precision(precision)
+                precision = _precision(layer, default)
             except ValueError as error:
                 raise ValueError(f"layer '{layer.names[0]}': {error}") from None
             for name in _matching(layer, keys):
@@ -109,6 +101,29 @@ class Configuration:
             if name not in keys:
                 raise ValueError(f"no value has the key '{name}'")
         return found
+
+
+def _precision(layer: LayerSetting, default: Precision) -> Precision:
+    """The precision of a layer. Raises ValueError for words that there are not."""
+    precision = default if layer.dtype is None else precision_of(layer.dtype)
+    granularity = (
+        default.weights.granularity
+        if layer.granularity is None
+        else granularity_of(layer.granularity)
+    )
+    weights = replace(default.weights, scheme=precision.weights.scheme)
+    precision = replace(precision, weights=replace(weights, granularity=granularity))
+    check_precision(precision)
+    return precision
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict[str, Any]()
+    for name, held in pairs:
+        if name in found:
+            raise ValueError(f"'{name}' is there twice")
+        found[name] = held
+    return found
 
 
 def _matching(layer: LayerSetting, keys: Collection[str]) -> Sequence[str]:
@@ -178,4 +193,7 @@ def _slot(held: object, name: str) -> tuple[float, int]:
         raise ValueError(f"'scale' of '{name}' must be a number")
     if isinstance(zero_point, bool) or not isinstance(zero_point, int):
         raise ValueError(f"'zero_point' of '{name}' must be an integer")
-    return float(scale), zero_point
+    try:
+        return float(scale), zero_point
+    except OverflowError:
+        raise ValueError(f"'scale' of '{name}' is too large") from None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.granularity import Granularity
 from qdialect.dialects.quant import UniformQuantizedType
@@ -150,17 +151,34 @@ class Flow:
         of_keys = {self.graph.keys.get(value, ""): value for value in reversed(self.graph.values)}
         for value in self.graph.values:
             key = self.graph.keys.get(value, "")
-            source = of_keys.get(self.settings.copies.get(key, ""))
-            copied = None if source is None else self.own(source, self.precision_of(source))
-            if copied is not None:
-                origin = self.settings.copies[key]
-                found[value] = copied._replace(relation=Relation.GIVEN, origin=origin)
-            if (slot := self.settings.parameters.get(key)) is not None:
-                choice = self.precision_of(value).activations.given(*slot)
-                expressed = element_type_or_self(value.type)
-                recorded = self.graph.ranges.get(value)
-                found[value] = self._assigned(choice, expressed, Relation.GIVEN, recorded)
+            try:
+                if key in self.settings.parameters:
+                    found[value] = self._by_setting(value, key)
+                elif (origin := self.settings.copies.get(key)) is not None:
+                    copied = self._to_copy(of_keys.get(origin), origin)
+                    found[value] = copied._replace(relation=Relation.GIVEN, origin=origin)
+            except (ValueError, OverflowError, VerifyException) as error:
+                raise ValueError(f"the parameters of '{key}': {error}") from None
         return found
+
+    def _by_setting(self, value: SSAValue, key: str) -> Assigned:
+        """The scale and the zero point that the settings have. Raises ValueError."""
+        choice = self.precision_of(value).activations.given(*self.settings.parameters[key])
+        expressed = element_type_or_self(value.type)
+        return self._assigned(choice, expressed, Relation.GIVEN, self.graph.ranges.get(value))
+
+    def _to_copy(self, source: SSAValue | None, key: str) -> Assigned:
+        """The parameters of a value whose parameters another one gets. Raises ValueError."""
+        if source is not None and key in self.settings.parameters:
+            return self._by_setting(source, key)
+        if source is not None and (given := self.graph.given.get(source)) is not None:
+            if given.granularity is Granularity.PER_TENSOR:
+                return Assigned(given, Relation.GIVEN, self.graph.ranges.get(source))
+            raise ValueError(f"'{key}' has several scales")
+        own = None if source is None else self.own(source, self.precision_of(source))
+        if own is None:
+            raise ValueError(f"'{key}' has no range to choose any by")
+        return own
 
     def is_pinned(self, value: SSAValue) -> bool:
         """Whether the parameters of a value are given, and so do not follow from others."""

@@ -308,3 +308,16 @@ def test_torch(name: str, form: Any, dtype: str):
 @pytest.mark.parametrize(("name", "form"), [*product(MORE_TORCH_NAMES, FORMS)])
 def test_torch_in_float32(name: str, form: Any):
     test_torch(name, form, "float32")
+
+
+@needs("jax")
+@pytest.mark.parametrize("number", [0, 1])
+def test_what_is_no_sigmoid_has_no_fixed_range(number: int):
+    jax: Any = import_module("jax")
+    jnp: Any = import_module("jax.numpy")
+    functions = [lambda x: 2 / (1 + jnp.exp(-x)), lambda x: (1 + jnp.exp(-x)) / 1]
+    module = from_jax(functions[number], jax.ShapeDtypeStruct((2, 8), "float32"))
+    record(module)
+    context = ToolContext(allow_unregistered=True)
+    report = quantize_model(module, context, lambda keys: Settings(precision_of("one-u8")))
+    assert all(each.reason.endswith("', own") for each in report.records)
