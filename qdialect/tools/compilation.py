@@ -128,7 +128,12 @@ class Compilation:
             sys.stderr.write(f"Pass {name} took {seconds:.6f} seconds\n")
         if self.options.print_ir_after_all:
             sys.stderr.write(f"// -----// IR Dump After {name} //----- //\n")
-            self._print(sys.stderr)
+            try:
+                self._print(sys.stderr)
+            except OSError:
+                raise
+            except Exception as error:
+                return self._fail(f"printing after pass '{name}'", error)
             sys.stderr.write("\n\n")
         if self.options.disable_verify or not self.options.verify_each:
             return True

@@ -95,6 +95,15 @@ def test_errors_leave_standard_output_empty(feed: Callable[[str], None], capsys:
     assert err.startswith("<stdin>:2:26: error: ")
 
 
+def test_a_dump_that_fails_is_an_error(feed: Callable[[str], None], capsys: Capture) -> None:
+    sums = "d0" + " + d0" * 5000
+    feed(f'"a.b"() {{a = affine_map<(d0) -> ({sums})>}} : () -> ()\n')
+    flags = ["--allow-unregistered-dialect", "--print-ir-after-all", "--verify-quant-shapes"]
+    assert main(flags) == 1
+    message = "error: printing after pass 'verify-quant-shapes' failed: nesting is too deep\n"
+    assert capsys.readouterr().err.endswith(message)
+
+
 def test_text_that_is_not_utf_8(feed: Callable[[bytes], None], capsys: Capture) -> None:
     feed(b'// \xc3\xa9\nfunc.func private @"\xc3\xa9\xff"()\n')
     assert main([]) == 1
