@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from xdsl.dialects.builtin import FloatAttr, i1
@@ -43,7 +43,7 @@ class FloatRegion:
     """Ops that are one function of `entries`."""
 
     ops: tuple[Operation, ...]
-    """In the order of the module; the last one makes the result."""
+    """The last one makes the result. Dead ops that read the others are among them."""
     entries: frozenset[SSAValue]
     """The values from outside that the ops read, without constants."""
     name: str
@@ -153,11 +153,18 @@ class _Finder:
         taken = set[Operation]()
         # A larger function ends later, and includes the smaller ones in it.
         for op in reversed(self._ops):
-            region = None if op in taken else self._ending_at(op)
+            region = None if op in taken or _is_dead(op) else self._ending_at(op)
             if region is not None and taken.isdisjoint(region.ops):
-                found.append(region)
-                taken.update(region.ops)
+                found.append(self._with_dead_readers(region))
+                taken.update(found[-1].ops)
         return found
+
+    def _with_dead_readers(self, region: FloatRegion) -> FloatRegion:
+        """Dead ops that read inside a region belong to it: no value in it is quantized for them."""
+        *inner, last = region.ops
+        readers = [reader for op in inner for reader in self._users(op.results[0])]
+        dead = [op for op in dict.fromkeys(readers) if _is_dead(op) and op in self._place]
+        return replace(region, ops=(*inner, *dead, last))
 
     def _step(self, op: Operation) -> _Step | None:
         """Note the dominator of the results of an op, and read the op."""
@@ -474,20 +481,23 @@ class _Finder:
                 ops.update(between)
 
     def _readers(self, value: SSAValue) -> Iterator[Operation]:
-        """The users of a value, through ops that only carry ranges, or those they are in."""
-        for use in value.uses:
-            behind = [each for each in use.operation.results if self._value_of(each) is value]
-            if behind:
-                for each in behind:
-                    yield from self._readers(each)
-            elif not use.operation.results or any(map(_is_used, use.operation.results)):
-                # Ops with unused results are dead, and no readers.
-                reader: Operation = use.operation
+        """The users of a value that are not dead, or those that these are in."""
+        for reader in self._users(value):
+            if not _is_dead(reader):
                 while reader not in self._place and (outer := reader.parent_op()) is not None:
                     if not outer.results:
                         break
                     reader = outer
                 yield reader
+
+    def _users(self, value: SSAValue) -> Iterator[Operation]:
+        """The users of a value, through ops that only carry ranges."""
+        for use in value.uses:
+            behind = [each for each in use.operation.results if self._value_of(each) is value]
+            for each in behind:
+                yield from self._users(each)
+            if not behind:
+                yield use.operation
 
     def _joined(self, op: Operation) -> tuple[set[Operation], SSAValue] | None:
         """The ops on all paths to an op from the value that they start at; None if too many."""
@@ -532,6 +542,11 @@ class _Finder:
         owner = value.owner
         step = self._steps.get(owner) if isinstance(owner, Operation) else None
         return step is not None and function in step.functions and len(step.operands) == 1
+
+
+def _is_dead(op: Operation) -> bool:
+    """Whether an op has results, and nothing reads them."""
+    return bool(op.results) and not any(map(_is_used, op.results))
 
 
 def _is_used(value: SSAValue) -> bool:

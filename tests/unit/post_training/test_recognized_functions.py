@@ -315,7 +315,10 @@ def test_torch_in_float32(name: str, form: Any):
 def test_what_is_no_sigmoid_has_no_fixed_range(number: int):
     jax: Any = import_module("jax")
     jnp: Any = import_module("jax.numpy")
-    functions = [lambda x: 2 / (1 + jnp.exp(-x)), lambda x: (1 + jnp.exp(-x)) / 1]
+    functions: list[Callable[[Any], Any]] = [
+        lambda x: 2 / (1 + jnp.exp(-x)),
+        lambda x: (1 + jnp.exp(-x)) / 1,
+    ]
     module = from_jax(functions[number], jax.ShapeDtypeStruct((2, 8), "float32"))
     record(module)
     context = ToolContext(allow_unregistered=True)
