@@ -9,7 +9,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from qdialect.post_training.keys import attach_keys
+from qdialect.post_training.calibration.keys import attach_keys
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from qdialect.folding.report import Outcome
 from qdialect.folding.report_listener import FoldReportListener, WarningListener
-from qdialect.post_training.attaching import attach_ranges, differences_of
+from qdialect.post_training.calibration.attaching import attach_ranges, differences_of
 from qdialect.quantization.profile import Profile
 from qdialect.quantization.ranges import PERCENTILES, Reduction, ReductionKind
 

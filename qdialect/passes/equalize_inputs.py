@@ -12,9 +12,9 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from qdialect.folding.report_listener import FoldReportListener
-from qdialect.post_training.equalization import EqualizationPolicy
-from qdialect.post_training.equalization_report import Resolution
-from qdialect.post_training.equalizing import Chosen, equalize_inputs
+from qdialect.post_training.equalization.equalization_plan import EqualizationPolicy
+from qdialect.post_training.equalization.equalization_report import Resolution
+from qdialect.post_training.equalization.equalizing import Chosen, equalize_inputs
 from qdialect.quantization.equalization import STRENGTH, ScaleRule
 from qdialect.quantization.evaluations import worst_keys
 

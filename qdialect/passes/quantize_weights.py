@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from qdialect.folding.report_listener import FoldReportListener
-from qdialect.post_training.precision import storage_named, weight_policy
+from qdialect.post_training.assignment.precision import storage_named, weight_policy
 from qdialect.post_training.weights import WeightPolicy, quantize_weights
 from qdialect.quantization.presets import scheme_of
 

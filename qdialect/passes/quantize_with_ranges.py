@@ -14,9 +14,9 @@ from xdsl.utils.exceptions import PassFailedException
 
 from qdialect.folding.report_listener import FoldReportListener
 from qdialect.passes.drop_ranges import DropRangesPass
-from qdialect.post_training.assignment_steps import SEQUENCE
-from qdialect.post_training.configuration import Configuration
-from qdialect.post_training.precision import (
+from qdialect.post_training.assignment.assignment_steps import SEQUENCE
+from qdialect.post_training.assignment.configuration import Configuration
+from qdialect.post_training.assignment.precision import (
     Settings,
     check_precision,
     declared_scheme,
@@ -24,7 +24,7 @@ from qdialect.post_training.precision import (
     storage_named,
     weight_policy,
 )
-from qdialect.post_training.whole_model import quantize_model
+from qdialect.post_training.assignment.whole_model import quantize_model
 from qdialect.quantization.presets import scheme_of
 from qdialect.quantization.profile import Profile
 

@@ -12,15 +12,18 @@ from xdsl.utils.exceptions import PassFailedException
 
 from qdialect.folding.report_listener import WarningListener
 from qdialect.ir.errors import OpErrors
-from qdialect.post_training.configuration import Configuration
-from qdialect.post_training.keys import keys_of
-from qdialect.post_training.precision import (
+from qdialect.post_training.assignment.configuration import Configuration
+from qdialect.post_training.assignment.precision import (
     Precision,
     granularity_of,
     precision_of,
     weight_policy,
 )
-from qdialect.post_training.quantization_verification import Expectation, verify_quantization
+from qdialect.post_training.assignment.quantization_verification import (
+    Expectation,
+    verify_quantization,
+)
+from qdialect.post_training.calibration.keys import keys_of
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ from qdialect.ir.elements import element_dtype
 from qdialect.ir.garbage import paused_collection
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.xdsl_private import NAME_OF_UNREGISTERED
-from qdialect.post_training.keys import keys_of
+from qdialect.post_training.calibration.keys import keys_of
 from qdialect.post_training.value_reports import (
     Basis,
     QuantizationReport,

@@ -20,11 +20,11 @@ from qdialect.algebra.memory_budget import memory_budget
 from qdialect.certificates.sampled_runs import RunFailure
 from qdialect.interpreters import find_function
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.post_training.channel_axes import channel_axes
-from qdialect.post_training.fingerprints import fingerprint_of
-from qdialect.post_training.keys import keys_of
-from qdialect.post_training.record_files import Argument, RecordError, RecordFiles
-from qdialect.post_training.recorded_function import RecordedFunction, record_function
+from qdialect.post_training.calibration.fingerprints import fingerprint_of
+from qdialect.post_training.calibration.keys import keys_of
+from qdialect.post_training.calibration.record_files import Argument, RecordError, RecordFiles
+from qdialect.post_training.calibration.recorded_function import RecordedFunction, record_function
+from qdialect.post_training.equalization.channel_axes import channel_axes
 from qdialect.quantization.profile import Fingerprint, Profile, merged_profiles
 from qdialect.quantization.ranges import Reduction, ReductionKind
 from qdialect.tools.compilation import Compilation

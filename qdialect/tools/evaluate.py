@@ -14,9 +14,9 @@ from xdsl.utils.exceptions import InterpretationError
 from qdialect.algebra.memory_budget import memory_budget
 from qdialect.certificates.sampled_runs import RunFailure
 from qdialect.interpreters import find_function
-from qdialect.post_training.compared_functions import compare_functions
-from qdialect.post_training.record_files import Argument, RecordError, RecordFiles
-from qdialect.post_training.recorded_function import floats_of
+from qdialect.post_training.calibration.compared_functions import compare_functions
+from qdialect.post_training.calibration.record_files import Argument, RecordError, RecordFiles
+from qdialect.post_training.calibration.recorded_function import floats_of
 from qdialect.quantization.noise import Answers, Noise
 from qdialect.tools.compilation import Compilation
 from qdialect.tools.diagnostics import DiagnosticPrinter

@@ -9,7 +9,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple, TextIO
 
-from qdialect.post_training.compared_functions import ComparedResult, ComparedValue, NotCompared
+from qdialect.post_training.calibration.compared_functions import (
+    ComparedResult,
+    ComparedValue,
+    NotCompared,
+)
 from qdialect.quantization.noise import Answers, Noise
 from qdialect.tools.numbers_in_json import number_to_json
 from qdialect.tools.tables import Table, write_tables

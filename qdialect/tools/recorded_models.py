@@ -8,8 +8,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from qdialect.certificates.function_comparison import visibility_of
-from qdialect.post_training.keys import keys_of
-from qdialect.post_training.record_files import Argument
+from qdialect.post_training.calibration.keys import keys_of
+from qdialect.post_training.calibration.record_files import Argument
 from qdialect.tools.tool_error import ToolError
 
 RECORDS_HELP = """\

@@ -28,8 +28,8 @@ from qdialect.certificates.module_comparison import Side
 from qdialect.certificates.sampled_runs import RunFailure
 from qdialect.interpreters import TypedArray, find_function, run_function
 from qdialect.ir.extras import MissingLibraryError
-from qdialect.post_training.record_files import Argument, RecordError, RecordFiles
-from qdialect.post_training.recorded_function import (
+from qdialect.post_training.calibration.record_files import Argument, RecordError, RecordFiles
+from qdialect.post_training.calibration.recorded_function import (
     RecordedValues,
     without_passed_arguments,
 )

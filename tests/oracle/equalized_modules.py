@@ -18,12 +18,12 @@ from qdialect.folding.report import FoldReport, Outcome
 from qdialect.interpreters import TypedArray, find_function, run_function
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.passes.equalize_inputs import EqualizeInputsPass
-from qdialect.post_training.attaching import attach_ranges
-from qdialect.post_training.channel_axes import channel_axes
-from qdialect.post_training.equalization_report import EqualizationReport
-from qdialect.post_training.equalizing import equalize_inputs
-from qdialect.post_training.fingerprints import fingerprint_of
-from qdialect.post_training.recorded_function import record_function, returning
+from qdialect.post_training.calibration.attaching import attach_ranges
+from qdialect.post_training.calibration.fingerprints import fingerprint_of
+from qdialect.post_training.calibration.recorded_function import record_function, returning
+from qdialect.post_training.equalization.channel_axes import channel_axes
+from qdialect.post_training.equalization.equalization_report import EqualizationReport
+from qdialect.post_training.equalization.equalizing import equalize_inputs
 from qdialect.quantization.profile import Profile
 from qdialect.quantization.ranges import WHOLE
 from qdialect.shape_ops.interface import name_of

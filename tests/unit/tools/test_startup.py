@@ -111,7 +111,7 @@ ON_ARRAYS = (
     "qdialect.certificates.typed_values",
     "qdialect.interpreters",
     "qdialect.passes.fake_quantize",
-    "qdialect.post_training.compared_functions",
+    "qdialect.post_training.calibration.compared_functions",
     "qdialect.post_training.fake_quantization",
     "qdialect.post_training.record",
     "qdialect.tools.calibrate",

@@ -1,0 +1,1 @@
+"""Quantization of a whole model: parameters are assigned to values step by step, and written."""

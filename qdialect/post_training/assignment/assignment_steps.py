@@ -1,0 +1,329 @@
+"""
+The steps that choose the parameters of a module, in the order of ONE's QuantizeWithMinMax.
+
+Each is a function of a graph and of the assignment that the steps before it have made. Activations
+are first, since everything follows from them. Layers of another precision are set apart before
+parameters move, so that none moves from one precision to another. Parameters move backward before
+they move forward: where both could be, forward it is. Values with fixed parameters are between the
+two, so that these move on. Biases are last: their scale is the product of the two others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, cast
+
+from xdsl.dialects.builtin import AnyFloat
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Attribute, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.algebra.lazy_numpy import np
+from qdialect.ir.value_types import element_type_or_self
+from qdialect.post_training.assignment.parameter_assignment import Assigned, Assignment
+from qdialect.post_training.assignment.precision import Precision, declared_scheme
+from qdialect.post_training.value_graph.flow_graph import Node, Use, is_quantizable
+from qdialect.post_training.weights import (
+    storage_of,
+    type_of_slot,
+)
+from qdialect.quantization.schemes import Scheme
+from qdialect.relations.interface import Relation
+from qdialect.shape_ops.interface import Code, NotFoldable
+
+if TYPE_CHECKING:
+    pass
+
+from qdialect.post_training.assignment.constant_steps import assign_biases, assign_weights
+from qdialect.post_training.assignment.flow import Flow
+from qdialect.post_training.assignment.moved_types import (
+    joins,
+    passes_on,
+    type_behind,
+    type_expressing,
+    types_before,
+)
+
+Step = Callable[["Flow", Assignment], Assignment]
+
+
+def assign_activations(flow: Flow, before: Assignment) -> Assignment:
+    """Each value that has a recorded range, by its own range alone."""
+    graph, found = flow.graph, dict[SSAValue, Assigned]()
+    of_schemes = dict[tuple[int, Attribute], list[SSAValue]]()
+    for value in graph.values:
+        if (given := graph.given.get(value)) is not None:
+            found[value] = Assigned(given, Relation.GIVEN, graph.ranges.get(value))
+            continue
+        if (forced := flow.forced.get(value)) is not None:
+            found[value] = forced
+            continue
+        if value not in graph.ranges:
+            continue
+        maker = graph.makers.get(value)
+        if maker is not None and maker.filler is not None:
+            # The padding may be outside the recorded range.
+            continue
+        key = id(flow.precision_of(value).activations), element_type_or_self(value.type)
+        of_schemes.setdefault(key, []).append(value)
+    for values in of_schemes.values():
+        scheme = flow.precision_of(values[0]).activations
+        for value, assigned in _of_ranges(flow, values, scheme):
+            found[value] = assigned
+    return before.with_values(found)
+
+
+def _of_ranges(
+    flow: Flow, values: Sequence[SSAValue], scheme: Scheme
+) -> Iterator[tuple[SSAValue, Assigned]]:
+    """Values of one type by their ranges: all at once, or one by one if one has no parameters."""
+    ranges = [flow.graph.ranges[value] for value in values]
+    expressed = cast(AnyFloat, element_type_or_self(values[0].type))
+    try:
+        choice = scheme.choose(*np.asarray(ranges, "f8").T)
+        slots = zip(choice.scales.tolist(), choice.zero_points.tolist(), strict=True)
+        storage = storage_of(scheme)
+        types = [type_of_slot(storage, expressed, *slot) for slot in slots]
+    except (ValueError, VerifyException) as error:
+        if len(values) > 1:
+            for value in values:
+                yield from _of_ranges(flow, [value], scheme)
+        elif (maker := flow.graph.makers.get(values[0])) is not None:
+            reason = f"the range of its result: {error}"
+            flow.refusals[maker.op] = NotFoldable(Code.ILLEGAL_TYPE, reason)
+        return
+    for value, type, each in zip(values, types, ranges, strict=True):
+        yield value, Assigned(type, Relation.OWN, each)
+
+
+def assign_mixed_precision(flow: Flow, before: Assignment) -> Assignment:
+    """Layers of another precision: their operands are requantized to it, their results from it."""
+    default = flow.settings.default
+    reads = dict(before.reads)
+
+    def requantize(use: Use, precision: Precision, *, is_first: bool) -> None:
+        value = flow.graph.value(use.value)
+        made = before.values.get(value) if flow.is_pinned(value) else None
+        if made is not None and made.type.storage_format == precision.activations.storage:
+            return
+        if (link := flow.own(value, precision)) is not None:
+            chain = reads.get(use, ())
+            reads[use] = (link, *chain) if is_first else (*chain, link)
+
+    for node in flow.graph.nodes:
+        precision = flow.precision(node)
+        if precision.name == default.name:
+            continue
+        for use in node.uses:
+            if not flow.graph.is_constant(use.value):
+                requantize(use, precision, is_first=False)
+        for result in node.results:
+            for use in flow.graph.readers[result]:
+                requantize(use, default, is_first=True)
+    return replace(before, reads=reads)
+
+
+def remove_redundant_quantize(flow: Flow, before: Assignment) -> Assignment:
+    """Of requantizations in a row the last one is kept, and that only if it changes the type."""
+    reads = dict[Use, tuple[Assigned, ...]]()
+    for use, chain in before.reads.items():
+        made = before.values.get(flow.graph.value(use.value))
+        if made is None or not chain[-1].is_same_as(made):
+            reads[use] = chain[-1:]
+    return replace(before, reads=reads)
+
+
+def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
+    """From results to operands, where both have to be the same: concat, pad, select, and shapes."""
+    graph = flow.graph
+    values, reads = dict(before.values), dict(before.reads)
+    for node in reversed(graph.nodes):
+        is_joining = joins(node)
+        if node.is_clamp:
+            values |= _before_clamp(flow, node, values)
+            continue
+        if not is_joining and (node.relation is not Relation.MOVED or node.table is not None):
+            continue
+        made = values.get(node.results[0]) if node.results else None
+        if made is None:
+            continue
+        for use, type in zip(node.uses, types_before(node, made.type), strict=True):
+            value = graph.value(use.value)
+            if type is None or flow.is_given(use.value):
+                continue
+            origin = made.origin or graph.keys.get(node.results[0], "")
+            link = Assigned(type, node.relation, made.range, origin)
+            if graph.is_constant(use.value):
+                if is_joining and not np.isnan(graph.numbers(use.value)).any():
+                    reads[use] = (link,)
+                continue
+            is_alone = all(each.op is use.op for each in graph.readers[value])
+            if flow.is_pinned(value) or flow.is_pinned(node.results[0]):
+                # One of both does not follow the other: it is read as the result is made.
+                if is_joining or flow.is_pinned(node.results[0]):
+                    reads[use] = (link,)
+                continue
+            if value not in values or (
+                is_alone and use not in reads and values[value].type.storage == type.storage
+            ):
+                values[value] = link
+            if is_joining:
+                # Propagation forward may change the value's parameters, and must not change these.
+                reads[use] = (link,)
+    return replace(before, values=values, reads=reads)
+
+
+def _before_clamp(
+    flow: Flow, node: Node, values: Mapping[SSAValue, Assigned]
+) -> Mapping[SSAValue, Assigned]:
+    """
+    The parameters of what a clamp alone reads, and nothing is known of: those of its result.
+
+    The result is the same: rounding does not change which of two numbers is the larger one.
+    """
+    read = [use for use in node.uses if not flow.graph.is_constant(use.value)]
+    made = values.get(node.results[0]) if len(node.results) == 1 else None
+    if made is None or len(read) != 1:
+        return {}
+    value = flow.graph.value(read[0].value)
+    is_alone = all(each.op is node.op for each in flow.graph.readers[value])
+    if value in values or flow.is_pinned(value) or not is_alone or value in flow.graph.ranges:
+        return {}
+    if element_type_or_self(value.type) != made.type.expressed_type:
+        return {}
+    origin = made.origin or flow.graph.keys.get(node.results[0], "")
+    return {value: Assigned(made.type, Relation.SHARED, made.range, origin)}
+
+
+def assign_constant_inputs(flow: Flow, before: Assignment) -> Assignment:
+    """Constant operands that nothing else determines, by their own values."""
+    reads = dict[Use, tuple[Assigned, ...]]()
+    for node in flow.graph.nodes:
+        for use in flow.constant_uses(node):
+            if use in before.reads:
+                continue
+            try:
+                reads[use] = (flow.of_constant(use, flow.precision(node)),)
+            except (NotFoldable, VerifyException) as error:
+                flow.refusals[node.op] = NotFoldable(Code.ILLEGAL_TYPE, str(error))
+    return before.with_reads(reads)
+
+
+def assign_fixed_values(flow: Flow, before: Assignment) -> Assignment:
+    """Results whose range is known before any data, and scales that have to be whole numbers."""
+    values = dict[SSAValue, Assigned]()
+    for node in flow.graph.nodes:
+        if not node.fixed and node.relation is not Relation.WHOLE_NUMBER:
+            continue
+        for result in node.results:
+            if flow.is_pinned(result):
+                continue
+            if (own := flow.own(result, flow.precision(node))) is not None:
+                values[result] = own
+    return before.with_values(values)
+
+
+def propagate_forward(flow: Flow, before: Assignment) -> Assignment:
+    """From operands to results, where a result only holds elements of an operand."""
+    graph, values, reads = flow.graph, dict(before.values), dict(before.reads)
+    for node in graph.nodes:
+        if not passes_on(node):
+            continue
+        use, result = node.uses[0], node.results[0]
+        value = graph.value(use.value)
+        chain = before.reads.get(use)
+        read = chain[-1] if chain else values.get(value)
+        if read is None or flow.is_pinned(result):
+            continue
+        type = type_behind(node, read.type)
+        if type is not None and (type := type_expressing(type, result)) is not None:
+            origin = read.origin or graph.keys.get(value, "")
+            values[result] = Assigned(type, node.relation, read.range, origin)
+            if node.filler is not None:
+                reads[node.filler] = (values[result],)
+    return replace(before, values=values, reads=reads)
+
+
+def assign_input_types(flow: Flow, before: Assignment) -> Assignment:
+    """Arguments of quantized types, which are requantized for those who read something else."""
+    values, reads, declared = dict(before.values), dict(before.reads), dict(before.declared)
+    for function in flow.graph.functions:
+        arguments = list(function.args)
+        for number, scheme in _declared(arguments, flow.settings.input_types, "input-types"):
+            argument = arguments[number]
+            made = before.values.get(argument)
+            found = _as_declared(flow, made, argument, scheme)
+            if made is None or found is None:
+                continue
+            values[argument] = declared[argument] = found
+            for use in flow.graph.readers[argument]:
+                reads.setdefault(use, (made,))
+    return replace(before, values=values, reads=reads, declared=declared)
+
+
+def assign_output_types(flow: Flow, before: Assignment) -> Assignment:
+    """Results of quantized types, to which the values that are returned are requantized."""
+    reads, declared = dict(before.reads), dict(before.declared)
+    for function in flow.graph.functions:
+        for end in (block.last_op for block in function.body.blocks):
+            if not isinstance(end, ReturnOp):
+                continue
+            words = flow.settings.output_types
+            for number, scheme in _declared(end.operands, words, "output-types"):
+                use = Use(end, number)
+                value = flow.graph.value(use.value)
+                found = _as_declared(flow, before.read(use, value), value, scheme)
+                if found is not None:
+                    reads[use] = (*reads.get(use, ()), found)
+                    declared[use] = found
+    return replace(before, reads=reads, declared=declared)
+
+
+def _declared(
+    values: Sequence[SSAValue], words: Sequence[str], option: str
+) -> Iterator[tuple[int, Scheme]]:
+    """The numbers of values that get a quantized type. Raises ValueError for other types."""
+    if not words:
+        return
+    if len(words) not in (1, len(values)):
+        raise ValueError(f"{option} has {len(words)} types, but the function has {len(values)}")
+    for number, value in enumerate(values):
+        scheme = declared_scheme(words[number if len(words) > 1 else 0])
+        if scheme is None:
+            continue
+        if is_quantizable(value):
+            yield number, scheme
+        elif len(words) > 1:
+            raise ValueError(f"{option} cannot change number {number}, '{value.type}'")
+
+
+def _as_declared(
+    flow: Flow, made: Assigned | None, value: SSAValue, scheme: Scheme
+) -> Assigned | None:
+    """The parameters of a value with another storage, or as they are."""
+    if made is None or made.type.storage_format == scheme.storage:
+        return made
+    return flow.own(value, replace(flow.settings.default, activations=scheme))
+
+
+STEPS: Mapping[str, Step] = MappingProxyType(
+    {
+        "activations": assign_activations,
+        "mixed-precision": assign_mixed_precision,
+        "redundant-quantize": remove_redundant_quantize,
+        "backward": propagate_backward,
+        "constant-inputs": assign_constant_inputs,
+        "fixed-values": assign_fixed_values,
+        "forward": propagate_forward,
+        "weights": assign_weights,
+        "biases": assign_biases,
+        "input-types": assign_input_types,
+        "output-types": assign_output_types,
+    }
+)
+"""By name, in the order in which they are taken first."""
+
+SEQUENCE = (*STEPS, "redundant-quantize")
+"""The names of all steps, in order."""

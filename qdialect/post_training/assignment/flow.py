@@ -1,0 +1,210 @@
+"""A graph and its settings, which all steps that choose parameters read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING, Any, cast
+
+from xdsl.dialects.builtin import AnyFloat
+from xdsl.ir import Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.algebra.granularity import Granularity
+from qdialect.dialects.quant import UniformQuantizedType
+from qdialect.ir.value_types import element_type_or_self, shape_of
+from qdialect.post_training.assignment.parameter_assignment import Assigned
+from qdialect.post_training.assignment.precision import Precision, Settings
+from qdialect.post_training.value_graph.flow_graph import FlowGraph, Node, Range, Use
+from qdialect.post_training.weights import (
+    type_of_choice,
+)
+from qdialect.quantization.arrays import array_range
+from qdialect.quantization.presets import (
+    fixed_choice,
+    luci_integer_scale,
+)
+from qdialect.quantization.schemes import Choice
+from qdialect.relations.interface import Relation
+from qdialect.shape_ops.interface import Code, NotFoldable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+from qdialect.post_training.assignment.moved_types import passes_on
+
+
+class Flow:
+    """A graph and its settings, which all steps read."""
+
+    def __init__(self, graph: FlowGraph, settings: Settings) -> None:
+        self.graph = graph
+        self.settings = settings
+        self.refusals = dict[Operation, NotFoldable]()
+        """Why an op stays in floats."""
+        self.float_biases = dict[Operation, str]()
+        """Why the bias of a layer does."""
+        self.weights: dict[tuple[Use, Assigned], tuple[NDArray[Any] | None, Choice]] = {}
+        """The codes of weights that were quantized with others, and the choices of all."""
+
+    def precision(self, node: Node) -> Precision:
+        """The precision of an op: a shape op has that of the layer next to its smaller side."""
+        return self._precisions[node]
+
+    def precision_of(self, value: SSAValue) -> Precision:
+        """The precision of the op that makes a value."""
+        maker = self.graph.makers.get(value)
+        return self.settings.default if maker is None else self.precision(maker)
+
+    @cached_property
+    def _precisions(self) -> Mapping[Node, Precision]:
+        if not self.settings.layers:
+            return dict.fromkeys(self.graph.nodes, self.settings.default)
+        configured = {node: self._configured(node) for node in self.graph.nodes}
+        found = {node: own or self.settings.default for node, own in configured.items()}
+        movers = [
+            node
+            for node, own in configured.items()
+            if own is None and node.relation is Relation.MOVED and len(node.uses) == 1
+        ]
+        growing = list[Node]()
+        for node in movers:
+            if _size(node.results[0]) > _size(node.uses[0].value):
+                growing.append(node)
+                continue
+            maker = self.graph.makers.get(self.graph.value(node.uses[0].value))
+            if maker is not None:
+                found[node] = found[maker]
+        for node in reversed(growing):
+            readers = {
+                reader
+                for use in self.graph.readers[node.results[0]]
+                if (reader := self.graph.node_of.get(use.op)) is not None
+            }
+            precisions = {found[reader].name: found[reader] for reader in readers}
+            if len(precisions) == 1:
+                found[node] = precisions.popitem()[1]
+        return found
+
+    def _configured(self, node: Node) -> Precision | None:
+        for op in reversed(node.ops):
+            for result in op.results:
+                if (found := self.settings.layers.get(self.graph.keys.get(result, ""))) is not None:
+                    return found
+        return None
+
+    def own(self, value: SSAValue, precision: Precision) -> Assigned | None:
+        """
+        The parameters of a value, from its producer and its range; None without a range.
+
+        A value without a range that only holds elements of another value has the range of that.
+        """
+        maker = self.graph.makers.get(value)
+        while (
+            maker is not None
+            and passes_on(maker)
+            and (maker.filler is not None or value not in self.graph.ranges)
+        ):
+            value = self.graph.value(maker.uses[0].value)
+            maker = self.graph.makers.get(value)
+        found = self.graph.ranges.get(value)
+        if found is None and (given := self.graph.given.get(value)) is not None:
+            found = _range_of(given)
+        expressed = element_type_or_self(value.type)
+        if maker is not None and maker.fixed:
+            choice = fixed_choice(maker.fixed, precision.activations)
+            return self._assigned(choice, expressed, Relation.FIXED, found)
+        if found is None:
+            return None
+        choice = precision.activations.choose(*found)
+        if maker is not None and maker.relation is Relation.WHOLE_NUMBER:
+            return self._assigned(luci_integer_scale(choice), expressed, maker.relation, found)
+        return self._assigned(choice, expressed, Relation.OWN, found)
+
+    def of_constant(self, use: Use, precision: Precision) -> Assigned:
+        """The parameters of a constant by its own values. Raises NotFoldable."""
+        numbers = self.graph.numbers(use.value)
+        try:
+            found = array_range(numbers)
+            if found.nans:
+                raise ValueError("it has a NaN, which has no code")
+            choice = precision.activations.choose(found.minimum, found.maximum)
+        except ValueError as error:
+            raise NotFoldable(Code.ILLEGAL_TYPE, f"its operand {use.number}: {error}") from None
+        low, high = float(found.minimum.item()), float(found.maximum.item())
+        expressed = element_type_or_self(use.value.type)
+        return self._assigned(choice, expressed, Relation.GIVEN, Range(low, high))
+
+    def _assigned(
+        self, choice: Choice, expressed: object, relation: Relation, found: Range | None
+    ) -> Assigned:
+        type = type_of_choice(choice, (), cast(AnyFloat, expressed))
+        return Assigned(type, relation, found)
+
+    @cached_property
+    def forced(self) -> Mapping[SSAValue, Assigned]:
+        """The parameters that the settings give to values, whatever their ranges are."""
+        found = dict[SSAValue, Assigned]()
+        if not (self.settings.parameters or self.settings.copies):
+            return found
+        of_keys = {self.graph.keys.get(value, ""): value for value in reversed(self.graph.values)}
+        for value in self.graph.values:
+            key = self.graph.keys.get(value, "")
+            try:
+                if key in self.settings.parameters:
+                    found[value] = self._by_setting(value, key)
+                elif (origin := self.settings.copies.get(key)) is not None:
+                    copied = self._to_copy(of_keys.get(origin), origin)
+                    found[value] = copied._replace(relation=Relation.GIVEN, origin=origin)
+            except (ValueError, OverflowError, VerifyException) as error:
+                raise ValueError(f"the parameters of '{key}': {error}") from None
+        return found
+
+    def _by_setting(self, value: SSAValue, key: str) -> Assigned:
+        """The scale and the zero point that the settings have. Raises ValueError."""
+        choice = self.precision_of(value).activations.given(*self.settings.parameters[key])
+        expressed = element_type_or_self(value.type)
+        return self._assigned(choice, expressed, Relation.GIVEN, self.graph.ranges.get(value))
+
+    def _to_copy(self, source: SSAValue | None, key: str) -> Assigned:
+        """The parameters of a value whose parameters another one gets. Raises ValueError."""
+        if source is not None and key in self.settings.parameters:
+            return self._by_setting(source, key)
+        if source is not None and (given := self.graph.given.get(source)) is not None:
+            if given.granularity is Granularity.PER_TENSOR:
+                return Assigned(given, Relation.GIVEN, self.graph.ranges.get(source))
+            raise ValueError(f"'{key}' has several scales")
+        own = None if source is None else self.own(source, self.precision_of(source))
+        if own is None:
+            raise ValueError(f"'{key}' has no range to choose any by")
+        return own
+
+    def is_pinned(self, value: SSAValue) -> bool:
+        """Whether the parameters of a value are given, and so do not follow from others."""
+        return value in self.graph.given or value in self.forced
+
+    def is_given(self, value: SSAValue) -> bool:
+        """Whether a constant is quantized already."""
+        return self.graph.is_constant(value) and self.graph.stored(value) is None
+
+    def constant_uses(self, node: Node) -> Iterator[Use]:
+        """The constant operands that a node reads as codes, and that are floats."""
+        for use in node.uses:
+            if self.graph.is_constant(use.value) and not self.is_given(use.value):
+                yield use
+
+
+def _range_of(type: UniformQuantizedType) -> Range | None:
+    """The range that the codes of a per-tensor type stand for; None for other types."""
+    if type.granularity is not Granularity.PER_TENSOR:
+        return None
+    scale, zero_point = type.single_slot
+    ends = type.storage_type_min, type.storage_type_max
+    low, high = ((end - zero_point) * scale for end in ends)
+    return Range(low, high)
+
+
+def _size(value: SSAValue) -> int:
+    """The number of elements; with one for a length that is not known."""
+    return prod(abs(length) for length in shape_of(value.type) or ())

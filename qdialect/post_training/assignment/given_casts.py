@@ -1,0 +1,103 @@
+"""
+What a module is quantized with already: casts of StableHLO, and quantized constants of floats.
+
+Both are written as ops of quant. So parameters that are there are read in one form.
+"""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.movement import Splat
+from qdialect.algebra.run_map import TooManySlotsError
+from qdialect.dialects.quant import (
+    ConstantOp,
+    DequantizeCastOp,
+    QuantizeCastOp,
+    QuantizedTensor,
+    RequantizeOp,
+    UniformQuantizedType,
+)
+from qdialect.folding.unused_ops import erase_unused
+from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
+from qdialect.post_training.calibration.keys import is_recordable
+from qdialect.post_training.value_graph.flow_graph import FlowGraph
+from qdialect.shape_ops.interface import name_of
+
+_QUANTIZE: Final = "stablehlo.uniform_quantize"
+_DEQUANTIZE: Final = "stablehlo.uniform_dequantize"
+
+
+def rewrite_casts(module: ModuleOp) -> None:
+    """Write the casts of StableHLO between floats and uniform types as those of quant."""
+    for op in list(module.walk()):
+        if name_of(op) not in (_QUANTIZE, _DEQUANTIZE):
+            continue
+        if (len(op.operands), len(op.results)) != (1, 1):
+            continue
+        (operand,), (result,) = op.operands, op.results
+        type: Attribute = result.type
+        if not isinstance(type, TensorType):
+            continue
+        type = cast(Attribute, type)
+        match is_recordable(operand), is_recordable(result):
+            case True, False if _is_uniform(result):
+                new: Operation = QuantizeCastOp(operand, type)
+            case False, True if _is_uniform(operand):
+                new = DequantizeCastOp(operand, type)
+            case False, False if _is_uniform(operand) and _is_uniform(result):
+                new = RequantizeOp(operand, type)
+            case _:
+                continue
+        try:
+            new.verify()
+        except VerifyException:
+            # StableHLO would refuse it, too, but no dialect has verified it.
+            new.erase()
+            continue
+        new.location = op.location
+        new.results[0].name_hint = result.name_hint
+        Rewriter.replace_op(op, new)
+
+
+def _is_uniform(value: SSAValue) -> bool:
+    return isinstance(element_type_or_self(value.type), UniformQuantizedType)
+
+
+def write_constants(graph: FlowGraph) -> bool:
+    """Write each cast of a constant to a quantized type as a constant; whether there is any."""
+    gone = list[Operation]()
+    for op in graph.ops:
+        if not isinstance(op, QuantizeCastOp) or not _is_uniform(op.result):
+            continue
+        shape = shape_of(op.result.type)
+        if graph.stored(op.input) is None or shape is None or not is_static(shape):
+            continue
+        tensor = cast(QuantizedTensor, op.result.type)
+        type = tensor.element_type
+        numbers = graph.numbers(op.input).astype("f8")
+        if np.isnan(numbers).any():
+            continue
+        ends = type.storage_type_min, type.storage_type_max
+        try:
+            parameters = type.parameters_on(shape)
+            codes = parameters.store(np.broadcast_to(numbers, shape), *ends)
+        except TooManySlotsError:
+            continue
+        is_splat = numbers.size == 1 and parameters.size == 1
+        held = Splat(codes.reshape(-1)[0], shape) if is_splat and codes.size else codes
+        constant = ConstantOp(held, tensor)
+        constant.location = op.location
+        constant.result.name_hint = op.input.name_hint
+        Rewriter.insert_op(constant, InsertPoint.before(op))
+        if isinstance(maker := op.input.owner, Operation):
+            gone.append(maker)
+        Rewriter.replace_op(op, [], [constant.result])
+    erase_unused(gone)
+    return bool(gone)

@@ -1,0 +1,157 @@
+"""The whole sequence: a graph is read, its parameters are assigned and written, and reported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+from xdsl.traits import IsTerminator
+
+from qdialect.algebra.memory_budget import memory_budget
+from qdialect.folding.policy import FoldPolicy
+from qdialect.folding.raising import raise_dequantization
+from qdialect.folding.report import FoldRecord, FoldReport, Outcome
+from qdialect.ir.garbage import paused_collection
+from qdialect.post_training.assignment.assignment_steps import SEQUENCE, STEPS
+from qdialect.post_training.assignment.flow import Flow
+from qdialect.post_training.assignment.given_casts import rewrite_casts, write_constants
+from qdialect.post_training.assignment.parameter_assignment import (
+    Assignment,
+    drop_attributes,
+    read_attributes,
+    write_attributes,
+)
+from qdialect.post_training.assignment.precision import Settings
+from qdialect.post_training.assignment.quantization_report import ValueReporter
+from qdialect.post_training.assignment.quantized_writing import Written, write_quantized
+from qdialect.post_training.assignment.rounding_pairs import rewrite_pairs
+from qdialect.post_training.value_graph.flow_graph import is_quantizable
+from qdialect.post_training.value_graph.flow_reading import flow_graph
+from qdialect.post_training.value_reports import QuantizationReport
+from qdialect.quantization.profile import Profile
+from qdialect.relations.interface import reason_to_leave
+from qdialect.shape_ops.interface import Code, is_cast, models_of, name_of
+
+
+def quantize_model(
+    module: ModuleOp,
+    context: Context,
+    read_settings: Callable[[Collection[str]], Settings],
+    *,
+    steps: Sequence[str] = SEQUENCE,
+    is_written: bool = True,
+    profile: Profile | None = None,
+    is_explained: bool = False,
+) -> FoldReport:
+    """
+    Take the named steps for a module, from the assignment in its attributes.
+
+    `read_settings` is called with the keys of the module. The assignment is written as casts, or
+    else as attributes. The report has a record for each op: how its result is quantized, or why it
+    stays in floats. If `is_explained`, it has what was chosen for each value, too, with the help of
+    the histograms of `profile`. Raises ValueError for settings that do not fit.
+    """
+    with paused_collection(), models_of(context), memory_budget() as budget:
+        rewrite_casts(module)
+        if rewrite_pairs(module):
+            # Constants of the same model are read as floats likewise.
+            raise_dequantization(module, context, FoldPolicy())
+        graph = flow_graph(module, context, budget)
+        if write_constants(graph):
+            graph = flow_graph(module, context, budget)
+        flow = Flow(graph, read_settings(set(graph.keys.values())))
+        _check_layers(flow)
+        assignment = read_attributes(module)
+        for name in steps:
+            assignment = STEPS[name](flow, assignment)
+        if not is_written:
+            write_attributes(module, assignment)
+            return _refusals(flow)
+        drop_attributes(module)
+        unknown = [op for op in graph.ops if _is_unknown(flow, op)]
+        reporter = ValueReporter(flow, assignment, profile) if is_explained else None
+        written = write_quantized(flow, assignment, is_measured=is_explained)
+        report = _report(flow, assignment, written, unknown)
+        if reporter is not None:
+            report.values = reporter.report(written, unknown)
+        return report
+
+
+def _check_layers(flow: Flow) -> None:
+    """Raise ValueError for a layer of another precision that is no op that is known."""
+    named = dict.fromkeys(flow.settings.layers)
+    if not named:
+        return
+    graph = flow.graph
+    for op in graph.node_of:
+        for result in op.results:
+            named.pop(graph.keys.get(result, ""), None)
+    for value, key in graph.keys.items():
+        if key in named:
+            owner = value.owner
+            what = (
+                f"a result of '{name_of(owner)}'" if isinstance(owner, Operation) else "an argument"
+            )
+            raise ValueError(
+                f"layer '{key}' cannot have a precision of its own: it is {what}, of which it is "
+                "not known how its parameters hang together"
+            )
+
+
+def _refusals(flow: Flow) -> FoldReport:
+    """The ops that stay in floats so far."""
+    report = FoldReport(verb="quantized")
+    for op, refusal in flow.refusals.items():
+        report.records.append(
+            FoldRecord(Outcome.REFUSED, op, name_of(op), code=refusal.code, reason=str(refusal))
+        )
+    return report
+
+
+def _is_unknown(flow: Flow, op: Operation) -> bool:
+    """Whether an op computes with tensors of floats in a way that is not known."""
+    if op in flow.graph.node_of or isinstance(op, FuncOp) or is_cast(op):
+        return False
+    if op.has_trait(IsTerminator, value_if_unregistered=False):
+        return False
+    results = [result for result in op.results if is_quantizable(result)]
+    if not results or any(result in flow.graph.same for result in results):
+        return False
+    is_computed = any(result in flow.graph.derived for result in results)
+    return not is_computed and not all(map(flow.graph.is_constant, results)) and bool(op.operands)
+
+
+def _report(
+    flow: Flow, assignment: Assignment, written: Written, unknown: list[Operation]
+) -> QuantizationReport:
+    report = QuantizationReport(verb="quantized")
+    for node in written.nodes:
+        for result in node.results:
+            found = assignment.values[result]
+            reason = f"its result is '{found.type}', {found.relation}"
+            if node.name:
+                reason = f"{node.name} of {len(node.ops)} ops: {reason}"
+            for use, count in written.saturated(node):
+                is_bias = node.bias is not None and use == node.bias.use
+                what = "its bias" if is_bias else f"operand {use.number} of '{name_of(use.op)}'"
+                reason += f"; {count} elements of {what} did not fit"
+            if (why := flow.float_biases.get(node.op)) is not None:
+                reason += f"; its bias stays in floats: {why}"
+            report.records.append(
+                FoldRecord(Outcome.QUANTIZED, node.op, name_of(node.op), reason=reason)
+            )
+    for node, reason in written.floats.items():
+        refusal = flow.refusals.get(node.op)
+        code = Code.NO_RECORD if refusal is None else refusal.code
+        report.records.append(
+            FoldRecord(Outcome.REFUSED, node.op, name_of(node.op), code=code, reason=reason)
+        )
+    for op in unknown:
+        reason = reason_to_leave(op) or "it is not known how its parameters hang together"
+        report.records.append(
+            FoldRecord(Outcome.REFUSED, op, name_of(op), code=Code.UNKNOWN_OP, reason=reason)
+        )
+    return report

@@ -1,0 +1,1 @@
+"""Keys of values, their recorded ranges, and the functions that are recorded."""

@@ -1,0 +1,350 @@
+"""
+Two functions that return the same values, as a float module and a quantized one hold them.
+
+Values are found by their keys. In a quantized module, the value that is compared is the one that
+its users read: the result of a cast to floats, if there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from qdialect.algebra.movement import DYNAMIC
+from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp
+from qdialect.dialects.quant.types import UniformQuantizedType
+from qdialect.folding.folder import fold_shapes
+from qdialect.folding.policy import FoldPolicy
+from qdialect.interpreters import find_function
+from qdialect.ir.value_types import element_type_or_self, shape_of
+from qdialect.post_training.calibration.keys import attach_keys, casts_to, is_recordable, keys_of
+from qdialect.post_training.calibration.recorded_function import (
+    LeftOut,
+    recordable_values,
+    returning,
+)
+from qdialect.shape_ops.interface import elements_attribute_of, is_cast, name_of
+
+ARGUMENT = "argument"
+"""The name of the producer of a value that no op makes."""
+
+
+class ComparedValue(NamedTuple):
+    """A value that both functions return, in one or several parts."""
+
+    key: str
+    op: str
+    """The name of the op that makes it."""
+    storage: str
+    """Its storage type in the quantized module: `u8`, or `f32` if it is not quantized."""
+    inputs: tuple[str, ...]
+    """The keys of the operands of its op."""
+    parts: int
+
+
+class ComparedResult(NamedTuple):
+    """A result that has one number for each class, so that it answers a question."""
+
+    number: int
+    key: str
+
+
+class NotCompared(NamedTuple):
+    """A value that both modules have, or only one of them, and why it is not compared."""
+
+    key: str
+    reason: str
+
+
+class OneFunction(NamedTuple):
+    """One of two functions that return the same values."""
+
+    module: ModuleOp
+    function: FuncOp
+
+    left_out: tuple[LeftOut, ...]
+    """The values of its module that cannot be recorded."""
+
+
+@dataclass(frozen=True)
+class ComparedFunctions:
+    """Both take the same arguments, and return the parts of values, and then results."""
+
+    before: OneFunction
+    after: OneFunction
+    values: tuple[ComparedValue, ...]
+    results: tuple[ComparedResult, ...]
+    not_compared: tuple[NotCompared, ...]
+
+
+class _Reading(NamedTuple):
+    """A value as its users read it in a quantized module."""
+
+    value: SSAValue
+    storage: str
+    is_quantized: bool
+
+
+def compare_functions(
+    before: ModuleOp, after: ModuleOp, names: tuple[str, str], contexts: tuple[Context, Context]
+) -> ComparedFunctions:
+    """
+    Functions that return the comparable values of the functions `names`, one of each module.
+
+    Both modules are changed: shape ops are folded into constants, since the weights of the
+    quantized module may be in the layout that layers read. Raises InterpretationError if there is
+    no such function, and ValueError if they differ in arguments or results.
+    """
+    for module, context in zip((before, after), contexts, strict=True):
+        # A fold may change the order of values that have no name.
+        attach_keys(module)
+        fold_shapes(module, context, FoldPolicy())
+    return _Comparison(before, after, names).functions()
+
+
+class _Side:
+    """The values of one function, by their keys."""
+
+    def __init__(self, module: ModuleOp, name: str) -> None:
+        self.module = module
+        self.function = find_function(module, name)
+        self.roots, self.left_out = recordable_values(module, self.function)
+        self.keys, _, self._aliases = keys_of(module)
+        self.members = dict[str, list[SSAValue]]()
+        """The values that hold the numbers of each key, without results of casts of them."""
+        block = self.function.body.blocks[0]
+        for value, key in self.keys.items():
+            owner = value.owner
+            is_here = (owner if isinstance(owner, Block) else owner.parent_block()) is block
+            if is_here and key in self.roots and not self._is_of_cast(value, key):
+                self.members.setdefault(key, []).append(value)
+        last = block.last_op
+        self.results = last.operands if isinstance(last, ReturnOp) else ()
+
+    def root_of(self, key: str) -> str | None:
+        """The key here of the value that has `key` in the other module, or as an alias here."""
+        key = key if key in self.roots else self._aliases.get(key, key)
+        return key if key in self.roots else None
+
+    def returning(self, values: Sequence[SSAValue]) -> OneFunction:
+        module, function, _ = returning(self.module, self.function, values)
+        return OneFunction(module, function, self.left_out)
+
+    def _is_of_cast(self, value: SSAValue, key: str) -> bool:
+        owner = value.owner
+        return isinstance(owner, Operation) and is_cast(owner) and value not in self.roots[key]
+
+
+class _Comparison:
+    def __init__(self, before: ModuleOp, after: ModuleOp, names: tuple[str, str]) -> None:
+        self._before, self._after = _Side(before, names[0]), _Side(after, names[1])
+        self._values = list[ComparedValue]()
+        self._pairs = list[tuple[SSAValue, SSAValue]]()
+        self._not_compared = list[NotCompared]()
+
+    def functions(self) -> ComparedFunctions:
+        before, after = self._before, self._after
+        # Values that cannot be recorded are reported elsewhere.
+        left_out = {key for side in (before, after) for of in side.left_out for key in of.keys}
+        found = set[str]()
+        for key in before.roots:
+            if (there := after.root_of(key)) is not None:
+                found.add(there)
+                reason = self._add(key, there)
+            else:
+                reason = None if key in left_out else "only FLOAT has it"
+            if reason is not None:
+                self._not_compared.append(NotCompared(key, reason))
+        for key in after.roots:
+            if key not in found and key not in left_out:
+                self._not_compared.append(NotCompared(key, "only QUANTIZED has it"))
+        results = (*self._results(),)
+        types = before.function.function_type.inputs.data
+        one = before.returning([old for old, _ in self._pairs])
+        other = after.returning([new for _, new in self._pairs])
+        _take(other.function, types)
+        return ComparedFunctions(one, other, (*self._values,), results, (*self._not_compared,))
+
+    def _add(self, key: str, there: str) -> str | None:
+        """Have the values of a key compared, and of its key `there`, or say why they are not."""
+        olds, news = self._before.roots[key], self._after.roots[there]
+        pairs = [*zip(olds, news, strict=False)]
+        if len(olds) != len(news):
+            return f"{len(olds)} values have it in FLOAT, and {len(news)} in QUANTIZED"
+        for old, new in pairs:
+            # Without a name, it is a place in the module, which may be that of another value.
+            if key.startswith("@") and not _are_made_alike(old, new):
+                return (
+                    f"it is made by '{_maker_of(old)}' in FLOAT, and by '{_maker_of(new)}' in "
+                    "QUANTIZED: give values names, by --attach-keys, before they are quantized"
+                )
+            if (reason := _shape_mismatch(old, new)) is not None:
+                return reason
+        found = [(old, reading) for old, new in pairs for reading in _readings_of(new)]
+        if not any(reading.is_quantized for _, reading in found):
+            found = self._moved(key, there) or found
+        storages = dict.fromkeys(reading.storage for _, reading in found)
+        owner = olds[0].owner
+        operands = owner.operands if isinstance(owner, Operation) else ()
+        inputs = [self._before.keys.get(operand) for operand in operands]
+        for storage in storages:
+            parts = [
+                (old, _as_floats(reading.value))
+                for old, reading in found
+                if reading.storage == storage
+            ]
+            self._pairs += parts
+            names = (*dict.fromkeys(filter(None, inputs)),)
+            self._values.append(ComparedValue(key, _maker_of(olds[0]), storage, names, len(parts)))
+        return None
+
+    def _moved(self, key: str, there: str) -> list[tuple[SSAValue, _Reading]]:
+        """The first result of a shape op that is quantized in place of the operand."""
+        sides = self._before.members[key], self._after.members[there]
+        if len(sides[0]) != len(sides[1]):
+            return []
+        for old, new in zip(*sides, strict=True):
+            readings = [reading for reading in _readings_of(new) if reading.is_quantized]
+            if readings and _are_made_alike(old, new) and _shape_mismatch(old, new) is None:
+                return [(old, reading) for reading in readings]
+        return []
+
+    def _results(self) -> Iterator[ComparedResult]:
+        """Have the results compared that have a number for each class."""
+        olds, news = self._before.results, self._after.results
+        if len(olds) != len(news):
+            raise ValueError(f"FLOAT returns {len(olds)} values, and QUANTIZED {len(news)}")
+        for number, (old, new) in enumerate(zip(olds, news, strict=True)):
+            shape = shape_of(old.type)
+            if not is_recordable(old) or not shape or shape[-1] == 1:
+                continue
+            found = _as_floats(new)
+            reason = f"its type is '{new.type}' in QUANTIZED"
+            if is_recordable(found):
+                reason = _shape_mismatch(old, found)
+            if reason is not None:
+                self._not_compared.append(NotCompared(f"result {number}", reason))
+                continue
+            self._pairs.append((old, found))
+            yield ComparedResult(number, self._before.keys.get(old, ""))
+
+
+def _readings_of(value: SSAValue) -> list[_Reading]:
+    """A value as its users read it: a cast of it for each type, or the value itself."""
+    found, pending = dict[Attribute, _Reading](), [value]
+    while pending:
+        of = pending.pop(0)
+        # The last use comes first.
+        users = [use.operation for use in of.uses][::-1]
+        casts = [op for op in users if is_cast(op)]
+        pending += [op.results[0] for op in casts]
+        stored = _stored_type(of)
+        if stored is not None and len(casts) < len(users):
+            found.setdefault(stored, _Reading(of, _name_of_storage(stored), True))
+    return [*found.values()] or [
+        _Reading(value, _name_of_storage(_stored_type(value) or value.type), False)
+    ]
+
+
+def _stored_type(value: SSAValue) -> Attribute | None:
+    """The type that a value is quantized to, or that a cast makes floats of."""
+    if not is_recordable(value):
+        return (
+            value.type
+            if isinstance(element_type_or_self(value.type), UniformQuantizedType)
+            else None
+        )
+    owner = value.owner
+    if not isinstance(owner, Operation) or not is_cast(owner):
+        return None
+    return None if is_recordable(owner.operands[0]) else owner.operands[0].type
+
+
+def _name_of_storage(type: Attribute) -> str:
+    element = element_type_or_self(type)
+    if not isinstance(element, UniformQuantizedType):
+        return str(element)
+    storage = element.storage_format
+    return f"{'i' if storage.signed else 'u'}{storage.width}"
+
+
+def _maker_of(value: SSAValue) -> str:
+    """The name of the op that makes a value, before casts."""
+    owner = casts_to(value).origin.owner
+    return name_of(owner) if isinstance(owner, Operation) else ARGUMENT
+
+
+def _are_made_alike(old: SSAValue, new: SSAValue) -> bool:
+    """Whether both are made by ops of one name, or both by constants."""
+    owners = [casts_to(value).origin.owner for value in (old, new)]
+    are_constants = (
+        isinstance(owner, Operation) and elements_attribute_of(owner) is not None
+        for owner in owners
+    )
+    return _maker_of(old) == _maker_of(new) or all(are_constants)
+
+
+def _shape_mismatch(old: SSAValue, new: SSAValue) -> str | None:
+    """Why two values cannot be compared element by element, as far as types say it."""
+    shapes = shape_of(old.type), shape_of(new.type)
+    one, other = shapes
+    if one is None or other is None:
+        return "it has no rank"
+    is_same = len(one) == len(other) and all(
+        DYNAMIC in lengths or lengths[0] == lengths[1] for lengths in zip(one, other, strict=True)
+    )
+    return None if is_same else f"its type is '{old.type}' in FLOAT, and '{new.type}' in QUANTIZED"
+
+
+def _as_floats(value: SSAValue) -> SSAValue:
+    """The floats that a quantized value stands for; any other value itself."""
+    type = value.type
+    if not isinstance(type, TensorType):
+        return value
+    tensor = cast("TensorType[Attribute]", type)
+    element = tensor.element_type
+    if not isinstance(element, UniformQuantizedType):
+        return value
+    floats = TensorType(element.expressed_type, tensor.get_shape(), tensor.encoding)
+    cast_op = DequantizeCastOp(value, floats)
+    Rewriter.insert_op(cast_op, _behind(value))
+    return cast_op.results[0]
+
+
+def _behind(value: SSAValue) -> InsertPoint:
+    """Where a value is there."""
+    owner = value.owner
+    return InsertPoint.at_start(owner) if isinstance(owner, Block) else InsertPoint.after(owner)
+
+
+def _take(function: FuncOp, types: Sequence[Attribute]) -> None:
+    """
+    Have a function take values of these types, where it takes quantized ones of such floats.
+
+    Raises ValueError if it takes others.
+    """
+    block = function.body.blocks[0]
+    if len(types) != len(block.args):
+        raise ValueError(f"FLOAT takes {len(types)} arguments, and QUANTIZED {len(block.args)}")
+    for index, type in enumerate(types):
+        argument = block.args[index]
+        quantized = argument.type
+        element = element_type_or_self(quantized)
+        if (
+            isinstance(element, UniformQuantizedType)
+            and element_type_or_self(type) == element.expressed_type
+        ):
+            taken = block.insert_arg(type, index)
+            cast_op = QuantizeCastOp(taken, quantized)
+            Rewriter.insert_op(cast_op, InsertPoint.at_start(block))
+            argument.replace_all_uses_with(cast_op.results[0])
+            block.erase_arg(argument)
+    outputs = function.function_type.outputs.data
+    function.function_type = FunctionType.from_lists([arg.type for arg in block.args], outputs)

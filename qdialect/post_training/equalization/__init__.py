@@ -1,0 +1,1 @@
+"""Equalization of the inputs and weights of layers: factors, a plan, and its writing."""

@@ -1,0 +1,1 @@
+"""A module as a graph of its float values: nodes, the roles of operands, float regions."""

@@ -1,0 +1,335 @@
+"""
+A graph of the float values of a module: the producer and the users of each.
+
+A layer and the bias that is added to it are one node. So are the ops of a function that is written
+as several, such as a softmax: the values between them stay in floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from xdsl.dialects.builtin import AnyFloat, ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from qdialect.algebra.float_format import FLOAT_FORMATS
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.movement import Movement, Splat, Values, as_view
+from qdialect.contractions.interface import Lookup, Side
+from qdialect.dialects.quant import QuantizeCastOp, UniformQuantizedType
+from qdialect.folding.graph import FoldGraph
+from qdialect.folding.moved_constant import MovedConstant
+from qdialect.ir.value_types import element_type_or_self
+from qdialect.post_training.calibration.keys import is_recordable
+from qdialect.post_training.weights import float_elements
+from qdialect.relations.interface import Relation
+from qdialect.shape_ops.interface import (
+    NotFoldable,
+    elements_attribute_of,
+    name_of,
+)
+from qdialect.shape_ops.statistics import is_statistics
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+FLOAT_ATTRIBUTE: Final = "quant.float"
+"""The attribute of an op that computes with floats, whatever is quantized around it."""
+
+_LENGTHS: Final = frozenset(
+    {
+        "onnx.Dim",
+        "onnx.Shape",
+        "shape.shape_of",
+        "stablehlo.get_dimension_size",
+        "tensor.dim",
+        "torch.aten.size",
+        "torch.aten.size.int",
+    }
+)
+"""Ops that read the lengths of a tensor, and none of its elements."""
+
+
+class Use(NamedTuple):
+    """One operand of an op."""
+
+    op: Operation
+    number: int
+
+    @property
+    def value(self) -> SSAValue:
+        """The operand."""
+        return self.op.operands[self.number]
+
+
+class Range(NamedTuple):
+    """The least and the greatest number that was recorded for a value."""
+
+    minimum: float
+    maximum: float
+
+
+def is_quantizable(value: SSAValue) -> bool:
+    """Whether a value can be quantized: it is a ranked builtin tensor of floats."""
+    return isinstance(value.type, TensorType) and is_recordable(value)
+
+
+@dataclass(frozen=True, eq=False)
+class Bias:
+    """A vector that is added along the channels of the result of a layer."""
+
+    use: Use
+    weight_axes: tuple[tuple[int, ...], ...]
+    """For each axis of the bias, the axes of the weights that are channels there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """An op, or some that are one for quantization."""
+
+    ops: tuple[Operation, ...]
+    """In the order of the module."""
+
+    relation: Relation
+
+    uses: tuple[Use, ...]
+    """The operands that are read as codes, without weights and biases."""
+
+    results: tuple[SSAValue, ...]
+    """The tensors of floats that it makes."""
+
+    movements: tuple[Movement, ...] = ()
+    """The movements of a shape op. The first takes all `uses`, the others the result before."""
+
+    weight: Use | None = None
+    side: Side | None = None
+    """The roles of the axes of the weight."""
+
+    table: Lookup | None = None
+
+    bias: Bias | None = None
+
+    unknown_bias: Use | None = None
+    """The operand that is added to the sums of a layer, if it is no constant."""
+
+    singles: tuple[Use, ...] = ()
+    """Constants with one number for each channel, none of which is summed over."""
+
+    filler: Use | None = None
+    """A constant below all numbers, which is read as the result is made."""
+
+    fixed: str = ""
+    """The range that the result of an op is known to have."""
+
+    keeps_places: bool = False
+    """Whether each element of the result is that of an operand at the same place."""
+
+    is_clamp: bool = False
+    """Whether it limits one operand by constants, as relu does."""
+
+    refusal: str = ""
+    """Why it has to stay in floats, if so."""
+
+    name: str = ""
+    """The function that several ops compute, such as `softmax`."""
+
+    @property
+    def op(self) -> Operation:
+        """The op that makes the results."""
+        return self.ops[-1]
+
+
+@dataclass(eq=False)
+class FlowGraph:
+    """
+    The nodes of a module, and the facts about the values between them.
+
+    Values are those that nodes and functions make. `quant.stats`, and pairs of `quant.qcast` and
+    `quant.dcast`, are no nodes: they say something of the value before them.
+    """
+
+    module: ModuleOp
+    folding: FoldGraph
+    """The constants of the module, and the results of shape ops on them."""
+
+    nodes: list[Node] = field(default_factory=list[Node])
+    ranges: dict[SSAValue, Range] = field(default_factory=dict[SSAValue, Range])
+    given: dict[SSAValue, UniformQuantizedType] = field(
+        default_factory=dict[SSAValue, UniformQuantizedType]
+    )
+    """The types of values that casts of the module quantize."""
+
+    codes: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """The quantized value of each value that such casts quantize, and of their float results."""
+
+    same: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """The value before `quant.stats` or a pair of casts, for the value behind it."""
+
+    derived: set[SSAValue] = field(default_factory=set[SSAValue])
+    """Results that ops other than shape ops compute from constants alone: they stay floats."""
+
+    last: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """For each value, that behind the last of them."""
+
+    ops: list[Operation] = field(default_factory=list[Operation])
+    """The ops on tensors of floats, in the order of the module."""
+
+    keys: Mapping[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+
+    _constants: dict[SSAValue, MovedConstant | None] = field(
+        default_factory=dict[SSAValue, MovedConstant | None]
+    )
+
+    def value(self, read: SSAValue) -> SSAValue:
+        """The value that is read, before its ranges and casts."""
+        while read in self.same:
+            read = self.same[read]
+        return read
+
+    @cached_property
+    def functions(self) -> Sequence[FuncOp]:
+        """The functions that are visible outside the module and have a body."""
+        found = [op for op in self.module.walk() if isinstance(op, FuncOp)]
+        return [
+            op
+            for op in found
+            if not op.is_declaration
+            and (op.sym_visibility is None or op.sym_visibility.data != "private")
+        ]
+
+    @cached_property
+    def makers(self) -> Mapping[SSAValue, Node]:
+        """The node that makes each value."""
+        return {result: node for node in self.nodes for result in node.results}
+
+    @cached_property
+    def node_of(self) -> Mapping[Operation, Node]:
+        """The node that each op is part of."""
+        return {op: node for node in self.nodes for op in node.ops}
+
+    @cached_property
+    def readers(self) -> Mapping[SSAValue, Sequence[Use]]:
+        """The operands that read a value, also those of unknown ops."""
+        return {value: list(self.readers_of(value)) for value in self.values}
+
+    def readers_of(self, value: SSAValue) -> Iterator[Use]:
+        """
+        The operands that read a value, as it is or behind its ranges and casts.
+
+        What asks for its lengths alone does not read it.
+        """
+        pending = [value]
+        while pending:
+            for use in pending.pop().uses:
+                if isinstance(use.operation, QuantizeCastOp):
+                    pairs = (each.operation for each in use.operation.result.uses)
+                    pending += [op.results[0] for op in pairs if self._is_behind(op)]
+                elif self._is_behind(use.operation):
+                    pending.append(use.operation.results[0])
+                elif name_of(use.operation) not in _LENGTHS:
+                    yield Use(use.operation, use.index)
+
+    def _is_behind(self, op: Operation) -> bool:
+        """Whether an op is `quant.stats`, or the second one of a pair of casts."""
+        return len(op.results) == 1 and op.results[0] in self.same
+
+    @cached_property
+    def values(self) -> Sequence[SSAValue]:
+        """The operands and results of nodes, without constants."""
+        found = dict[SSAValue, None]()
+        for node in self.nodes:
+            uses = node.uses if node.weight is None else (*node.uses, node.weight)
+            for use in uses:
+                value = self.value(use.value)
+                if not self.is_constant(value):
+                    found[value] = None
+            found |= dict.fromkeys(node.results)
+        return list(found | dict.fromkeys(self.float_reads))
+
+    @cached_property
+    def float_reads(self) -> Sequence[SSAValue]:
+        """The arguments that ops read as floats, whatever is quantized around them."""
+        ops = [op for op in self.module.walk() if stays_float(op)]
+        values = [self.value(operand) for op in ops for operand in op.operands]
+        return [of for of in values if isinstance(of, BlockArgument) and is_quantizable(of)]
+
+    def is_constant(self, value: SSAValue) -> bool:
+        """Whether a value is computed from constants."""
+        return self.constant(value) is not None
+
+    def is_computed(self, value: SSAValue) -> bool:
+        """Whether a value is computed from constants, by whatever ops."""
+        return self.is_constant(value) or value in self.derived
+
+    def constant(self, value: SSAValue) -> MovedConstant | None:
+        """The elements of a value that is computed from constants."""
+        if value not in self._constants:
+            self._constants[value] = self._read_constant(value)
+        return self._constants[value]
+
+    def _read_constant(self, value: SSAValue) -> MovedConstant | None:
+        owner = self.folding.final(value).owner
+        if not isinstance(owner, Operation):
+            return None
+        if owner not in self.folding.moved and elements_attribute_of(owner) is None:
+            return None
+        try:
+            return self.folding.known(value, owner)
+        except NotFoldable:
+            return None
+
+    def stored(self, value: SSAValue) -> MovedConstant | None:
+        """As `constant`, of elements that are stored as the floats that they are."""
+        moved = self.constant(value)
+        is_plain = moved is not None and all(
+            is_statistics(each) or _converts_floats(each) for each in moved.casts
+        )
+        return moved if is_plain else None
+
+    def numbers(self, value: SSAValue) -> NDArray[np.floating]:
+        """The elements of a constant that is `stored`; one element stands for equal ones."""
+        moved = self.stored(value)
+        assert moved is not None
+        type = cast(AnyFloat, element_type_or_self(value.type))
+        return np.atleast_1d(float_elements(self.elements(moved), type))
+
+    def elements(self, moved: MovedConstant) -> Values:
+        """The elements of a constant that is `stored`, as bits of the last type of floats."""
+        values = self.folding.values_of(moved)
+        types = [
+            moved.provenance.sources[0].results[0].type,
+            *(op.results[0].type for op in moved.casts),
+        ]
+        for before, behind in pairwise(
+            cast(AnyFloat, element_type_or_self(each)) for each in types
+        ):
+            if before == behind:
+                continue
+            bits = (
+                np.asarray(values.value) if isinstance(values, Splat) else as_view(values).array()
+            )
+            numbers = FLOAT_FORMATS[before.name].decode(_as_integers(bits))
+            encoded = FLOAT_FORMATS[behind.name].encode(numbers).astype(f"u{behind.size}")
+            values = Splat(encoded[()], values.shape) if isinstance(values, Splat) else encoded
+        return values
+
+
+def stays_float(op: Operation) -> bool:
+    """Whether an attribute says that an op computes with floats, and reads them as they are."""
+    return FLOAT_ATTRIBUTE in op.attributes
+
+
+def _converts_floats(op: Operation) -> bool:
+    """Whether an op rounds floats to another type."""
+    ends = (*op.operands, *op.results)
+    return len(ends) == 2 and all(map(is_recordable, ends))
+
+
+def _as_integers(bits: NDArray[Any]) -> NDArray[Any]:
+    return bits.view(f"u{bits.itemsize}")

@@ -1,0 +1,535 @@
+"""The reading of a module as a graph: which ops are one node, and the roles of their operands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from math import prod
+from typing import Final, NamedTuple, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    AnyFloat,
+    ArrayAttr,
+    IntegerType,
+    ModuleOp,
+    TensorType,
+)
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.traits import IsolatedFromAbove, SymbolTable
+
+from qdialect.algebra.float_format import FLOAT_FORMATS
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.memory_budget import MemoryBudget
+from qdialect.contractions.interface import Contraction, Lookup, Side, layer_of
+from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp, UniformQuantizedType
+from qdialect.folding.graph import FoldGraph
+from qdialect.ir.value_types import element_type_or_self, shape_of
+from qdialect.post_training.calibration.keys import is_recordable, keys_of
+from qdialect.post_training.value_graph.float_regions import FloatRegion, Known, float_regions
+from qdialect.post_training.value_graph.flow_graph import (
+    Bias,
+    FlowGraph,
+    Node,
+    Range,
+    Use,
+    is_quantizable,
+    stays_float,
+)
+from qdialect.relations.interface import OpRelation, Relation, relation_of
+from qdialect.relations.linalg import gathering_op
+from qdialect.shape_ops.interface import (
+    NotFoldable,
+    elements_attribute_of,
+    find_attribute,
+    integers_of,
+    model_of,
+    name_of,
+    read_movements,
+)
+from qdialect.shape_ops.statistics import is_statistics, statistics_of
+
+
+def flow_graph(module: ModuleOp, context: Context, budget: MemoryBudget) -> FlowGraph:
+    """Read a module, whose models are active."""
+    graph = FlowGraph(module, FoldGraph(module, context, budget, has_parts=False))
+    graph.keys = keys_of(module).of_values
+    every = [op for op in _ops_of(module) if not stays_float(op)]
+    ops = graph.ops = [op for op in every if _has_floats(op)]
+    for op in ops:
+        _read_records(graph, op)
+    for op in every:
+        _note_derived(graph, op)
+    known = Known(
+        graph.value,
+        graph.is_computed,
+        partial(_splat, graph),
+        partial(_masks, graph),
+        graph.folding.operands,
+    )
+    regions = float_regions(ops, known)
+    taken = {op: region for region in regions for op in region.ops}
+    done = set[Operation]()
+    for op in ops:
+        if op in done:
+            continue
+        if (region := taken.get(op)) is not None:
+            if op is region.ops[-1]:
+                graph.nodes.append(_of_region(graph, region))
+            continue
+        node = _node(graph, op)
+        if node is not None:
+            graph.nodes.append(node)
+            done.update(node.ops)
+    biases = {node.bias.use.op for node in graph.nodes if node.bias is not None}
+    # What broadcasts a bias belongs to it.
+    graph.nodes = [node for node in graph.nodes if node.bias is not None or node.op not in biases]
+    return graph
+
+
+def _ops_of(op: Operation) -> Iterator[Operation]:
+    """The ops in functions and in control flow: others compute with their own regions."""
+    pending = [op]
+    while pending:
+        op = pending.pop()
+        yield op
+        is_whole = any(
+            op.has_trait(trait, value_if_unregistered=False)
+            for trait in (SymbolTable, IsolatedFromAbove)
+        )
+        if is_whole or name_of(op) in _CONTROL:
+            inner = [each for region in op.regions for block in region.blocks for each in block.ops]
+            pending += reversed(inner)
+
+
+_CONTROL: Final = frozenset(
+    {
+        "scf.execute_region",
+        "scf.for",
+        "scf.if",
+        "scf.while",
+        "stablehlo.case",
+        "stablehlo.if",
+        "stablehlo.while",
+        "tosa.cond_if",
+        "tosa.while_loop",
+    }
+)
+"""Ops whose regions hold tensors of the model, not the computation of one element."""
+
+
+def _has_floats(op: Operation) -> bool:
+    return any(is_quantizable(value) for value in (*op.operands, *op.results))
+
+
+def _read_records(graph: FlowGraph, op: Operation) -> None:
+    """Note the ranges, or the parameters, that an op says of its operand."""
+    if is_statistics(op):
+        value = graph.value(op.operands[0])
+        low, high = statistics_of(op, shape_of(op.operands[0].type)).layer
+        graph.ranges.setdefault(value, Range(float(low), float(high)))
+    elif isinstance(op, QuantizeCastOp | DequantizeCastOp) and not _casts_uniform(op):
+        return
+    elif isinstance(op, QuantizeCastOp):
+        value = graph.value(op.operands[0])
+        graph.given.setdefault(value, _uniform(op.results[0]))
+        graph.codes.setdefault(value, op.results[0])
+        return
+    elif isinstance(op, DequantizeCastOp):
+        maker = op.operands[0].owner
+        if not isinstance(maker, QuantizeCastOp) or maker.input.type != op.results[0].type:
+            # An argument, a requantization, or an op of quantized types makes the codes.
+            type = _uniform(op.operands[0])
+            graph.given[op.results[0]], graph.codes[op.results[0]] = type, op.operands[0]
+            return
+        value = graph.value(maker.input)
+    else:
+        return
+    graph.same[op.results[0]] = value
+    graph.last[value] = op.results[0]
+
+
+def _casts_uniform(op: QuantizeCastOp | DequantizeCastOp) -> bool:
+    """Whether a cast is between ranked tensors of floats, and of uniform quantized values."""
+    floats, codes = op.input, op.result
+    if isinstance(op, DequantizeCastOp):
+        floats, codes = codes, floats
+    return is_quantizable(floats) and isinstance(
+        element_type_or_self(codes.type), UniformQuantizedType
+    )
+
+
+def _uniform(codes: SSAValue) -> UniformQuantizedType:
+    return cast(UniformQuantizedType, element_type_or_self(codes.type))
+
+
+def _of_region(graph: FlowGraph, region: FloatRegion) -> Node:
+    exit_op = region.ops[-1]
+    uses = [
+        Use(op, number)
+        for outer in region.ops
+        for op in (outer, gathering_op(outer))
+        if op is not None
+        for number, operand in enumerate(op.operands)
+        if graph.value(operand) in region.entries
+    ]
+    relation = Relation.FIXED if region.fixed else Relation.OWN
+    return Node(
+        region.ops,
+        relation,
+        tuple(uses),
+        tuple(exit_op.results),
+        fixed=region.fixed,
+        name=region.name,
+    )
+
+
+def _node(graph: FlowGraph, op: Operation) -> Node | None:
+    """The node that starts with an op; None if no node does."""
+    if is_statistics(op) or isinstance(op, QuantizeCastOp | DequantizeCastOp):
+        return None
+    if elements_attribute_of(op) is not None:
+        return None
+    # Of a maximum and its place, one may be unused.
+    used = [each for each in op.results if each.first_use is not None] or list(op.results)
+    if used and all(each in graph.derived or graph.is_constant(each) for each in used):
+        return None
+    results = tuple(filter(is_recordable, used))
+    try:
+        layer = layer_of(op)
+    except NotFoldable:
+        layer = None
+    if isinstance(layer, Contraction):
+        return _layer(graph, op, layer)
+    if isinstance(layer, Lookup):
+        uses = () if graph.is_constant(op.operands[layer.operand]) else (Use(op, layer.operand),)
+        weight = None if uses else Use(op, layer.operand)
+        return Node((op,), Relation.MOVED, uses, results, weight=weight, table=layer)
+    if (model := model_of(op)) is not None and len(results) == 1:
+        try:
+            operands, movements, padding = read_movements(op, model, graph.folding.operands)
+            read = [*operands, padding] if padding is not None else list(operands)
+            uses = [use for use in _uses_of(op, read) if is_quantizable(use.value)]
+            relation = Relation.MOVED if len(uses) == 1 else Relation.SHARED
+            return _joining(graph, Node((op,), relation, tuple(uses), results, tuple(movements)))
+        except NotFoldable:
+            # Its numbers are known at run time only.
+            pass
+    if (inner := gathering_op(op)) is not None:
+        return Node((inner, op), Relation.SHARED, (Use(inner, 0),), results)
+    try:
+        found = relation_of(op)
+    except NotFoldable:
+        found = None
+    return None if found is None else _joining(graph, _computing(graph, op, found, results))
+
+
+def _uses_of(op: Operation, values: Sequence[SSAValue]) -> list[Use]:
+    """The operands of an op that are `values`, of which one may be there several times."""
+    numbers = dict[SSAValue, list[int]]()
+    for number, operand in enumerate(op.operands):
+        numbers.setdefault(operand, []).append(number)
+    # A region may yield the padding, which is no operand.
+    return [Use(op, numbers[value].pop(0)) for value in values if value in numbers]
+
+
+def _joining(graph: FlowGraph, node: Node) -> Node:
+    """
+    A node that reads its operands alike: what pads, and is below all numbers, is set apart.
+
+    What selects such a number masks others: no parameters are right for both.
+    """
+    if node.relation is not Relation.SHARED or len(node.uses) != 2:
+        return node
+    for use, other in (node.uses, node.uses[::-1]):
+        if graph.stored(use.value) is None or graph.is_constant(other.value):
+            continue
+        if _is_below_all(graph, use.value):
+            if node.keeps_places:
+                return replace(node, refusal="it masks with a number below all others")
+            return replace(node, uses=(other,), filler=use)
+    return node
+
+
+def _is_below_all(graph: FlowGraph, value: SSAValue) -> bool:
+    """Whether the elements of a constant are the lowest number of their type, or infinite."""
+    format = FLOAT_FORMATS[cast(AnyFloat, element_type_or_self(value.type)).name]
+    lowest = max(-format.largest, float(np.finfo("f4").min))
+    return bool((graph.numbers(value) <= lowest).all())
+
+
+def _note_derived(graph: FlowGraph, op: Operation) -> None:
+    """Note the results of an op whose operands are constants, or are computed from constants."""
+    if name_of(op) == _IOTA:
+        graph.derived.update(op.results)
+    if not op.operands or (op.regions and (name_of(op) in _CONTROL or _captures(op))):
+        return
+    if is_statistics(op):
+        if graph.value(op.operands[0]) in graph.derived:
+            graph.derived.update(op.results)
+        return
+    if isinstance(op, QuantizeCastOp | DequantizeCastOp) or all(map(graph.is_constant, op.results)):
+        return
+    makers = [value.owner for value in op.operands]
+    if all(
+        value in graph.derived
+        or graph.is_constant(value)
+        or (
+            isinstance(maker, Operation)
+            and (elements_attribute_of(maker) is not None or name_of(maker) in _EMPTY)
+        )
+        for value, maker in zip(op.operands, makers, strict=True)
+    ):
+        graph.derived.update(filter(_is_tensor, op.results))
+
+
+def _captures(op: Operation) -> bool:
+    """Whether regions of an op read tensors that are no operands of it."""
+    return any(
+        _is_tensor(value) and not op.is_ancestor(value.owner)
+        for region in op.regions
+        for inner in region.walk()
+        for value in inner.operands
+    )
+
+
+def _is_tensor(value: SSAValue) -> bool:
+    return isinstance(value.type, TensorType)
+
+
+_IOTA: Final = "stablehlo.iota"
+_EMPTY: Final = frozenset({"tensor.empty", "linalg.fill"})
+"""Ops whose results are only written to, as `outs` of linalg."""
+
+
+def _splat(graph: FlowGraph, value: SSAValue) -> float | None:
+    """The number that all elements of a constant are; None if they differ."""
+    if graph.stored(value) is not None:
+        numbers = graph.numbers(value)
+        first = numbers.flat[0]
+        return float(first) if (numbers == first).all() else None
+    held = graph.constant(value)
+    if held is None or held.splat is None:
+        return None
+    type = element_type_or_self(held.provenance.sources[0].results[0].type)
+    if not isinstance(type, IntegerType) or not all(map(_keeps_numbers, held.casts)):
+        return None
+    bits, low = int(held.splat.value), 1 << type.bitwidth - 1
+    # What is larger may be negative.
+    return float(bits) if 0 <= bits < low or type.bitwidth == 1 else None
+
+
+def _keeps_numbers(op: Operation) -> bool:
+    """Whether the result of an op has the numbers of its operand, rounded to another type."""
+    found = relation_of(op)
+    is_conversion = found is not None and not found.functions and found.keeps_places
+    return is_statistics(op) or is_conversion
+
+
+def _masks(graph: FlowGraph, value: SSAValue) -> bool:
+    """Whether a constant, or a value by its range, has numbers that are there to be ignored."""
+    if not is_recordable(value):
+        return False
+    if graph.stored(value) is not None:
+        return bool((graph.numbers(value) <= _MASK).any())
+    known = graph.ranges.get(graph.value(value))
+    return known is not None and known.minimum <= _MASK
+
+
+_MASK: Final = -9999.0
+"""Numbers from here on down have no weight in a softmax: they are masks."""
+
+
+def _computing(
+    graph: FlowGraph, op: Operation, found: OpRelation, results: tuple[SSAValue, ...]
+) -> Node:
+    numbers = range(len(op.operands)) if found.operands is None else found.operands
+    uses = [
+        Use(op, at) for at in numbers if at < len(op.operands) and is_quantizable(op.operands[at])
+    ]
+    given = [Use(op, at) for at in found.singles if at < len(op.operands)]
+    singles = tuple(use for use in given if graph.is_constant(use.value))
+    # Others are activations.
+    uses += [use for use in given if use not in singles]
+    return Node(
+        (op,),
+        found.relation,
+        tuple(uses),
+        results,
+        singles=singles,
+        fixed=found.fixed,
+        keeps_places=found.keeps_places,
+        is_clamp=bool(found.functions) and found.functions <= _LIMITS,
+    )
+
+
+_LIMITS: Final = frozenset({"clamp", "max", "min"})
+
+
+def _layer(graph: FlowGraph, op: Operation, layer: Contraction) -> Node:
+    """A sum of products, with the bias that is added to it."""
+    numbers = [
+        number for number in (1, 0) if graph.is_constant(op.operands[layer.operands[number]])
+    ]
+    weight = side = None
+    if numbers:
+        side = layer.side(numbers[0])
+        weight = Use(op, side.operand)
+    uses = tuple(Use(op, at) for at in layer.operands if weight is None or at != weight.number)
+    ops, result = (op,), op.results[0]
+    bias = None
+    if weight is not None and side is not None:
+        bias = _own_bias(graph, op, layer, side)
+        if bias is None and (added := _added_bias(graph, op, layer, side)) is not None:
+            adder, bias = added
+            ops, result = (op, adder), adder.results[0]
+    return Node(
+        ops,
+        Relation.OWN,
+        uses,
+        (result,),
+        weight=weight,
+        side=side,
+        bias=bias,
+        unknown_bias=_unknown_bias(graph, op, layer) if bias is None else None,
+    )
+
+
+def _unknown_bias(graph: FlowGraph, op: Operation, layer: Contraction) -> Use | None:
+    """The operand of a layer that is added to the sums, if it is no constant."""
+    if layer.bias is None or layer.bias >= len(op.operands):
+        return None
+    use = Use(op, layer.bias)
+    return None if not is_quantizable(use.value) or graph.is_constant(use.value) else use
+
+
+def _own_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -> Bias | None:
+    """The operand of a layer that is added to the sums, if it is a constant."""
+    if layer.bias is None or layer.bias >= len(op.operands):
+        return None
+    use = Use(op, layer.bias)
+    if not is_quantizable(use.value):
+        return None
+    if (held := graph.constant(use.value)) is None:
+        if (broadcast := _before_broadcast(graph, use.value)) is None:
+            return None
+        return _bias(op, *broadcast, layer, side)
+    if len(held.shape) == 1:
+        # One number for each channel, or for all of them.
+        return Bias(use, (_channels(layer, side),))
+    is_plain = graph.stored(use.value) is not None
+    if is_plain and held.splat is not None and not (held.splat.value << 1):
+        # The sums start from zero.
+        return None
+    return _bias(op, use, range(len(layer.result)), layer, side)
+
+
+class _AddedBias(NamedTuple):
+    """A bias, and the op that adds it."""
+
+    adder: Operation
+    bias: Bias
+
+
+def _added_bias(
+    graph: FlowGraph, op: Operation, layer: Contraction, side: Side
+) -> _AddedBias | None:
+    """A constant that the only reader of a layer adds to it."""
+    readers = list(graph.readers_of(op.results[0]))
+    if len(readers) != 1:
+        return None
+    ((adder, number),) = readers
+    found = relation_of(adder)
+    if found is None or found.functions != frozenset({"add"}) or found.operands is None:
+        return None
+    others = [each for each in found.operands if each != number]
+    if len(found.operands) != 2 or len(others) != 1:
+        return None
+    use = Use(adder, others[0])
+    axes = _result_axes(use)
+    if axes is None or _result_axes(Use(adder, number)) != tuple(range(len(layer.result))):
+        return None
+    added = use, axes
+    if not graph.is_constant(use.value):
+        added = _before_broadcast(graph, use.value)
+        if added is None or axes != tuple(range(len(layer.result))):
+            return None
+    if graph.stored(added[0].value) is None and op.results[0] in graph.given:
+        # Two quantized values are added.
+        return None
+    found = _bias(op, *added, layer, side)
+    return None if found is None else _AddedBias(adder, found)
+
+
+def _before_broadcast(graph: FlowGraph, value: SSAValue) -> tuple[Use, Sequence[int]] | None:
+    """
+    A constant that is broadcast to lengths known at run time, for one reader, and its axes there.
+    """
+    broadcast = graph.value(value).owner
+    if not isinstance(broadcast, Operation) or (axes := broadcast_axes(broadcast)) is None:
+        return None
+    use = Use(broadcast, 0)
+    is_alone = len(list(graph.readers_of(graph.value(value)))) == 1
+    is_bias = is_alone and is_quantizable(use.value) and graph.is_constant(use.value)
+    return (use, axes) if is_bias else None
+
+
+def broadcast_axes(op: Operation) -> Sequence[int] | None:
+    """For each axis of the operand of a broadcast that of the result; None for other ops."""
+    match name_of(op):
+        case "linalg.broadcast":
+            new = integers_of(op, "dimensions")
+            return [
+                axis for axis in range(len(shape_of(op.operands[1].type) or ())) if axis not in new
+            ]
+        case "stablehlo.dynamic_broadcast_in_dim":
+            return integers_of(op, "broadcast_dimensions")
+        case _:
+            return None
+
+
+def _bias(
+    op: Operation, use: Use, axes: Sequence[int], layer: Contraction, side: Side
+) -> Bias | None:
+    """A bias whose axes are those of the result, if it has a number for each channel."""
+    labels = [_weight_axes(layer.result[axis], side) for axis in axes]
+    found = tuple(axis for of in labels for axis in of)
+    if sorted(found) != sorted(_channels(layer, side)):
+        return None
+    shape, lengths = shape_of(use.value.type), shape_of(op.operands[side.operand].type)
+    for length, of in zip(shape or (), labels, strict=False):
+        if of and lengths is not None and length != prod(lengths[axis] for axis in of):
+            return None
+    return Bias(use, tuple(labels))
+
+
+def _weight_axes(label: str, side: Side) -> tuple[int, ...]:
+    """The channel axes of the weights that are in one axis of the result."""
+    letters = label.strip("()")
+    return tuple(
+        side.labels.index(letter)
+        for letter in letters
+        if letter in side.labels and side.labels.index(letter) in side.channel_axes
+    )
+
+
+def _channels(layer: Contraction, side: Side) -> tuple[int, ...]:
+    """The channel axes of the weights, in the order of the result."""
+    return tuple(axis for label in layer.result for axis in _weight_axes(label, side))
+
+
+def _result_axes(use: Use) -> tuple[int, ...] | None:
+    """For each axis of an operand of an elementwise op, that of the result; None if unknown."""
+    rank = len(shape_of(use.value.type) or ())
+    maps = find_attribute(use.op, "indexing_maps")
+    if maps is None:
+        of_result = shape_of(use.op.results[0].type)
+        return tuple(range(rank)) if of_result is not None and len(of_result) == rank else None
+    own, result = (cast("ArrayAttr[AffineMapAttr]", maps).data[at].data for at in (use.number, -1))
+    if result != AffineMap.identity(result.num_dims):
+        return None
+    axes = [each.position for each in own.results if isinstance(each, AffineDimExpr)]
+    return tuple(axes) if len(axes) == len(own.results) else None

@@ -1,0 +1,450 @@
+"""
+Models that are quantized from their ranges, judged by rules that are written anew.
+
+What is read are the casts in the result: which types there are before and after each op.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from dequantizing_arithmetic import Module, dense
+from hypothesis import given, note
+from random_models import UNARY, Range, graphs
+from xdsl.ir import Block, Operation, SSAValue
+
+from qdialect.dialects.quant import (
+    ConstantOp,
+    DequantizeCastOp,
+    QuantizeCastOp,
+    RequantizeOp,
+    StatisticsOp,
+    UniformQuantizedType,
+)
+from qdialect.dialects.quant.types import uniform_tensor
+from qdialect.passes.drop_ranges import DropRangesPass
+from qdialect.passes.quantize_with_ranges import QuantizeWithRangesPass
+from qdialect.passes.verify_quantization import VerifyQuantizationPass
+from qdialect.post_training.assignment.assignment_steps import SEQUENCE
+from qdialect.post_training.assignment.configuration import Configuration, LayerSetting
+from qdialect.post_training.assignment.parameter_assignment import read_attributes
+from qdialect.post_training.assignment.precision import Settings, precision_of
+from qdialect.post_training.assignment.whole_model import quantize_model
+from qdialect.post_training.calibration.keys import is_recordable
+from qdialect.shape_ops.interface import name_of
+
+pytestmark = pytest.mark.usefixtures("without_plugins")
+
+
+def element_of(value: SSAValue) -> UniformQuantizedType:
+    return uniform_tensor(value.type).element_type
+
+
+def type_read(value: SSAValue) -> UniformQuantizedType:
+    """The type of what is read behind a cast."""
+    owner = value.owner
+    assert isinstance(owner, DequantizeCastOp), f"'{value}' is read as floats"
+    return element_of(owner.input)
+
+
+def type_made(value: SSAValue) -> UniformQuantizedType:
+    """The type that a value is quantized to."""
+    casts = [use.operation for use in value.uses]
+    assert len(casts) == 1, f"'{value}' is read by {len(casts)} ops"
+    (only,) = casts
+    assert isinstance(only, QuantizeCastOp), f"'{value}' is not quantized"
+    return element_of(only.result)
+
+
+def of_range(low: float, high: float) -> tuple[float, int]:
+    """ONE's scale and zero point of u8, as its source has them."""
+    low32, high32 = float(np.float32(low)), float(np.float32(high))
+    low, high = min(0.0, low32), max(0.0, high32)
+    scale = (high - low) / 255
+    zero = 0 if low32 >= 0 else 255 if high32 < 0 else int(np.floor(-low / scale + 0.5))
+    if scale < 1e-5:
+        scale = 1e-5
+        zero = int(np.floor(-low / scale + 0.5))
+    return float(np.float32(scale)), zero
+
+
+MOVES = ("tosa.reverse", "tosa.transpose")
+
+
+@given(graphs())
+def test_each_value_has_parameters_by_its_relation(graph: tuple[str, dict[str, Range]]):
+    text, recorded = graph
+    note(text)
+    module = Module(text)
+    names = {
+        value: f"%{value.name_hint}"
+        for op in module.module.walk()
+        for value in (*op.results, *(each for region in op.regions for each in region.block.args))
+    }
+    module.run(QuantizeWithRangesPass())
+    note(module.printed())
+    joined = set[SSAValue]()
+    for op in module.module.walk():
+        if name_of(op) == "tosa.concat":
+            joined.update(_behind_moves(op.operands))
+    for op in module.module.walk():
+        if not name_of(op).startswith("tosa.") or name_of(op) == "tosa.const":
+            continue
+        read = [type_read(operand) for operand in op.operands if is_recordable(operand)]
+        made = type_made(op.results[0])
+        slot = made.single_slot.scale, made.single_slot.zero_point
+        if name_of(op) in MOVES:
+            assert [made] == read
+            continue
+        if name_of(op) == "tosa.concat":
+            assert read == [made, made]
+        fixed = UNARY.get(name_of(op))
+        if fixed == "logistic":
+            assert slot == (1 / 256, 0)
+        elif fixed == "tanh":
+            assert slot == (2 / 256, 128)
+        elif op.results[0] in joined:
+            # What it is joined with may have chosen them, or its own range.
+            pass
+        else:
+            scale, zero = of_range(*recorded[names[op.results[0]]])
+            if fixed == "whole":
+                scale = 1.0 if scale < 1 else float(np.floor(scale + 0.5))
+            assert slot == (scale, zero)
+
+
+def _behind_moves(values: Any) -> set[SSAValue]:
+    """What values are moved from, before casts and requantizations."""
+    found, pending = set[SSAValue](), list(values)
+    while pending:
+        value = pending.pop()
+        found.add(value)
+        owner = value.owner
+        if isinstance(owner, DequantizeCastOp | QuantizeCastOp | RequantizeOp) or (
+            isinstance(owner, Operation) and name_of(owner) in (*MOVES, "tosa.concat")
+        ):
+            pending += owner.operands
+    return found
+
+
+@given(graphs())
+def test_nothing_is_quantized_twice(graph: tuple[str, dict[str, Range]]):
+    text, _ = graph
+    module = Module(text)
+    module.run(QuantizeWithRangesPass())
+    once = module.printed()
+    note(once)
+    for op in module.module.walk():
+        if isinstance(op, QuantizeCastOp):
+            owner = op.input.owner
+            assert isinstance(owner, Block) or not isinstance(owner, DequantizeCastOp)
+        if isinstance(op, RequantizeOp):
+            assert element_of(op.input) != element_of(op.result)
+            assert not isinstance(op.input.owner, RequantizeOp)
+    module.run(QuantizeWithRangesPass())
+    assert module.printed() == once
+
+
+LAYER = """
+func.func @f(%x: tensor<1x4x4x2xf32>) -> tensor<1x4x4x3xf32> {{
+  %0 = quant.stats %x {{layerStats = dense<[-1.0, 1.5]> : tensor<2xf32>}} : tensor<1x4x4x2xf32>
+  %w = "tosa.const"() {{values = {weights}}} : () -> tensor<3x1x1x2xf32>
+  %b = "tosa.const"() {{values = {bias}}} : () -> tensor<3xf32>
+  %z = "tosa.const"() {{values = dense<0.0> : tensor<1xf32>}} : () -> tensor<1xf32>
+  %1 = tosa.conv2d %0, %w, %b, %z, %z {{acc_type = f32, dilation = array<i64: 1, 1>,
+    pad = array<i64: 0, 0, 0, 0>, stride = array<i64: 1, 1>}} : (tensor<1x4x4x2xf32>,
+    tensor<3x1x1x2xf32>, tensor<3xf32>, tensor<1xf32>, tensor<1xf32>) -> tensor<1x4x4x3xf32>
+  %2 = quant.stats %1 {{layerStats = dense<[-4.0, 4.0]> : tensor<2xf32>}} : tensor<1x4x4x3xf32>
+  return %2 : tensor<1x4x4x3xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("scheme", "granularity", "bits"),
+    [("one-u8", "channel", 32), ("one-u8", "layer", 32), ("torch-i8", "channel", 32)],
+)
+def test_a_bias_counts_in_steps_of_the_product(scheme: str, granularity: str, bits: int):
+    random = np.random.default_rng(7)
+    weights = random.normal(size=(3, 1, 1, 2)).astype("f4")
+    bias = random.normal(size=3).astype("f4")
+    module = Module(LAYER.format(weights=dense(weights), bias=dense(bias)))
+    module.run(QuantizeWithRangesPass(scheme=scheme, granularity=granularity))
+    (conv,) = (op for op in module.module.walk() if name_of(op) == "tosa.conv2d")
+    of_input, of_weight, of_bias = map(type_read, conv.operands[:3])
+    assert of_bias.storage_format.width == bits
+    assert not of_bias.zero_points.any()
+    product = np.float32(of_input.scales.item()) * of_weight.scales.astype("f4").reshape(-1)
+    assert (of_bias.scales.astype("f4").reshape(-1) == product).all()
+    back = conv.operands[2].owner
+    assert isinstance(back, DequantizeCastOp)
+    constant = back.input.owner
+    assert isinstance(constant, ConstantOp)
+    codes = np.asarray(constant.values).astype("f8")
+    # No number is further from its code than half a step.
+    assert (np.abs(codes * product - bias) <= product * 0.500001).all()
+
+
+ORDER = """
+func.func @f(%x: tensor<1x2xf32>) -> tensor<2x2xf32> {
+  %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<1x2xf32>
+  %s = tosa.sigmoid %0 : (tensor<1x2xf32>) -> tensor<1x2xf32>
+  %1 = quant.stats %s {layerStats = dense<[0.25, 0.75]> : tensor<2xf32>} : tensor<1x2xf32>
+  %r = tosa.reverse %1 {axis = 1 : i32} : (tensor<1x2xf32>) -> tensor<1x2xf32>
+  %c = "tosa.const"() {values = dense<[[1.0, -2.0]]> : tensor<1x2xf32>} : () -> tensor<1x2xf32>
+  %j = tosa.concat %r, %c {axis = 0 : i32} : (tensor<1x2xf32>, tensor<1x2xf32>) -> tensor<2x2xf32>
+  %3 = quant.stats %j {layerStats = dense<[-3.0, 2.0]> : tensor<2xf32>} : tensor<2x2xf32>
+  return %3 : tensor<2x2xf32>
+}
+"""
+
+
+def made(text: str, steps: list[str]) -> dict[str, str]:
+    """The types that values, by their names, are quantized to, or are read as."""
+    module = Module(text)
+    quantize_model(
+        module.module,
+        module.context,
+        lambda keys: Settings(precision_of("one-u8")),
+        steps=steps,
+    )
+    found = dict[str, str]()
+    for op in module.module.walk():
+        if isinstance(op, QuantizeCastOp):
+            (value,) = (
+                op.input.owner.operands if isinstance(op.input.owner, StatisticsOp) else [op.input]
+            )
+            found[value.name_hint or "?"] = str(element_of(op.result))
+        if isinstance(op, ConstantOp):
+            found[op.result.name_hint or "?"] = str(element_of(op.result))
+    return found
+
+
+def moved_before(name: str, other: str) -> list[str]:
+    """The sequence, with one step right before another."""
+    steps = [step for step in SEQUENCE if step != name]
+    steps.insert(steps.index(other), name)
+    return steps
+
+
+OF_CONCAT = "!quant.uniform<u8:f32, 0.019607843831181526:153>"
+
+
+def test_values_with_fixed_parameters_are_between_backward_and_forward():
+    # Before: a sigmoid has the parameters of what reads it. After: what moves it has the old ones.
+    right = made(ORDER, list(SEQUENCE))
+    assert right["s"] == right["r"] == "!quant.uniform<u8:f32, 3.906250e-03>"
+    before = made(ORDER, moved_before("fixed-values", "backward"))
+    assert before["s"] == OF_CONCAT
+    after = made(ORDER, moved_before("fixed-values", "weights"))
+    assert after["s"] != after["r"]
+
+
+def test_backward_is_before_constant_inputs():
+    # What is joined is a constant, too: it has the parameters of the result, not its own.
+    assert made(ORDER, list(SEQUENCE))["c"] == OF_CONCAT
+    assert made(ORDER, moved_before("constant-inputs", "backward"))["c"] == OF_CONCAT
+
+
+def test_biases_are_after_weights():
+    weights, bias = np.ones((3, 1, 1, 2), "f4"), np.ones(3, "f4")
+    text = LAYER.format(weights=dense(weights), bias=dense(bias))
+    assert "i32" in made(text, list(SEQUENCE))["b"]
+    assert "b" not in made(text, moved_before("biases", "weights"))
+
+
+def test_activations_are_first():
+    # Nothing moves from a value without parameters.
+    assert made(ORDER, moved_before("backward", "activations"))["s"] != OF_CONCAT
+    assert "j" not in made(ORDER, [step for step in SEQUENCE if step != "activations"])
+
+
+def test_what_is_joined_has_one_type():
+    # Another op reads %x, and %r is moved forward from a value with fixed parameters.
+    text = """
+func.func @f(%x: tensor<1x2xf32>) -> (tensor<2x2xf32>, tensor<1x2xf32>) {
+  %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<1x2xf32>
+  %s = tosa.sigmoid %0 : (tensor<1x2xf32>) -> tensor<1x2xf32>
+  %r = tosa.reverse %s {axis = 1 : i32} : (tensor<1x2xf32>) -> tensor<1x2xf32>
+  %j = tosa.concat %r, %0 {axis = 0 : i32} : (tensor<1x2xf32>, tensor<1x2xf32>) -> tensor<2x2xf32>
+  %1 = quant.stats %j {layerStats = dense<[-3.0, 2.0]> : tensor<2xf32>} : tensor<2x2xf32>
+  return %1, %s : tensor<2x2xf32>, tensor<1x2xf32>
+}
+"""
+    module = Module(text)
+    module.run(QuantizeWithRangesPass())
+    (concat,) = (op for op in module.module.walk() if name_of(op) == "tosa.concat")
+    assert [str(type_read(operand)) for operand in concat.operands] == [OF_CONCAT, OF_CONCAT]
+
+
+def test_ranges_follow_parameters():
+    module = Module(ORDER)
+    settings = Settings(precision_of("one-u8"))
+    quantize_model(
+        module.module,
+        module.context,
+        lambda keys: settings,
+        steps=["activations", "backward"],
+        is_written=False,
+    )
+    (reverse,) = (op for op in module.module.walk() if name_of(op) == "tosa.reverse")
+    assigned = read_attributes(module.module).values[reverse.results[0]]
+    assert (assigned.range, assigned.origin) == ((-3.0, 2.0), "j")
+
+
+GIVEN = """
+func.func @f(%x: tensor<1x2xf32>, %y: tensor<1x2xf32>) -> tensor<2x2xf32> {
+  %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<1x2xf32>
+  %1 = quant.stats %y {layerStats = dense<[-2.0, 2.0]> : tensor<2xf32>} : tensor<1x2xf32>
+  %r = tosa.reverse %0 {axis = 1 : i32} : (tensor<1x2xf32>) -> tensor<1x2xf32>
+  %j = tosa.concat %r, %1 {axis = 0 : i32} : (tensor<1x2xf32>, tensor<1x2xf32>) -> tensor<2x2xf32>
+  %2 = quant.stats %j {layerStats = dense<[-3.0, 2.0]> : tensor<2xf32>} : tensor<2x2xf32>
+  return %2 : tensor<2x2xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("pinned", ["x", "y", "j"])
+def test_what_is_given_is_read_as_what_moves_it_or_joins_it_is_made(pinned: str):
+    module = Module(GIVEN)
+    settings = Settings(precision_of("one-u8"), parameters={pinned: (0.5, 7)})
+    quantize_model(module.module, module.context, lambda keys: settings)
+    DropRangesPass().apply(module.context, module.module)
+    for name in ("tosa.concat", "tosa.reverse"):
+        (op,) = (op for op in module.module.walk() if name_of(op) == name)
+        made = type_made(op.results[0])
+        assert {type_read(operand) for operand in op.operands} == {made}
+    (given,) = (
+        op.result
+        for op in module.module.walk()
+        if isinstance(op, QuantizeCastOp) and op.result.name_hint == pinned
+    )
+    assert element_of(given).single_slot == (0.5, 7)
+
+
+def test_layers_of_16_bits_have_channels():
+    with pytest.raises(ValueError, match="scheme one-s16 has no granularity=layer"):
+        QuantizeWithRangesPass(scheme="one-s16", granularity="layer")
+    layer = LayerSetting(("x",), (), "int16", "layer")
+    with pytest.raises(ValueError, match="layer 'x': scheme one-s16 has no granularity=layer"):
+        Configuration(layers=(layer,)).of_layers({"x"}, precision_of("one-u8"))
+    # A scheme of weights that is chosen for itself may have one scale.
+    QuantizeWithRangesPass(
+        scheme="one-s16",
+        granularity="layer",
+        weight_scheme="torch-per-tensor-symmetric",
+        weight_storage="i16",
+    )
+
+
+VARIABLE = """
+func.func @f(%x: tensor<4x2xTYPE>, %w: tensor<2x3xTYPE>, %b: tensor<4x3xTYPE>)
+    -> tensor<4x3xTYPE> {
+  %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<4x2xTYPE>
+  %1 = quant.stats %w {layerStats = dense<[-1.0, 2.0]> : tensor<2xf32>} : tensor<2x3xTYPE>
+  %p = linalg.matmul ins(%0, %1 : tensor<4x2xTYPE>, tensor<2x3xTYPE>)
+    outs(%b : tensor<4x3xTYPE>) -> tensor<4x3xTYPE>
+  %2 = quant.stats %p {layerStats = dense<[-4.0, 4.0]> : tensor<2xf32>} : tensor<4x3xTYPE>
+  return %2 : tensor<4x3xTYPE>
+}
+"""
+
+
+@pytest.mark.parametrize("type", ["f16", "bf16", "f32", "f64"])
+def test_weights_that_are_no_constants_are_activations(type: str):
+    module = Module(VARIABLE.replace("TYPE", type))
+    report = module.run(QuantizeWithRangesPass())
+    (product,) = (op for op in module.module.walk() if name_of(op) == "linalg.matmul")
+    assert str(type_read(product.operands[1])).startswith(f"!quant.uniform<u8:{type}, 0.0117")
+    # What is added is no constant either: it stays in floats, and that is told.
+    assert isinstance(product.operands[2].owner, Block)
+    (record,) = report.records
+    assert record.reason.endswith(
+        "its bias stays in floats: operand 2 of 'linalg.matmul' is no constant"
+    )
+
+
+@pytest.mark.parametrize(("key", "what"), [("x", "an argument"), ("o", "a result of 'other.op'")])
+def test_what_is_not_known_has_no_precision_of_its_own(key: str, what: str):
+    module = Module(
+        """
+func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %o = "other.op"(%x) : (tensor<2xf32>) -> tensor<2xf32>
+  return %o : tensor<2xf32>
+}
+"""
+    )
+    settings = Settings(precision_of("one-u8"), layers={key: precision_of("one-s16")})
+    with pytest.raises(ValueError, match=f"layer '{key}' cannot have .* it is {what}"):
+        quantize_model(module.module, module.context, lambda keys: settings)
+
+
+PRELU = """
+func.func @f(%x: tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32> {
+  %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<2x4x3x3xf32>
+  %a = arith.constant dense<[[[0.25]], [[-0.5]], [[0.0]], [[0.3]]]> : tensor<4x1x1xf32>
+  %y = "onnx.PRelu"(%0, %a) : (tensor<2x4x3x3xf32>, tensor<4x1x1xf32>) -> tensor<2x4x3x3xf32>
+  %1 = quant.stats %y {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<2x4x3x3xf32>
+  return %1 : tensor<2x4x3x3xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("scheme", "codes", "zero_points"),
+    [("one-u8", [1, 0, 0, 1], [0, 1, 0, 0]), ("one-s16", [1, -1, 0, 1], [0, 0, 0, 0])],
+)
+def test_one_number_for_each_channel_is_its_scale(
+    scheme: str, codes: list[int], zero_points: list[int]
+):
+    module = Module(PRELU)
+    module.run(QuantizeWithRangesPass(scheme=scheme))
+    (op,) = (op for op in module.module.walk() if name_of(op) == "onnx.PRelu")
+    type = type_read(op.operands[1])
+    # Zero has no scale: it is code 0 of scale 1.
+    assert type.scales.tolist() == [0.25, 0.5, 1.0, float(np.float32(0.3))]
+    assert type.zero_points.tolist() == zero_points
+    back = op.operands[1].owner
+    assert isinstance(back, DequantizeCastOp)
+    constant = back.input.owner
+    assert isinstance(constant, ConstantOp)
+    assert np.asarray(constant.values).reshape(-1).tolist() == codes
+    VerifyQuantizationPass(scheme=scheme, strict=True).apply(module.context, module.module)
+    once = module.printed()
+    module.run(QuantizeWithRangesPass(scheme=scheme))
+    assert module.printed() == once
+
+
+@pytest.mark.parametrize(("scheme", "granularity"), [("one-u8", "layer"), ("torch-i8", "channel")])
+def test_one_number_for_each_channel_is_a_constant_elsewhere(scheme: str, granularity: str):
+    module = Module(PRELU)
+    module.run(QuantizeWithRangesPass(scheme=scheme, granularity=granularity))
+    (op,) = (op for op in module.module.walk() if name_of(op) == "onnx.PRelu")
+    assert type_read(op.operands[1]).scales.size == 1
+
+
+@pytest.mark.parametrize("length", ["2", "?"])
+def test_axes_move_with_their_elements(length: str):
+    """Also of a tensor of dynamic shape: there, the axis that moves is not copied unchanged."""
+    before, after = f"tensor<{length}x3xf32>", f"tensor<3x{length}xf32>"
+    codes = before.replace("f32", "!quant.uniform<i8:f32:1, {0.5,0.25,0.125}>")
+    module = Module(f"""
+func.func @f(%x: {before}) -> {after} {{
+  %0 = quant.qcast %x : {before} to {codes}
+  %1 = quant.dcast %0 : {codes} to {before}
+  %2 = tosa.transpose %1 {{perms = array<i32: 1, 0>}} : ({before}) -> {after}
+  return %2 : {after}
+}}
+""")
+    module.run(QuantizeWithRangesPass())
+    (transpose,) = (op for op in module.module.walk() if name_of(op) == "tosa.transpose")
+    casts = [use.operation for use in transpose.results[0].uses]
+    made = [element_of(op.result) for op in casts if isinstance(op, QuantizeCastOp)]
+    if length == "?":
+        assert made == []
+    else:
+        assert [(type.quantized_dimensions, type.scales.tolist()) for type in made] == [
+            ((0,), [0.5, 0.25, 0.125])
+        ]

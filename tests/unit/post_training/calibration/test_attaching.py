@@ -1,0 +1,272 @@
+"""Ranges of a profile are found again, and what is missing is told."""
+
+from __future__ import annotations
+
+import io
+import json
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from dequantizing_arithmetic import Module
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
+
+from qdialect.dialects.quant import StatisticsOp
+from qdialect.ir.resources import ResourceBlobs
+from qdialect.passes.attach_keys import AttachKeysPass
+from qdialect.passes.attach_ranges import AttachRangesPass
+from qdialect.passes.drop_ranges import DropRangesPass
+from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
+from qdialect.post_training.calibration.attaching import attach_ranges
+from qdialect.post_training.calibration.fingerprints import fingerprint_of
+from qdialect.post_training.calibration.keys import keys_of
+from qdialect.quantization.profile import Fingerprint, Profile
+from qdialect.quantization.ranges import Reduction, ReductionKind, Statistics
+from qdialect.tools.opt import main
+
+pytestmark = pytest.mark.usefixtures("without_plugins")
+
+TEXT = """
+func.func @main(%image: tensor<2x3xf32>) -> tensor<3x2xf32> {
+  %weight = arith.constant dense<[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]> : tensor<2x3xf32>
+  %t = tosa.transpose %weight {perms = array<i32: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  %sum = "test.op"(%t, %image) : (tensor<3x2xf32>, tensor<2x3xf32>) -> tensor<3x2xf32>
+  return %sum : tensor<3x2xf32>
+}
+"""
+
+
+def fingerprint(module: Module) -> Fingerprint:
+    return fingerprint_of(module.module, ResourceBlobs.of(module.context))
+
+
+def statistics(*ranges: tuple[float, float]) -> Statistics:
+    """What was seen in records of these ranges."""
+    ends = np.array(ranges, np.float32)
+    return Statistics((), np.arange(len(ranges)), ends[:, 0], ends[:, 1], 2 * len(ranges))
+
+
+RECORDS = {
+    "image": statistics((-1, 1), (-0.5, 2)),
+    "weight": statistics((1, 6), (1, 6)),
+    "sum": statistics((0, 3), (0.25, 0.5)),
+}
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> Path:
+    path = tmp_path / "a profile.json"
+    path.write_text(Profile(fingerprint(Module(TEXT)), RECORDS).to_json())
+    return path
+
+
+def attached(module: ModuleOp) -> dict[str, list[float]]:
+    """The range that each key has."""
+    found: dict[str, list[float]] = {}
+    for op in module.walk():
+        if isinstance(op, StatisticsOp):
+            assert op.key is not None
+            layer = cast("DenseIntOrFPElementsAttr[Any]", op.layer_stats)
+            found[op.key.data] = cast("list[float]", list(layer.iter_values()))
+    return found
+
+
+WHOLE = {"image": [-1, 2], "weight": [1, 6], "sum": [0, 3]}
+
+
+def test_each_value_with_a_record_has_its_range(profile: Path):
+    module = Module(TEXT)
+    report = module.run(AttachRangesPass(profile=str(profile)))
+    assert attached(module.module) == WHOLE
+    assert [record.outcome for record in report.records] == ["attached"] * 3
+    assert module.ops.count("quant.stats") == 3
+
+
+def test_ranges_are_found_again_after_a_fold(profile: Path):
+    first, second = Module(TEXT), Module(TEXT)
+    first.run(FoldConstantShapesPass())
+    AttachRangesPass(profile=str(profile)).apply(first.context, first.module)
+    AttachRangesPass(profile=str(profile)).apply(second.context, second.module)
+    second.context.fold_reports.clear()
+    second.run(FoldConstantShapesPass())
+    assert first.printed() == second.printed()
+    assert "tosa.transpose" not in first.printed()
+
+
+def test_attaching_again_replaces_what_was_there(profile: Path):
+    module = Module(TEXT)
+    module.run(AttachRangesPass(profile=str(profile), reduction="moving-average"))
+    module.run(AttachRangesPass(profile=str(profile)))
+    once = Module(TEXT)
+    once.run(AttachRangesPass(profile=str(profile)))
+    assert module.printed() == once.printed()
+    DropRangesPass().apply(module.context, module.module)
+    assert module.printed() == Module(TEXT).printed()
+
+
+def test_percentiles_are_taken_of_the_records(profile: Path):
+    module = Module(TEXT)
+    module.run(AttachRangesPass(profile=str(profile), reduction="percentile", low=50, high=50))
+    expected = {
+        key: [float(np.percentile(s.minima, 50)), float(np.percentile(s.maxima, 50))]
+        for key, s in RECORDS.items()
+    }
+    assert attached(module.module) == expected
+
+
+def test_percentiles_of_another_reduction_are_refused(profile: Path):
+    for reduction in (None, "whole", "moving-average"):
+        with pytest.raises(ValueError, match="low and high need reduction=percentile"):
+            AttachRangesPass(profile=str(profile), reduction=reduction, low=5)
+
+
+def test_a_low_percentile_above_the_high_one_is_refused(
+    tmp_path: Path, profile: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = tmp_path / "model.mlir"
+    path.write_text(TEXT)
+    options = f'profile="{profile}" reduction=percentile low=90 high=5'
+    assert main([str(path), "--allow-unregistered-dialect", f"--attach-ranges={options}"]) == 1
+    assert "low must not exceed high, as 90 exceeds 5" in capsys.readouterr().err
+
+
+def test_a_report_names_what_has_a_range_and_nothing_vanishes(tmp_path: Path, profile: Path):
+    """Arguments have ranges, and are of no op with a result."""
+    path, report = tmp_path / "model.mlir", tmp_path / "report.json"
+    path.write_text(TEXT)
+    flags = ["--allow-unregistered-dialect", f'--attach-ranges=profile="{profile}"']
+    with redirect_stdout(io.StringIO()):
+        assert main([str(path), *flags, f"--fold-report={report}"]) == 0
+    content = json.loads(report.read_text())
+    assert content["values"] == []
+    assert [each["result"] for each in content["records"]] == [None, "%weight", "%sum"]
+
+
+def test_a_profile_may_name_its_reduction(tmp_path: Path):
+    path = tmp_path / "profile.json"
+    median = Reduction(ReductionKind.PERCENTILE, 50, 50)
+    profile = Profile(fingerprint(Module(TEXT)), RECORDS, reduction=median)
+    path.write_text(profile.to_json())
+    assert Profile.read(path).reduction == median
+    module = Module(TEXT)
+    module.run(AttachRangesPass(profile=str(path)))
+    assert attached(module.module)["image"] == [-0.75, 1.5]
+    module.run(AttachRangesPass(profile=str(path), reduction="whole"))
+    assert attached(module.module) == WHOLE
+
+
+def test_the_fingerprint_is_of_what_is_computed():
+    of = fingerprint(Module(TEXT))
+    renamed = Module(TEXT.replace("%sum", "%total").replace("%t ", "%u ").replace("%t,", "%u,"))
+    assert fingerprint(renamed) == of
+    keyed = Module(TEXT)
+    AttachKeysPass().apply(keyed.context, keyed.module)
+    assert fingerprint(keyed) == of
+    for other in (
+        TEXT.replace("6.0", "7.0"),
+        TEXT.replace("test.op", "test.other"),
+        TEXT.replace("(%t, %image)", "(%t, %weight)"),
+        TEXT.replace("perms = array<i32: 1, 0>", "perms = array<i32: 1, 0>, kept = 1 : i8"),
+    ):
+        assert of.differences(fingerprint(Module(other))) == ["'@main' is another"]
+    assert fingerprint(Module(TEXT.replace("@main", "@f"))) != of
+
+
+def test_a_default_that_mlir_prints_is_no_part_of_the_fingerprint():
+    text = """
+func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %y = "tosa.maximum"(%x, %x) <{MODE}> : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  return %y : tensor<2xf32>
+}
+"""
+    implied, default, other = (
+        fingerprint(Module(text.replace("MODE", mode)))
+        for mode in (
+            "",
+            "nan_mode = #tosa.nan_mode<PROPAGATE>",
+            "nan_mode = #tosa.nan_mode<IGNORE>",
+        )
+    )
+    assert implied == default
+    assert implied != other
+
+
+def test_recorded_ranges_are_no_part_of_the_fingerprint(profile: Path):
+    module = Module(TEXT)
+    module.run(AttachRangesPass(profile=str(profile)))
+    assert fingerprint(module) == fingerprint(Module(TEXT))
+
+
+def opt(*arguments: str) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        status = main([*arguments, "--allow-unregistered-dialect"])
+    return status, out.getvalue(), err.getvalue()
+
+
+def test_what_is_missing_and_what_differs_is_told(tmp_path: Path, profile: Path):
+    file = tmp_path / "other.mlir"
+    file.write_text(TEXT.replace("%image", "%picture"))
+    flag = f"--attach-ranges=profile={profile}".replace("=/", '="/') + '"'
+    status, _, errors = opt(str(file), flag, "--remarks")
+    assert status == 0
+    assert (
+        f"{file}:2:1: remark: not attached: there is no record of 'picture' [no-record]" in errors
+    )
+    assert "no value has the key 'image', which has a record [no-value]" in errors
+    assert "warning" not in errors
+    file.write_text(TEXT.replace("6.0", "7.0"))
+    status, _, errors = opt(str(file), flag)
+    assert status == 0
+    assert f"warning: '{profile}' was recorded on another module: '@main' is another" in errors
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (None, "cannot open"),
+        ("{", "profile.json:1:2: "),
+        ('{"format": "other"}', "profile.json:1:"),
+    ],
+)
+def test_profiles_that_are_none_are_refused(tmp_path: Path, text: str | None, told: str):
+    file, path = tmp_path / "m.mlir", tmp_path / "profile.json"
+    file.write_text(TEXT)
+    if text is not None:
+        path.write_text(text)
+    status, printed, errors = opt(str(file), f"--attach-ranges=profile={path}")
+    assert (status, printed) == (1, "")
+    assert told in errors
+    assert "Traceback" not in errors
+
+
+def test_strictness_makes_errors_of_what_is_told(tmp_path: Path, profile: Path):
+    file = tmp_path / "m.mlir"
+    file.write_text(TEXT)
+    flag = f'--attach-ranges=profile="{profile}" strict'
+    assert opt(str(file), flag)[0] == 0
+    file.write_text(TEXT.replace("%image", "%picture"))
+    status, printed, errors = opt(str(file), flag)
+    assert (status, printed) == (1, "")
+    assert "there is no record of 'picture'; no value has the key 'image'" in errors
+
+
+def test_keys_are_those_of_the_profile():
+    assert list(keys_of(Module(TEXT).module).roots) == list(RECORDS)
+
+
+def test_ranges_with_keys_of_their_own_are_replaced():
+    # The inner op is the value that the outer one is of.
+    module = Module("""
+func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = quant.stats %x {layerStats = dense<[0.0, 1.0]> : tensor<2xf32>, key = "a"} : tensor<2xf32>
+  %1 = quant.stats %0 {layerStats = dense<[0.0, 2.0]> : tensor<2xf32>, key = "b"} : tensor<2xf32>
+  return %1 : tensor<2xf32>
+}
+""")
+    records = {"a": statistics((-1, 1)), "b": statistics((-2, 2))}
+    attach_ranges(module.module, Profile(fingerprint(module), records), Reduction())
+    module.module.verify()
+    assert attached(module.module)["a"] == [-1, 1]
