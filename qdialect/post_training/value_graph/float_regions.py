@@ -228,7 +228,7 @@ class _Finder:
         ops, entry = joined
         functions = self._functions_of(ops)
         if "reduce" not in functions:
-            if not (self._is_gate(op, functions) or self._is_of_elements(ops, functions)):
+            if not (self._is_gate(op, functions) or _is_sum_of_parts(functions)):
                 return None
             scaled = self._with_affine(ops, frozenset({"mul", "div", "neg"}))
             return self._region(*self._with_negation(scaled, entry), "gate")
@@ -250,11 +250,6 @@ class _Finder:
         last = self._steps[op].functions
         is_product = bool(last & _PRODUCTS) and bool(functions & _NONLINEAR)
         return is_product or ("select" in last and bool(functions & _COMPARISONS))
-
-    def _is_of_elements(self, ops: set[Operation], functions: frozenset[str]) -> bool:
-        """Whether several ops compute a function of single elements that is not linear."""
-        computing = sum(bool(self._steps[op].functions) for op in ops)
-        return computing > 1 and functions <= _OF_ELEMENTS and bool(functions & _NONLINEAR)
 
     def _is_affine(self, op: Operation, entry: SSAValue) -> bool:
         """Whether what an op adds are functions of the entry, and not the entry itself."""
@@ -544,6 +539,15 @@ class _Finder:
         return step is not None and function in step.functions and len(step.operands) == 1
 
 
+def _is_sum_of_parts(functions: frozenset[str]) -> bool:
+    """
+    Whether functions of one value that are added make one function, by those that it has.
+
+    Others, such as a value and its absolute value, are layers of their own.
+    """
+    return any(needed <= functions <= needed | allowed for needed, allowed in _SUMS)
+
+
 def _is_dead(op: Operation) -> bool:
     """Whether an op has results, and nothing reads them."""
     return bool(op.results) and not any(map(_is_used, op.results))
@@ -651,7 +655,20 @@ _NONLINEAR: Final = frozenset(
 )
 """The functions of which a gate has one: a product of linear functions is no gate."""
 
-_OF_ELEMENTS: Final = (
-    _NONLINEAR | _PRODUCTS | _COMPARISONS | {"add", "cbrt", "copysign", "neg", "sub", "square"}
+_LINEAR_PARTS: Final = frozenset({"abs", "add", "clamp", "max", "min", "neg", "sub"})
+_SUMS: Final = (
+    # A leaky relu.
+    (frozenset({"mul", "max"}), _LINEAR_PARTS),
+    (frozenset({"mul", "min"}), _LINEAR_PARTS),
+    (frozenset({"mul", "clamp"}), _LINEAR_PARTS),
+    # The logarithm of a sigmoid, and of a sum of exponentials.
+    (frozenset({"exp", "log"}), _LINEAR_PARTS | {"mul"}),
+    (frozenset({"exp", "log1p"}), _LINEAR_PARTS | {"mul"} | _COMPARISONS | {"select"}),
+    # An exponential below zero, and a line above.
+    (frozenset({"expm1", "min"}), _LINEAR_PARTS | _PRODUCTS),
+    # The root of a square and a constant, which is smooth where a relu is not.
+    (frozenset({"pow"}), _PRODUCTS | {"add", "sub"}),
+    (frozenset({"sqrt"}), _PRODUCTS | {"add", "pow", "square", "sub"}),
+    (frozenset({"rsqrt", "reciprocal"}), _PRODUCTS | {"add", "pow", "square", "sub"}),
 )
-"""The functions that compute each element from those at the same place."""
+"""Functions that are written as a sum: those that each has, and those that it may have."""

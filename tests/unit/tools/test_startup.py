@@ -113,7 +113,7 @@ ON_ARRAYS = (
     "qdialect.passes.fake_quantize",
     "qdialect.post_training.calibration.compared_functions",
     "qdialect.post_training.fake_quantization",
-    "qdialect.post_training.record",
+    "qdialect.post_training.calibration.record",
     "qdialect.tools.calibrate",
     "qdialect.tools.check",
     "qdialect.tools.evaluat",
