@@ -7,6 +7,7 @@ ones.
 
 import os
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -26,9 +27,15 @@ settings.load_profile("untimed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what depends on numpy alone, as test_layers.py checks."""
+    """Mark what depends on numpy alone, as test_layers.py checks. Skip what needs IREE without it."""
     numbers = {Path(__file__).parent / folder for folder in ("algebra", "quantization")}
+    has_iree = find_spec("iree") and find_spec("iree.compiler") and find_spec("iree.runtime")
+    without_iree = pytest.mark.skip(
+        reason="iree-base-compiler and iree-base-runtime are not installed"
+    )
     for item in items:
+        if not has_iree and item.get_closest_marker("iree"):
+            item.add_marker(without_iree)
         if not numbers.isdisjoint(item.path.parents):
             item.add_marker(pytest.mark.without_xdsl)
 

@@ -24,13 +24,6 @@ NAMES = ("data", "models", "train", "run")
 pytestmark = pytest.mark.exporters
 
 needs_jax = pytest.mark.skipif(find_spec("jax") is None, reason="jax is not installed")
-needs_iree = pytest.mark.skipif(
-    find_spec("iree") is None
-    or find_spec("iree.compiler") is None
-    or find_spec("iree.runtime") is None,
-    reason="iree-base-compiler and iree-base-runtime are not installed",
-)
-
 Script = Callable[[str], Any]
 
 
@@ -109,7 +102,7 @@ def test_training_learns(script: Script) -> None:
     [
         ("convolutions", "reference", None),
         ("transformer", "reference", ["float"]),
-        pytest.param("convolutions", "iree", ["u8 layer", "i4 equalized"], marks=needs_iree),
+        pytest.param("convolutions", "iree", ["u8 layer", "i4 equalized"], marks=pytest.mark.iree),
     ],
 )
 def test_variants(
@@ -134,7 +127,7 @@ def test_variants(
     assert (tmp_path / f"{model}.profile.json").exists()
 
 
-@needs_iree
+@pytest.mark.iree
 def test_engines_find_the_same(
     script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,6 @@ import subprocess
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -25,15 +24,10 @@ from qdialect.contractions.interface import Contraction, Lookup, layer_of
 from qdialect.text.parser import LocatingParser
 from qdialect.tools.registry import ToolContext
 
+pytestmark = pytest.mark.without_xdsl
+
 Array = NDArray[Any]
 Shape = tuple[int, ...]
-
-needs_iree = pytest.mark.skipif(
-    find_spec("iree") is None
-    or find_spec("iree.compiler") is None
-    or find_spec("iree.runtime") is None,
-    reason="iree-base-compiler and iree-base-runtime are not installed",
-)
 
 
 def type_of(shape: Shape, element: str = "f32") -> str:
@@ -241,7 +235,7 @@ def read(layer: Layer) -> Contraction | Lookup | None:
     return layer_of(made)
 
 
-@needs_iree
+@pytest.mark.iree
 @pytest.mark.parametrize("side", [0, 1], ids=["x", "w"])
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
 def test_axes_are_what_they_are_for_in_iree(compiled: Any, layer: Layer, side: int):

@@ -58,7 +58,6 @@ needs_jax = needs("jax")
 needs_torch = needs("torch", "torch_mlir")
 needs_onnx = needs("onnx", "iree.compiler")
 needs_tflite = needs("tosa_converter_for_tflite")
-needs_iree = needs("iree.compiler", "iree.runtime")
 
 
 def expected() -> NDArray[Any]:
@@ -134,7 +133,7 @@ def jax_layer() -> tuple[Callable[[Any], Any], Any]:
 
 
 @needs_jax
-@needs_iree
+@pytest.mark.iree
 def test_jax():
     layer, x = jax_layer()
     after = check_fold(from_jax(layer, x))
@@ -187,7 +186,7 @@ def torch_program() -> Any:
 
 @needs_torch
 @needs("torchao")
-@needs_iree
+@pytest.mark.iree
 @pytest.mark.parametrize("form", ["linalg-on-tensors", "stablehlo", "tosa"])
 def test_torch(form: Any):
     torch: Any = import_module("torch")
@@ -292,7 +291,7 @@ def onnx_layer(path: Path) -> Path:
 
 
 @needs_onnx
-@needs_iree
+@pytest.mark.iree
 def test_onnx(tmp_path: Path):
     after = check_fold(from_onnx(onnx_layer(tmp_path / "layer.onnx")))
     # The inputs are multiples of their scale.
@@ -315,7 +314,7 @@ TFLITE = ROOT / "examples" / "linear.tflite"
 
 
 @needs_tflite
-@needs_iree
+@pytest.mark.iree
 def test_tflite():
     after = check_fold(from_tflite(TFLITE))
     assert iree_result(after, np.full((1, 12), 10, np.int8)).tolist() == [[6, -4, 2, -2, 89]]

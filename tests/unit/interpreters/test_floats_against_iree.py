@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, cast
 
 import numpy as np
@@ -28,13 +27,6 @@ from qdialect.interpreters.arith import ROUNDED_OPS
 from qdialect.interpreters.reference.registry import DIALECTS, runs_of
 from qdialect.text.parser import LocatingParser
 from qdialect.tools.registry import ToolContext
-
-needs_iree = pytest.mark.skipif(
-    find_spec("iree") is None
-    or find_spec("iree.compiler") is None
-    or find_spec("iree.runtime") is None,
-    reason="iree-base-compiler and iree-base-runtime are not installed",
-)
 
 Array = NDArray[Any]
 
@@ -1235,6 +1227,11 @@ CASES = {
     "stablehlo_native": STABLEHLO_NATIVE,
 }
 
+WITHOUT_PLUGINS = {
+    name: [] if name.startswith("stablehlo") else [pytest.mark.without_xdsl] for name in CASES
+}
+"""The marks of cases: another package defines the ops of one dialect."""
+
 
 def arguments_of(case: Case, function: FuncOp) -> list[Array]:
     random = np.random.default_rng(len(case.name))
@@ -1304,11 +1301,15 @@ def compiled(dialect: str) -> Compiled:
     return Compiled(functions, module, context)
 
 
-@needs_iree
+@pytest.mark.iree
 @needs_mlir_opt
 @pytest.mark.parametrize(
     ("dialect", "case"),
-    [(dialect, case) for dialect, cases in CASES.items() for case in cases],
+    [
+        pytest.param(dialect, case, marks=WITHOUT_PLUGINS[dialect])
+        for dialect, cases in CASES.items()
+        for case in cases
+    ],
     ids=[case.name for cases in CASES.values() for case in cases],
 )
 def test_floats_are_those_of_iree(dialect: str, case: Case):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +23,6 @@ from qdialect.ir.value_types import shape_of
 from qdialect.shape_ops.interface import load_models, name_of
 from qdialect.text.parser import LocatingParser
 from qdialect.tools.registry import ToolContext
-
-needs_iree = pytest.mark.skipif(
-    find_spec("iree") is None
-    or find_spec("iree.compiler") is None
-    or find_spec("iree.runtime") is None,
-    reason="iree-base-compiler and iree-base-runtime are not installed",
-)
 
 
 @dataclass(frozen=True)
@@ -432,7 +424,7 @@ def arguments_of(function: FuncOp, case: Case) -> list[TypedArray]:
     return arguments
 
 
-@needs_iree
+@pytest.mark.iree
 @pytest.mark.usefixtures("without_plugins")
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_models_read_ops_as_iree_does(dialect: str):

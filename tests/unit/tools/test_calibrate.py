@@ -12,7 +12,6 @@ import time
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +28,7 @@ from qdialect.tools.calibrate import main
 from qdialect.tools.progress import Progress
 from qdialect.tools.registry import ToolContext
 
-needs_iree = pytest.mark.skipif(
-    find_spec("iree") is None
-    or find_spec("iree.compiler") is None
-    or find_spec("iree.runtime") is None,
-    reason="iree-base-compiler and iree-base-runtime are not installed",
-)
-ENGINES = ["reference", pytest.param("iree", marks=needs_iree)]
+ENGINES = ["reference", pytest.param("iree", marks=[pytest.mark.iree, pytest.mark.without_xdsl])]
 
 MODEL = """
 func.func @main(%x: tensor<2x3xf32>, %h: tensor<4xf16>, %s: tensor<f64>) -> tensor<2x3xf32> {
@@ -203,7 +196,7 @@ func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
 """
 
 
-@needs_iree
+@pytest.mark.iree
 @pytest.mark.parametrize("text", [STABLEHLO, TOSA], ids=["stablehlo", "tosa"])
 @pytest.mark.usefixtures("without_plugins")
 def test_the_dialects_that_iree_reads(tmp_path: Path, text: str) -> None:

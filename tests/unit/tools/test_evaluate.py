@@ -24,17 +24,11 @@ from qdialect.tools.evaluation_plot import draw, expected_from_report, plot_modu
 from qdialect.tools.opt import main as opt
 from qdialect.tools.tool_error import ToolError
 
-needs_iree = pytest.mark.skipif(
-    find_spec("iree") is None
-    or find_spec("iree.compiler") is None
-    or find_spec("iree.runtime") is None,
-    reason="iree-base-compiler and iree-base-runtime are not installed",
-)
 needs_matplotlib = pytest.mark.skipif(
     find_spec("matplotlib") is None, reason="matplotlib is not installed"
 )
 needs_rich = pytest.mark.skipif(find_spec("rich") is None, reason="rich is not installed")
-ENGINES = ["reference", pytest.param("iree", marks=needs_iree)]
+ENGINES = ["reference", pytest.param("iree", marks=[pytest.mark.iree, pytest.mark.without_xdsl])]
 
 FLOAT = """
 func.func @main(%x: tensor<2x3xf32>, %init: tensor<2x4xf32>) -> tensor<2x4xf32> {
@@ -162,7 +156,7 @@ def test_noise_is_that_of_numpy(tmp_path: Path, engine: str) -> None:
     assert found.values["x"]["drop"] is None
 
 
-@needs_iree
+@pytest.mark.iree
 def test_engines_agree(tmp_path: Path) -> None:
     """Sums are exact: both give the same, to the last digit."""
     whole = {"x": np.array([[3, -5, 2], [8, 1, -1]], "f4"), "init": np.zeros((2, 4), "f4")}

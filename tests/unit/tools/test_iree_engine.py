@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -16,13 +15,7 @@ from qdialect.text import write_module
 from qdialect.tools.check import main
 from qdialect.tools.iree_engine import IreeEngine
 
-needs_iree = pytest.mark.skipif(
-    find_spec("iree") is None
-    or find_spec("iree.compiler") is None
-    or find_spec("iree.runtime") is None,
-    reason="iree-base-compiler and iree-base-runtime are not installed",
-)
-pytestmark = pytest.mark.usefixtures("without_plugins")
+pytestmark = [pytest.mark.usefixtures("without_plugins"), pytest.mark.without_xdsl]
 
 ROWS = "!quant.uniform<i8:f32:0, {0.5,0.25:3}>"
 COLUMNS = "!quant.uniform<i8:f32:1, {0.5,0.25:3}>"
@@ -52,7 +45,7 @@ def said(before: str, after: str, runs: int = 512) -> list[str]:
     return [of.message for of in comparison.findings] or list(map(str, comparison.verdicts))
 
 
-@needs_iree
+@pytest.mark.iree
 def test_folds_are_found_to_be_the_same():
     text = model(WEIGHT + ADD) + model(WEIGHT + MATMUL).replace("@model", "@sum")
     before, after = read(text), folded(text)
@@ -76,7 +69,7 @@ MISTAKES = {
 }
 
 
-@needs_iree
+@pytest.mark.iree
 def test_mistakes_are_found():
     before = after = ""
     for number, op in enumerate((ADD, MATMUL)):
@@ -110,7 +103,7 @@ def sum_of(order: str) -> str:
     )
 
 
-@needs_iree
+@pytest.mark.iree
 def test_a_difference_within_the_tolerance_is_told():
     near = sum_of("[0.1, 0.2, 0.3, 0.4]"), sum_of("[0.1000001, 0.2, 0.3, 0.4]")
     before, after = (model(body, "tensor<4xf32>") for body in near)
@@ -125,7 +118,7 @@ def test_a_difference_within_the_tolerance_is_told():
     assert "('stablehlo.reduce' is allowed 2.4e-05 of the largest element)" in found
 
 
-@needs_iree
+@pytest.mark.iree
 def test_rounding_behind_a_sum_is_not_called_a_mistake():
     def rounded(order: str) -> str:
         ints = "%i = arith.fptosi %1 : tensor<4xf32> to tensor<4xi32>\n"
@@ -137,7 +130,7 @@ def test_rounding_behind_a_sum_is_not_called_a_mistake():
     assert "rounds or compares floats" in found
 
 
-@needs_iree
+@pytest.mark.iree
 def test_other_functions_and_types():
     text = """
 func.func private @twice(%x: tensor<?xbf16>) -> tensor<?xbf16> {
@@ -159,7 +152,7 @@ func.func @model(%x: tensor<?xbf16>, %y: f64, %i: i32, %b: tensor<2xi1>)
     assert "result #0" in found
 
 
-@needs_iree
+@pytest.mark.iree
 def test_what_cannot_be_given_to_iree_is_not_checked():
     narrow = model("  %0 = arith.addi %x, %x : tensor<4xi4>", "tensor<4xi4>")
     assert said(narrow, narrow) == [
@@ -170,7 +163,7 @@ def test_what_cannot_be_given_to_iree_is_not_checked():
         said(private, private)
 
 
-@needs_iree
+@pytest.mark.iree
 def test_a_module_that_iree_does_not_compile_is_not_checked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -185,7 +178,7 @@ def test_a_module_that_iree_does_not_compile_is_not_checked(
     assert "error: failed to legalize operation 'stablehlo.custom_call'" in err
 
 
-@needs_iree
+@pytest.mark.iree
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     text = tmp_path / "model.mlir"
     text.write_text(model(WEIGHT + ADD))

@@ -275,9 +275,13 @@ IN_ONE_OP = {("gelu", "linalg-on-tensors"), ("gelu-tanh", "linalg-on-tensors")}
 
 
 @needs("torch", "torch_mlir")
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize(
-    ("name", "form"), [each for each in product(TORCH_NAMES, FORMS) if each not in IN_ONE_OP]
+    ("name", "form", "dtype"),
+    [
+        *((*each, "float32") for each in product(TORCH_NAMES, FORMS) if each not in IN_ONE_OP),
+        # What is converted on the way: to compute in float32, or for constants.
+        *product(["softmax", "silu", "layer-norm", "batch-norm"], FORMS, ["bfloat16"]),
+    ],
 )
 def test_torch(name: str, form: Any, dtype: str):
     torch: Any = import_module("torch")

@@ -6,8 +6,6 @@ Networks are random, and numpy computes what they return.
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 import numpy as np
 import pytest
 from equalized_modules import Model, are_close
@@ -19,13 +17,6 @@ from qdialect.folding.report import Outcome
 from qdialect.shape_ops.statistics import is_statistics
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
-
-needs_iree = pytest.mark.skipif(
-    find_spec("iree") is None
-    or find_spec("iree.compiler") is None
-    or find_spec("iree.runtime") is None,
-    reason="iree-base-compiler and iree-base-runtime are not installed",
-)
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -74,7 +65,7 @@ def test_weights_only_of_random_networks(seed: int, is_recorded: bool, sweeps: i
     model.check_ranges()
 
 
-@needs_iree
+@pytest.mark.iree
 @pytest.mark.parametrize("seed", [0, 5, 7])
 def test_results_of_iree(seed: int) -> None:
     net, results = random_network(seed)
