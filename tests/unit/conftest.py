@@ -27,7 +27,7 @@ settings.load_profile("untimed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what depends on numpy alone, as test_layers.py checks. Skip what needs IREE without it."""
+    """Mark what depends on numpy alone, as test_layers.py checks; skip what lacks IREE."""
     numbers = {Path(__file__).parent / folder for folder in ("algebra", "quantization")}
     has_iree = find_spec("iree") and find_spec("iree.compiler") and find_spec("iree.runtime")
     without_iree = pytest.mark.skip(
