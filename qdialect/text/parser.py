@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple, NoReturn, cast
 from weakref import WeakKeyDictionary
 
@@ -131,6 +132,13 @@ _KEPT_ATTRIBUTE = re.compile(r"sparse\s*+<|distinct\s*+\[\s*+[0-9]++\s*+\]\s*+<"
 _KNOWN_FOREIGN = ("mhlo.", "ttir.")
 """The dialects that are not of MLIR, and of which some custom forms are read."""
 
+MAX_EXPANSION = 1 << 18
+"""
+The parts of attributes that aliases may stand for in a text, or 64 for each of its characters if
+that is more. xDSL hashes, compares and prints an attribute part by part, and n aliases of two
+aliases each stand for 2**n parts.
+"""
+
 _DIMENSIONS = (MLIRTokenKind.INTEGER_LIT, MLIRTokenKind.QUESTION)
 
 _STRINGS = re.compile(r'<[\s\[]*+"(?!0x)')
@@ -228,6 +236,10 @@ class LocatingParser(FastParser):
     definition.
     """
     _late_locations: dict[str, Attribute]
+    _parts: dict[int, int]
+    """The number of parts of the attribute of each alias, by its `id`."""
+    _is_counting: bool
+    """Whether the parts that aliases stand for count: not in their definitions and locations."""
     _type_name: str
     """The name of the builtin type whose brackets are being parsed, or ""."""
     _in_attribute: ParseError | None
@@ -258,6 +270,8 @@ class LocatingParser(FastParser):
         self._is_unnamed_argument = False
         self._late_definitions = None
         self._late_locations = {}
+        self._parts = {}
+        self._is_counting = True
         self._type_name = ""
         self._in_attribute = None
 
@@ -737,7 +751,50 @@ class LocatingParser(FastParser):
             known = self._location_defined_later(alias)
         if known is None:
             self._refuse_token(f"undefined symbol alias id '{symbol.name}'")
+        self._count_expansion(known, symbol.start)
         return known
+
+    def _count_expansion(self, attribute: Attribute, start: Position) -> None:
+        """Count the parts of an attribute at `start`. Raises ParseError if there are too many."""
+        if not self._is_counting:
+            return
+        self.expansion += self._count_parts(attribute)
+        limit = max(MAX_EXPANSION, 64 * len(self.lexer.input.content))
+        if self.expansion > limit:
+            self.raise_error(
+                f"aliases of aliases stand for {self.expansion} parts of attributes, more than "
+                f"the {limit} that are allowed",
+                start,
+            )
+
+    @override
+    def parse_alias_def(self) -> None:
+        name = self.current_token.text
+        with self._without_counting():
+            super().parse_alias_def()
+        attribute = self.attribute_aliases[name]
+        self._parts[id(attribute)] = self._count_parts(attribute)
+
+    @contextmanager
+    def _without_counting(self) -> Generator[None]:
+        outer, self._is_counting = self._is_counting, False
+        yield
+        self._is_counting = outer
+
+    def _count_parts(self, attribute: Attribute) -> int:
+        """The number of attributes in an attribute, itself included."""
+        if (known := self._parts.get(id(attribute))) is not None:
+            return known
+        match attribute:
+            case ArrayAttr():
+                parts = attribute.data
+            case DictionaryAttr():
+                parts = attribute.data.values()
+            case ParametrizedAttribute():
+                parts = attribute.parameters
+            case _:
+                parts = ()
+        return 1 + sum(map(self._count_parts, parts))
 
     def _end_of(self, symbol: _Symbol) -> Position:
         """The end of a symbol. Raises ParseError if its brackets are not balanced."""
@@ -840,7 +897,9 @@ class LocatingParser(FastParser):
         # Deferred: few texts have locations.
         from qdialect.text.locations import parse_location
 
-        return parse_location(self)
+        # The location of an op is only printed.
+        with self._without_counting():
+            return parse_location(self)
 
     def _location_defined_later(self, alias: str) -> Attribute | None:
         """
@@ -858,7 +917,10 @@ class LocatingParser(FastParser):
             self.resume_from(position)
             # While it is parsed, the alias is undefined: it may refer to itself.
             del self._late_definitions[alias]
-            self._late_locations[alias] = self.parse_attribute()
+            with self._without_counting():
+                location = self.parse_attribute()
+            self._late_locations[alias] = location
+            self._parts[id(location)] = self._count_parts(location)
             self._late_definitions[alias] = position
             self.resume_from(here)
         return self._late_locations[alias]
@@ -952,8 +1014,12 @@ class LocatingParser(FastParser):
         start = self.pos
         if _KEPT_ATTRIBUTE.match(self.lexer.input.content, start) is not None:
             return self._keep_attribute(start)
+        is_location = self.current_token.text == "loc"
         try:
-            return super()._parse_attribute_of_name()
+            attribute = super()._parse_attribute_of_name()
+            if is_location and attribute is not None:
+                self._count_expansion(attribute, start)
+            return attribute
         except (ParseError, RecursionError, MemoryError):
             raise
         except Exception:
