@@ -28,6 +28,7 @@ from xdsl.dialects.builtin import (
     MemRefType,
     ModuleOp,
     RankedStructure,
+    ShapedType,
     StringAttr,
     UnrankedMemRefType,
     UnregisteredAttr,
@@ -129,6 +130,10 @@ _READ_BY_TABLES = frozenset(
 _KEPT_ATTRIBUTE = re.compile(r"sparse\s*+<|distinct\s*+\[\s*+[0-9]++\s*+\]\s*+<")
 """The start of an attribute that xDSL lacks."""
 
+_AFFINE = ("affine_map", "affine_set")
+
+_NUMBER = re.compile(r"(?<![\w.$])[0-9]++(?![\w.])")
+
 _KNOWN_FOREIGN = ("mhlo.", "ttir.")
 """The dialects that are not of MLIR, and of which some custom forms are read."""
 
@@ -141,8 +146,11 @@ aliases each stand for 2**n parts.
 
 _DIMENSIONS = (MLIRTokenKind.INTEGER_LIT, MLIRTokenKind.QUESTION)
 
-_STRINGS = re.compile(r'<[\s\[]*+"(?!0x)')
-"""The start of dense elements that are strings; a string of digits is a hexadecimal literal."""
+_STRINGS = re.compile(r'<[\s\[]*+(?:"(?!0x)|[\]>])')
+"""
+The start of dense elements that may be strings, or of none; a string of digits is a hexadecimal
+literal.
+"""
 
 _EXTRAS = {"stablehlo": "stablehlo"}
 """The extra of this package that provides a dialect."""
@@ -1011,24 +1019,45 @@ class LocatingParser(FastParser):
         An attribute that starts with a word. An affine map that xDSL cannot parse is kept as
         text.
         """
-        start = self.pos
+        start, first = self.pos, self.current_token.text
         if _KEPT_ATTRIBUTE.match(self.lexer.input.content, start) is not None:
             return self._keep_attribute(start)
-        is_location = self.current_token.text == "loc"
         try:
             attribute = super()._parse_attribute_of_name()
-            if is_location and attribute is not None:
+            if first == "loc" and attribute is not None:
                 self._count_expansion(attribute, start)
+            if first in _AFFINE and attribute is not None:
+                return self._with_index_constants(attribute, start)
             return attribute
         except (ParseError, RecursionError, MemoryError):
             raise
         except Exception:
             content = self.lexer.input.content
             end = balanced_end(content, content.index("<", start))
-            if not content.startswith("affine_", start) or isinstance(end, TextError):
+            if first not in _AFFINE or isinstance(end, TextError):
                 raise
         self.resume_from(end)
-        return BuiltinTextAttr(StringAttr(content[start:end]))
+        return self._with_index_constants(BuiltinTextAttr(StringAttr(content[start:end])), start)
+
+    def _with_index_constants(self, attribute: Attribute, start: Position) -> Attribute:
+        """
+        An affine map or set, as text if xDSL has computed a constant that MLIR does not read.
+
+        Raises ParseError for such a constant in the text.
+        """
+        content = self.lexer.input.content
+        end = end_of_token_before(content, self.pos)
+        text = content[start:end]
+        # A product has no more digits than its factors.
+        if sum(map(str.isdigit, text)) < len(str(MAX_DIMENSION)):
+            return attribute
+        if (constant := _first_above_index(text)) is not None:
+            self.raise_error("constant too large for index", start + constant)
+        return (
+            attribute
+            if _first_above_index(str(attribute)) is None
+            else BuiltinTextAttr(StringAttr(text))
+        )
 
     def _keep_attribute(self, start: Position) -> Attribute:
         """An attribute that xDSL lacks, `sparse<...> : type` or `distinct[0]<...>`, as text."""
@@ -1091,9 +1120,16 @@ class LocatingParser(FastParser):
             if isinstance(type, ContainerType) and isinstance(
                 type.get_element_type(), UnregisteredAttr
             ):
-                return DenseStringsAttr(self.lexer.input.content[start:end], type)
+                text = self.lexer.input.content[start:end]
+                return DenseStringsAttr(text if '"' in text else self._without_strings(type), type)
             self.resume_from(start)
         return super().parse_builtin_dense_attr()
+
+    def _without_strings(self, type: ContainerType[Attribute]) -> str:
+        """MLIR's text for no strings. Raises ParseError if a type has elements."""
+        if not isinstance(type, ShapedType) or 0 not in type.get_shape():
+            self.raise_error(f"parsed zero elements, but type ('{type}') expected at least 1")
+        return "<>"
 
     @override
     def parse_resource(self, dialect_name: str, interface: OpAsmDialectInterface) -> None:
@@ -1148,6 +1184,16 @@ class LocatingParser(FastParser):
     def _parse_type_of_dense(self) -> RankedStructure[AnyDenseElement]:
         self.parse_punctuation(":", " in dense attribute")
         return self.parse_dense_literal_type()
+
+
+def _first_above_index(text: str) -> int | None:
+    """The position of the first number that a signed integer of 64 bits does not hold."""
+    for number in _NUMBER.finditer(text):
+        digits = number[0].lstrip("0")
+        # Python refuses to convert thousands of digits.
+        if len(digits) > len(str(MAX_DIMENSION)) or int(digits or "0") > MAX_DIMENSION:
+            return number.start()
+    return None
 
 
 def _rounded(number: float, type: AnyFloat) -> float:

@@ -390,6 +390,44 @@ def test_locations_in_metadata_are_printed_as_attributes(place: str) -> None:
     assert text.replace("1]>", "1 : i64]>") in stream.getvalue()
 
 
+LARGEST = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"affine_map<(d0) -> ((d0 + {LARGEST}))>",
+        f"affine_map<(d0) -> ({LARGEST} + 1)>",
+        f"affine_map<(d0) -> (d0 * {2**32} * {2**32})>",
+        f"affine_set<(d0) : (d0 - {LARGEST} - 2 >= 0)>",
+        "dense<> : tensor<0x!tf_type.string>",
+        "dense<> : tensor<2x0x!tf_type.string>",
+    ],
+)
+def test_attributes_that_mlir_reads_again(text: str) -> None:
+    stream = StringIO()
+    operation = f'"test.op"() {{a = {text}}} : () -> ()'
+    MLIRPrinter(stream).print_op(parser_of(operation, allow_unregistered=True).parse_module())
+    assert operation in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "place"),
+    [
+        (f"affine_map<(d0) -> (d0 + {LARGEST + 1})>", "constant too large for index", "9"),
+        (f"affine_map<(d0) -> (d0 - {LARGEST + 1})>", "constant too large for index", "9"),
+        (f"affine_map<(d0) -> (d0 - {'1' * 5000})>", "constant too large for index", "1"),
+        ("dense<[]> : tensor<2x!tf_type.string>", "parsed zero elements, but type", "}"),
+    ],
+)
+def test_attributes_that_mlir_refuses(text: str, message: str, place: str) -> None:
+    operation = f'"test.op"() {{a = {text}}} : () -> ()'
+    with pytest.raises(ParseError) as caught:
+        parser_of(operation, allow_unregistered=True).parse_module()
+    assert caught.value.msg.startswith(message)
+    assert operation[caught.value.span.start] == place
+
+
 def test_digits_of_constants_have_no_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("qdialect.text.printer.MAX_REPETITION", 1 << 16)
     digits = "0123456789ABCDEF" * 20_000
