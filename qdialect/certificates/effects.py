@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
+from functools import cached_property
 from typing import Final
 
 from xdsl.dialects.builtin import (
@@ -106,7 +108,6 @@ class CallEffects:
         self._functions = functions
         self._known: dict[Operation, Effects] = {}
         self._of_functions: dict[str, Effects] = {}
-        self._call_themselves: dict[str, bool] = {}
         for name in dependencies_first(functions, self._called_by):
             self._of_functions[name] = self._of_function(functions[name])
 
@@ -120,15 +121,27 @@ class CallEffects:
 
     def calls_itself(self, name: str) -> bool:
         """Whether the function `name` may call itself, directly or through others."""
-        if (known := self._call_themselves.get(name)) is None:
-            found = set[str]()
-            pending = [name]
+        return name in self._in_cycles
+
+    @cached_property
+    def _in_cycles(self) -> frozenset[str]:
+        """The functions that may call themselves: Kosaraju's algorithm, in linear time."""
+        called = {name: set(self._called_by(name)) for name in self._functions}
+        callers: dict[str, list[str]] = {name: [] for name in called}
+        for name, callees in called.items():
+            for callee in callees:
+                callers[callee].append(name)
+        components = dict[str, str]()
+        for root in reversed(list(dependencies_first(called, called.__getitem__))):
+            pending = [root]
             while pending:
-                called = set(self._called_by(pending.pop())) - found
-                found |= called
-                pending += called
-            known = self._call_themselves[name] = name in found
-        return known
+                if (name := pending.pop()) not in components:
+                    components[name] = root
+                    pending += callers[name]
+        sizes = Counter(components.values())
+        return frozenset(
+            name for name in called if sizes[components[name]] > 1 or name in called[name]
+        )
 
     def callee_of(self, op: Operation) -> FuncOp | None:
         """The function of the module that an op calls; None if it is not such a call."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import zip_longest
@@ -136,6 +135,8 @@ class Pair:
         return before, after
 
 
+_STEPS_PER_OP: Final = 1_000
+
 _SIGNATURE: Final = ("arg_attrs", "function_type", "res_attrs", "sym_name", "sym_visibility")
 
 
@@ -155,11 +156,13 @@ def compare_functions(pair: Pair, old: FuncOp, new: FuncOp) -> Verdict:
         return _run_by(pair.engine, pair, (old, new))
     proof = _Proof(pair, old, new)
     only_one = pair.reachable[0] ^ pair.reachable[1]
-    called = frozenset[str](_called_from(pair, old) | _called_from(pair, new))
-    for expanded in dict.fromkeys((called & only_one, called)):
-        calls = Calls(expanded)
-        if proof.attempt(calls):
-            return Verdict(name, Grounds.PROVEN, callees=_taken_for_granted(pair, calls.kept))
+    calls = Calls(only_one)
+    is_proven = proof.attempt(calls)
+    if not is_proven and calls.kept - only_one:
+        calls = Calls(frozenset[str]().union(*(side.functions for side in pair.sides)))
+        is_proven = proof.attempt(calls)
+    if is_proven:
+        return Verdict(name, Grounds.PROVEN, callees=frozenset(calls.kept))
     proof.require_no_other_effects()
     _require_no_other_attributes(pair, (old, new), proof.reason)
     try:
@@ -205,23 +208,13 @@ def _run_by(engine: Engine, pair: Pair, functions: tuple[FuncOp, FuncOp]) -> Ver
     return Verdict(functions[1].sym_name.data, grounds, runs.count, note=runs.note)
 
 
-def _taken_for_granted(pair: Pair, kept: AbstractSet[str]) -> frozenset[str]:
-    """
-    The functions that a proof assumes to be the same: callees of opaque calls, and their
-    callees.
-    """
-    functions = [
-        side.functions[name] for side in pair.sides for name in kept & side.functions.keys()
-    ]
-    return frozenset(kept).union(*(_called_from(pair, function) for function in functions))
-
-
 def _called_from(pair: Pair, function: FuncOp) -> set[str]:
     """The functions that a function calls, directly or through others."""
     found, pending = set[str](), [function]
     side = pair.sides[0] if function.parent_op() is pair.sides[0].module else pair.sides[1]
     while pending:
         for op in pending.pop().walk():
+            pair.run_steps.spend(_STEPS_PER_OP)
             callee = side.effects.callee_of(op)
             if callee is not None and callee.sym_name.data not in found:
                 found.add(callee.sym_name.data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
@@ -18,7 +19,6 @@ from xdsl.ir import Operation
 from qdialect.certificates.attribute_keys import AttributeKeys, blob_of
 from qdialect.certificates.function_comparison import (
     Finding,
-    Grounds,
     NotShownError,
     Pair,
     Verdict,
@@ -170,16 +170,19 @@ def _compare(pair: Pair, old: FuncOp, new: FuncOp) -> Finding | Verdict:
 
 def _as_good_as_callees(verdicts: Sequence[Verdict]) -> list[Verdict]:
     """Weaken each proof to the weakest grounds among the functions that it relies on."""
-    by_name = {verdict.name: verdict for verdict in verdicts}
-    found: list[Verdict] = []
+    proofs_with = defaultdict[str, list[str]](list)
+    """The functions whose proofs rely on a function."""
     for verdict in verdicts:
-        worst = max(
-            (verdict, *(by_name[name] for name in verdict.callees if name in by_name)),
-            key=lambda of: (of.grounds, -of.runs),
-        )
-        is_proven = verdict.grounds is Grounds.PROVEN
-        found.append(replace(worst, name=verdict.name) if is_proven else verdict)
-    return found
+        for name in verdict.callees:
+            proofs_with[name].append(verdict.name)
+    weakest = dict[str, Verdict]()
+    for verdict in sorted(verdicts, key=lambda of: (of.grounds, -of.runs), reverse=True):
+        pending = [verdict.name]
+        while pending:
+            if (name := pending.pop()) not in weakest:
+                weakest[name] = verdict
+                pending += proofs_with[name]
+    return [replace(weakest[verdict.name], name=verdict.name) for verdict in verdicts]
 
 
 # Ops other than functions

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from inspect import signature
 
 from xdsl.dialects.builtin import UnregisteredOp
-from xdsl.ir import Attribute, Operation
-from xdsl.irdl import IRDLOperation
+from xdsl.ir import Attribute, Operation, OpTraits
+from xdsl.irdl import IRDLOperation, OpDef
 from xdsl.traits import SymbolTable, SymbolUserOpInterface
 from xdsl.utils.exceptions import VerifyException
 
@@ -54,6 +55,35 @@ def verify_alone(op: Operation) -> None:
             op.verify(verify_nested_ops=False)
         case False:
             op.verify()
+
+
+def verify_call(op: Operation, callee: Operation | None) -> None:
+    """
+    As `verify_alone`, for a `func.call` whose symbol is defined by `callee`.
+
+    xDSL looks through all functions for each call. Raises VerifyException.
+    """
+    # Deferred: a module without calls does not need it.
+    from xdsl.dialects.func import CallOp, FuncOp
+
+    if (
+        type(op) is CallOp
+        and isinstance(callee, FuncOp)
+        and callee.function_type.inputs.data == tuple(op.operand_types)
+        and callee.function_type.outputs.data == tuple(op.result_types)
+    ):
+        _without_symbols(CallOp).verify(op)
+    else:
+        verify_alone(op)
+
+
+@registered_cache
+@cache
+def _without_symbols(cls: type[IRDLOperation]) -> OpDef:
+    """The definition of a class of ops, without the verification of the symbols that they use."""
+    definition = cls.get_irdl_definition()
+    traits = tuple(each for each in cls.traits if not isinstance(each, SymbolUserOpInterface))
+    return replace(definition, traits=OpTraits(lambda: traits))
 
 
 def _misses_a_symbol(op: Operation) -> bool:

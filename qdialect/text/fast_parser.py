@@ -13,11 +13,9 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
     ComplexType,
-    FunctionType,
     IndexType,
     IntegerType,
     RankedStructure,
-    TupleType,
 )
 from xdsl.ir import Attribute, AttributeInvT, Operation, Region, SSAValue, TypeAttribute
 from xdsl.irdl import AttrConstraint, base
@@ -40,6 +38,9 @@ AttributeT = TypeVar("AttributeT", bound=Attribute)
 
 _MAX_DEPTH = 8
 """The bracket depth up to which types are cached. Tensor, element type and range take three."""
+
+_MAX_EXPANSION = 1 << 12
+"""The parts that the aliases in a cached text may stand for: they are not counted again."""
 
 # Hexadecimal bits: a type with a NaN is not equal to itself read again. An abridged text may #
 # also have left the digits out, and they differ from place to place.
@@ -81,6 +82,8 @@ class FastParser(OpenParser):
     lexer_type: ClassVar[type[PlainLexer]] = FastLexer
     is_remembering: ClassVar[bool] = True
     """Whether parsed types and operations are cached by their text."""
+    expansion: int
+    """The number of parts of attributes that the aliases read so far stand for."""
     leaves_elements_out: ClassVar[bool] = False
     """
     Whether the cache key of a line omits the elements of constants, which are then read as MLIR
@@ -92,8 +95,8 @@ class FastParser(OpenParser):
         super().__init__(ctx, self.lexer_type(input))
         self.ssa_values = _Scope()
         self._known_types: dict[str, TypeAttribute] = {}
-        self._known_compounds: dict[tuple[object, ...], TypeAttribute] = {}
         self._known_arrays: dict[str, Attribute] = {}
+        self.expansion = 0
         self._forms: dict[str, OpForm] = {}
         self._lines_seen: set[int] = set()
         self._name_token = self.current_token
@@ -173,9 +176,10 @@ class FastParser(OpenParser):
             if op is not None:
                 return op
         self._resolved = []
+        expansion = self.expansion
         op = super().parse_operation()
         # A line is cached when it occurs for the second time.
-        if hash(key) in self._lines_seen:
+        if hash(key) in self._lines_seen and self.expansion - expansion <= _MAX_EXPANSION:
             self._remember_operation(line, key, op)
         self._lines_seen.add(hash(key))
         return op
@@ -337,29 +341,20 @@ class FastParser(OpenParser):
 
     def _parse_new_type(self) -> TypeAttribute | None:
         """Parse a type that is not cached; None if there is no type."""
-        type = super().parse_optional_type()
-        match type:
-            case TupleType():
-                parts = type.types.data
-            case FunctionType():
-                parts = *type.inputs, None, *type.outputs
-            case _:
-                return type
-        # A type made of aliases may have 2**n parts, n of them distinct. Equal types are one
-        # object, so that comparing them takes constant time.
-        return self._known_compounds.setdefault((type.name, *map(id, parts)), type)
+        return super().parse_optional_type()
 
     def _parse_once(
         self, text: str, known: dict[str, AttributeT], parse: Callable[[], AttributeT | None]
     ) -> AttributeT | None:
         """The cached attribute of `text`, which comes next, or the result of `parse`."""
-        start = self.pos
+        start, expansion = self.pos, self.expansion
         attribute = known.get(text)
         if attribute is not None:
             self.resume_from(start + len(text))
             return attribute
         attribute = parse()
-        if attribute is not None and self._is_all_that_was_read(text, start):
+        is_small = self.expansion - expansion <= _MAX_EXPANSION
+        if attribute is not None and is_small and self._is_all_that_was_read(text, start):
             known[text] = attribute
         return attribute
 

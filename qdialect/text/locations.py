@@ -26,6 +26,9 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
+_META = "fused<"
+"""The text before the metadata of a fused location."""
+
 
 @irdl_attr_definition
 class RangeLoc(ParametrizedAttribute, BuiltinAttribute):
@@ -44,10 +47,20 @@ class RangeLoc(ParametrizedAttribute, BuiltinAttribute):
     def print_builtin(self, printer: Printer) -> None:
         with printer.in_location():
             for index, part in enumerate(self.parts):
-                if index % 2:
-                    printer.print_attribute(part)
-                else:
+                if index % 2 == 0:
                     printer.print_string(cast(StringAttr, part).data)
+                    continue
+                # Metadata is no part of the location: locations in it are in `loc(...)`.
+                printer.printing_location = (
+                    cast(StringAttr, self.parts.data[index - 1]).data != _META
+                )
+                printer.print_attribute(part)
+                printer.printing_location = True
+
+
+def fused_in_parts(metadata: Attribute, locations: Attribute) -> RangeLoc:
+    """The location `fused<metadata>[locations]`."""
+    return RangeLoc(_META, metadata, ">", locations)
 
 
 def parse_location(parser: AttrParser) -> LocationAttr:
@@ -127,7 +140,7 @@ def _parse_fused(parser: AttrParser) -> Attribute:
         return FusedLoc(fused, metadata)
     if isinstance(metadata, NoneAttr):
         return RangeLoc("fused", fused)
-    return RangeLoc("fused<", metadata, ">", fused)
+    return fused_in_parts(metadata, fused)
 
 
 def _has_range(*locations: Attribute) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple, NoReturn, cast
 from weakref import WeakKeyDictionary
 
@@ -27,6 +28,7 @@ from xdsl.dialects.builtin import (
     MemRefType,
     ModuleOp,
     RankedStructure,
+    ShapedType,
     StringAttr,
     UnrankedMemRefType,
     UnregisteredAttr,
@@ -128,13 +130,27 @@ _READ_BY_TABLES = frozenset(
 _KEPT_ATTRIBUTE = re.compile(r"sparse\s*+<|distinct\s*+\[\s*+[0-9]++\s*+\]\s*+<")
 """The start of an attribute that xDSL lacks."""
 
+_AFFINE = ("affine_map", "affine_set")
+
+_NUMBER = re.compile(r"(?<![\w.$])[0-9]++(?![\w.])")
+
 _KNOWN_FOREIGN = ("mhlo.", "ttir.")
 """The dialects that are not of MLIR, and of which some custom forms are read."""
 
+MAX_EXPANSION = 1 << 18
+"""
+The parts of attributes that aliases may stand for in a text, or 64 for each of its characters if
+that is more. xDSL hashes, compares and prints an attribute part by part, and n aliases of two
+aliases each stand for 2**n parts.
+"""
+
 _DIMENSIONS = (MLIRTokenKind.INTEGER_LIT, MLIRTokenKind.QUESTION)
 
-_STRINGS = re.compile(r'<[\s\[]*+"(?!0x)')
-"""The start of dense elements that are strings; a string of digits is a hexadecimal literal."""
+_STRINGS = re.compile(r'<[\s\[]*+(?:"(?!0x)|[\]>])')
+"""
+The start of dense elements that may be strings, or of none; a string of digits is a hexadecimal
+literal.
+"""
 
 _EXTRAS = {"stablehlo": "stablehlo"}
 """The extra of this package that provides a dialect."""
@@ -228,6 +244,10 @@ class LocatingParser(FastParser):
     definition.
     """
     _late_locations: dict[str, Attribute]
+    _parts: dict[int, int]
+    """The number of parts of the attribute of each alias, by its `id`."""
+    _is_counting: bool
+    """Whether the parts that aliases stand for count: not in their definitions and locations."""
     _type_name: str
     """The name of the builtin type whose brackets are being parsed, or ""."""
     _in_attribute: ParseError | None
@@ -258,6 +278,8 @@ class LocatingParser(FastParser):
         self._is_unnamed_argument = False
         self._late_definitions = None
         self._late_locations = {}
+        self._parts = {}
+        self._is_counting = True
         self._type_name = ""
         self._in_attribute = None
 
@@ -737,7 +759,50 @@ class LocatingParser(FastParser):
             known = self._location_defined_later(alias)
         if known is None:
             self._refuse_token(f"undefined symbol alias id '{symbol.name}'")
+        self._count_expansion(known, symbol.start)
         return known
+
+    def _count_expansion(self, attribute: Attribute, start: Position) -> None:
+        """Count the parts of an attribute at `start`. Raises ParseError if there are too many."""
+        if not self._is_counting:
+            return
+        self.expansion += self._count_parts(attribute)
+        limit = max(MAX_EXPANSION, 64 * len(self.lexer.input.content))
+        if self.expansion > limit:
+            self.raise_error(
+                f"aliases of aliases stand for {self.expansion} parts of attributes, more than "
+                f"the {limit} that are allowed",
+                start,
+            )
+
+    @override
+    def parse_alias_def(self) -> None:
+        name = self.current_token.text
+        with self._without_counting():
+            super().parse_alias_def()
+        attribute = self.attribute_aliases[name]
+        self._parts[id(attribute)] = self._count_parts(attribute)
+
+    @contextmanager
+    def _without_counting(self) -> Generator[None]:
+        outer, self._is_counting = self._is_counting, False
+        yield
+        self._is_counting = outer
+
+    def _count_parts(self, attribute: Attribute) -> int:
+        """The number of attributes in an attribute, itself included."""
+        if (known := self._parts.get(id(attribute))) is not None:
+            return known
+        match attribute:
+            case ArrayAttr():
+                parts = attribute.data
+            case DictionaryAttr():
+                parts = attribute.data.values()
+            case ParametrizedAttribute():
+                parts = attribute.parameters
+            case _:
+                parts = ()
+        return 1 + sum(map(self._count_parts, parts))
 
     def _end_of(self, symbol: _Symbol) -> Position:
         """The end of a symbol. Raises ParseError if its brackets are not balanced."""
@@ -840,7 +905,9 @@ class LocatingParser(FastParser):
         # Deferred: few texts have locations.
         from qdialect.text.locations import parse_location
 
-        return parse_location(self)
+        # The location of an op is only printed.
+        with self._without_counting():
+            return parse_location(self)
 
     def _location_defined_later(self, alias: str) -> Attribute | None:
         """
@@ -858,7 +925,10 @@ class LocatingParser(FastParser):
             self.resume_from(position)
             # While it is parsed, the alias is undefined: it may refer to itself.
             del self._late_definitions[alias]
-            self._late_locations[alias] = self.parse_attribute()
+            with self._without_counting():
+                location = self.parse_attribute()
+            self._late_locations[alias] = location
+            self._parts[id(location)] = self._count_parts(location)
             self._late_definitions[alias] = position
             self.resume_from(here)
         return self._late_locations[alias]
@@ -949,20 +1019,45 @@ class LocatingParser(FastParser):
         An attribute that starts with a word. An affine map that xDSL cannot parse is kept as
         text.
         """
-        start = self.pos
+        start, first = self.pos, self.current_token.text
         if _KEPT_ATTRIBUTE.match(self.lexer.input.content, start) is not None:
             return self._keep_attribute(start)
         try:
-            return super()._parse_attribute_of_name()
+            attribute = super()._parse_attribute_of_name()
+            if first == "loc" and attribute is not None:
+                self._count_expansion(attribute, start)
+            if first in _AFFINE and attribute is not None:
+                return self._with_index_constants(attribute, start)
+            return attribute
         except (ParseError, RecursionError, MemoryError):
             raise
         except Exception:
             content = self.lexer.input.content
             end = balanced_end(content, content.index("<", start))
-            if not content.startswith("affine_", start) or isinstance(end, TextError):
+            if first not in _AFFINE or isinstance(end, TextError):
                 raise
         self.resume_from(end)
-        return BuiltinTextAttr(StringAttr(content[start:end]))
+        return self._with_index_constants(BuiltinTextAttr(StringAttr(content[start:end])), start)
+
+    def _with_index_constants(self, attribute: Attribute, start: Position) -> Attribute:
+        """
+        An affine map or set, as text if xDSL has computed a constant that MLIR does not read.
+
+        Raises ParseError for such a constant in the text.
+        """
+        content = self.lexer.input.content
+        end = end_of_token_before(content, self.pos)
+        text = content[start:end]
+        # A product has no more digits than its factors.
+        if sum(map(str.isdigit, text)) < len(str(MAX_DIMENSION)):
+            return attribute
+        if (constant := _first_above_index(text)) is not None:
+            self.raise_error("constant too large for index", start + constant)
+        return (
+            attribute
+            if _first_above_index(str(attribute)) is None
+            else BuiltinTextAttr(StringAttr(text))
+        )
 
     def _keep_attribute(self, start: Position) -> Attribute:
         """An attribute that xDSL lacks, `sparse<...> : type` or `distinct[0]<...>`, as text."""
@@ -1025,9 +1120,16 @@ class LocatingParser(FastParser):
             if isinstance(type, ContainerType) and isinstance(
                 type.get_element_type(), UnregisteredAttr
             ):
-                return DenseStringsAttr(self.lexer.input.content[start:end], type)
+                text = self.lexer.input.content[start:end]
+                return DenseStringsAttr(text if '"' in text else self._without_strings(type), type)
             self.resume_from(start)
         return super().parse_builtin_dense_attr()
+
+    def _without_strings(self, type: ContainerType[Attribute]) -> str:
+        """MLIR's text for no strings. Raises ParseError if a type has elements."""
+        if not isinstance(type, ShapedType) or 0 not in type.get_shape():
+            self.raise_error(f"parsed zero elements, but type ('{type}') expected at least 1")
+        return "<>"
 
     @override
     def parse_resource(self, dialect_name: str, interface: OpAsmDialectInterface) -> None:
@@ -1082,6 +1184,16 @@ class LocatingParser(FastParser):
     def _parse_type_of_dense(self) -> RankedStructure[AnyDenseElement]:
         self.parse_punctuation(":", " in dense attribute")
         return self.parse_dense_literal_type()
+
+
+def _first_above_index(text: str) -> int | None:
+    """The position of the first number that a signed integer of 64 bits does not hold."""
+    for number in _NUMBER.finditer(text):
+        digits = number[0].lstrip("0")
+        # Python refuses to convert thousands of digits.
+        if len(digits) > len(str(MAX_DIMENSION)) or int(digits or "0") > MAX_DIMENSION:
+            return number.start()
+    return None
 
 
 def _rounded(number: float, type: AnyFloat) -> float:

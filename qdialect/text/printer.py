@@ -6,32 +6,36 @@ import re
 import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
+    FloatAttr,
+    FusedLoc,
+    IntegerAttr,
     ModuleOp,
+    NoneAttr,
 )
-from xdsl.ir import Attribute, Dialect, Operation, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, Dialect, Operation, ParametrizedAttribute, SSAValue
 from xdsl.irdl import IRDLOperation
 
 from qdialect.algebra.memory_budget import MemoryLimitError
 from qdialect.ir.blobs import Blob, BlobStorage
 from qdialect.ir.text_buffer import LONG_TEXT, TextBuffer
 from qdialect.ir.xdsl_private import OpenPrinter
+from qdialect.text.locations import fused_in_parts
 from qdialect.text.op_forms import FormsDiffer
 from qdialect.text.plain_lists import text_of_plain_list
 
-MAX_LINE_LENGTH = 1 << 30
+MAX_REPETITION = 1 << 30
 """
-The maximum length of a line without the digits of constants. Only aliases of aliases, which may
-expand to 2**n characters, exceed it.
+The maximum number of characters printed for parts of attributes that were printed before. Only
+aliases of aliases, which may expand to 2**n characters, exceed it.
 """
 
 
@@ -43,31 +47,42 @@ _WITHOUT_ATTRIBUTES: Final = frozenset({"linalg.broadcast", "linalg.transpose"})
 """Ops with a region whose custom form, as xDSL prints it, omits attributes."""
 
 
+class _Text(NamedTuple):
+    """The text of an attribute."""
+
+    attribute: Attribute
+    """Held, which prevents reuse of its id."""
+
+    text: str
+
+    repetition: int
+    """The number of characters for parts that were printed before."""
+
+
 class _Texts:
     """
     A cache of the text of attributes, keyed by identity.
 
-    Comparing two equal attributes takes as long as printing them.
+    Comparing two equal attributes takes as long as printing them. A location has another text
+    inside a location.
     """
 
     MAX_LENGTH = 1 << 24
     LENGTH_OF_NONE = 64
 
     def __init__(self) -> None:
-        self._texts: dict[int, tuple[Attribute, str]] = {}
+        self._texts: dict[tuple[int, bool], _Text] = {}
         self._length = 0
 
-    def get(self, attribute: Attribute) -> str | None:
-        known = self._texts.get(id(attribute))
-        return None if known is None else known[1]
+    def get(self, attribute: Attribute, *, in_location: bool) -> _Text | None:
+        return self._texts.get((id(attribute), in_location))
 
-    def add(self, attribute: Attribute, text: str) -> None:
+    def add(self, text: _Text, *, in_location: bool) -> None:
         if self._length > self.MAX_LENGTH:
             self._texts.clear()
             self._length = 0
-        # Holding the attribute prevents reuse of its id.
-        self._texts[id(attribute)] = attribute, text
-        self._length += len(text) + self.LENGTH_OF_NONE
+        self._texts[id(text.attribute), in_location] = text
+        self._length += len(text.text) + self.LENGTH_OF_NONE
 
 
 @dataclass(eq=False, repr=False)
@@ -85,9 +100,10 @@ class MLIRPrinter(OpenPrinter):
 
     _texts: _Texts = field(default_factory=_Texts, init=False)
 
-    _digits: int = field(default=0, init=False)
-    """The number of digits of constants on the current line."""
-    _line_of_digits: int = field(default=-1, init=False)
+    _depth: int = field(default=0, init=False)
+    """The number of attributes that are being printed, each in the one before."""
+    _repetition: int = field(default=0, init=False)
+    """The number of characters printed for parts of attributes that were printed before."""
 
     # Text
 
@@ -101,9 +117,6 @@ class MLIRPrinter(OpenPrinter):
             self.print_string(str(text, "ascii"))
             return
         self.skip_columns(len(text))
-        if self._line_of_digits != self.line:
-            self._line_of_digits, self._digits = self.line, 0
-        self._digits += len(text)
         self.flush()
         stream = self.stream if self.buffer is None else self.buffer.stream
         stream = sys.stdout if stream is None else stream
@@ -246,36 +259,40 @@ class MLIRPrinter(OpenPrinter):
     @override
     def print_attribute(self, attribute: Attribute) -> None:
         """Print an attribute. Raises MemoryLimitError if its text would be too long."""
-        if self.column > MAX_LINE_LENGTH:
-            self._refuse_long_line()
-        # Locations nested in a location are printed in another form.
-        text = None if self.printing_location else self._texts.get(attribute)
-        if text is not None:
-            self.print_string(text)
+        known = self._texts.get(attribute, in_location=self.printing_location)
+        if known is not None:
+            self._repeat(known)
         elif isinstance(attribute, DenseIntOrFPElementsAttr):
             self._print_dense(cast(DenseIntOrFPElementsAttr[Any], attribute))
-        elif self.buffer is not None and _is_often_repeated(attribute):
+        elif self.buffer is not None and _may_have_parts(attribute):
             self._print_to_keep(attribute, self.buffer)
         else:
             super().print_attribute(attribute)
 
-    def _refuse_long_line(self) -> None:
-        digits = self._digits if self._line_of_digits == self.line else 0
-        if self.column - digits > MAX_LINE_LENGTH:
+    def _repeat(self, known: _Text) -> None:
+        self._repetition += len(known.text) if self._depth else known.repetition
+        if self._repetition > MAX_REPETITION:
             raise MemoryLimitError(
-                f"types or attributes take more than {MAX_LINE_LENGTH} characters of a line"
+                f"aliases of aliases take more than {MAX_REPETITION} characters of text"
             )
+        # A line break inside an attribute is part of it.
+        self.print_string(known.text, indent=0)
 
     def _print_to_keep(self, attribute: Attribute, buffer: TextBuffer) -> None:
-        start, flushes = len(buffer.pieces), buffer.flushes
-        super().print_attribute(attribute)
-        if buffer.flushes != flushes or self.printing_location:
+        start, flushes, repetition = len(buffer.pieces), buffer.flushes, self._repetition
+        self._depth += 1
+        if isinstance(attribute, FusedLoc) and not isinstance(attribute.metadata, NoneAttr):
+            # xDSL prints locations in the metadata without `loc(...)`, which is not read again.
+            fused_in_parts(attribute.metadata, attribute.locations).print_builtin(self)
+        else:
+            super().print_attribute(attribute)
+        self._depth -= 1
+        if buffer.flushes != flushes:
             return
         text = "".join(buffer.pieces[start:])
-        # A line break is followed by an indentation, which differs elsewhere.
-        if "\n" not in text:
-            buffer.pieces[start:] = [text]
-            self._texts.add(attribute, text)
+        buffer.pieces[start:] = [text]
+        known = _Text(attribute, text, self._repetition - repetition)
+        self._texts.add(known, in_location=self.printing_location)
 
     def _print_dense(self, dense: DenseIntOrFPElementsAttr[Any]) -> None:
         if (plain := text_of_plain_list(dense)) is not None:
@@ -290,8 +307,11 @@ class MLIRPrinter(OpenPrinter):
         self.print_attribute(dense.get_type())
 
 
-def _is_often_repeated(attribute: Attribute) -> bool:
-    return isinstance(attribute, TypeAttribute | DenseArrayBase | ArrayAttr | DictionaryAttr)
+def _may_have_parts(attribute: Attribute) -> bool:
+    """Whether an attribute may contain others that contain others."""
+    return isinstance(
+        attribute, ParametrizedAttribute | ArrayAttr | DictionaryAttr
+    ) and not isinstance(attribute, IntegerAttr | FloatAttr)
 
 
 def _find_resources(storage: OpAsmDialectInterface, keys: Collection[str]) -> dict[str, Blob | str]:

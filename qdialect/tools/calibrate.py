@@ -37,7 +37,7 @@ from qdialect.tools.recorded_models import (
     RECORDS_HELP,
     add_run_arguments,
     arguments_of,
-    check_jobs,
+    check_run_arguments,
     chosen_function,
 )
 from qdialect.tools.recording import Recording, Seen, prepare, record_all
@@ -153,7 +153,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(interruption: _Interruption, arguments: Sequence[str]) -> bool:
     options = _CommandLine().parse_args(arguments)
-    check_jobs(options.jobs)
+    check_run_arguments(options)
     if options.resume and options.output in STANDARD_OUTPUT:
         raise ToolError("--resume needs the file of a profile: -o FILE")
     for what, path in (("model", options.model), ("records", options.data)):
@@ -226,7 +226,13 @@ def _record(
     """Record the missing records, until a signal. Raises RunFailure and RecordError."""
     indices = keeper.missing
     with_iree = options.engine == "iree"
-    function = prepare(recorded.module, recorded.name, compilation.context, with_iree=with_iree)
+    function = prepare(
+        recorded.module,
+        recorded.name,
+        compilation.context,
+        with_iree=with_iree,
+        max_steps=options.max_steps,
+    )
     # As many processes share the processors.
     threads = None if options.jobs == 1 else 1
     names = tuple(argument.names for argument in arguments)

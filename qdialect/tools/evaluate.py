@@ -30,7 +30,7 @@ from qdialect.tools.recorded_models import (
     RECORDS_HELP,
     add_run_arguments,
     arguments_of,
-    check_jobs,
+    check_run_arguments,
     chosen_function,
 )
 from qdialect.tools.recording import PreparedFunction, prepare, record_all, record_errors
@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str]) -> bool:
     options = _CommandLine().parse_args(arguments)
-    check_jobs(options.jobs)
+    check_run_arguments(options)
     if options.worst < 0:
         raise ToolError(f"--worst must not be negative, but is {options.worst}")
     if options.report is not None and options.plot is None:
@@ -166,7 +166,15 @@ def _evaluate(options: Namespace) -> Evaluation | None:
     for compilation, side in zip(compilations, sides, strict=True):
         name, with_iree = side.function.sym_name.data, options.engine == "iree"
         try:
-            functions.append(prepare(side.module, name, compilation.context, with_iree=with_iree))
+            functions.append(
+                prepare(
+                    side.module,
+                    name,
+                    compilation.context,
+                    with_iree=with_iree,
+                    max_steps=options.max_steps,
+                )
+            )
         except RunFailure as failure:
             printer.error(failure.reason, compilation.source.name)
             return None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from qdialect.certificates.function_comparison import visibility_of
+from qdialect.interpreters.interpreter import DEFAULT_MAX_STEPS
 from qdialect.post_training.calibration.keys import keys_of
 from qdialect.post_training.calibration.record_files import Argument
 from qdialect.tools.tool_error import ToolError
@@ -40,12 +41,22 @@ def add_run_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--jobs", type=int, default=1, metavar="N", help="spread records over N processes (1)"
     )
+    parser.add_argument(
+        "--max-steps",
+        type=int,
+        default=DEFAULT_MAX_STEPS,
+        metavar="COUNT",
+        help="qdialect's interpreter runs at most so many ops for each record "
+        f"({DEFAULT_MAX_STEPS})",
+    )
 
 
-def check_jobs(jobs: int) -> None:
-    """Raise ToolError for fewer than one."""
-    if jobs < 1:
-        raise ToolError(f"there must be one job at least, not {jobs}")
+def check_run_arguments(options: Namespace) -> None:
+    """Raise ToolError for fewer than one job, or than no steps."""
+    if options.jobs < 1:
+        raise ToolError(f"there must be one job at least, not {options.jobs}")
+    if options.max_steps < 0:
+        raise ToolError(f"--max-steps must not be negative, but is {options.max_steps}")
 
 
 def chosen_function(module: ModuleOp, name: str | None) -> str:

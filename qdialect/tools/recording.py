@@ -77,6 +77,8 @@ class PreparedFunction:
     """The binary of IREE; None if the interpreter runs the module."""
     passed: tuple[int | None, ...]
     """Of each result, which argument it is; None if the function has to be run to return it."""
+    max_steps: int
+    """The maximum number of ops that the interpreter runs for a record."""
 
     def load(self) -> LoadedFunction:
         """Read the module. Raises RecordError."""
@@ -101,7 +103,9 @@ class LoadedFunction:
         self.types = function.function_type.inputs.data
         self._run: Run
         if prepared.binary is None:
-            self._run = lambda values: run_function(module, name, values, context)
+            self._run = lambda values: run_function(
+                module, name, values, context, max_steps=prepared.max_steps
+            )
         else:
             loaded = LoadedModule(prepared.binary)
             self._run = lambda values: loaded.run(function, tuple(values))
@@ -152,7 +156,9 @@ class Recording:
         return record
 
 
-def prepare(module: ModuleOp, name: str, context: Context, *, with_iree: bool) -> PreparedFunction:
+def prepare(
+    module: ModuleOp, name: str, context: Context, *, with_iree: bool, max_steps: int
+) -> PreparedFunction:
     """
     Prepare a recording once for all processes: IREE compiles here.
 
@@ -175,7 +181,7 @@ def prepare(module: ModuleOp, name: str, context: Context, *, with_iree: bool) -
         module = ModuleOp([signature])
     text = StringIO()
     write_module(context, module, text)
-    return PreparedFunction(text.getvalue(), name, binary, passed)
+    return PreparedFunction(text.getvalue(), name, binary, passed, max_steps)
 
 
 def record_all(task: Task[Found], indices: Sequence[int], jobs: int) -> Generator[Found]:

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     MemRefType,
     StringAttr,
+    SymbolRefAttr,
     TensorType,
     UnregisteredOp,
 )
@@ -20,7 +21,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.ir.errors import message_of
-from qdialect.ir.op_verifiers import VerifiedByAttributes, VerifiedPart, verify_alone
+from qdialect.ir.op_verifiers import VerifiedByAttributes, VerifiedPart, verify_alone, verify_call
 from qdialect.ir.xdsl_private import own_verifier_of
 from qdialect.tools.diagnostics import DiagnosticHandler, Location
 
@@ -39,6 +40,8 @@ class ModuleVerifier:
         self._handler = handler
         self._valid: set[_Key] = set()
         """Keys of ops that were found valid: a module does not change while it is verified."""
+        self._symbols: dict[Operation, dict[str, Operation]] = {}
+        """The symbols that an op defines in its region, by name."""
 
     def verify(self, op: Operation) -> bool:
         """Whether an operation and all in it are well formed."""
@@ -51,7 +54,10 @@ class ModuleVerifier:
             key = _key(op)
             if key is None or key not in self._valid:
                 _verify_permutation(op)
-                verify_alone(op)
+                if op.name == "func.call":
+                    verify_call(op, self._callee_of(op))
+                else:
+                    verify_alone(op)
                 _verify_element_types(op)
             if key is not None:
                 self._valid.add(key)
@@ -80,6 +86,20 @@ class ModuleVerifier:
         if block.last_op is None and parent is not None and _needs_terminator(block):
             return self._refuse(parent, "empty block: expect at least a terminator")
         return is_valid
+
+    def _callee_of(self, call: Operation) -> Operation | None:
+        """The op that defines the symbol of a call; None if there is none, or it is nested."""
+        callee, table = call.properties.get("callee"), call.parent_op()
+        while table is not None and not table.has_trait(SymbolTable):
+            table = table.parent_op()
+        if table is None or not isinstance(callee, SymbolRefAttr) or callee.nested_references:
+            return None
+        if (symbols := self._symbols.get(table)) is None:
+            symbols = self._symbols[table] = {}
+            for op in (each for block in table.regions[0].blocks for each in block.ops):
+                if isinstance(name := op.get_attr_or_prop("sym_name"), StringAttr):
+                    symbols.setdefault(name.data, op)
+        return symbols.get(callee.root_reference.data)
 
     def _refuse(self, op: Operation, message: str) -> bool:
         self._handler.error(message, self._locate(op))

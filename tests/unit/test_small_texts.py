@@ -260,6 +260,14 @@ def two_aliases(last: str = "i1") -> str:
     return "\n".join(lines) + f"\n{body}  return %y : !b39\n}}\n"
 
 
+def locations() -> str:
+    """Locations of which each is two of the one before, of many ops."""
+    lines = ['#l0 = loc("a":1:2)']
+    lines += [f"#l{n} = loc(fused[#l{n - 1}, callsite(#l{n - 1} at #l0)])" for n in range(1, 40)]
+    lines += [f'"test.op"() : () -> () loc(#l{n})' for n in range(10, 40)]
+    return "\n".join(lines) + "\n"
+
+
 def cast_of_splat() -> str:
     """A cast of a splat of 512 Mi elements."""
     q, f = f"tensor<536870912x{Q}>", "tensor<536870912xf32>"
@@ -294,8 +302,6 @@ LOWER = (
     "--lower-quant-ops",
 )
 SINK = ("qdialect-opt", "--allow-unregistered-dialect", "--sink-quant-shapes")
-ONLY_TYPES = ("strip-func-quant-types", "normalize-quant-types", "inline", "elide-round-trips")
-"""Passes that look at the types of all values."""
 RUN = ("qdialect-run", "--allow-unregistered-dialect")
 RANDOM = ("qdialect-run", "--random-inputs", "1")
 CHECK = ("qdialect-check", "--allow-unregistered-dialect")
@@ -350,16 +356,10 @@ def cases() -> dict[str, Case]:
             found[f"splats of {kind}, {name}"] = Case(
                 lambda o=op, e=element, v=value, s=stored: splats(o, e, v, s), command
             )
-    for name, command in (
-        ("read", READ),
-        ("fold", FOLD),
-        ("lower", LOWER),
-        ("canonicalize", CANONICAL),
-        ("sink", SINK),
-        *((name, (*READ, f"--{name}")) for name in ONLY_TYPES),
-    ):
-        found[f"aliases, {name}"] = Case(aliases, command)
-        found[f"two aliases, {name}"] = Case(two_aliases, command)
+    for name in ("canonicalize", "cse", "inline", "normalize-quant-types"):
+        found[f"aliases, {name}"] = Case(aliases, (*READ, f"--{name}"))
+        found[f"two aliases, {name}"] = Case(two_aliases, (*READ, f"--{name}"))
+    found["locations"] = Case(locations, (*READ, "--print-debuginfo"))
     for last in ("i1", "i2"):
         found[f"two aliases of {last}, check"] = Case(
             two_aliases, CHECK, lambda last=last: two_aliases(last)

@@ -285,7 +285,8 @@ def without_passed_arguments(function: FuncOp) -> tuple[int | None, ...]:
     back says of each result that there was which argument it is; None if it is none.
     """
     ends = (block.last_op for block in function.body.blocks)
-    returned = next(op.operands for op in ends if isinstance(op, ReturnOp))
+    # A function that loops for ever, or that an op of another dialect ends, returns nothing.
+    returned = next((op.operands for op in ends if isinstance(op, ReturnOp)), ())
     arguments = function.body.blocks[0].args
     passed = {cast(SSAValue, argument): at for at, argument in enumerate(arguments)}
     found = tuple(passed.get(value) for value in returned)

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
+from qdialect.certificates.function_comparison import Grounds
 from qdialect.certificates.module_comparison import Side, compare_modules
 from qdialect.passes.inline import InlinePass
 from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
@@ -521,6 +522,11 @@ def calls_to_compare_nested(depth: int) -> int:
         f"func.func @f(%c: i1, %x: f32) -> f32 {{\n{opened}%y = arith.negf %x : f32\n{closed}"
         "return %r0 : f32\n}"
     )
+    return calls_to_compare(text)
+
+
+def calls_to_compare(text: str) -> int:
+    """How many calls of functions it takes to compare a module with itself."""
     sides = read(text), read(text)
     profile = cProfile.Profile()
     profile.enable()
@@ -529,6 +535,53 @@ def calls_to_compare_nested(depth: int) -> int:
     finally:
         profile.disable()
     return sum(entry.callcount for entry in profile.getstats())
+
+
+def ring(count: int) -> str:
+    """Functions of which each calls the next one, and the last one the first."""
+    return "".join(
+        f"func.func @f{n}(%x: f32) -> f32 {{\n"
+        f"%0 = func.call @f{(n + 1) % count}(%x) : (f32) -> f32\nreturn %0 : f32\n}}\n"
+        for n in range(count)
+    )
+
+
+def test_functions_that_call_each_other_are_compared_in_linear_time():
+    assert calls_to_compare(ring(80)) < 3 * calls_to_compare(ring(40))
+
+
+def test_a_proof_is_as_good_as_the_callees_of_its_callees():
+    # Both forms of @h are run, @g is proven with @h, and @f with @g.
+    text = """
+    func.func @f(%x: i32) -> i32 {
+      %0 = func.call @g(%x) : (i32) -> i32
+      %1 = func.call @f(%0) : (i32) -> i32
+      return %1 : i32
+    }
+    func.func @g(%x: i32) -> i32 {
+      %0 = func.call @h(%x) : (i32) -> i32
+      return %0 : i32
+    }
+    func.func @h(%x: i32) -> i32 {
+      %0 = arith.addi %x, %x : i32
+      return %0 : i32
+    }
+    func.func @alone(%x: i32) -> i32 {
+      return %x : i32
+    }
+    """
+    after = text.replace("arith.addi %x, %x", "arith.muli %x, %two").replace(
+        "%0 = arith.muli", "%two = arith.constant 2 : i32\n%0 = arith.muli"
+    )
+    comparison = compare_modules(read(text), read(after))
+    assert comparison.findings == []
+    found = {verdict.name: verdict.grounds for verdict in comparison.verdicts}
+    assert found == {
+        "f": Grounds.SAMPLES,
+        "g": Grounds.SAMPLES,
+        "h": Grounds.SAMPLES,
+        "alone": Grounds.PROVEN,
+    }
 
 
 def test_regions_in_regions_are_not_read_again_by_each_around_them():

@@ -6,6 +6,7 @@ import gc
 import random
 import re
 import weakref
+from contextlib import nullcontext
 from io import StringIO
 from typing import cast
 
@@ -315,39 +316,120 @@ def test_mutated_text_is_read_or_refused() -> None:
 
 def doubling_aliases(sigil: str, first: str, name: str, opening: str, count: int) -> str:
     """Definitions of which each is two of the one before."""
-    closing = {"<": ">", "[": "]"}[opening[-1]]
+    closing = "".join({"<": ">", "[": "]", "(": ")"}.get(each, "") for each in opening[::-1])
+    separator = " at " if opening.endswith("callsite(") else ", "
     lines = [f"{sigil}{name}0 = {first}"]
     for number in range(1, count):
         before = f"{sigil}{name}{number - 1}"
-        lines.append(f"{sigil}{name}{number} = {opening}{before}, {before}{closing}")
+        lines.append(f"{sigil}{name}{number} = {opening}{before}{separator}{before}{closing}")
     return "\n".join(lines) + "\n"
 
 
-def test_equal_types_of_aliases_are_one() -> None:
-    # To compare 2**60 parts would have no end.
-    text = "".join(doubling_aliases("!", "tuple<i8>", name, "tuple<", 60) for name in "ab")
-    text += 'func.func @f(%x: !a59) {\n  "test.op"(%x) : (!b59) -> ()\n  func.return\n}\n'
-    (function,) = LocatingParser(ToolContext(), text).parse_module().ops
-    operation = function.regions[0].block.first_op
-    assert operation is not None
-    assert operation.operands[0].type is function.regions[0].block.args[0].type
+TUPLES = "!", "tuple<i8>", "a", "tuple<"
+ARRAYS = "#", "[1]", "a", "["
+LOCATIONS = "#", 'loc("a":1:2)', "a", "loc(fused["
+CALLS = "#", 'loc("a":1:2)', "a", "loc(callsite("
 
 
 @pytest.mark.parametrize(
-    ("sigil", "first", "opening"), [("!", "tuple<i8>", "tuple<"), ("#", "[1]", "[")]
+    ("parts", "used"),
+    [
+        (TUPLES, '"test.op"() {a = !a59} : () -> ()'),
+        (TUPLES, "func.func private @f(!a59)"),
+        (ARRAYS, '"test.op"() {a = #a59} : () -> ()'),
+        (ARRAYS, "func.func private @f(tensor<2xi8, #a59>)"),
+        (LOCATIONS, '"test.op"() {a = #a59} : () -> ()'),
+        (LOCATIONS, '"test.op"() {a = loc("n"(#a59))} : () -> ()'),
+    ],
 )
-def test_a_text_of_aliases_has_a_bound(
-    sigil: str, first: str, opening: str, monkeypatch: pytest.MonkeyPatch
+def test_aliases_of_aliases_have_a_bound(parts: tuple[str, str, str, str], used: str) -> None:
+    text = doubling_aliases(*parts, 60)
+    with pytest.raises(ParseError, match=r"aliases of aliases stand for [0-9]{19} parts"):
+        LocatingParser(ToolContext(), text + used).parse_module()
+    # Definitions that nothing uses are no expansion.
+    LocatingParser(ToolContext(), text).parse_module()
+
+
+def test_each_use_of_an_alias_counts() -> None:
+    text = doubling_aliases(*TUPLES, 14)
+    line = '  "test.op"() : () -> (!a13)\n'
+    LocatingParser(ToolContext(), text + 3 * line).parse_module()
+    with pytest.raises(ParseError, match="more than the 262144 that are allowed"):
+        LocatingParser(ToolContext(), text + 20 * line).parse_module()
+
+
+@pytest.mark.parametrize("parts", [LOCATIONS, CALLS])
+def test_locations_of_aliases_have_a_bound_when_printed(
+    parts: tuple[str, str, str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("qdialect.text.printer.MAX_LINE_LENGTH", 1 << 16)
-    text = doubling_aliases(sigil, first, "a", opening, 60)
-    module = LocatingParser(ToolContext(), f'{text}"test.op"() {{a = {sigil}a59}} : () -> ()')
-    with pytest.raises(MemoryLimitError, match="more than 65536 characters of a line"):
-        MLIRPrinter(StringIO()).print_op(module.parse_module())
+    monkeypatch.setattr("qdialect.text.printer.MAX_REPETITION", 1 << 16)
+    text = doubling_aliases(*parts, 60)
+    parser = LocatingParser(ToolContext(), f'{text}"test.op"() : () -> () loc(#a59)')
+    module = parser.parse_module()
+    MLIRPrinter(StringIO()).print_op(module)
+    with pytest.raises(MemoryLimitError, match="more than 65536 characters"):
+        MLIRPrinter(StringIO(), print_debuginfo=True).print_op(module)
+
+
+def test_the_repetition_of_a_text_counts_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qdialect.text.printer.MAX_REPETITION", 1 << 16)
+    text = doubling_aliases(*LOCATIONS, 8)
+    for count, is_refused in ((1, False), (100, True)):
+        lines = count * '"test.op"() : () -> () loc(#a7)\n'
+        module = LocatingParser(ToolContext(), text + lines).parse_module()
+        with pytest.raises(MemoryLimitError) if is_refused else nullcontext():
+            MLIRPrinter(StringIO(), print_debuginfo=True).print_op(module)
+
+
+@pytest.mark.parametrize("place", ['"x":1:2', '"x":1:2 to :4'])
+def test_locations_in_metadata_are_printed_as_attributes(place: str) -> None:
+    text = f'"test.op"() : () -> () loc(fused<[loc("a":1:2), 1]>[{place}])'
+    stream = StringIO()
+    module = LocatingParser(ToolContext(), text).parse_module()
+    MLIRPrinter(stream, print_debuginfo=True).print_op(module)
+    assert text.replace("1]>", "1 : i64]>") in stream.getvalue()
+
+
+LARGEST = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"affine_map<(d0) -> ((d0 + {LARGEST}))>",
+        f"affine_map<(d0) -> ({LARGEST} + 1)>",
+        f"affine_map<(d0) -> (d0 * {2**32} * {2**32})>",
+        f"affine_set<(d0) : (d0 - {LARGEST} - 2 >= 0)>",
+        "dense<> : tensor<0x!tf_type.string>",
+        "dense<> : tensor<2x0x!tf_type.string>",
+    ],
+)
+def test_attributes_that_mlir_reads_again(text: str) -> None:
+    stream = StringIO()
+    operation = f'"test.op"() {{a = {text}}} : () -> ()'
+    MLIRPrinter(stream).print_op(parser_of(operation, allow_unregistered=True).parse_module())
+    assert operation in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "place"),
+    [
+        (f"affine_map<(d0) -> (d0 + {LARGEST + 1})>", "constant too large for index", "9"),
+        (f"affine_map<(d0) -> (d0 - {LARGEST + 1})>", "constant too large for index", "9"),
+        (f"affine_map<(d0) -> (d0 - {'1' * 5000})>", "constant too large for index", "1"),
+        ("dense<[]> : tensor<2x!tf_type.string>", "parsed zero elements, but type", "}"),
+    ],
+)
+def test_attributes_that_mlir_refuses(text: str, message: str, place: str) -> None:
+    operation = f'"test.op"() {{a = {text}}} : () -> ()'
+    with pytest.raises(ParseError) as caught:
+        parser_of(operation, allow_unregistered=True).parse_module()
+    assert caught.value.msg.startswith(message)
+    assert operation[caught.value.span.start] == place
 
 
 def test_digits_of_constants_have_no_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qdialect.text.printer.MAX_LINE_LENGTH", 1 << 16)
+    monkeypatch.setattr("qdialect.text.printer.MAX_REPETITION", 1 << 16)
     digits = "0123456789ABCDEF" * 20_000
     text = f'"test.op"() {{a = dense<"0x{digits}"> : tensor<160000xi8>}} : () -> ()'
     stream = StringIO()

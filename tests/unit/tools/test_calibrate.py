@@ -526,6 +526,34 @@ def test_arrays_that_are_not_what_their_headers_say(
     assert reason in told
 
 
+ENDLESS = """
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %y = arith.addf %x, %x : tensor<2xf32>
+  cf.br ^loop
+^loop:
+  cf.br ^loop
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("steps", "told"),
+    [
+        (20, "'cf.br' op is not run: 20 ops have been run before it (--max-steps)"),
+        (-1, "--max-steps must not be negative, but is -1"),
+    ],
+)
+def test_steps_have_a_bound(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], steps: int, told: str
+) -> None:
+    model, data = tmp_path / "model.mlir", tmp_path / "data.npz"
+    model.write_text(ENDLESS)
+    save(data, {"x": np.zeros(2, np.float32)})
+    arguments = [str(model), "--data", str(data), "--engine=reference", f"--max-steps={steps}"]
+    assert main(arguments) == 1
+    assert told in capsys.readouterr().err
+
+
 def test_inputs_are_not_written_over(
     model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

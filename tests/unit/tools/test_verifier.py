@@ -11,6 +11,7 @@ from xdsl.dialects.arith import AddfOp
 from xdsl.dialects.builtin import ModuleOp, TensorType, f32, i1, i8
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def
+from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.dialects.quant import (
@@ -181,6 +182,41 @@ def test_layers_of_one_shape_are_verified_once_and_slots_elsewhere_again(
     for wrong in (cast_of(1, 0.5, 0.25), cast_of(0, 0.5, 0.25, 0.125)):
         (error,) = errors_in(ModuleOp([*cast_of(0, 0.5, 0.25), *wrong]))
         assert "size does not match number of scales" in error
+
+
+# Calls
+
+CALLEE = "func.func private @g(i32) -> i32\n"
+CALL = "%c = func.call @g(%i) : (i32) -> i32"
+
+
+@pytest.mark.parametrize(
+    ("call", "callee", "message"),
+    [
+        (CALL.replace("@g", "@h"), CALLEE, "'@h' could not be found in symbol table"),
+        (CALL, '"test.op"() {sym_name = "g"} : () -> ()', "could not be found"),
+        (CALL, "builtin.module @g {}", "'@g' does not reference a valid function"),
+        (CALL, CALLEE.replace("(i32)", "(i64)"), "operand type mismatch"),
+        (CALL, CALLEE.replace("(i32)", "()"), "incorrect number of operands"),
+        (CALL, CALLEE.replace("> i32", "> i64"), "result type mismatch"),
+        (CALL, CALLEE.replace("> i32", "> ()"), "incorrect number of results"),
+    ],
+)
+def test_calls_are_verified(call: str, callee: str, message: str) -> None:
+    body = f'builtin.module {{\n{callee}\n%i = "test.op"() : () -> i32\n{call}\n}}'
+    module = LocatingParser(ToolContext(), body).parse_module()
+    errors = errors_in(module)
+    assert bool(errors) == bool(message)
+    assert all(message in error for error in errors)
+
+
+def test_symbols_of_calls_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    def search(*arguments: object) -> None:
+        raise AssertionError(arguments)
+
+    monkeypatch.setattr(SymbolTable, "lookup_symbol", search)
+    body = f'{CALLEE}%i = "test.op"() : () -> i32\n{CALL}\n'
+    assert errors_in(LocatingParser(ToolContext(), body).parse_module()) == []
 
 
 # Ops that override the walk of xDSL
