@@ -39,6 +39,9 @@ _SIGNATURE_ATTRIBUTES: Final = ("arg_attrs", "res_attrs")
 """The lists of attributes of the arguments and results of a function."""
 
 
+_UNKNOWN_PROPERTIES: Final = frozenset({"alignment", "memory_space", "no_inline", "nontemporal"})
+"""Properties of ops of MLIR that are attributes where xDSL's op lacks them."""
+
 _WITHOUT_ATTRIBUTES: Final = frozenset({"linalg.broadcast", "linalg.transpose"})
 """Ops with a region whose custom form, as xDSL prints it, omits attributes."""
 
@@ -88,6 +91,9 @@ class MLIRPrinter(OpenPrinter):
     _digits: int = field(default=0, init=False)
     """The number of digits of constants on the current line."""
     _line_of_digits: int = field(default=-1, init=False)
+
+    _in_dictionary: Collection[str] = field(default=(), init=False)
+    """The names in the last dictionary of attributes of an op."""
 
     # Text
 
@@ -162,21 +168,30 @@ class MLIRPrinter(OpenPrinter):
     def _print_as_it_is(self, op: Operation) -> None:
         is_generic = self.print_generic_format
         self.print_generic_format |= _does_not_fit_custom_form(op)
-        buffer = self.buffer
-        if buffer is None or self.print_generic_format or not op.attributes or op.regions:
+        buffer, has_attributes = self.buffer, op.attributes or op.properties
+        if buffer is None or self.print_generic_format or not has_attributes or op.regions:
             super().print_op(op)
         else:
             self._print_op_with_attributes(op, buffer)
         self.print_generic_format = is_generic
 
     def _print_op_with_attributes(self, op: Operation, buffer: TextBuffer) -> None:
-        """Print an op with attributes: in generic form if its custom form omits some of them."""
+        """
+        Print an op with attributes: in generic form if its custom form omits some of them, or
+        has properties among the others, where LLVM 24 does not read them.
+        """
         start, flushes = len(buffer.pieces), buffer.flushes
         place = self.line, self.column
+        self._in_dictionary = ()
         super().print_op(op)
-        text = "".join(buffer.pieces[start:])
-        if buffer.flushes != flushes or _names_all(text, _undeclared_attributes(op)):
+        if buffer.flushes != flushes:
             return
+        if not _mixes(op, self._in_dictionary):
+            if not op.attributes:
+                return
+            text = "".join(buffer.pieces[start:])
+            if _names_all(text, _undeclared_attributes(op)):
+                return
         del buffer.pieces[start:]
         self.return_to(*place)
         self.print_generic_format = True
@@ -200,6 +215,8 @@ class MLIRPrinter(OpenPrinter):
         reserved_attr_names: Iterable[str] = (),
         print_keyword: bool = False,
     ) -> bool:
+        if attributes:
+            self._in_dictionary = attributes.keys() - set(reserved_attr_names)
         return super().print_op_attributes(
             dict(sorted(attributes.items())),
             reserved_attr_names=reserved_attr_names,
@@ -311,6 +328,13 @@ def _does_not_fit_custom_form(op: Operation) -> bool:
         return False
     is_declaration = not op.regions[0].blocks
     return is_declaration and bool(op.properties.keys() & set(_SIGNATURE_ATTRIBUTES))
+
+
+def _mixes(op: Operation, in_dictionary: Collection[str]) -> bool:
+    """Whether the dictionary in the custom form of an op holds properties that MLIR's op has."""
+    if not in_dictionary or isinstance(op, FormsDiffer) or op.name.startswith("quant."):
+        return False
+    return not (op.properties.keys() | _UNKNOWN_PROPERTIES).isdisjoint(in_dictionary)
 
 
 def _empty_signature_attributes(op: Operation) -> Collection[str]:
