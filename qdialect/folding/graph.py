@@ -423,14 +423,10 @@ class FoldGraph:
         if not isinstance(owner, Operation):
             return None
         refusal = self.refusals.get(owner)
-        if refusal is not None and refusal.code not in _UNTOLD:
-            is_cast_of_it = refusal.code is Code.ARITHMETIC and is_cast(owner)
-            return refusal if owner in self._read_as_arithmetic or is_cast_of_it else None
-        computing = self._computing.get(owner)
-        if computing is None:
+        if refusal is None or refusal.code in _UNTOLD:
             return None
-        reason = f"'{name_of(computing)}' is no part of a dequantization"
-        return NotFoldable(Code.ARITHMETIC, reason)
+        is_cast_of_it = refusal.code is Code.ARITHMETIC and is_cast(owner)
+        return refusal if owner in self._read_as_arithmetic or is_cast_of_it else None
 
     @cached_property
     def _computing(self) -> Mapping[Operation, Operation]:
@@ -448,7 +444,7 @@ class FoldGraph:
                 and is_known_dialect(name_of(op).partition(".")[0])
             ):
                 found = (of_constants[cast(Operation, owner)] for owner in owners)
-                is_followed = op in self.models or not owners
+                is_followed = op in self.models or not owners or is_list(op)
                 of_constants[op] = next(filter(None, found), None if is_followed else op)
         return {op: computing for op, computing in of_constants.items() if computing is not None}
 
@@ -584,8 +580,15 @@ class FoldGraph:
         if (source := self._source(owner)) is not None:
             return source
         made = f"{_place(value, user)} is made by '{name_of(owner)}', which"
-        if (reason := self._why_not_computed(owner)) is not None:
-            raise NotFoldable(reason.code, f"{made} is not folded: {reason}")
+        refusal = self._why_not_computed(owner)
+        is_moved = self.models.get(user) is not None
+        if is_moved and (refusal is None or refusal.code is Code.UNKNOWN_OP):
+            computing = self._computing.get(owner)
+            if computing is not None:
+                reason = f"'{name_of(computing)}' is no part of a dequantization"
+                refusal = NotFoldable(Code.ARITHMETIC, reason)
+        if refusal is not None:
+            raise NotFoldable(refusal.code, f"{made} is not folded: {refusal}")
         if owner in self.refusals and (self.models[owner] is not None or is_cast(owner)):
             raise NotFoldable(Code.NOT_CONSTANT, f"{made} is not folded")
         if isinstance(owner, UnregisteredOp):

@@ -178,7 +178,7 @@ NEAR_MISSES = {
     "%v = arith.mulf %m, %s : tensor<4x2xf32>": "'arith.maximumf' is no part of a dequantization",
     '%m = "stablehlo.clamp"(%half, %r, %s) '
     ": (tensor<4x2xf32>, tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>\n"
-    '%n = "stablehlo.multiply"(%m, %s) '
+    '%n = "stablehlo.multiply"(%s, %m) '
     ": (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>\n"
     '%v = "stablehlo.convert"(%n) '
     ": (tensor<4x2xf32>) -> tensor<4x2xf32>": "'stablehlo.clamp' is no part of a dequantization",
