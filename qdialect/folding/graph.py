@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp, UnregisteredOp
-from xdsl.ir import Attribute, IRNode, Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, Block, IRNode, Operation, OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.bounded_cache import BoundedCache
@@ -62,6 +62,7 @@ from qdialect.shape_ops.interface import (
     held_elements,
     integers_in,
     is_cast,
+    is_known_dialect,
     is_list,
     keeping_attribute_of,
     name_of,
@@ -273,6 +274,8 @@ class FoldGraph:
                 return
             check_not_kept(op)
             (operand,) = op.operands
+            if (refusal := self._why_not_computed(self.final(operand).owner)) is not None:
+                raise refusal
             moved = self.moved[op] = self._known(operand, op).through(op)
             self._input_bytes += SLOT_BYTES * moved.layers[-1].slots_in_type
             self.has_sides |= moved.layers[-1].ranges is not None
@@ -404,7 +407,7 @@ class FoldGraph:
         self._read_as_arithmetic.add(op)
         owners = [self.final(operand).owner for operand in op.operands]
         for owner in owners:
-            if isinstance(owner, Operation) and (refusal := self._why_not_computed(owner)):
+            if (refusal := self._why_not_computed(owner)) is not None:
                 raise refusal
         first = owners[0]
         if not isinstance(first, Operation) or (first.operands and first not in self.moved):
@@ -415,12 +418,35 @@ class FoldGraph:
         self.has_sides = True
         return self._arithmetic.read(op, lambda value: self._known(value, op))
 
-    def _why_not_computed(self, op: Operation) -> NotFoldable | None:
-        """The reason why arithmetic on constants is not followed; None for other ops."""
-        refusal = self.refusals.get(op)
+    def _why_not_computed(self, owner: Operation | Block) -> NotFoldable | None:
+        """The reason why arithmetic on constants is not followed; None for other owners."""
+        if not isinstance(owner, Operation):
+            return None
+        refusal = self.refusals.get(owner)
         if refusal is None or refusal.code in _UNTOLD:
             return None
-        return refusal if op in self._read_as_arithmetic else None
+        is_cast_of_it = refusal.code is Code.ARITHMETIC and is_cast(owner)
+        return refusal if owner in self._read_as_arithmetic or is_cast_of_it else None
+
+    @cached_property
+    def _computing(self) -> Mapping[Operation, Operation]:
+        """
+        For ops that compute with constants in a way that is not followed, an op that does so.
+
+        They are ops of known dialects, without arguments on the way to them.
+        """
+        of_constants: dict[Operation, Operation | None] = {}
+        for op in self._module.walk():
+            owners = [operand.owner for operand in op.operands]
+            if (
+                len(op.results) == 1
+                and all([owner in of_constants for owner in owners])
+                and is_known_dialect(name_of(op).partition(".")[0])
+            ):
+                found = (of_constants[cast(Operation, owner)] for owner in owners)
+                is_followed = op in self.models or not owners or is_list(op)
+                of_constants[op] = next(filter(None, found), None if is_followed else op)
+        return {op: computing for op, computing in of_constants.items() if computing is not None}
 
     def _is_unmoved(self, op: Operation, movements: Movements) -> bool:
         """Whether the composition of `op` with the ops before it is an identity."""
@@ -554,11 +580,17 @@ class FoldGraph:
         if (source := self._source(owner)) is not None:
             return source
         made = f"{_place(value, user)} is made by '{name_of(owner)}', which"
-        if owner in self.refusals:
-            if (reason := self._why_not_computed(owner)) is not None:
-                raise NotFoldable(reason.code, f"{made} is not folded: {reason}")
-            if self.models[owner] is not None or is_cast(owner):
-                raise NotFoldable(Code.NOT_CONSTANT, f"{made} is not folded")
+        refusal = self._why_not_computed(owner)
+        is_moved = self.models.get(user) is not None
+        if is_moved and (refusal is None or refusal.code is Code.UNKNOWN_OP):
+            computing = self._computing.get(owner)
+            if computing is not None:
+                reason = f"'{name_of(computing)}' is no part of a dequantization"
+                refusal = NotFoldable(Code.ARITHMETIC, reason)
+        if refusal is not None:
+            raise NotFoldable(refusal.code, f"{made} is not folded: {refusal}")
+        if owner in self.refusals and (self.models[owner] is not None or is_cast(owner)):
+            raise NotFoldable(Code.NOT_CONSTANT, f"{made} is not folded")
         if isinstance(owner, UnregisteredOp):
             raise NotFoldable(Code.UNKNOWN_OP, f"{made} is not known to move elements")
         raise NotFoldable(Code.NOT_CONSTANT, f"{made} is not a constant")

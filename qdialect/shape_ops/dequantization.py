@@ -10,7 +10,7 @@ whose scales and zero points are these.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from xdsl.dialects.builtin import AnyFloat, Float8E8M0FNUType, IntegerType, Signedness
@@ -18,7 +18,7 @@ from xdsl.ir import Attribute
 
 from qdialect.algebra.float_format import FLOAT_FORMATS, FloatFormat
 from qdialect.algebra.lazy_numpy import np
-from qdialect.ir.elements import has_signedness
+from qdialect.ir.elements import has_signedness, integer_range
 from qdialect.shape_ops.elementwise import Apply, Arithmetic, Input, Scalar, Term
 from qdialect.shape_ops.interface import Code, NotFoldable
 
@@ -59,6 +59,7 @@ class Dequantization(NamedTuple):
 
 _TO_FLOAT: Final = (Arithmetic.SIGNED_TO_FLOAT, Arithmetic.UNSIGNED_TO_FLOAT)
 _EXTENSIONS: Final = (Arithmetic.SIGN_EXTEND, Arithmetic.ZERO_EXTEND)
+_OF_SIGNED: Final = (Arithmetic.SIGNED_TO_FLOAT, Arithmetic.SIGN_EXTEND)
 _OF_FLOATS: Final = (Arithmetic.EXTEND_FLOAT, Arithmetic.TRUNCATE_FLOAT)
 
 
@@ -103,17 +104,17 @@ class _Recognizer:
             raise _refusal("it converts floats before it multiplies")
         if arithmetic in _TO_FLOAT:
             (inner,) = term.operands
+            is_signed = arithmetic is Arithmetic.SIGNED_TO_FLOAT
             if isinstance(inner, Apply) and inner.arithmetic is Arithmetic.SUBTRACT:
-                found = self._integer_difference(inner)
-                low, high = self._range_of_difference(found)
+                found = self._integer_difference(inner, is_signed)
             else:
-                found = self._stored(inner, arithmetic is Arithmetic.SIGNED_TO_FLOAT)
-                low, high = self._range(found)
-            self._require_exact(term.type, low, high)
+                found = self._stored(inner, is_signed)
+            self._require_exact(term.type, found)
             return found
         if arithmetic is Arithmetic.SUBTRACT:
             if isinstance(term.type, IntegerType):
-                return self._integer_difference(term)
+                # It may be converted behind a shape op.
+                return self._integer_difference(term, is_signed=None)
             minuend, subtrahend = term.operands
             found = self._difference(minuend)
             if found.zero_points is not None:
@@ -123,22 +124,28 @@ class _Recognizer:
             found = found._replace(
                 zero_points=self._parameter(subtrahend, "zero point"), zero_point_term=subtrahend
             )
-            self._require_exact(term.type, *self._range(found))
-            self._require_exact(term.type, *self._range_of_difference(found))
+            if isinstance(subtrahend, Apply):
+                _require_one_exact(term.type, [self._zero_points(found)])
+            self._require_exact(term.type, found._replace(zero_points=None))
+            self._require_exact(term.type, found)
             return found
         return self._stored(term, is_signed=None)
 
-    def _integer_difference(self, term: Apply) -> Dequantization:
+    def _integer_difference(self, term: Apply, is_signed: bool | None) -> Dequantization:
+        """The difference of integers, which are read as signed, as unsigned, or as either."""
         minuend, subtrahend = term.operands
-        found = self._stored(minuend, is_signed=None)
+        found = self._stored(minuend, is_signed)
         found = found._replace(
             zero_points=self._parameter(subtrahend, "zero point"), zero_point_term=subtrahend
         )
-        low, high = self._range_of_difference(found)
         width = _width(term.type)
-        if low < -(1 << (width - 1)) or high >= 1 << (width - 1):
-            raise _refusal(f"the subtraction may wrap in {width} bits")
-        return found
+        allowed = [
+            integer_range(width, each) for each in (True, False) if is_signed in (None, each)
+        ]
+        for low, high in self._ranges(found):
+            if any(least <= low and high <= greatest for least, greatest in allowed):
+                return found
+        raise _refusal(f"the subtraction may wrap in {width} bits")
 
     def _stored(self, term: Term, is_signed: bool | None) -> Dequantization:
         while isinstance(term, Apply) and term.arithmetic in _EXTENSIONS:
@@ -148,7 +155,9 @@ class _Recognizer:
             return self._rounded(term, is_signed)
         if not isinstance(term, Input) or not isinstance(term.type, IntegerType):
             raise _refusal("its operand is no constant of integers")
-        return Dequantization(term.number, is_signed is not False)
+        if is_signed is None:
+            is_signed = not has_signedness(cast(IntegerType, term.type), Signedness.UNSIGNED)
+        return Dequantization(term.number, is_signed)
 
     def _rounded(self, term: Apply, is_signed: bool | None) -> Dequantization:
         """The quantized operand: floats, or another dequantization."""
@@ -189,41 +198,47 @@ class _Recognizer:
 
     # Ranges
 
-    def _range(self, found: Dequantization) -> tuple[int, int]:
-        """The least and the greatest stored integer; for narrow types, of all possible ones."""
-        width = _width(found.rounded_to or self._leaves[found.stored].type)
-        if width <= _SHORT or found.rounded_to is not None:
-            half = 1 << (width - 1)
-            return (-half, half - 1) if found.is_signed else (0, 2 * half - 1)
-        numbers = self._leaves[found.stored].numbers()
-        if not found.is_signed:
-            numbers = numbers.astype(np.int64).view(np.uint64) & np.uint64((1 << width) - 1)
-        return _extremes(numbers)
+    def _ranges(self, found: Dequantization) -> Iterator[tuple[int, int]]:
+        """
+        The least and the greatest difference of a stored integer and a zero point.
 
-    def _range_of_difference(self, found: Dequantization) -> tuple[int, int]:
-        low, high = self._range(found)
-        zero_points = self._integers(found.zero_points)
-        return low - zero_points[1], high - zero_points[0]
+        Of narrow types, that of all possible integers is first, which is known without reading
+        them. The last one is that of the integers that occur.
+        """
+        least, greatest = self._zero_points(found)
+        type = found.rounded_to or self._leaves[found.stored].type
+        if found.rounded_to is not None or _width(type) <= _SHORT:
+            low, high = integer_range(_width(type), found.is_signed)
+            yield low - greatest, high - least
+        if found.rounded_to is None:
+            numbers = self._leaves[found.stored].numbers()
+            low, high = _extremes(numbers if found.is_signed else _unsigned(numbers, type))
+            yield low - greatest, high - least
 
-    def _integers(self, parameter: int | Scalar | None) -> tuple[int, int]:
+    def _zero_points(self, found: Dequantization) -> tuple[int, int]:
         """The least and the greatest zero point. Raises NotFoldable if one is not an integer."""
-        if parameter is None:
+        parameter, term = found.zero_points, found.zero_point_term
+        if parameter is None or term is None:
             return 0, 0
         if isinstance(parameter, Scalar):
             numbers = np.asarray([parameter.attribute.value.data])
         else:
             numbers = self._leaves[parameter].numbers()
-        if numbers.dtype.kind == "f" and not (numbers == np.rint(numbers)).all():
-            raise _refusal("a zero point is no integer")
-        return _extremes(numbers)
+        if numbers.dtype.kind == "f":
+            if not (numbers == np.rint(numbers)).all():
+                raise _refusal("a zero point is no integer")
+            return _extremes(numbers)
+        stored = found.rounded_to or self._leaves[found.stored].type
+        # At the width to which stored integers are extended, a zero point may be negative.
+        is_signed = found.is_signed or _width(term.type) > _width(stored)
+        while isinstance(term, Apply):
+            is_signed = term.arithmetic in _OF_SIGNED
+            (term,) = term.operands
+        return _extremes(numbers if is_signed else _unsigned(numbers, term.type))
 
-    def _require_exact(self, type: Attribute, low: int, high: int) -> None:
-        """Raise NotFoldable unless integers from `low` to `high` are exact in a float type."""
-        if isinstance(type, IntegerType):
-            return
-        most = 1 << _format(type).precision
-        if low < -most or high > most:
-            raise _refusal(f"not all integers from {low} to {high} are exact in '{type}'")
+    def _require_exact(self, type: Attribute, found: Dequantization) -> None:
+        """Raise NotFoldable unless all differences are exact in a float type."""
+        _require_one_exact(type, self._ranges(found))
 
 
 _SHORT: Final = 8
@@ -235,6 +250,21 @@ def _is_short_float(term: Term) -> bool:
     if not isinstance(term, Input) or not isinstance(term.type, AnyFloat):
         return False
     return term.type.bitwidth <= _SHORT and not isinstance(term.type, Float8E8M0FNUType)
+
+
+def _require_one_exact(type: Attribute, ranges: Iterable[tuple[int, int]]) -> None:
+    """Raise NotFoldable unless all integers of one of `ranges` are exact in a float type."""
+    most = 1 << _format(type).precision
+    low = high = 0
+    for low, high in ranges:
+        if -most <= low and high <= most:
+            return
+    raise _refusal(f"not all integers from {low} to {high} are exact in '{type}'")
+
+
+def _unsigned(numbers: NDArray[Any], type: Attribute) -> NDArray[Any]:
+    """Integers of `type`, read as unsigned."""
+    return numbers.astype(np.int64).view(np.uint64) & np.uint64((1 << _width(type)) - 1)
 
 
 def _extremes(numbers: NDArray[Any]) -> tuple[int, int]:

@@ -17,9 +17,17 @@ from xdsl.irdl import traits_def
 from xdsl.traits import IsTerminator
 
 from qdialect.algebra.bounded_cache import registered_cache
+from qdialect.text.branch_syntax import ConditionalBranchSyntax
 from qdialect.text.function_syntax import FunctionLibraryOp, ProgramFuncOp, ShapeFuncOp, SubgraphOp
+from qdialect.text.masked_syntax import MaskOp
 from qdialect.text.op_formats import FormattedOp, OpFormat
-from qdialect.text.scf_syntax import ForallOp, IndexSwitchSyntax, InParallelOp, ParallelSyntax
+from qdialect.text.scf_syntax import (
+    ForallOp,
+    ForSyntax,
+    IndexSwitchSyntax,
+    InParallelOp,
+    ParallelSyntax,
+)
 
 
 class _Row(NamedTuple):
@@ -535,12 +543,21 @@ _ROWS: Final = dict(_rows())
 
 _WRITTEN: Final[Mapping[str, type[Operation]]] = {
     op.name: op
-    for op in (ForallOp, FunctionLibraryOp, InParallelOp, ProgramFuncOp, ShapeFuncOp, SubgraphOp)
+    for op in (
+        ForallOp,
+        FunctionLibraryOp,
+        InParallelOp,
+        MaskOp,
+        ProgramFuncOp,
+        ShapeFuncOp,
+        SubgraphOp,
+    )
 }
 """Ops whose forms no table can say."""
 
 _WRITTEN_FORMS: Final[Mapping[str, type[Operation]]] = {
-    form.name: form for form in (IndexSwitchSyntax, ParallelSyntax)
+    form.name: form
+    for form in (ConditionalBranchSyntax, ForSyntax, IndexSwitchSyntax, ParallelSyntax)
 }
 
 

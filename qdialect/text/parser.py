@@ -121,7 +121,8 @@ _READ_BY_TABLES = frozenset(
         "memref": "alloca_scope alloca_scope.return atomic_rmw "
         " cast copy dma_wait extract_aligned_pointer_as_index "
         "memory_space_cast",
-        "scf": "execute_region index_switch parallel",
+        "cf": "cond_br",
+        "scf": "execute_region for index_switch parallel",
     }.items()
     for name in names.split()
 )

@@ -43,6 +43,9 @@ _SIGNATURE_ATTRIBUTES: Final = ("arg_attrs", "res_attrs")
 """The lists of attributes of the arguments and results of a function."""
 
 
+_UNKNOWN_PROPERTIES: Final = frozenset({"alignment", "memory_space", "no_inline", "nontemporal"})
+"""Properties of ops of MLIR that are attributes where xDSL's op lacks them."""
+
 _WITHOUT_ATTRIBUTES: Final = frozenset({"linalg.broadcast", "linalg.transpose"})
 """Ops with a region whose custom form, as xDSL prints it, omits attributes."""
 
@@ -104,6 +107,9 @@ class MLIRPrinter(OpenPrinter):
     """The number of attributes that are being printed, each in the one before."""
     _repetition: int = field(default=0, init=False)
     """The number of characters printed for parts of attributes that were printed before."""
+
+    _in_dictionary: Collection[str] = field(default=(), init=False)
+    """The names in the last dictionary of attributes of an op."""
 
     # Text
 
@@ -175,21 +181,30 @@ class MLIRPrinter(OpenPrinter):
     def _print_as_it_is(self, op: Operation) -> None:
         is_generic = self.print_generic_format
         self.print_generic_format |= _does_not_fit_custom_form(op)
-        buffer = self.buffer
-        if buffer is None or self.print_generic_format or not op.attributes or op.regions:
+        buffer, has_attributes = self.buffer, op.attributes or op.properties
+        if buffer is None or self.print_generic_format or not has_attributes or op.regions:
             super().print_op(op)
         else:
             self._print_op_with_attributes(op, buffer)
         self.print_generic_format = is_generic
 
     def _print_op_with_attributes(self, op: Operation, buffer: TextBuffer) -> None:
-        """Print an op with attributes: in generic form if its custom form omits some of them."""
+        """
+        Print an op with attributes: in generic form if its custom form omits some of them, or
+        has properties among the others, where LLVM 24 does not read them.
+        """
         start, flushes = len(buffer.pieces), buffer.flushes
         place = self.line, self.column
+        self._in_dictionary = ()
         super().print_op(op)
-        text = "".join(buffer.pieces[start:])
-        if buffer.flushes != flushes or _names_all(text, _undeclared_attributes(op)):
+        if buffer.flushes != flushes:
             return
+        if not _mixes(op, self._in_dictionary):
+            if not op.attributes:
+                return
+            text = "".join(buffer.pieces[start:])
+            if _names_all(text, _undeclared_attributes(op)):
+                return
         del buffer.pieces[start:]
         self.return_to(*place)
         self.print_generic_format = True
@@ -213,6 +228,8 @@ class MLIRPrinter(OpenPrinter):
         reserved_attr_names: Iterable[str] = (),
         print_keyword: bool = False,
     ) -> bool:
+        if attributes:
+            self._in_dictionary = attributes.keys() - set(reserved_attr_names)
         return super().print_op_attributes(
             dict(sorted(attributes.items())),
             reserved_attr_names=reserved_attr_names,
@@ -331,6 +348,13 @@ def _does_not_fit_custom_form(op: Operation) -> bool:
         return False
     is_declaration = not op.regions[0].blocks
     return is_declaration and bool(op.properties.keys() & set(_SIGNATURE_ATTRIBUTES))
+
+
+def _mixes(op: Operation, in_dictionary: Collection[str]) -> bool:
+    """Whether the dictionary in the custom form of an op holds properties that MLIR's op has."""
+    if not in_dictionary or isinstance(op, FormsDiffer) or op.name.startswith("quant."):
+        return False
+    return not (op.properties.keys() | _UNKNOWN_PROPERTIES).isdisjoint(in_dictionary)
 
 
 def _empty_signature_attributes(op: Operation) -> Collection[str]:

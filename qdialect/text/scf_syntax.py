@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import Final
 
 from typing_extensions import override
-from xdsl.dialects.builtin import DenseArrayBase, IndexType, i32, i64
+from xdsl.dialects.builtin import DenseArrayBase, IndexType, UnitAttr, i32, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation, traits_def
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.traits import IsTerminator, NoTerminator
 
+from qdialect.text.foreign_ops import with_later_properties
 from qdialect.text.op_formats import parse_arrow_types, parse_indices, with_terminator
 
 _INDEX: Final = IndexType()
@@ -137,6 +138,24 @@ class ParallelSyntax(IRDLOperation):
             attributes=parser.parse_optional_attr_dict(),
             regions=[region],
         )
+
+
+class ForSyntax(IRDLOperation):
+    """`scf.for unsigned %i = %a to %b step %c {...}`."""
+
+    name = "scf.for"
+
+    @classmethod
+    @override
+    def parse(cls, parser: Parser) -> Operation:
+        # Deferred: most texts have no loops.
+        from xdsl.dialects.scf import ForOp
+
+        if parser.parse_optional_keyword("unsigned") is None:
+            return ForOp.parse(parser)
+        op = with_later_properties(ForOp).parse(parser)
+        op.properties["unsignedCmp"] = UnitAttr()
+        return op
 
 
 class IndexSwitchSyntax(IRDLOperation):

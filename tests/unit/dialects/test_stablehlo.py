@@ -151,6 +151,30 @@ def test_an_op_that_does_not_is_replaced(op: type[Operation]) -> None:
     assert operations_of(present)["stablehlo.reverse"] is stablehlo.ReverseOp
 
 
+def test_an_op_that_refuses_what_is_valid_is_not_verified() -> None:
+    @irdl_op_definition
+    class TanhOp(IRDLOperation):
+        name = "stablehlo.tanh"
+
+        operand = operand_def()
+        result = result_def()
+
+    @irdl_op_definition
+    class LogOp(IRDLOperation):
+        name = "stablehlo.log"
+
+        operand = operand_def()
+        result_accuracy = prop_def()
+        result = result_def()
+
+    operations = operations_of(stablehlo.with_additions(Dialect("stablehlo", [TanhOp, LogOp])))
+    assert operations["stablehlo.log"] is LogOp
+    (accurate,) = [operations["stablehlo.tanh"]]
+    assert accurate is not TanhOp
+    assert issubclass(accurate, TanhOp)
+    accurate.create(properties={"result_accuracy": i8}).verify_()
+
+
 def test_the_tools_add_to_the_dialect_of_a_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
     plugin = Universe(all_dialects={"stablehlo": lambda: Dialect("stablehlo", [AddOp])})
     monkeypatch.setattr("qdialect.tools.registry._plugins", lambda: (plugin,))

@@ -138,6 +138,7 @@ FLOAT = apply(_A.SIGNED_TO_FLOAT, f32, STORED)
 SCALE = Input(1, f32)
 SCALES = leaf(f32, [0.5, 0.25])
 WEIGHT = leaf(i8, [-128, 5, 127])
+NARROW = apply(_A.SUBTRACT, i8, STORED, Input(1, i8))
 
 
 def without_terms(found: Dequantization) -> Dequantization:
@@ -175,6 +176,17 @@ def without_terms(found: Dequantization) -> Dequantization:
             [WEIGHT],
             Dequantization(0, True, None, Scalar(FloatAttr(0.5, f32))),
         ),
+        # As narrow as the integers, and no difference of those that occur wraps.
+        (
+            apply(_A.SIGNED_TO_FLOAT, f32, NARROW),
+            [leaf(i8, [-100, 5]), leaf(i8, [28])],
+            Dequantization(0, True, 1),
+        ),
+        (
+            apply(_A.UNSIGNED_TO_FLOAT, f32, NARROW),
+            [leaf(i8, [-1, 5]), leaf(i8, [5])],
+            Dequantization(0, False, 1),
+        ),
     ],
 )
 def test_forms(term: Term, leaves: list[Leaf], found: Dequantization):
@@ -198,6 +210,26 @@ def test_forms(term: Term, leaves: list[Leaf], found: Dequantization):
             apply(_A.SUBTRACT, i8, STORED, Input(1, i8)),
             [WEIGHT, leaf(i8, [1])],
             "may wrap in 8 bits",
+        ),
+        (
+            apply(_A.SIGNED_TO_FLOAT, f32, NARROW),
+            [leaf(i8, [-101, 5]), leaf(i8, [28])],
+            "may wrap in 8 bits",
+        ),
+        (
+            apply(_A.UNSIGNED_TO_FLOAT, f32, NARROW),
+            [leaf(i8, [-1, 4]), leaf(i8, [5])],
+            "may wrap in 8 bits",
+        ),
+        (
+            apply(
+                _A.SUBTRACT,
+                f16,
+                apply(_A.SIGNED_TO_FLOAT, f16, Input(0, i16)),
+                apply(_A.SIGNED_TO_FLOAT, f16, Input(1, i16)),
+            ),
+            [leaf(i16, [2000]), leaf(i16, [2049])],
+            "not all integers from 2049 to 2049 are exact in 'f16'",
         ),
         (
             apply(_A.MULTIPLY, f32, apply(_A.SUBTRACT, f32, FLOAT, Input(2, f32)), SCALE),
