@@ -187,6 +187,8 @@ def test_a_bias_counts_in_steps_of_the_product(scheme: str, granularity: str, bi
     assert (np.abs(codes * product - bias) <= product * 0.500001).all()
 
 
+BY_DEFAULT = Settings(precision_of("one-u8"))
+
 ORDER = """
 func.func @f(%x: tensor<1x2xf32>) -> tensor<2x2xf32> {
   %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<1x2xf32>
@@ -201,15 +203,14 @@ func.func @f(%x: tensor<1x2xf32>) -> tensor<2x2xf32> {
 """
 
 
-def made(text: str, steps: list[str]) -> dict[str, str]:
-    """The types that values, by their names, are quantized to, or are read as."""
+def made(text: str, steps: list[str], settings: Settings = BY_DEFAULT) -> dict[str, str]:
+    """
+    The types that values, by their names, are quantized to, or are read as.
+
+    The names of requantized ones have a star.
+    """
     module = Module(text)
-    quantize_model(
-        module.module,
-        module.context,
-        lambda keys: Settings(precision_of("one-u8")),
-        steps=steps,
-    )
+    quantize_model(module.module, module.context, lambda keys: settings, steps=steps)
     found = dict[str, str]()
     for op in module.module.walk():
         if isinstance(op, QuantizeCastOp):
@@ -217,6 +218,9 @@ def made(text: str, steps: list[str]) -> dict[str, str]:
                 op.input.owner.operands if isinstance(op.input.owner, StatisticsOp) else [op.input]
             )
             found[value.name_hint or "?"] = str(element_of(op.result))
+        if isinstance(op, RequantizeOp):
+            assert f"{op.result.name_hint}*" not in found
+            found[f"{op.result.name_hint}*"] = str(element_of(op.result))
         if isinstance(op, ConstantOp):
             found[op.result.name_hint or "?"] = str(element_of(op.result))
     return found
@@ -259,6 +263,85 @@ def test_activations_are_first():
     # Nothing moves from a value without parameters.
     assert made(ORDER, moved_before("backward", "activations"))["s"] != OF_CONCAT
     assert "j" not in made(ORDER, [step for step in SEQUENCE if step != "activations"])
+
+
+MOVED = """
+func.func @f(%x: tensor<1x2xf32>) -> tensor<1x2xf32> {
+  %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<1x2xf32>
+  %s = tosa.FIRST %0 : (tensor<1x2xf32>) -> tensor<1x2xf32>
+  %1 = quant.stats %s {layerStats = dense<[0.0, 0.75]> : tensor<2xf32>} : tensor<1x2xf32>
+  %r = tosa.reverse %1 {axis = 1 : i32} : (tensor<1x2xf32>) -> tensor<1x2xf32>
+  %2 = quant.stats %r {layerStats = dense<[0.0, 1.0]> : tensor<2xf32>} : tensor<1x2xf32>
+  return %2 : tensor<1x2xf32>
+}
+"""
+OF_16_BITS = Settings(precision_of("one-u8"), layers={"s": precision_of("one-s16")})
+
+
+def test_mixed_precision_is_between_activations_and_what_moves():
+    # After: %r, of 16 bits as %s is, has parameters of 8 bits.
+    text = MOVED.replace("FIRST", "abs")
+    right = made(text, list(SEQUENCE), OF_16_BITS)
+    assert (
+        right["s"] == right["r"] == "!quant.uniform<i16<-32767:32767>:f32, 3.0518509447574615E-5>"
+    )
+    after = made(text, moved_before("mixed-precision", "constant-inputs"), OF_16_BITS)
+    assert after["r"] != after["s"]
+    # Before: a value that has 16 bits already is requantized to 16 bits.
+    given = """
+!q = !quant.uniform<i16:f32, 0.5>
+func.func @f(%q: tensor<2x!q>) -> tensor<2xf32> {
+  %x = quant.dcast %q : tensor<2x!q> to tensor<2xf32>
+  %s = tosa.abs %x : (tensor<2xf32>) -> tensor<2xf32>
+  %0 = quant.stats %s {layerStats = dense<[0.0, 9.0]> : tensor<2xf32>} : tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+"""
+    assert "x*" not in made(given, list(SEQUENCE), OF_16_BITS)
+    assert "x*" in made(given, moved_before("mixed-precision", "activations"), OF_16_BITS)
+
+
+def test_redundant_requantizations_go_before_what_moves_and_in_the_end():
+    # %s and %r, neighbours of 16 bits: what is between them keeps %s from the parameters of %r.
+    text = MOVED.replace("FIRST", "abs")
+    first = SEQUENCE.index("redundant-quantize")
+    steps = [*SEQUENCE[:first], *SEQUENCE[first + 1 :]]
+    late = made(text, steps, OF_16_BITS)
+    assert late["s"] == late["r"] != made(text, list(SEQUENCE), OF_16_BITS)["s"]
+    # What an argument or a result is declared as may be what it is.
+    declared = Settings(precision_of("one-u8"), input_types=("u8",), output_types=("u8",))
+    assert not any(name.endswith("*") for name in made(text, list(SEQUENCE), declared))
+    assert "r*" in made(text, list(SEQUENCE[:-1]), declared)
+
+
+def test_arguments_get_types_after_what_moves_backward():
+    # %x is moved: it has the parameters of %r. What is declared before that keeps its own.
+    text = MOVED.replace("tosa.FIRST %0", "tosa.reverse %0 {axis = 0 : i32}")
+    settings = Settings(precision_of("one-u8"), input_types=("i16",))
+    of_result = "!quant.uniform<u8:f32, 0.0039215688593685627>"
+    right = made(text, list(SEQUENCE), settings)
+    assert right["x*"] == right["r"] == of_result
+    assert "x*" not in made(text, moved_before("input-types", "activations"), settings)
+    late = made(text, moved_before("input-types", "backward"), settings)
+    assert late["x*"] == late["r"] != of_result
+
+
+@pytest.mark.parametrize("step", ["backward", "fixed-values", "forward"])
+def test_results_get_types_after_what_moves_forward(step: str):
+    # %r has the fixed parameters of %s, and the result likewise.
+    settings = Settings(precision_of("one-u8"), output_types=("u8",))
+    text = MOVED.replace("FIRST", "sigmoid")
+    right = made(text, list(SEQUENCE), settings)
+    assert right["r"] == "!quant.uniform<u8:f32, 3.906250e-03>"
+    assert made(text, moved_before("output-types", step), settings) != right
+
+
+def test_what_moves_a_fixed_value_is_requantized_as_that_is():
+    # ONE's classes are inherited.
+    settings = Settings(precision_of("one-u8"), output_types=("i16",))
+    for function, scale in (("sigmoid", 1 / 32768), ("floor", 1.0), ("abs", 1 / 32767)):
+        type = made(MOVED.replace("FIRST", function), list(SEQUENCE), settings)["r*"]
+        assert float(type.split(", ")[1].rstrip(">")) == float(np.float32(scale))
 
 
 def test_what_is_joined_has_one_type():
