@@ -377,6 +377,44 @@ def test_ranges_follow_parameters():
     assert (assigned.range, assigned.origin) == ((-3.0, 2.0), "j")
 
 
+LOOP = """
+func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<2xf32>
+  %n = arith.constant 3 : index
+  %i = arith.constant 1 : index
+  %l = scf.for %k = %i to %n step %i iter_args(%a = %0) -> (tensor<2xf32>) {
+    %1 = quant.stats %a {layerStats = dense<[-2.0, 1.0]> : tensor<2xf32>} : tensor<2xf32>
+    %e = math.exp %1 : tensor<2xf32>
+    %2 = quant.stats %e {layerStats = dense<[0.0, 3.0]> : tensor<2xf32>} : tensor<2xf32>
+    scf.yield %2 : tensor<2xf32>
+  }
+  %3 = quant.stats %l {layerStats = dense<[0.0, 3.0]> : tensor<2xf32>} : tensor<2xf32>
+  cf.br ^end(%0 : tensor<2xf32>)
+^end(%b: tensor<2xf32>):
+  %4 = quant.stats %b {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<2xf32>
+  %t = math.tanh %4 : tensor<2xf32>
+  return %t : tensor<2xf32>
+}
+"""
+
+
+def test_arguments_of_blocks_have_parameters_between_steps():
+    # Also what is unused, as %l is, and of which there are ranges, stays.
+    whole, taken = Module(LOOP), Module(LOOP)
+    whole.run(QuantizeWithRangesPass())
+    for steps in ([name] for name in SEQUENCE):
+        quantize_model(
+            taken.module, taken.context, lambda keys: BY_DEFAULT, steps=steps, is_written=False
+        )
+        taken = Module(taken.printed())
+    quantize_model(taken.module, taken.context, lambda keys: BY_DEFAULT, steps=[])
+    DropRangesPass().apply(taken.context, taken.module)
+    assert taken.printed() == whole.printed()
+    for name in ("math.exp", "math.tanh"):
+        (op,) = (op for op in whole.module.walk() if name_of(op) == name)
+        type_read(op.operands[0])
+
+
 GIVEN = """
 func.func @f(%x: tensor<1x2xf32>, %y: tensor<1x2xf32>) -> tensor<2x2xf32> {
   %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<1x2xf32>
