@@ -289,7 +289,8 @@ BROADCAST = """
 func.func @f(%x: tensor<?x4xf32>, %n: tensor<2xi32>) -> tensor<?x3xf32> {
   %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<?x4xf32>
   %w = "stablehlo.constant"() {value = dense<0.5> : tensor<4x3xf32>} : () -> tensor<4x3xf32>
-  %b = "stablehlo.constant"() {value = dense<[1.0, -2.0, 1.5]> : tensor<3xf32>} : () -> tensor<3xf32>
+  %b = "stablehlo.constant"() {value = dense<[1.0, -2.0, 1.5]> : tensor<3xf32>}
+    : () -> tensor<3xf32>
   %1 = "stablehlo.dot_general"(%0, %w) {dot_dimension_numbers = #stablehlo.dot<
     lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [0]>}
     : (tensor<?x4xf32>, tensor<4x3xf32>) -> tensor<?x3xf32>

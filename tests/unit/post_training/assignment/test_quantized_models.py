@@ -445,6 +445,49 @@ def test_what_is_given_is_read_as_what_moves_it_or_joins_it_is_made(pinned: str)
     assert element_of(given).single_slot == (0.5, 7)
 
 
+AXES = "!quant.uniform<i8:f32:1, {0.5,0.25}>"
+PINNED = """
+func.func @f(%x: tensor<2x2xf32>) -> tensor<SHAPExf32> {
+  %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<2x2xf32>
+  %e = tosa.exp %0 : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  %1 = quant.stats %e {layerStats = dense<[0.0, 3.0]> : tensor<2xf32>} : tensor<2x2xf32>
+  %s = "tosa.const_shape"() {values = dense<NUMBERS> : tensor<RANKxindex>} : () -> !tosa.shape<RANK>
+  %r = tosa.OP : (tensor<2x2xf32>, !tosa.shape<RANK>) -> tensor<SHAPExf32>
+  %q = quant.qcast %r : tensor<SHAPExf32> to tensor<SHAPExTYPE>
+  %2 = quant.dcast %q : tensor<SHAPExTYPE> to tensor<SHAPExf32>
+  return %2 : tensor<SHAPExf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("numbers", "op", "shape", "type", "read"),
+    [
+        # What is read is requantized so that the result has what it is given, if that can be.
+        ("[2, 2]", "reshape %1, %s", "2x2", AXES, ([0.5, 0.25], [0, 0])),
+        ("[2, 1]", "tile %1, %s", "4x2", "!quant.uniform<u8:f32, 0.5:7>", (0.5, 7)),
+        # Where it cannot be, it is not.
+        ("[1, 2]", "tile %1, %s", "2x4", AXES.replace("}", ",1.0,2.0}"), None),
+    ],
+)
+def test_what_moves_has_what_its_result_is_given(
+    numbers: str, op: str, shape: str, type: str, read: object
+):
+    text = PINNED.replace("SHAPE", shape).replace("NUMBERS", numbers).replace("RANK", "2")
+    module = Module(text.replace("OP", op).replace("TYPE", type))
+    report = module.run(QuantizeWithRangesPass())
+    (moved,) = (each for each in module.module.walk() if name_of(each) == f"tosa.{op.split()[0]}")
+    if read is None:
+        reasons = [each.reason for each in report.records if each.op is moved]
+        assert reasons == ["its operands do not have the parameters that its result is given"]
+    else:
+        found = type_read(moved.operands[0])
+        assert (found.scales.tolist(), found.zero_points.tolist()) == read
+    once = module.printed()
+    module.run(QuantizeWithRangesPass())
+    assert module.printed() == once
+
+
 def test_layers_of_16_bits_have_channels():
     with pytest.raises(ValueError, match="scheme one-s16 has no granularity=layer"):
         QuantizeWithRangesPass(scheme="one-s16", granularity="layer")
@@ -569,3 +612,19 @@ func.func @f(%x: {before}) -> {after} {{
         assert [(type.quantized_dimensions, type.scales.tolist()) for type in made] == [
             ((0,), [0.5, 0.25, 0.125])
         ]
+
+
+def test_a_number_below_all_has_no_codes_of_several_scales():
+    module = Module("""
+!q = !quant.uniform<i8:f32:0, {0.5,0.25}>
+func.func @f(%q: tensor<2x2x!q>) -> tensor<2x4xf32> {
+  %x = quant.dcast %q : tensor<2x2x!q> to tensor<2x2xf32>
+  %s = "tosa.const_shape"() {values = dense<[0, 0, 1, 1]> : tensor<4xindex>} : () -> !tosa.shape<4>
+  %z = "tosa.const"() {values = dense<-3.40282347E+38> : tensor<1xf32>} : () -> tensor<1xf32>
+  %p = tosa.pad %x, %s, %z : (tensor<2x2xf32>, !tosa.shape<4>, tensor<1xf32>) -> tensor<2x4xf32>
+  %0 = quant.stats %p {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<2x4xf32>
+  return %0 : tensor<2x4xf32>
+}
+""")
+    (record,) = module.run(QuantizeWithRangesPass()).records
+    assert record.reason == "what it fills with is one number, and what it fills has several scales"
