@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import (
     AffineMapAttr,
     AnyFloat,
     ArrayAttr,
+    FloatAttr,
     IntegerType,
     ModuleOp,
     TensorType,
@@ -409,7 +410,20 @@ def _unknown_bias(graph: FlowGraph, op: Operation, layer: Contraction) -> Use | 
     if layer.bias is None or layer.bias >= len(op.operands):
         return None
     use = Use(op, layer.bias)
-    return None if not is_quantizable(use.value) or graph.is_constant(use.value) else use
+    if not is_quantizable(use.value) or graph.is_constant(use.value):
+        return None
+    return None if _filled_with(graph, use.value) == 0 else use
+
+
+def _filled_with(graph: FlowGraph, value: SSAValue) -> float | None:
+    """The number that all elements of a value are set to, also of one with recorded ranges."""
+    fill = graph.value(value).owner
+    if not isinstance(fill, Operation) or name_of(fill) != "linalg.fill":
+        return None
+    maker = fill.operands[0].owner
+    name = elements_attribute_of(maker) if isinstance(maker, Operation) else None
+    held = None if name is None else find_attribute(cast(Operation, maker), name)
+    return float(held.value.data) if isinstance(held, FloatAttr) else None
 
 
 def _own_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -> Bias | None:

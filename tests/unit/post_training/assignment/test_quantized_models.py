@@ -628,3 +628,36 @@ func.func @f(%q: tensor<2x2x!q>) -> tensor<2x4xf32> {
 """)
     (record,) = module.run(QuantizeWithRangesPass()).records
     assert record.reason == "what it fills with is one number, and what it fills has several scales"
+
+
+FILLED = """
+func.func private @g(tensor<4x3xf32>) -> tensor<4x3xf32>
+func.func @f(%a: tensor<4x3xf32>, %c: i1) -> tensor<4x2xf32> {
+  %b = call @g(%a) : (tensor<4x3xf32>) -> tensor<4x3xf32>
+  %x = scf.if %c -> tensor<4x3xf32> {
+    scf.yield %a : tensor<4x3xf32>
+  } else {
+    scf.yield %b : tensor<4x3xf32>
+  }
+  %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<4x3xf32>
+  %w = arith.constant dense<0.5> : tensor<3x2xf32>
+  %n = arith.constant NUMBER : f32
+  %e = tensor.empty() : tensor<4x2xf32>
+  %i = linalg.fill ins(%n : f32) outs(%e : tensor<4x2xf32>) -> tensor<4x2xf32>
+  %1 = quant.stats %i {layerStats = dense<[0.0, 0.0]> : tensor<2xf32>} : tensor<4x2xf32>
+  %p = linalg.matmul ins(%0, %w : tensor<4x3xf32>, tensor<3x2xf32>)
+    outs(%1 : tensor<4x2xf32>) -> tensor<4x2xf32>
+  %2 = quant.stats %p {layerStats = dense<[-4.0, 4.0]> : tensor<2xf32>} : tensor<4x2xf32>
+  return %2 : tensor<4x2xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(("number", "is_bias"), [("0.0", False), ("0.5", True)])
+def test_sums_that_start_from_zero_have_no_bias(number: str, is_bias: bool):
+    # Also where the zeros have a recorded range.
+    report = Module(FILLED.replace("NUMBER", number)).run(QuantizeWithRangesPass())
+    product, call, branch = (each.reason for each in report.records)
+    assert ("bias" in product) is is_bias
+    assert call == "it runs a function, in which ops are quantized"
+    assert branch == "it runs regions, in which ops are quantized"
