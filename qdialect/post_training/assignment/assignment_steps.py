@@ -224,7 +224,10 @@ def assign_fixed_values(flow: Flow, before: Assignment) -> Assignment:
         for result in node.results:
             if flow.is_pinned(result):
                 continue
-            if (own := flow.own(result, flow.precision(node))) is not None:
+            # Without a range of its own, it may have that of what it is moved to.
+            known = before.values.get(result)
+            moved = None if known is None else known.range
+            if (own := flow.own(result, flow.precision(node), moved)) is not None:
                 values[result] = own
     return before.with_values(values)
 

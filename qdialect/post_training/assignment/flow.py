@@ -94,9 +94,11 @@ class Flow:
                     return found
         return None
 
-    def own(self, value: SSAValue, precision: Precision) -> Assigned | None:
+    def own(
+        self, value: SSAValue, precision: Precision, otherwise: Range | None = None
+    ) -> Assigned | None:
         """
-        The parameters of a value, from its producer and its range; None without a range.
+        The parameters of a value, from its producer and its range, or else another range.
 
         A value that only holds elements of another one is made as that is; without a range of its
         own, it has the range of that, too.
@@ -105,6 +107,7 @@ class Flow:
         found = self.graph.ranges.get(ranged)
         if found is None and (given := self.graph.given.get(ranged)) is not None:
             found = _range_of(given)
+        found = found or otherwise
         expressed = element_type_or_self(value.type)
         if maker is not None and maker.fixed:
             choice = fixed_choice(maker.fixed, precision.activations)

@@ -344,6 +344,13 @@ def test_what_moves_a_fixed_value_is_requantized_as_that_is():
         assert float(type.split(", ")[1].rstrip(">")) == float(np.float32(scale))
 
 
+def test_whole_numbers_without_a_range_have_that_of_what_moves_them():
+    floor = MOVED.replace("FIRST", "floor").replace("tosa.reverse %1", "tosa.reverse %s")
+    text = "\n".join(line for line in floor.split("\n") if "stats %s" not in line)
+    whole = made(text, list(SEQUENCE))
+    assert whole["s"] == whole["r"] == "!quant.uniform<u8:f32, 1.000000e+00>"
+
+
 def test_what_is_joined_has_one_type():
     # Another op reads %x, and %r is moved forward from a value with fixed parameters.
     text = """
@@ -634,7 +641,7 @@ FILLED = """
 func.func private @g(tensor<4x3xf32>) -> tensor<4x3xf32>
 func.func @f(%a: tensor<4x3xf32>, %c: i1) -> tensor<4x2xf32> {
   %b = call @g(%a) : (tensor<4x3xf32>) -> tensor<4x3xf32>
-  %x = scf.if %c -> tensor<4x3xf32> {
+  %x = scf.if %c -> (tensor<4x3xf32>) {
     scf.yield %a : tensor<4x3xf32>
   } else {
     scf.yield %b : tensor<4x3xf32>
