@@ -8,8 +8,9 @@ from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
 
-from qdialect.ir.replacements import Replacements, erase_with_unused
+from qdialect.ir.replacements import Replacements
 from qdialect.shape_ops.statistics import is_statistics
 
 
@@ -28,4 +29,8 @@ class DropRangesPass(ModulePass):
             if each.operands[0] is not each.results[0]:
                 replaced.add(each.results[0], each.operands[0])
         replaced.apply()
-        erase_with_unused(gone)
+        for each in gone:
+            each.operands = ()
+        # What they say something of may be unused, and stays.
+        for each in gone:
+            Rewriter.erase_op(each)

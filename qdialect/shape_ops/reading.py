@@ -63,6 +63,8 @@ class Constants:
     def __init__(self, resources: ResourceBlobs) -> None:
         self.resources = resources
         self._read: dict[Operation, Elements | NotFoldable] = {}
+        self._shapes: dict[Operation, NDArray[np.integer[Any]]] = {}
+        """The integers of constants that are no tensors."""
 
     def read(self, op: Operation) -> Elements | None:
         """
@@ -97,6 +99,7 @@ class Constants:
     def forget(self, op: Operation) -> None:
         """Forget the elements of `op`: erasing the op then frees them."""
         self._read.pop(op, None)
+        self._shapes.pop(op, None)
 
     def elements(self, op: Operation, name: str) -> Elements:
         """The elements in the attribute `name` of `op`. Raises NotFoldable."""
@@ -121,6 +124,8 @@ class Constants:
 
     def integers(self, op: Operation) -> NDArray[np.integer[Any]]:
         """The elements of a constant of integers: see `integers_in`. Raises NotFoldable."""
+        if (known := self._shapes.get(op)) is not None:
+            return known
         name = elements_attribute_of(op)
         if name is None:
             raise NotFoldable(
@@ -135,7 +140,8 @@ class Constants:
             return as_integers(np.asarray(attribute.value.data), type)
         # The type of a tosa shape is no tensor type.
         held = tensor_element_type(cast(Any, attribute).type)
-        return integers_in(self.elements(op, name), held)
+        found = self._shapes[op] = integers_in(self.elements(op, name), held)
+        return found
 
     def element(self, value: SSAValue) -> StoredElement:
         """A scalar constant, through the casts that it is read with. Raises NotFoldable."""

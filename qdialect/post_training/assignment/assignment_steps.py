@@ -20,6 +20,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect.algebra.granularity import Granularity
 from qdialect.algebra.lazy_numpy import np
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.post_training.assignment.parameter_assignment import Assigned, Assignment
@@ -41,6 +42,7 @@ from qdialect.post_training.assignment.flow import Flow
 from qdialect.post_training.assignment.moved_types import (
     joins,
     passes_on,
+    type_before_shape,
     type_behind,
     type_expressing,
     types_before,
@@ -149,8 +151,14 @@ def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
         made = values.get(node.results[0]) if node.results else None
         if made is None:
             continue
+        is_pinned = flow.is_pinned(node.results[0])
         for use, type in zip(node.uses, types_before(node, made.type), strict=True):
             value = graph.value(use.value)
+            # One of both does not follow the other: it is read as the result is made.
+            is_apart = value in values and (is_pinned or flow.is_pinned(value))
+            if is_apart and is_pinned and not is_joining:
+                # Only this op reads it so, which may take a part of it.
+                type = type_before_shape(node, made.type)
             if type is None or flow.is_given(use.value):
                 continue
             origin = made.origin or graph.keys.get(node.results[0], "")
@@ -160,16 +168,12 @@ def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
                     reads[use] = (link,)
                 continue
             is_alone = all(each.op is use.op for each in graph.readers[value])
-            if flow.is_pinned(value) or flow.is_pinned(node.results[0]):
-                # One of both does not follow the other: it is read as the result is made.
-                if is_joining or flow.is_pinned(node.results[0]):
-                    reads[use] = (link,)
-                continue
-            if value not in values or (
-                is_alone and use not in reads and values[value].type.storage == type.storage
+            if not is_apart and (
+                value not in values
+                or (is_alone and use not in reads and values[value].type.storage == type.storage)
             ):
                 values[value] = link
-            if is_joining:
+            if is_joining or is_pinned:
                 # Propagation forward may change the value's parameters, and must not change these.
                 reads[use] = (link,)
     return replace(before, values=values, reads=reads)
@@ -220,7 +224,10 @@ def assign_fixed_values(flow: Flow, before: Assignment) -> Assignment:
         for result in node.results:
             if flow.is_pinned(result):
                 continue
-            if (own := flow.own(result, flow.precision(node))) is not None:
+            # Without a range of its own, it may have that of what it is moved to.
+            known = before.values.get(result)
+            moved = None if known is None else known.range
+            if (own := flow.own(result, flow.precision(node), moved)) is not None:
                 values[result] = own
     return before.with_values(values)
 
@@ -238,6 +245,10 @@ def propagate_forward(flow: Flow, before: Assignment) -> Assignment:
         if read is None or flow.is_pinned(result):
             continue
         type = type_behind(node, read.type)
+        if node.filler is not None and read.type.granularity is not Granularity.PER_TENSOR:
+            reason = "what it fills with is one number, and what it fills has several scales"
+            flow.refusals[node.op] = NotFoldable(Code.GRANULARITY, reason)
+            continue
         if type is not None and (type := type_expressing(type, result)) is not None:
             origin = read.origin or graph.keys.get(value, "")
             values[result] = Assigned(type, node.relation, read.range, origin)

@@ -94,23 +94,20 @@ class Flow:
                     return found
         return None
 
-    def own(self, value: SSAValue, precision: Precision) -> Assigned | None:
+    def own(
+        self, value: SSAValue, precision: Precision, otherwise: Range | None = None
+    ) -> Assigned | None:
         """
-        The parameters of a value, from its producer and its range; None without a range.
+        The parameters of a value, from its producer and its range, or else another range.
 
-        A value without a range that only holds elements of another value has the range of that.
+        A value that only holds elements of another one is made as that is; without a range of its
+        own, it has the range of that, too.
         """
-        maker = self.graph.makers.get(value)
-        while (
-            maker is not None
-            and passes_on(maker)
-            and (maker.filler is not None or value not in self.graph.ranges)
-        ):
-            value = self.graph.value(maker.uses[0].value)
-            maker = self.graph.makers.get(value)
-        found = self.graph.ranges.get(value)
-        if found is None and (given := self.graph.given.get(value)) is not None:
+        ranged, maker = self._sources.get(value) or (value, self.graph.makers.get(value))
+        found = self.graph.ranges.get(ranged)
+        if found is None and (given := self.graph.given.get(ranged)) is not None:
             found = _range_of(given)
+        found = found or otherwise
         expressed = element_type_or_self(value.type)
         if maker is not None and maker.fixed:
             choice = fixed_choice(maker.fixed, precision.activations)
@@ -121,6 +118,19 @@ class Flow:
         if maker is not None and maker.relation is Relation.WHOLE_NUMBER:
             return self._assigned(luci_integer_scale(choice), expressed, maker.relation, found)
         return self._assigned(choice, expressed, Relation.OWN, found)
+
+    @cached_property
+    def _sources(self) -> Mapping[SSAValue, tuple[SSAValue, Node | None]]:
+        """For what only holds elements: the value whose range it has, and what made the first."""
+        found = dict[SSAValue, tuple[SSAValue, Node | None]]()
+        for node in self.graph.nodes:
+            if not passes_on(node) or node.results[0] in self.graph.given:
+                continue
+            before, result = self.graph.value(node.uses[0].value), node.results[0]
+            ranged, maker = found.get(before) or (before, self.graph.makers.get(before))
+            is_own = node.filler is None and result in self.graph.ranges
+            found[result] = (result if is_own else ranged), maker
+        return found
 
     def of_constant(self, use: Use, precision: Precision) -> Assigned:
         """The parameters of a constant by its own values. Raises NotFoldable."""

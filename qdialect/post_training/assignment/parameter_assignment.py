@@ -32,6 +32,9 @@ from qdialect.relations.interface import Relation
 PARAMETERS: Final = "quant.parameters"
 """The attribute with the parameters of the results of an op, or of an argument."""
 
+ARGUMENTS: Final = "quant.arguments"
+"""The attribute with the parameters of the arguments of the blocks in an op, one after another."""
+
 DECLARED: Final = "quant.declared"
 """The attribute with the type that an argument or a result of a function gets."""
 
@@ -124,6 +127,12 @@ def read_attributes(module: ModuleOp) -> Assignment:
         for result, held in zip(op.results, _items(op.attributes.get(PARAMETERS)), strict=False):
             if (assigned := _assigned_in(held)) is not None:
                 values[result] = assigned
+        if ARGUMENTS in op.attributes:
+            for argument, held in zip(
+                _arguments_in(op), _items(op.attributes[ARGUMENTS]), strict=False
+            ):
+                if (assigned := _assigned_in(held)) is not None:
+                    values[argument] = assigned
         for number, held in enumerate(_items(op.attributes.get(READS))):
             chain = [each for item in _items(held) if (each := _assigned_in(item)) is not None]
             if chain and number < len(op.operands):
@@ -143,7 +152,7 @@ def read_attributes(module: ModuleOp) -> Assignment:
 def drop_attributes(module: ModuleOp) -> None:
     """Erase the attributes of `write_attributes`."""
     for op in module.walk():
-        for name in (PARAMETERS, READS, DECLARED):
+        for name in (PARAMETERS, ARGUMENTS, READS, DECLARED):
             op.attributes.pop(name, None)
         if isinstance(op, FuncOp) and op.arg_attrs:
             kept = [
@@ -159,13 +168,20 @@ def _add(value: SSAValue, name: str, assigned: Assigned) -> None:
         result = cast("OpResult[Attribute]", value)
         _add_at(result.op, len(result.op.results), result.index, name, assigned)
         return
-    function = value.block.parent_op()
-    if not isinstance(function, FuncOp) or value.block is not function.body.first_block:
+    owner = value.block.parent_op()
+    assert owner is not None
+    if not isinstance(owner, FuncOp) or value.block is not owner.body.first_block:
+        arguments = _arguments_in(owner)
+        _add_at(owner, len(arguments), arguments.index(value), ARGUMENTS, assigned)
         return
-    held = [dict(each.data) for each in function.arg_attrs or ()]
-    held = held or [dict[str, Attribute]() for _ in function.function_type.inputs]
+    held = [dict(each.data) for each in owner.arg_attrs or ()]
+    held = held or [dict[str, Attribute]() for _ in owner.function_type.inputs]
     held[value.index][name] = _attribute_of(assigned)
-    function.arg_attrs = ArrayAttr(map(DictionaryAttr, held))
+    owner.arg_attrs = ArrayAttr(map(DictionaryAttr, held))
+
+
+def _arguments_in(op: Operation) -> Sequence[BlockArgument]:
+    return [each for region in op.regions for block in region.blocks for each in block.args]
 
 
 def _add_at(op: Operation, count: int, index: int, name: str, assigned: Assigned) -> None:

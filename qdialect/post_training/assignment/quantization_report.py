@@ -172,6 +172,9 @@ class ValueReporter:
                         f"it is inside {inside.name} of {len(inside.ops)} ops, one function",
                     )
                 return None, "the bias is added to it before it is quantized"
+            if (layer := self._graph.of_biases.get(owner)) is not None:
+                reason = f"it broadcasts the bias of '{name_of(layer.ops[0])}', which is quantized"
+                return None, self._flow.float_biases.get(layer.op, reason)
             if owner in unknown:
                 unknown_op = f"it is not known what '{name_of(owner)}' does to parameters"
                 return Code.UNKNOWN_OP, reason_to_leave(owner) or unknown_op
@@ -236,16 +239,19 @@ def _role_of(node: Node, use: Use) -> Role:
 
 def _values_of(graph: FlowGraph) -> Iterator[SSAValue]:
     """All tensors of floats, in the order of the module."""
-    blocks = set[Block]()
+    seen, blocks = set[Block](), iter(graph.blocks)
     for op in graph.ops:
-        block = op.parent
-        if block is not None and block not in blocks:
-            blocks.add(block)
+        while op.parent not in seen:
+            # One before it may have no op on floats.
+            block = next(blocks)
+            seen.add(block)
             yield from filter(is_quantizable, block.args)
         for result in op.results:
             is_value = is_quantizable(result) and result not in graph.same
             if is_value and not graph.is_constant(result):
                 yield result
+    for block in blocks:
+        yield from filter(is_quantizable, block.args)
 
 
 def given_type(graph: FlowGraph, value: SSAValue) -> UniformQuantizedType | None:

@@ -31,7 +31,14 @@ from qdialect.ir.elements import dense_elements
 from qdialect.ir.replacements import insert_after
 from qdialect.ir.value_types import element_type_or_self, with_element_type
 from qdialect.post_training.assignment.flow import Flow
-from qdialect.post_training.assignment.moved_types import type_before_shape
+from qdialect.post_training.assignment.moved_types import (
+    joins,
+    passes_on,
+    type_before_shape,
+    type_behind,
+    type_expressing,
+    types_before,
+)
 from qdialect.post_training.assignment.parameter_assignment import Assigned, Assignment
 from qdialect.post_training.value_graph.flow_graph import Node, Range, Use, stays_float
 from qdialect.post_training.weights import (
@@ -128,10 +135,30 @@ def why_in_floats(flow: Flow, assignment: Assignment, node: Node) -> str | None:
     for result in node.results:
         if result not in assignment.values:
             return f"there is no record of its result '{graph.keys.get(result, '')}'"
+    if (passes_on(node) or joins(node)) and not _is_alike(flow, assignment, node):
+        return "its operands do not have the parameters that its result is given"
     weight = node.weight
     if weight is not None and weight not in assignment.reads and not flow.is_given(weight.value):
         return "its weights have no parameters"
     return None
+
+
+def _is_alike(flow: Flow, assignment: Assignment, node: Node) -> bool:
+    """Whether the operands of an op that moves or joins them are read as its result is made."""
+    made = assignment.values[node.results[0]].type
+    is_single = made.granularity is Granularity.PER_TENSOR
+    if is_single and not flow.is_pinned(node.results[0]):
+        return True
+    types = types_before(node, made) if joins(node) else [made]
+    for use, type in zip(node.uses, types, strict=True):
+        if flow.is_given(use.value):
+            continue
+        read = assignment.read(use, flow.graph.value(use.value))
+        assert read is not None
+        found = read.type if joins(node) else type_behind(node, read.type)
+        if found is None or type_expressing(found, node.results[0]) != type:
+            return False
+    return True
 
 
 class _Writer:

@@ -12,16 +12,19 @@ from xdsl.dialects.builtin import (
     AffineMapAttr,
     AnyFloat,
     ArrayAttr,
+    DenseIntOrFPElementsAttr,
     FloatAttr,
     IntegerAttr,
     IntegerType,
     ModuleOp,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.ir.affine import AffineMap
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.movement import Splat, as_view
 from qdialect.dialects.quant import (
     DequantizeCastOp,
     QuantizeCastOp,
@@ -29,15 +32,29 @@ from qdialect.dialects.quant import (
     UniformQuantizedType,
 )
 from qdialect.folding.unused_ops import erase_unused
+from qdialect.ir.elements import DenseElementsAttr, elements_of
 from qdialect.ir.value_types import element_type_or_self, with_element_type
+from qdialect.post_training.weights import float_elements
 from qdialect.shape_ops.interface import attribute_of, find_attribute, name_of
+
+
+class _Numbers(NamedTuple):
+    """The numbers that ops compute with: one for all elements, or one for each place of an axis."""
+
+    held: tuple[float, ...]
+    axis: int | None = None
+
+    def repeated(self, count: int) -> tuple[float, ...]:
+        return self.held * count if self.axis is None else self.held
 
 
 class _Rounding(NamedTuple):
     """How floats become integers, or integers floats."""
 
-    scale: float
-    zero_point: int
+    scales: tuple[float, ...]
+    zero_points: tuple[float, ...]
+    """Of each position of the axis, as scales."""
+    axis: int | None
     width: int
     is_signed: bool
     ends: tuple[int, int] | None = None
@@ -68,10 +85,16 @@ def rewrite_pairs(module: ModuleOp) -> bool:
                 minimum=made.ends[0],
                 maximum=made.ends[1],
             )
-            type = UniformQuantizedType.per_tensor(held, expressed, made.scale, made.zero_point)
+            zeros = list(map(int, made.zero_points))
+            if made.axis is None:
+                type = UniformQuantizedType.per_tensor(held, expressed, made.scales[0], zeros[0])
+            else:
+                slots = made.axis, made.scales, zeros
+                type = UniformQuantizedType.per_axis(held, expressed, *slots)
+            quantize = QuantizeCastOp(floats, with_element_type(floats.type, type))
+            quantize.verify()
         except VerifyException:
             continue
-        quantize = QuantizeCastOp(floats, with_element_type(floats.type, type))
         result = DequantizeCastOp(quantize, floats.type)
         for new in (quantize, result):
             new.location = op.location
@@ -84,12 +107,18 @@ def rewrite_pairs(module: ModuleOp) -> bool:
 
 
 def _elementwise(op: Operation) -> SSAValue | None:
-    """The input of an op of linalg that computes each element of its result from one of it."""
-    if name_of(op) != "linalg.generic" or len(op.operands) != 2 or len(op.results) != 1:
+    """
+    The input of an op of linalg that computes each element of its result from one of it.
+
+    It may read constants, too: single numbers, or vectors along an axis.
+    """
+    if name_of(op) != "linalg.generic" or len(op.operands) < 2 or len(op.results) != 1:
         return None
     maps = attribute_of(op, "indexing_maps")
-    held = cast("ArrayAttr[Attribute]", maps).data if isinstance(maps, ArrayAttr) else ()
-    for each in held:
+    held = list(cast("ArrayAttr[Attribute]", maps)) if isinstance(maps, ArrayAttr) else []
+    if len(held) != len(op.operands):
+        return None
+    for each in (held[0], held[-1]):
         if not isinstance(each, AffineMapAttr):
             return None
         if each.data != AffineMap.identity(each.data.num_dims):
@@ -97,7 +126,7 @@ def _elementwise(op: Operation) -> SSAValue | None:
     return op.operands[0]
 
 
-def _steps(op: Operation) -> Iterator[tuple[str, float | None, Attribute]]:
+def _steps(op: Operation) -> Iterator[tuple[str, _Numbers | None, Attribute]]:
     """
     What a body does to its argument, op by op: name, constant, and the type of the result.
 
@@ -107,16 +136,17 @@ def _steps(op: Operation) -> Iterator[tuple[str, float | None, Attribute]]:
     value: SSAValue = block.args[0]
     for inner in block.ops:
         name = name_of(inner)
-        if name == "arith.constant":
-            continue
         if name == "linalg.yield":
             if list(inner.operands) != [value]:
                 yield "", None, value.type
             return
+        if value not in inner.operands:
+            # It makes a constant of others, which is read where it is used.
+            continue
         is_ordered = inner.operands[0] is value
         others = [each for each in inner.operands if each is not value]
         is_known = len(inner.results) == 1 and len(others) == len(inner.operands) - 1 <= 1
-        number = _number(others[0]) if others else None
+        number = _numbers(op, others[0]) if others else None
         if not is_known or (others and number is None):
             yield "", None, value.type
             return
@@ -127,14 +157,60 @@ def _steps(op: Operation) -> Iterator[tuple[str, float | None, Attribute]]:
         yield name, number, value.type
 
 
-def _number(value: SSAValue) -> float | None:
+def _numbers(op: Operation, value: SSAValue) -> _Numbers | None:
+    """The numbers of a value in the body of an op, if it is a constant, or converted of one."""
     owner = value.owner
-    if not isinstance(owner, Operation) or name_of(owner) != "arith.constant":
+    if not isinstance(owner, Operation):
+        return _operand(op, value.index) if isinstance(value, BlockArgument) else None
+    name = name_of(owner)
+    if name == "arith.constant":
+        held = find_attribute(owner, "value")
+        if isinstance(held, FloatAttr | IntegerAttr):
+            return _Numbers((float(held.value.data),))
+    if name not in _TO_FLOAT and name not in _EXTENSIONS:
         return None
-    held = find_attribute(owner, "value")
-    if isinstance(held, FloatAttr | IntegerAttr):
-        return float(held.value.data)
-    return None
+    found = _numbers(op, owner.operands[0])
+    type = owner.operands[0].type
+    is_signed = _TO_FLOAT.get(name, _EXTENSIONS.get(name))
+    if found is None or is_signed or not isinstance(type, IntegerType):
+        return found
+    return found._replace(held=tuple(each % 2.0**type.bitwidth for each in found.held))
+
+
+def _operand(op: Operation, number: int) -> _Numbers | None:
+    """The numbers of an operand that is a constant along at most one axis of the result."""
+    maps = cast("ArrayAttr[Attribute]", attribute_of(op, "indexing_maps")).data
+    maker, map = op.operands[number].owner, maps[number]
+    if not isinstance(maker, Operation) or not isinstance(map, AffineMapAttr):
+        return None
+    held = find_attribute(maker, "value") if name_of(maker) == "arith.constant" else None
+    if not isinstance(held, DenseIntOrFPElementsAttr):
+        return None
+    held = cast(DenseElementsAttr, held)
+    values, shape = elements_of(held), held.type.get_shape()
+    type: Attribute = held.type.element_type
+    if isinstance(type, AnyFloat):
+        array = float_elements(values, type)
+    else:
+        array = np.asarray(values.value) if isinstance(values, Splat) else as_view(values).array()
+    numbers = tuple(np.broadcast_to(array.astype("f8"), shape).reshape(-1).tolist())
+    match map.data.results:
+        case ():
+            return _Numbers(numbers)
+        case (AffineDimExpr() as axis,):
+            return _Numbers(numbers, axis.position)
+        case _:
+            return None
+
+
+def _along_axis(*numbers: _Numbers | None) -> tuple[list[tuple[float, ...]], int | None] | None:
+    """Numbers that are along one axis, or for all elements, with one for each place; the axis."""
+    known = [each for each in numbers if each is not None]
+    axes = {each.axis: len(each.held) for each in known if each.axis is not None}
+    if len(known) != len(numbers) or len(axes) > 1:
+        return None
+    axis, count = next(iter(axes.items()), (None, 1))
+    return [each.repeated(count) for each in known], axis
 
 
 _TO_INTEGER: Final = {"arith.fptosi": True, "arith.fptoui": False}
@@ -156,15 +232,18 @@ def _quantization(op: Operation) -> _Rounding | None:
     type = steps[-1][2]
     if names[-1] not in _TO_INTEGER or not isinstance(type, IntegerType):
         return None
-    zero_point, low, high = (
-        numbers.get(name, 0.0) for name in ("arith.addf", "arith.maximumf", "arith.minimumf")
+    zero, low, high = (
+        numbers.get(name, _Numbers((0.0,)))
+        for name in ("arith.addf", "arith.maximumf", "arith.minimumf")
     )
-    scale = numbers["arith.divf"]
-    known = [number for number in (zero_point, low, high) if number is not None]
-    if scale is None or len(known) != 3 or any(number != int(number) for number in known):
+    found = _along_axis(numbers["arith.divf"], zero)
+    if found is None or low is None or high is None or (low.axis, high.axis) != (None, None):
         return None
-    zero, *ends = map(int, known)
-    return _Rounding(scale, zero, type.bitwidth, _TO_INTEGER[names[-1]], (ends[0], ends[1]))
+    (scales, zeros), axis = found
+    if any(number != round(number) for number in (*zeros, *low.held, *high.held)):
+        return None
+    ends = int(low.held[0]), int(high.held[0])
+    return _Rounding(scales, zeros, axis, type.bitwidth, _TO_INTEGER[names[-1]], ends)
 
 
 def _dequantization(op: Operation) -> _Rounding | None:
@@ -187,8 +266,11 @@ def _dequantization(op: Operation) -> _Rounding | None:
     is_signed = to_float if is_signed is None else is_signed
     if names not in (["arith.mulf"], ["arith.subf", "arith.mulf"]):
         return None
-    zero = numbers.get("arith.subi", numbers.get("arith.subf", 0.0))
-    scale = numbers["arith.mulf"]
-    if scale is None or zero is None or zero != int(zero):
+    zero = numbers.get("arith.subi", numbers.get("arith.subf", _Numbers((0.0,))))
+    found = _along_axis(numbers["arith.mulf"], zero)
+    if found is None:
         return None
-    return _Rounding(scale, int(zero), type.bitwidth, is_signed)
+    (scales, zeros), axis = found
+    if any(number != round(number) for number in zeros):
+        return None
+    return _Rounding(scales, zeros, axis, type.bitwidth, is_signed)

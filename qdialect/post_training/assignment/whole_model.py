@@ -115,6 +115,8 @@ def _is_unknown(flow: Flow, op: Operation) -> bool:
     """Whether an op computes with tensors of floats in a way that is not known."""
     if op in flow.graph.node_of or isinstance(op, FuncOp) or is_cast(op):
         return False
+    if op in flow.graph.of_biases:
+        return False
     if op.has_trait(IsTerminator, value_if_unregistered=False):
         return False
     results = [result for result in op.results if is_quantizable(result)]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from xdsl.dialects.builtin import AnyFloat, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.lazy_numpy import np
@@ -159,6 +159,9 @@ class FlowGraph:
     """The constants of the module, and the results of shape ops on them."""
 
     nodes: list[Node] = field(default_factory=list[Node])
+    of_biases: dict[Operation, Node] = field(default_factory=dict[Operation, Node])
+    """The ops that broadcast a bias, which are no nodes, and the layer that reads it."""
+
     ranges: dict[SSAValue, Range] = field(default_factory=dict[SSAValue, Range])
     given: dict[SSAValue, UniformQuantizedType] = field(
         default_factory=dict[SSAValue, UniformQuantizedType]
@@ -179,6 +182,9 @@ class FlowGraph:
 
     ops: list[Operation] = field(default_factory=list[Operation])
     """The ops on tensors of floats, in the order of the module."""
+
+    blocks: list[Block] = field(default_factory=list[Block])
+    """The blocks of functions, and of regions that hold ops on tensors of the model."""
 
     keys: Mapping[SSAValue, str] = field(default_factory=dict[SSAValue, str])
 

@@ -13,11 +13,12 @@ from xdsl.dialects.builtin import (
     AffineMapAttr,
     AnyFloat,
     ArrayAttr,
+    FloatAttr,
     IntegerType,
     ModuleOp,
     TensorType,
 )
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.traits import IsolatedFromAbove, SymbolTable
 
@@ -59,6 +60,7 @@ def flow_graph(module: ModuleOp, context: Context, budget: MemoryBudget) -> Flow
     graph.keys = keys_of(module).of_values
     every = [op for op in _ops_of(module) if not stays_float(op)]
     ops = graph.ops = [op for op in every if _has_floats(op)]
+    graph.blocks = [block for op in every for block in _blocks_in(op)]
     for op in ops:
         _read_records(graph, op)
     for op in every:
@@ -84,9 +86,10 @@ def flow_graph(module: ModuleOp, context: Context, budget: MemoryBudget) -> Flow
         if node is not None:
             graph.nodes.append(node)
             done.update(node.ops)
-    biases = {node.bias.use.op for node in graph.nodes if node.bias is not None}
+    biases = {node.bias.use.op: node for node in graph.nodes if node.bias is not None}
     # What broadcasts a bias belongs to it.
     graph.nodes = [node for node in graph.nodes if node.bias is not None or node.op not in biases]
+    graph.of_biases = {op: node for op, node in biases.items() if op not in node.ops}
     return graph
 
 
@@ -96,13 +99,17 @@ def _ops_of(op: Operation) -> Iterator[Operation]:
     while pending:
         op = pending.pop()
         yield op
-        is_whole = any(
-            op.has_trait(trait, value_if_unregistered=False)
-            for trait in (SymbolTable, IsolatedFromAbove)
-        )
-        if is_whole or name_of(op) in _CONTROL:
-            inner = [each for region in op.regions for block in region.blocks for each in block.ops]
-            pending += reversed(inner)
+        inner = [each for block in _blocks_in(op) for each in block.ops]
+        pending += reversed(inner)
+
+
+def _blocks_in(op: Operation) -> Sequence[Block]:
+    """The blocks in an op that hold ops on tensors of the model."""
+    is_whole = name_of(op) in _CONTROL or any(
+        op.has_trait(trait, value_if_unregistered=False)
+        for trait in (SymbolTable, IsolatedFromAbove)
+    )
+    return [block for region in op.regions for block in region.blocks] if is_whole else ()
 
 
 _CONTROL: Final = frozenset(
@@ -403,7 +410,20 @@ def _unknown_bias(graph: FlowGraph, op: Operation, layer: Contraction) -> Use | 
     if layer.bias is None or layer.bias >= len(op.operands):
         return None
     use = Use(op, layer.bias)
-    return None if not is_quantizable(use.value) or graph.is_constant(use.value) else use
+    if not is_quantizable(use.value) or graph.is_constant(use.value):
+        return None
+    return None if _filled_with(graph, use.value) == 0 else use
+
+
+def _filled_with(graph: FlowGraph, value: SSAValue) -> float | None:
+    """The number that all elements of a value are set to, also of one with recorded ranges."""
+    fill = graph.value(value).owner
+    if not isinstance(fill, Operation) or name_of(fill) != "linalg.fill":
+        return None
+    maker = fill.operands[0].owner
+    name = elements_attribute_of(maker) if isinstance(maker, Operation) else None
+    held = None if name is None else find_attribute(cast(Operation, maker), name)
+    return float(held.value.data) if isinstance(held, FloatAttr) else None
 
 
 def _own_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -> Bias | None:

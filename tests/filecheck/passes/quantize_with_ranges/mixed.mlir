@@ -47,7 +47,8 @@
 // NO-JSON: json:2:1: Expecting value
 // ALTERNATE: %c_1 = quant.qcast %c : {{.*}} to tensor<2x!quant.uniform<i16
 
-// GIVEN: %b_1 = quant.qcast %b : {{.*}} to tensor<2x!quant.uniform<u8:f32, 0.015686275437474251>>
+// What is given for %c is copied, not what %c would have by its range.
+// GIVEN: %b_1 = quant.qcast %b : {{.*}} to tensor<2x!quant.uniform<u8:f32, 5.000000e-01:3>>
 // GIVEN: %c_1 = quant.qcast %c : {{.*}} to tensor<2x!quant.uniform<u8:f32, 5.000000e-01:3>>
 func.func @main(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
   %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<2xf32>

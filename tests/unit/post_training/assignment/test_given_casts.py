@@ -179,6 +179,64 @@ def test_onnx(tmp_path: Path):
     assert len(set(before.reshape(-1).tolist())) > 10
 
 
+MAPS = "affine_map<(i, j) -> (i, j)>", "affine_map<(i, j) -> (j)>"
+PAIR = """
+func.func @f(%x: tensor<2x3xf32>) -> tensor<3x2xf32> {
+  %s = arith.constant dense<[0.5, 0.25, 0.125]> : tensor<3xf32>
+  %z = arith.constant dense<[1, -6, 3]> : tensor<3xi8>
+  %low = arith.constant 0.0 : f32
+  %high = arith.constant 255.0 : f32
+  %e = tensor.empty() : tensor<2x3xi8>
+  %q = linalg.generic {indexing_maps = [EACH, CHANNEL, CHANNEL, EACH],
+      iterator_types = ["parallel", "parallel"]}
+      ins(%x, %s, %z : tensor<2x3xf32>, tensor<3xf32>, tensor<3xi8>) outs(%e : tensor<2x3xi8>) {
+  ^bb0(%a: f32, %scale: f32, %zero: i8, %o: i8):
+    %0 = arith.divf %a, %scale : f32
+    %1 = math.roundeven %0 : f32
+    %2 = arith.uitofp %zero : i8 to f32
+    %3 = arith.addf %1, %2 : f32
+    %4 = arith.maximumf %3, %low : f32
+    %5 = arith.minimumf %4, %high : f32
+    %6 = arith.fptoui %5 : f32 to i8
+    linalg.yield %6 : i8
+  } -> tensor<2x3xi8>
+  %e2 = tensor.empty() : tensor<2x3xf32>
+  %d = linalg.generic {indexing_maps = [EACH, OTHER, CHANNEL, EACH],
+      iterator_types = ["parallel", "parallel"]}
+      ins(%q, %s, %z : tensor<2x3xi8>, tensor<3xf32>, tensor<3xi8>) outs(%e2 : tensor<2x3xf32>) {
+  ^bb0(%a: i8, %scale: f32, %zero: i8, %o: f32):
+    %0 = arith.extui %a : i8 to i32
+    %1 = arith.extui %zero : i8 to i32
+    %2 = arith.subi %0, %1 : i32
+    %3 = arith.sitofp %2 : i32 to f32
+    %4 = arith.mulf %3, %scale : f32
+    linalg.yield %4 : f32
+  } -> tensor<2x3xf32>
+  %e3 = tensor.empty() : tensor<3x2xf32>
+  %t = linalg.transpose ins(%d : tensor<2x3xf32>) outs(%e3 : tensor<3x2xf32>) permutation = [1, 0]
+  return %t : tensor<3x2xf32>
+}
+"""
+
+
+def test_pairs_along_an_axis():
+    text = PAIR.replace("EACH", MAPS[0]).replace("CHANNEL", MAPS[1])
+    module = parse_module(ToolContext(allow_unregistered=True), text.replace("OTHER", MAPS[1]))
+    quantized(module)
+    found = [
+        (type.quantized_dimensions, type.scales.tolist(), type.zero_points.tolist())
+        for type in types_made(module)
+    ]
+    slots = [0.5, 0.25, 0.125], [1, 250, 3]
+    assert found == [((1,), *slots), ((0,), *slots)]
+    # Another scale on the way back is no pair.
+    other = text.replace("OTHER", MAPS[1]).replace("ins(%q, %s,", "ins(%q, %r,")
+    other = other.replace("%e2 =", "%r = arith.constant dense<0.5> : tensor<3xf32>\n  %e2 =")
+    module = parse_module(ToolContext(allow_unregistered=True), other)
+    quantized(module)
+    assert types_made(module) == []
+
+
 @needs("torch", "torch_mlir", "torchao", "iree.compiler", "iree.runtime")
 def test_pt2e():
     torch: Any = import_module("torch")

@@ -283,3 +283,38 @@ def test_two_outputs_of_one_name(tmp_path: Path, capsys: pytest.CaptureFixture[s
     path = str(tmp_path / "model.mlir")
     assert opt.main([path, f"--quantization-report={path}"]) == 1
     assert "the quantization report would be written over the input file" in capsys.readouterr().err
+
+
+BROADCAST = """
+func.func @f(%x: tensor<?x4xf32>, %n: tensor<2xi32>) -> tensor<?x3xf32> {
+  %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<?x4xf32>
+  %w = "stablehlo.constant"() {value = dense<0.5> : tensor<4x3xf32>} : () -> tensor<4x3xf32>
+  %b = "stablehlo.constant"() {value = dense<[1.0, -2.0, 1.5]> : tensor<3xf32>}
+    : () -> tensor<3xf32>
+  %1 = "stablehlo.dot_general"(%0, %w) {dot_dimension_numbers = #stablehlo.dot<
+    lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [0]>}
+    : (tensor<?x4xf32>, tensor<4x3xf32>) -> tensor<?x3xf32>
+  %v = "stablehlo.dynamic_broadcast_in_dim"(%b, %n) {broadcast_dimensions = array<i64: 1>}
+    : (tensor<3xf32>, tensor<2xi32>) -> tensor<?x3xf32>
+  %2 = "stablehlo.add"(%1, %v) : (tensor<?x3xf32>, tensor<?x3xf32>) -> tensor<?x3xf32>
+  %3 = quant.stats %2 {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<?x3xf32>
+  %r = "stablehlo.while"(%3) ({
+  ^bb0(%a: tensor<?x3xf32>):
+    %c = "stablehlo.constant"() {value = dense<false> : tensor<i1>} : () -> tensor<i1>
+    "stablehlo.return"(%c) : (tensor<i1>) -> ()
+  }, {
+  ^bb0(%a: tensor<?x3xf32>):
+    "stablehlo.return"(%a) : (tensor<?x3xf32>) -> ()
+  }) : (tensor<?x3xf32>) -> tensor<?x3xf32>
+  return %r : tensor<?x3xf32>
+}
+"""
+
+
+def test_what_broadcasts_a_bias_and_what_no_op_reads_is_told():
+    _, reports = quantized(BROADCAST)
+    told = {each.value.name_hint: each for each in reports}
+    reason = "it broadcasts the bias of 'stablehlo.dot_general', which is quantized"
+    assert told["v"].reason == reason
+    # The first of the two has no op on floats in its block.
+    assert [each.value.name_hint for each in reports].count("a") == 2

@@ -187,6 +187,8 @@ def test_a_bias_counts_in_steps_of_the_product(scheme: str, granularity: str, bi
     assert (np.abs(codes * product - bias) <= product * 0.500001).all()
 
 
+BY_DEFAULT = Settings(precision_of("one-u8"))
+
 ORDER = """
 func.func @f(%x: tensor<1x2xf32>) -> tensor<2x2xf32> {
   %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<1x2xf32>
@@ -201,15 +203,14 @@ func.func @f(%x: tensor<1x2xf32>) -> tensor<2x2xf32> {
 """
 
 
-def made(text: str, steps: list[str]) -> dict[str, str]:
-    """The types that values, by their names, are quantized to, or are read as."""
+def made(text: str, steps: list[str], settings: Settings = BY_DEFAULT) -> dict[str, str]:
+    """
+    The types that values, by their names, are quantized to, or are read as.
+
+    The names of requantized ones have a star.
+    """
     module = Module(text)
-    quantize_model(
-        module.module,
-        module.context,
-        lambda keys: Settings(precision_of("one-u8")),
-        steps=steps,
-    )
+    quantize_model(module.module, module.context, lambda keys: settings, steps=steps)
     found = dict[str, str]()
     for op in module.module.walk():
         if isinstance(op, QuantizeCastOp):
@@ -217,6 +218,9 @@ def made(text: str, steps: list[str]) -> dict[str, str]:
                 op.input.owner.operands if isinstance(op.input.owner, StatisticsOp) else [op.input]
             )
             found[value.name_hint or "?"] = str(element_of(op.result))
+        if isinstance(op, RequantizeOp):
+            assert f"{op.result.name_hint}*" not in found
+            found[f"{op.result.name_hint}*"] = str(element_of(op.result))
         if isinstance(op, ConstantOp):
             found[op.result.name_hint or "?"] = str(element_of(op.result))
     return found
@@ -261,6 +265,92 @@ def test_activations_are_first():
     assert "j" not in made(ORDER, [step for step in SEQUENCE if step != "activations"])
 
 
+MOVED = """
+func.func @f(%x: tensor<1x2xf32>) -> tensor<1x2xf32> {
+  %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<1x2xf32>
+  %s = tosa.FIRST %0 : (tensor<1x2xf32>) -> tensor<1x2xf32>
+  %1 = quant.stats %s {layerStats = dense<[0.0, 0.75]> : tensor<2xf32>} : tensor<1x2xf32>
+  %r = tosa.reverse %1 {axis = 1 : i32} : (tensor<1x2xf32>) -> tensor<1x2xf32>
+  %2 = quant.stats %r {layerStats = dense<[0.0, 1.0]> : tensor<2xf32>} : tensor<1x2xf32>
+  return %2 : tensor<1x2xf32>
+}
+"""
+OF_16_BITS = Settings(precision_of("one-u8"), layers={"s": precision_of("one-s16")})
+
+
+def test_mixed_precision_is_between_activations_and_what_moves():
+    # After: %r, of 16 bits as %s is, has parameters of 8 bits.
+    text = MOVED.replace("FIRST", "abs")
+    right = made(text, list(SEQUENCE), OF_16_BITS)
+    assert (
+        right["s"] == right["r"] == "!quant.uniform<i16<-32767:32767>:f32, 3.0518509447574615E-5>"
+    )
+    after = made(text, moved_before("mixed-precision", "constant-inputs"), OF_16_BITS)
+    assert after["r"] != after["s"]
+    # Before: a value that has 16 bits already is requantized to 16 bits.
+    given = """
+!q = !quant.uniform<i16:f32, 0.5>
+func.func @f(%q: tensor<2x!q>) -> tensor<2xf32> {
+  %x = quant.dcast %q : tensor<2x!q> to tensor<2xf32>
+  %s = tosa.abs %x : (tensor<2xf32>) -> tensor<2xf32>
+  %0 = quant.stats %s {layerStats = dense<[0.0, 9.0]> : tensor<2xf32>} : tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+"""
+    assert "x*" not in made(given, list(SEQUENCE), OF_16_BITS)
+    assert "x*" in made(given, moved_before("mixed-precision", "activations"), OF_16_BITS)
+
+
+def test_redundant_requantizations_go_before_what_moves_and_in_the_end():
+    # %s and %r, neighbours of 16 bits: what is between them keeps %s from the parameters of %r.
+    text = MOVED.replace("FIRST", "abs")
+    first = SEQUENCE.index("redundant-quantize")
+    steps = [*SEQUENCE[:first], *SEQUENCE[first + 1 :]]
+    late = made(text, steps, OF_16_BITS)
+    assert late["s"] == late["r"] != made(text, list(SEQUENCE), OF_16_BITS)["s"]
+    # What an argument or a result is declared as may be what it is.
+    declared = Settings(precision_of("one-u8"), input_types=("u8",), output_types=("u8",))
+    assert not any(name.endswith("*") for name in made(text, list(SEQUENCE), declared))
+    assert "r*" in made(text, list(SEQUENCE[:-1]), declared)
+
+
+def test_arguments_get_types_after_what_moves_backward():
+    # %x is moved: it has the parameters of %r. What is declared before that keeps its own.
+    text = MOVED.replace("tosa.FIRST %0", "tosa.reverse %0 {axis = 0 : i32}")
+    settings = Settings(precision_of("one-u8"), input_types=("i16",))
+    of_result = "!quant.uniform<u8:f32, 0.0039215688593685627>"
+    right = made(text, list(SEQUENCE), settings)
+    assert right["x*"] == right["r"] == of_result
+    assert "x*" not in made(text, moved_before("input-types", "activations"), settings)
+    late = made(text, moved_before("input-types", "backward"), settings)
+    assert late["x*"] == late["r"] != of_result
+
+
+@pytest.mark.parametrize("step", ["backward", "fixed-values", "forward"])
+def test_results_get_types_after_what_moves_forward(step: str):
+    # %r has the fixed parameters of %s, and the result likewise.
+    settings = Settings(precision_of("one-u8"), output_types=("u8",))
+    text = MOVED.replace("FIRST", "sigmoid")
+    right = made(text, list(SEQUENCE), settings)
+    assert right["r"] == "!quant.uniform<u8:f32, 3.906250e-03>"
+    assert made(text, moved_before("output-types", step), settings) != right
+
+
+def test_what_moves_a_fixed_value_is_requantized_as_that_is():
+    # ONE's classes are inherited.
+    settings = Settings(precision_of("one-u8"), output_types=("i16",))
+    for function, scale in (("sigmoid", 1 / 32768), ("floor", 1.0), ("abs", 1 / 32767)):
+        type = made(MOVED.replace("FIRST", function), list(SEQUENCE), settings)["r*"]
+        assert float(type.split(", ")[1].rstrip(">")) == float(np.float32(scale))
+
+
+def test_whole_numbers_without_a_range_have_that_of_what_moves_them():
+    floor = MOVED.replace("FIRST", "floor").replace("tosa.reverse %1", "tosa.reverse %s")
+    text = "\n".join(line for line in floor.split("\n") if "stats %s" not in line)
+    whole = made(text, list(SEQUENCE))
+    assert whole["s"] == whole["r"] == "!quant.uniform<u8:f32, 1.000000e+00>"
+
+
 def test_what_is_joined_has_one_type():
     # Another op reads %x, and %r is moved forward from a value with fixed parameters.
     text = """
@@ -294,6 +384,44 @@ def test_ranges_follow_parameters():
     assert (assigned.range, assigned.origin) == ((-3.0, 2.0), "j")
 
 
+LOOP = """
+func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<2xf32>
+  %n = arith.constant 3 : index
+  %i = arith.constant 1 : index
+  %l = scf.for %k = %i to %n step %i iter_args(%a = %0) -> (tensor<2xf32>) {
+    %1 = quant.stats %a {layerStats = dense<[-2.0, 1.0]> : tensor<2xf32>} : tensor<2xf32>
+    %e = math.exp %1 : tensor<2xf32>
+    %2 = quant.stats %e {layerStats = dense<[0.0, 3.0]> : tensor<2xf32>} : tensor<2xf32>
+    scf.yield %2 : tensor<2xf32>
+  }
+  %3 = quant.stats %l {layerStats = dense<[0.0, 3.0]> : tensor<2xf32>} : tensor<2xf32>
+  cf.br ^end(%0 : tensor<2xf32>)
+^end(%b: tensor<2xf32>):
+  %4 = quant.stats %b {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<2xf32>
+  %t = math.tanh %4 : tensor<2xf32>
+  return %t : tensor<2xf32>
+}
+"""
+
+
+def test_arguments_of_blocks_have_parameters_between_steps():
+    # Also what is unused, as %l is, and of which there are ranges, stays.
+    whole, taken = Module(LOOP), Module(LOOP)
+    whole.run(QuantizeWithRangesPass())
+    for steps in ([name] for name in SEQUENCE):
+        quantize_model(
+            taken.module, taken.context, lambda keys: BY_DEFAULT, steps=steps, is_written=False
+        )
+        taken = Module(taken.printed())
+    quantize_model(taken.module, taken.context, lambda keys: BY_DEFAULT, steps=[])
+    DropRangesPass().apply(taken.context, taken.module)
+    assert taken.printed() == whole.printed()
+    for name in ("math.exp", "math.tanh"):
+        (op,) = (op for op in whole.module.walk() if name_of(op) == name)
+        type_read(op.operands[0])
+
+
 GIVEN = """
 func.func @f(%x: tensor<1x2xf32>, %y: tensor<1x2xf32>) -> tensor<2x2xf32> {
   %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<1x2xf32>
@@ -322,6 +450,49 @@ def test_what_is_given_is_read_as_what_moves_it_or_joins_it_is_made(pinned: str)
         if isinstance(op, QuantizeCastOp) and op.result.name_hint == pinned
     )
     assert element_of(given).single_slot == (0.5, 7)
+
+
+AXES = "!quant.uniform<i8:f32:1, {0.5,0.25}>"
+PINNED = """
+func.func @f(%x: tensor<2x2xf32>) -> tensor<SHAPExf32> {
+  %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<2x2xf32>
+  %e = tosa.exp %0 : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  %1 = quant.stats %e {layerStats = dense<[0.0, 3.0]> : tensor<2xf32>} : tensor<2x2xf32>
+  %s = "tosa.const_shape"() {values = dense<NUMBERS> : tensor<RANKxindex>} : () -> !tosa.shape<RANK>
+  %r = tosa.OP : (tensor<2x2xf32>, !tosa.shape<RANK>) -> tensor<SHAPExf32>
+  %q = quant.qcast %r : tensor<SHAPExf32> to tensor<SHAPExTYPE>
+  %2 = quant.dcast %q : tensor<SHAPExTYPE> to tensor<SHAPExf32>
+  return %2 : tensor<SHAPExf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("numbers", "op", "shape", "type", "read"),
+    [
+        # What is read is requantized so that the result has what it is given, if that can be.
+        ("[2, 2]", "reshape %1, %s", "2x2", AXES, ([0.5, 0.25], [0, 0])),
+        ("[2, 1]", "tile %1, %s", "4x2", "!quant.uniform<u8:f32, 0.5:7>", (0.5, 7)),
+        # Where it cannot be, it is not.
+        ("[1, 2]", "tile %1, %s", "2x4", AXES.replace("}", ",1.0,2.0}"), None),
+    ],
+)
+def test_what_moves_has_what_its_result_is_given(
+    numbers: str, op: str, shape: str, type: str, read: object
+):
+    text = PINNED.replace("SHAPE", shape).replace("NUMBERS", numbers).replace("RANK", "2")
+    module = Module(text.replace("OP", op).replace("TYPE", type))
+    report = module.run(QuantizeWithRangesPass())
+    (moved,) = (each for each in module.module.walk() if name_of(each) == f"tosa.{op.split()[0]}")
+    if read is None:
+        reasons = [each.reason for each in report.records if each.op is moved]
+        assert reasons == ["its operands do not have the parameters that its result is given"]
+    else:
+        found = type_read(moved.operands[0])
+        assert (found.scales.tolist(), found.zero_points.tolist()) == read
+    once = module.printed()
+    module.run(QuantizeWithRangesPass())
+    assert module.printed() == once
 
 
 def test_layers_of_16_bits_have_channels():
@@ -448,3 +619,52 @@ func.func @f(%x: {before}) -> {after} {{
         assert [(type.quantized_dimensions, type.scales.tolist()) for type in made] == [
             ((0,), [0.5, 0.25, 0.125])
         ]
+
+
+def test_a_number_below_all_has_no_codes_of_several_scales():
+    module = Module("""
+!q = !quant.uniform<i8:f32:0, {0.5,0.25}>
+func.func @f(%q: tensor<2x2x!q>) -> tensor<2x4xf32> {
+  %x = quant.dcast %q : tensor<2x2x!q> to tensor<2x2xf32>
+  %s = "tosa.const_shape"() {values = dense<[0, 0, 1, 1]> : tensor<4xindex>} : () -> !tosa.shape<4>
+  %z = "tosa.const"() {values = dense<-3.40282347E+38> : tensor<1xf32>} : () -> tensor<1xf32>
+  %p = tosa.pad %x, %s, %z : (tensor<2x2xf32>, !tosa.shape<4>, tensor<1xf32>) -> tensor<2x4xf32>
+  %0 = quant.stats %p {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<2x4xf32>
+  return %0 : tensor<2x4xf32>
+}
+""")
+    (record,) = module.run(QuantizeWithRangesPass()).records
+    assert record.reason == "what it fills with is one number, and what it fills has several scales"
+
+
+FILLED = """
+func.func private @g(tensor<4x3xf32>) -> tensor<4x3xf32>
+func.func @f(%a: tensor<4x3xf32>, %c: i1) -> tensor<4x2xf32> {
+  %b = call @g(%a) : (tensor<4x3xf32>) -> tensor<4x3xf32>
+  %x = scf.if %c -> (tensor<4x3xf32>) {
+    scf.yield %a : tensor<4x3xf32>
+  } else {
+    scf.yield %b : tensor<4x3xf32>
+  }
+  %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<4x3xf32>
+  %w = arith.constant dense<0.5> : tensor<3x2xf32>
+  %n = arith.constant NUMBER : f32
+  %e = tensor.empty() : tensor<4x2xf32>
+  %i = linalg.fill ins(%n : f32) outs(%e : tensor<4x2xf32>) -> tensor<4x2xf32>
+  %1 = quant.stats %i {layerStats = dense<[0.0, 0.0]> : tensor<2xf32>} : tensor<4x2xf32>
+  %p = linalg.matmul ins(%0, %w : tensor<4x3xf32>, tensor<3x2xf32>)
+    outs(%1 : tensor<4x2xf32>) -> tensor<4x2xf32>
+  %2 = quant.stats %p {layerStats = dense<[-4.0, 4.0]> : tensor<2xf32>} : tensor<4x2xf32>
+  return %2 : tensor<4x2xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(("number", "is_bias"), [("0.0", False), ("0.5", True)])
+def test_sums_that_start_from_zero_have_no_bias(number: str, is_bias: bool):
+    # Also where the zeros have a recorded range.
+    report = Module(FILLED.replace("NUMBER", number)).run(QuantizeWithRangesPass())
+    product, call, branch = (each.reason for each in report.records)
+    assert ("bias" in product) is is_bias
+    assert call == "it runs a function, in which ops are quantized"
+    assert branch == "it runs regions, in which ops are quantized"
