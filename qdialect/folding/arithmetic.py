@@ -227,10 +227,13 @@ class ArithmeticReader:
 
 
 def stored_numbers(elements: NDArray[Any], type: Attribute) -> NDArray[Any]:
-    """Stored elements as int64 or float64. Raises NotFoldable."""
+    """Stored elements as int64 or float64; those of a splat as one. Raises NotFoldable."""
+    once = tuple(slice(None) if stride else slice(1) for stride in elements.strides)
     if isinstance(type, AnyFloat):
         found = FLOAT_FORMATS.get(cast(Attribute, type).name)
         if found is None:
             raise NotFoldable(Code.ARITHMETIC, f"numbers of type '{type}' are not known")
-        return found.decode(elements)
-    return as_integers(elements, type)
+        numbers = found.decode(elements[once])
+    else:
+        numbers = as_integers(elements[once], type)
+    return np.broadcast_to(numbers, elements.shape)

@@ -281,6 +281,23 @@ def cast_of_splat() -> str:
     )
 
 
+def dequantized_splat() -> str:
+    """Dequantization of a splat of 512 Mi elements, as arithmetic."""
+    wide, narrow = "tensor<536870912xf32>", "tensor<536870912xi8>"
+    return function(
+        [
+            f"%w = arith.constant dense<3> : {narrow}",
+            f"%e = arith.sitofp %w : {narrow} to {wide}",
+            f"%z = arith.constant dense<3.0> : {wide}",
+            f"%s = arith.constant dense<0.5> : {wide}",
+            f"%a = arith.subf %e, %z : {wide}",
+            f"%r = arith.mulf %a, %s : {wide}",
+        ],
+        "%r",
+        wide,
+    )
+
+
 def argument(count: int) -> str:
     type = f"tensor<{count}xf32>"
     return f"func.func @main(%x: {type}) -> {type} {{\n  return %x : {type}\n}}\n"
@@ -366,6 +383,8 @@ def cases() -> dict[str, Case]:
         )
     for name, command in (("run", RUN), ("fold", FOLD), ("lower", LOWER)):
         found[f"cast of a splat, {name}"] = Case(cast_of_splat, command)
+    for name in ("raise-dequantization", "fold-quant-shapes", "quantize-weights"):
+        found[f"dequantized splat, {name}"] = Case(dequantized_splat, (*READ, f"--{name}"))
     found["large argument, run"] = Case(lambda: argument(1 << 28), RANDOM)
     found["impossible argument, run"] = Case(lambda: argument(1 << 33), RANDOM)
     for dialect in CONCATS:
