@@ -33,9 +33,10 @@ from xdsl.dialects.builtin import (
     Signedness,
     TensorType,
     i1,
+    i64,
 )
 from xdsl.interfaces import HasFolderInterface
-from xdsl.ir import Attribute, Dialect, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -52,7 +53,7 @@ from xdsl.irdl.declarative_assembly_format import (
     TypeDirective,
     irdl_custom_directive,
 )
-from xdsl.parser import Parser
+from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, NoMemoryEffect, Pure
 from xdsl.utils.exceptions import VerifyException
@@ -851,7 +852,7 @@ class _Misread(NamedTuple):
 
 def _with_pairs_of_arguments(reduce: type[IRDLOperation]) -> type[IRDLOperation]:
     """
-    A `stablehlo.reduce` whose parser accepts pairs of reducer arguments.
+    A `stablehlo.reduce` whose parser accepts pairs of reducer arguments, and an op in their place.
 
     The text lists pairs; the block has the first of all pairs, then the second of all pairs.
     """
@@ -860,18 +861,76 @@ def _with_pairs_of_arguments(reduce: type[IRDLOperation]) -> type[IRDLOperation]
         @classmethod
         @override
         def parse(cls, parser: Parser) -> Self:
-            op = super().parse(parser)
-            block = op.regions[0].block
-            given = block.args
-            for argument in (*given[::2], *given[1::2]):
-                moved = block.insert_arg(argument.type, len(block.args))
-                moved.name_hint = argument.name_hint
-                argument.replace_all_uses_with(moved)
-            for argument in given:
-                block.erase_arg(argument)
-            return op
+            position = parser.pos
+            pairs = parser.parse_comma_separated_list(
+                parser.Delimiter.NONE, lambda: _parse_reduced(parser)
+            )
+            applied = None
+            if parser.parse_optional_keyword("applies") is not None:
+                applied = parser.parse_identifier()
+            parser.parse_keyword("across")
+            parser.parse_keyword("dimensions")
+            parser.parse_punctuation("=")
+            dimensions = parser.parse_comma_separated_list(
+                parser.Delimiter.SQUARE, parser.parse_integer
+            )
+            attributes = parser.parse_optional_attr_dict()
+            parser.parse_punctuation(":")
+            types = parser.parse_function_type()
+            values = [*(pair[0] for pair in pairs), *(pair[1] for pair in pairs)]
+            operands = parser.resolve_operands(values, types.inputs.data, position)
+            if applied is None:
+                region = _parse_reducer(parser, len(pairs))
+            else:
+                region = _reducer_of(parser, applied, operands[-1].type)
+            return cls.create(
+                operands=operands,
+                result_types=types.outputs.data,
+                properties={"dimensions": DenseArrayBase.from_list(i64, dimensions)},
+                attributes=attributes,
+                regions=[region],
+            )
 
     return ReduceOp
+
+
+def _parse_reduced(parser: Parser) -> tuple[UnresolvedOperand, UnresolvedOperand]:
+    """Parse `(%x init: %c)`."""
+    parser.parse_punctuation("(")
+    value = parser.parse_unresolved_operand()
+    parser.parse_keyword("init")
+    parser.parse_punctuation(":")
+    start = parser.parse_unresolved_operand()
+    parser.parse_punctuation(")")
+    return value, start
+
+
+def _parse_reducer(parser: Parser, count: int) -> Region:
+    """Parse `reducer(%a: T, %b: T) (%c: U, %d: U) {...}`, with `count` pairs of arguments."""
+    parser.parse_keyword("reducer")
+    pairs: list[Sequence[Parser.Argument]] = []
+    for _ in range(count):
+        position = parser.pos
+        pair = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, lambda: parser.parse_argument()
+        )
+        if len(pair) != 2:
+            parser.raise_error("a pair of arguments was expected", position)
+        pairs.append(pair)
+    return parser.parse_region([*(pair[0] for pair in pairs), *(pair[1] for pair in pairs)])
+
+
+def _reducer_of(parser: Parser, name: str, type: Attribute) -> Region:
+    """The reducer that applies the op of a name to two arguments of `type`."""
+    block = Block(arg_types=[type, type])
+    for each, operands, results in ((name, block.args, [type]), ("stablehlo.return", None, [])):
+        op_type = parser.ctx.get_optional_op(each)
+        if op_type is None:
+            parser.raise_error(f"'{each}' is not known")
+        last = block.last_op
+        values = operands or ([] if last is None else last.results)
+        block.add_op(op_type.create(operands=values, result_types=results))
+    return Region(block)
 
 
 def _with_compare_type(compare: type[IRDLOperation]) -> type[IRDLOperation]:
@@ -926,6 +985,103 @@ _MISREAD: Final = {
         _with_compare_type,
     ),
 }
+
+
+class ConvolutionOp(Operation):
+    """
+    `stablehlo.convolution(%x, %w) dim_numbers = [...]x[...]->[...], window = {...}`.
+
+    It is printed in generic form, and not verified.
+
+    https://openxla.org/stablehlo/spec#convolution
+    """
+
+    name = "stablehlo.convolution"
+
+    traits = traits_def(NoMemoryEffect())
+
+    @classmethod
+    @override
+    def parse(cls, parser: Parser) -> ConvolutionOp:
+        position = parser.pos
+        values = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, parser.parse_unresolved_operand
+        )
+        parser.parse_keyword("dim_numbers")
+        parser.parse_punctuation("=")
+        input = _parse_dimensions(parser)
+        parser.parse_keyword("x")
+        kernel = _parse_dimensions(parser)
+        parser.parse_punctuation("->")
+        numbers = f"#stablehlo.conv<{input}x{kernel}->{_parse_dimensions(parser)}>"
+        if not parser.ctx.allow_unregistered:
+            parser.raise_error(
+                "'stablehlo.conv' is not registered (use --allow-unregistered-dialect)", position
+            )
+        parser.parse_punctuation(",")
+        parser.parse_keyword("window")
+        parser.parse_punctuation("=")
+        properties: dict[str, Attribute] = {
+            "dimension_numbers": Parser(parser.ctx, numbers).parse_attribute()
+        }
+        properties |= parser.parse_comma_separated_list(
+            parser.Delimiter.BRACES, lambda: _parse_of_window(parser)
+        )
+        attributes = parser.parse_optional_attr_dict()
+        for name in ("batch_group_count", "feature_group_count", "precision_config"):
+            if name in attributes:
+                properties[name] = attributes.pop(name)
+        parser.parse_punctuation(":")
+        types = parser.parse_function_type()
+        return cls.create(
+            operands=parser.resolve_operands(values, types.inputs.data, position),
+            result_types=types.outputs.data,
+            properties=properties,
+            attributes=attributes,
+        )
+
+
+def _parse_dimensions(parser: Parser) -> str:
+    """Parse `[b, 0, 1, f]`; returns it."""
+
+    def parse_dimension() -> str:
+        if (number := parser.parse_optional_integer()) is not None:
+            return str(number)
+        return "?" if parser.parse_optional_punctuation("?") else parser.parse_identifier()
+
+    names = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parse_dimension)
+    return f"[{', '.join(names)}]"
+
+
+_OF_WINDOW: Final = {
+    "stride": "window_strides",
+    "lhs_dilate": "lhs_dilation",
+    "rhs_dilate": "rhs_dilation",
+}
+
+
+def _parse_of_window(parser: Parser) -> tuple[str, Attribute]:
+    """Parse `stride = [1, 1]`, or another property of a window; returns its name and it."""
+    position = parser.pos
+    name = parser.parse_identifier()
+    parser.parse_punctuation("=")
+    square = parser.Delimiter.SQUARE
+    if name == "pad":
+        pairs = parser.parse_comma_separated_list(
+            square, lambda: parser.parse_comma_separated_list(square, parser.parse_integer)
+        )
+        type = TensorType(i64, [len(pairs), 2])
+        numbers = [number for pair in pairs for number in pair]
+        if len(numbers) != 2 * len(pairs):
+            parser.raise_error("pairs of integers were expected", position)
+        return "padding", DenseIntOrFPElementsAttr.from_list(type, numbers)
+    if name == "reverse":
+        flags = parser.parse_comma_separated_list(square, parser.parse_boolean)
+        return "window_reversal", DenseArrayBase.from_list(i1, flags)
+    if name not in _OF_WINDOW:
+        parser.raise_error(f"'{name}' is no property of a window", position)
+    integers = parser.parse_comma_separated_list(square, parser.parse_integer)
+    return _OF_WINDOW[name], DenseArrayBase.from_list(i64, integers)
 
 
 # Ops of another package whose verifier refuses what StableHLO accepts
@@ -986,6 +1142,7 @@ def with_additions(stablehlo: Dialect) -> Dialect:
     for op in STABLEHLO_ADDITIONS:
         if not op.SAMPLE.is_handled(context):
             operations[op.name] = op
+    operations.setdefault(ConvolutionOp.name, ConvolutionOp)
     for name, misread in _MISREAD.items():
         op = operations.get(name)
         if op is not None and issubclass(op, IRDLOperation) and misread.is_misread(context):

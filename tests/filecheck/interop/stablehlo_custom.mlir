@@ -57,6 +57,21 @@ func.func @reduce(%x: tensor<4xi64>, %y: tensor<4xi64>) -> (tensor<i64>, tensor<
   return %1#0, %1#1 : tensor<i64>, tensor<i64>
 }
 
+// CHECK-LABEL: @reduce_by_an_op
+// It is also printed as a region.
+// CHECK: stablehlo.and
+func.func @reduce_by_an_op(%x: tensor<4x8xi1>, %c: tensor<i1>) -> tensor<i1> {
+  %0 = stablehlo.reduce(%x init: %c) applies stablehlo.and across dimensions = [0, 1] : (tensor<4x8xi1>, tensor<i1>) -> tensor<i1>
+  return %0 : tensor<i1>
+}
+
+// CHECK-LABEL: @dynamic_broadcast_in_dim
+// CHECK: stablehlo.dynamic_broadcast_in_dim {{%.*}}, {{%.*}}, dims = [0] : (tensor<2xf32>, tensor<1xi64>) -> tensor<?xf32>
+func.func @dynamic_broadcast_in_dim(%x: tensor<2xf32>, %s: tensor<1xi64>) -> tensor<?xf32> {
+  %0 = stablehlo.dynamic_broadcast_in_dim %x, %s, dims = [0] : (tensor<2xf32>, tensor<1xi64>) -> tensor<?xf32>
+  return %0 : tensor<?xf32>
+}
+
 // CHECK-LABEL: @broadcast_in_dim
 // CHECK: stablehlo.broadcast_in_dim {{%.*}}, dims = [1] : (tensor<3x!quant.uniform<i8:f32, 5.000000e-01:3>>) -> tensor<2x3x!quant.uniform<i8:f32, 5.000000e-01:3>>
 // CHECK: stablehlo.broadcast_in_dim {{%.*}}, dims = [1] {note} : (tensor<2x!quant.uniform<i8:f32:0, {5.000000e-01,2.500000e-01:3}>>) -> tensor<3x2x!quant.uniform<i8:f32:1, {5.000000e-01,2.500000e-01:3}>>
