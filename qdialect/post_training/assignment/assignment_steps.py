@@ -157,6 +157,9 @@ def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
             # One of both does not follow the other: it is read as the result is made.
             is_apart = value in values and (is_pinned or flow.is_pinned(value))
             if is_apart and is_pinned and not is_joining:
+                if type_behind(node, values[value].type) == made.type:
+                    # What is moved may have more scales than the part that is left.
+                    continue
                 # Only this op reads it so, which may take a part of it.
                 type = type_before_shape(node, made.type)
             if type is None or flow.is_given(use.value):

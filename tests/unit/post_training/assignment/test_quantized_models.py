@@ -668,3 +668,19 @@ def test_sums_that_start_from_zero_have_no_bias(number: str, is_bias: bool):
     assert ("bias" in product) is is_bias
     assert call == "it runs a function, in which ops are quantized"
     assert branch == "it runs regions, in which ops are quantized"
+
+
+def test_a_part_may_have_fewer_scales_than_the_whole():
+    module = Module("""
+!q = !quant.uniform<i8:f32:0, {0.5,0.25}>
+func.func @f(%q: tensor<2x2x!q>) -> tensor<1x2xf32> {
+  %x = quant.dcast %q : tensor<2x2x!q> to tensor<2x2xf32>
+  %t = tensor.extract_slice %x[1, 0] [1, 2] [1, 1] : tensor<2x2xf32> to tensor<1x2xf32>
+  return %t : tensor<1x2xf32>
+}
+""")
+    for _ in range(2):
+        module.run(QuantizeWithRangesPass())
+        (part,) = (op for op in module.module.walk() if name_of(op) == "tensor.extract_slice")
+        assert type_read(part.operands[0]).scales.tolist() == [0.5, 0.25]
+        assert type_made(part.results[0]).single_slot == (0.25, 0)
