@@ -463,24 +463,25 @@ def _added_bias(
         return None
     ((adder, number),) = readers
     found = relation_of(adder)
-    if found is None or found.functions != frozenset({"add"}) or found.operands is None:
+    if found is None or found.functions != frozenset({"add"}):
         return None
-    others = [each for each in found.operands if each != number]
-    if len(found.operands) != 2 or len(others) != 1:
+    added = range(len(adder.operands)) if found.operands is None else found.operands
+    others = [each for each in added if each != number]
+    if len(added) != 2 or len(others) != 1:
         return None
     use = Use(adder, others[0])
     axes = _result_axes(use)
     if axes is None or _result_axes(Use(adder, number)) != tuple(range(len(layer.result))):
         return None
-    added = use, axes
+    read = use, axes
     if not graph.is_constant(use.value):
-        added = _before_broadcast(graph, use.value)
-        if added is None or axes != tuple(range(len(layer.result))):
+        read = _before_broadcast(graph, use.value)
+        if read is None or axes != tuple(range(len(layer.result))):
             return None
-    if graph.stored(added[0].value) is None and op.results[0] in graph.given:
+    if graph.stored(read[0].value) is None and op.results[0] in graph.given:
         # Two quantized values are added.
         return None
-    found = _bias(op, *added, layer, side)
+    found = _bias(op, *read, layer, side)
     return None if found is None else _AddedBias(adder, found)
 
 

@@ -684,3 +684,45 @@ func.func @f(%q: tensor<2x2x!q>) -> tensor<1x2xf32> {
         (part,) = (op for op in module.module.walk() if name_of(op) == "tensor.extract_slice")
         assert type_read(part.operands[0]).scales.tolist() == [0.5, 0.25]
         assert type_made(part.results[0]).single_slot == (0.25, 0)
+
+
+ADDED = """
+func.func @f(%x: tensor<2x3xf32>) -> tensor<2x4xf32> {
+  %0 = quant.stats %x {layerStats = dense<[-1.0, 1.5]> : tensor<2xf32>} : tensor<2x3xf32>
+  %w = arith.constant dense<0.5> : tensor<3x4xf32>
+  %b = arith.constant dense<[1.0, -2.0, 3.0, 4.0]> : tensor<4xf32>
+  %c = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x4xf32>
+  %z = linalg.fill ins(%c : f32) outs(%e : tensor<2x4xf32>) -> tensor<2x4xf32>
+  %m = linalg.matmul ins(%0, %w : tensor<2x3xf32>, tensor<3x4xf32>)
+    outs(%z : tensor<2x4xf32>) -> tensor<2x4xf32>
+  %d = linalg.broadcast ins(%b : tensor<4xf32>) outs(%e : tensor<2x4xf32>) dimensions = [0]
+  %a = ADD
+  %1 = quant.stats %a {layerStats = dense<[-4.0, 4.0]> : tensor<2xf32>} : tensor<2x4xf32>
+  return %1 : tensor<2x4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "add",
+    [
+        "arith.addf %m, %d : tensor<2x4xf32>",
+        "arith.addf %d, %m : tensor<2x4xf32>",
+        "linalg.add ins(%m, %d : tensor<2x4xf32>, tensor<2x4xf32>)"
+        " outs(%e : tensor<2x4xf32>) -> tensor<2x4xf32>",
+    ],
+)
+def test_what_is_added_to_a_layer_is_its_bias(add: str):
+    # The sums have no range of their own, and need none.
+    module = Module(ADDED.replace("ADD", add))
+    module.run(QuantizeWithRangesPass())
+    _, quantized = (op for op in module.module.walk() if isinstance(op, QuantizeCastOp))
+    added = quantized.input.owner
+    assert isinstance(added, Operation)
+    sums, bias = added.operands[:2] if "%m, %d" in add else added.operands[1::-1]
+    assert isinstance(sums.owner, Operation)
+    assert isinstance(bias.owner, Operation)
+    assert name_of(sums.owner) == "linalg.matmul"
+    assert name_of(bias.owner) == "linalg.broadcast"
+    assert type_read(bias.owner.operands[0]).storage_format.width == 32
