@@ -433,13 +433,15 @@ class FoldGraph:
         """
         For ops that compute with constants in a way that is not followed, an op that does so.
 
-        They are ops of known dialects, without arguments on the way to them.
+        They are ops of known dialects, without arguments or casts on the way to them: what
+        computes with a dequantized value is no part of the arithmetic that dequantizes.
         """
         of_constants: dict[Operation, Operation | None] = {}
         for op in self._module.walk():
             owners = [operand.owner for operand in op.operands]
             if (
                 len(op.results) == 1
+                and (is_arithmetic(op) or not is_cast(op))
                 and all([owner in of_constants for owner in owners])
                 and is_known_dialect(name_of(op).partition(".")[0])
             ):

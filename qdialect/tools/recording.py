@@ -27,6 +27,7 @@ from qdialect.algebra.memory_budget import MemoryLimitError, memory_budget
 from qdialect.certificates.module_comparison import Side
 from qdialect.certificates.sampled_runs import RunFailure
 from qdialect.interpreters import TypedArray, find_function, run_function
+from qdialect.interpreters.interpreter import DEFAULT_MAX_STEPS
 from qdialect.ir.extras import MissingLibraryError
 from qdialect.post_training.calibration.record_files import Argument, RecordError, RecordFiles
 from qdialect.post_training.calibration.recorded_function import (
@@ -157,7 +158,12 @@ class Recording:
 
 
 def prepare(
-    module: ModuleOp, name: str, context: Context, *, with_iree: bool, max_steps: int
+    module: ModuleOp,
+    name: str,
+    context: Context,
+    *,
+    with_iree: bool,
+    max_steps: int = DEFAULT_MAX_STEPS,
 ) -> PreparedFunction:
     """
     Prepare a recording once for all processes: IREE compiles here.
