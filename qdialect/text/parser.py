@@ -1050,7 +1050,7 @@ class LocatingParser(FastParser):
         end = end_of_token_before(content, self.pos)
         text = content[start:end]
         # A product has no more digits than its factors.
-        if sum(map(str.isdigit, text)) < len(str(MAX_DIMENSION)):
+        if sum(len(number[0]) for number in _NUMBER.finditer(text)) < len(str(MAX_DIMENSION)):
             return attribute
         if (constant := _first_above_index(text)) is not None:
             self.raise_error("constant too large for index", start + constant)
