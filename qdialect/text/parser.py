@@ -575,7 +575,11 @@ class LocatingParser(FastParser):
         op = super().parse_generic_operation(op_type)
         if not isinstance(op, IRDLOperation) or self._is_own(op.name):
             return op
-        if op.properties.keys() <= op.get_irdl_definition().properties.keys():
+        declared = op.get_irdl_definition()
+        # A version of xDSL may have as attributes what are properties in MLIR.
+        for name in [name for name in op.properties if name in declared.attributes]:
+            op.attributes[name] = op.properties.pop(name)
+        if op.properties.keys() <= declared.properties.keys():
             return op
         # Deferred: few texts have properties that xDSL does not know.
         from qdialect.text.foreign_ops import with_later_properties
