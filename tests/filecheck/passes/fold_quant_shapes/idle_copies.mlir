@@ -6,8 +6,8 @@
 // A weight and a part of it, which have more scales together than the weight: the part is no
 // constant of its own.
 // CHECK-LABEL: @with_a_part
-// CHECK: "stablehlo.slice"
-// CHECK-NEXT: "stablehlo.concatenate"
+// CHECK: stablehlo.slice
+// CHECK-NEXT: stablehlo.concatenate
 // REMARKS: not folded: it would copy a constant that stays, for ops that are not folded [growth]
 // REMARKS: not folded: its operands would have 3 elements, its sources have 2, and 2 are allowed [parameter-growth]
 func.func @with_a_part() -> tensor<3x4xf32> {
