@@ -42,8 +42,25 @@ def from_torch(
             "program must be a result of torch.export.export, not an object of type "
             f"'{type(program).__name__}'"
         )
-    module = fx.export_and_import(program, output_type=form, hooks=_literals_from_memory())
+    module = fx.export_and_import(
+        program,
+        output_type=form,
+        hooks=_literals_from_memory(),
+        decomposition_table=_decompositions(),
+    )
     return read_operation(module.operation, "<torch>", context)
+
+
+def _decompositions() -> dict[Any, Any]:
+    """
+    Decompositions of torch-mlir, and of the ops that other libraries have registered by now.
+
+    torch-mlir makes its table once: ops of a library that is imported later are not in it.
+    """
+    of_torch_mlir: Any = library("torch_mlir.extras.fx_decomp_util", "torch")
+    of_torch: Any = library("torch.export", "torch").default_decompositions()
+    others = {op: function for op, function in of_torch.items() if op.namespace != "aten"}
+    return {**others, **of_torch_mlir.get_decomposition_table()}
 
 
 def _literals_from_memory() -> object:

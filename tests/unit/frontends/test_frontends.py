@@ -233,6 +233,26 @@ def test_torch_tensors_are_as_torch_mlir_reads_them(form: Any):
 
 
 @needs_torch
+def test_ops_that_are_registered_between_imports_are_decomposed():
+    torch: Any = import_module("torch")
+
+    def imported() -> ModuleOp:
+        program = torch.export.export(Network(), (torch.ones(2),))
+        return from_torch(program, "stablehlo")
+
+    class Network(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x + x
+
+    wanted = str(imported())
+    ops = torch.library.Library("qdialect_test", "DEF")
+    ops.define("twice(Tensor x) -> Tensor")
+    ops.impl("twice", Network().forward, "CompositeImplicitAutograd")
+    Network.forward = lambda self, x: torch.ops.qdialect_test.twice(x)
+    assert str(imported()) == wanted
+
+
+@needs_torch
 def test_no_torch_program():
     with pytest.raises(TypeError, match="not an object of type 'int'"):
         from_torch(1)
