@@ -1,4 +1,3 @@
-import atexit
 import importlib.util
 import os
 import shutil
@@ -21,8 +20,7 @@ config.test_exec_root = str(Path(__file__).parent / "Output")
 
 # Tools that are forked from a process which has imported them: most runs are shorter than a start.
 sys.path.append(str(Path(__file__).parents[1] / "oracle"))
-server = import_module("tool_server").ToolServer()
-atexit.register(server.close)
+server = import_module("tool_server").shared_server()
 # The others of an environment that is not activated.
 config.environment["PATH"] = os.pathsep.join(
     [server.folder, str(Path(sys.executable).parent), config.environment["PATH"]]

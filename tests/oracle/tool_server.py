@@ -11,12 +11,14 @@ Run as a script, this file is the server; it ends with its standard input.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import socket
 import sys
 import time
 from contextlib import suppress
+from functools import cache
 from typing import Any, NoReturn
 
 TOOLS = {
@@ -184,6 +186,14 @@ class ToolServer:
         """End the server, and wait for it."""
         self._process.communicate()
         self._folder.cleanup()
+
+
+@cache
+def shared_server() -> ToolServer:
+    """The server of all tests of this process, with which it ends."""
+    server = ToolServer()
+    atexit.register(server.close)
+    return server
 
 
 def be_tool(path: str) -> NoReturn:

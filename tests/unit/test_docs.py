@@ -23,6 +23,7 @@ from typing import Any
 
 import pytest
 from _pytest.mark import ParameterSet
+from tool_server import shared_server
 
 from qdialect.tools.calibrate import main as calibrate_main
 from qdialect.tools.check import main as check_main
@@ -208,7 +209,7 @@ class PageRunner:
         opt(*flags, "--split-input-file", "--verify-diagnostics", str(file))
 
     def _install(self) -> None:
-        """What pip would do: the scripts, and the metadata with the entry points."""
+        """What pip would do for plug-ins: the metadata with the entry points."""
         metadata = self.installed / "qdialect-0.dist-info"
         metadata.mkdir(parents=True)
         name_and_version = f"Name: {PROJECT['name']}\nVersion: {PROJECT['version']}\n"
@@ -218,15 +219,6 @@ class PageRunner:
             for group, points in PROJECT["entry-points"].items()
         )
         (metadata / "entry_points.txt").write_text(entry_points)
-        for name, of in PROJECT["scripts"].items():
-            module, function = of.split(":")
-            script = self.installed / name
-            script.write_text(
-                f"#!{sys.executable}\nimport sys\n"
-                f"sys.path[:0] = {[str(self.installed), str(ROOT)]}\n"
-                f"from {module} import {function}\nsys.exit({function}())\n"
-            )
-            script.chmod(0o755)
 
     def _write(self, name: str, text: str) -> Path:
         """A block as a file; one that the repository has must be the same."""
@@ -255,7 +247,7 @@ class PageRunner:
                 assert failed == ("fails" in block.arguments), f"{block.place}: {done.stdout}"
 
     def _run_command(self, command: str) -> subprocess.CompletedProcess[str]:
-        paths = [str(self.installed), str(Path(sys.executable).parent), os.environ["PATH"]]
+        paths = [shared_server().folder, str(Path(sys.executable).parent), os.environ["PATH"]]
         environment = {
             "PATH": os.pathsep.join(paths),
             "PYTHONPATH": os.pathsep.join([str(self.installed), str(ROOT)]),

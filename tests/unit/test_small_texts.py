@@ -8,13 +8,13 @@ message and its location, and never with a traceback.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 
 import pytest
-from tool_server import ToolServer, call
+from tool_server import call, shared_server
 
 MAX_TEXT = 1 << 19
 """Bytes of a text."""
@@ -405,15 +405,8 @@ def cases() -> dict[str, Case]:
     return found
 
 
-@pytest.fixture(scope="module")
-def tools() -> Iterator[ToolServer]:
-    server = ToolServer()
-    yield server
-    server.close()
-
-
 @pytest.mark.parametrize("name", sorted(cases()))
-def test_a_short_text_takes_little_memory(name: str, tmp_path: Path, tools: ToolServer):
+def test_a_short_text_takes_little_memory(name: str, tmp_path: Path):
     case = cases()[name]
     paths = [tmp_path / "a.mlir"]
     paths[0].write_text(case.text())
@@ -424,7 +417,7 @@ def test_a_short_text_takes_little_memory(name: str, tmp_path: Path, tools: Tool
     # Outputs have up to a GiB each: a file without a name is not kept.
     with TemporaryFile() as out, open(tmp_path / "errors", "wb") as err:
         files = 0, out.fileno(), err.fileno()
-        done = call(tools.socket, [*case.command, *map(str, paths)], files, MAX_ADDRESSES)
+        done = call(shared_server().socket, [*case.command, *map(str, paths)], files, MAX_ADDRESSES)
         size = os.fstat(out.fileno()).st_size
     errors, status = (tmp_path / "errors").read_text(), done["status"]
     print(f"{name}: {done['resident'] >> 20} MiB, status {status}")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from tool_server import ToolServer
+from tool_server import shared_server
 
 from qdialect.tools import check, opt, run
 
@@ -225,15 +225,13 @@ def test_the_package_is_the_tool() -> None:
 @pytest.mark.parametrize("arguments", [["--fold-quant-shapes"], ["--no-such-flag"]])
 def test_a_forked_tool_does_what_the_script_does(arguments: list[str], tmp_path: Path) -> None:
     """Tests of files run the tools so."""
-    server = ToolServer()
-    shell = [str(Path(server.folder) / "qdialect-opt")], command("qdialect-opt")
+    shell = [str(Path(shared_server().folder) / "qdialect-opt")], command("qdialect-opt")
     ends = [
         subprocess.run(
             [*words, *arguments], input=MODULE, capture_output=True, text=True, env=ENVIRONMENT
         )
         for words in shell
     ]
-    server.close()
     forked, started = ((end.returncode, end.stdout, end.stderr) for end in ends)
     assert forked == started
 
