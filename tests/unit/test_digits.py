@@ -98,25 +98,19 @@ def test_training_learns(script: Script) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "engine", "variants"),
-    [
-        ("convolutions", "reference", None),
-        ("transformer", "reference", ["float"]),
-        pytest.param("convolutions", "iree", ["u8 layer", "i4 equalized"], marks=pytest.mark.iree),
-    ],
+    ("model", "variants"), [("convolutions", None), ("transformer", ["float"])]
 )
 def test_variants(
     script: Script,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     model: str,
-    engine: str,
     variants: list[str] | None,
 ) -> None:
     run = script("run")
     chosen = [*run.VARIANTS] if variants is None else variants
     monkeypatch.setattr(run, "VARIANTS", {name: run.VARIANTS[name] for name in chosen})
-    results = run.run(tmp_path, [model], engine, 10)
+    results = run.run(tmp_path, [model], "reference", 10)
     assert [(of.model, of.variant) for of in results] == [(model, name) for name in chosen]
     least = {"float": np.inf, "s16": 40, "i4 block": 12, "i4 channel": 12, "i4 equalized": 12}
     for of in results:

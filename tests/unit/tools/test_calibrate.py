@@ -657,8 +657,13 @@ def test_a_profile_of_something_else_is_not_gone_on_with(
     assert "--resume needs the file of a profile" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("histogram", [[], ["--histogram"]], ids=["", "histogram"])
+@pytest.mark.parametrize(
+    ("engine", "histogram"),
+    [
+        ("reference", ["--histogram"]),
+        pytest.param("iree", [], marks=[pytest.mark.iree, pytest.mark.without_xdsl]),
+    ],
+)
 def test_processes_record_the_same(
     model: str, tmp_path: Path, engine: str, histogram: list[str]
 ) -> None:

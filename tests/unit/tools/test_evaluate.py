@@ -179,8 +179,13 @@ def test_processes_find_the_same(tmp_path: Path) -> None:
     assert texts[0] == texts[1]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("storage", ["u8", "i8", "i4", "u3", "i16"])
+@pytest.mark.parametrize(
+    ("storage", "engine"),
+    [
+        *((storage, "reference") for storage in ("u8", "i8", "i4", "u3", "i16")),
+        pytest.param("i4", "iree", marks=[pytest.mark.iree, pytest.mark.without_xdsl]),
+    ],
+)
 def test_quantized_weights(tmp_path: Path, engine: str, storage: str) -> None:
     """The weight is transposed in the one module, and folded in the other."""
     path = save(tmp_path / "data.npz", records(3))
