@@ -38,7 +38,6 @@ from qdialect.algebra.movement import (
     Reverse,
     Shape,
     Slice,
-    Splat,
     Transpose,
 )
 from qdialect.algebra.padding import (
@@ -51,6 +50,7 @@ from qdialect.algebra.padding import (
     padding_of_codes,
 )
 from qdialect.algebra.parameters import QuantizationParameters
+from qdialect.algebra.splat import Splat
 from qdialect.dialects.quant.biases import DequantizeBiasOp
 from qdialect.dialects.quant.casts import rounding_of
 from qdialect.dialects.quant.shape_ops import ShapeOp

@@ -19,7 +19,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import as_view
+from qdialect.algebra.splat import as_view
 from qdialect.contractions.interface import layer_of
 from qdialect.dialects.quant.casts import DequantizeCastOp, QuantizeCastOp
 from qdialect.dialects.quant.types import QuantizedType, UniformQuantizedType

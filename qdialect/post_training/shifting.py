@@ -30,8 +30,8 @@ from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import Splat, Values
 from qdialect.algebra.parameters import IntArray, StorageFormat
+from qdialect.algebra.splat import Splat, Values
 from qdialect.dialects.quant.slot_arrays import Slots
 from qdialect.dialects.quant.types import (
     AnyQuantizedType,

@@ -13,9 +13,9 @@ from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.granularity import Granularity
+from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import (
     BroadcastInDim,
-    Concat,
     Movement,
     Reshape,
     Reverse,

@@ -21,16 +21,9 @@ from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.array_view import MAX_RANK
-from qdialect.algebra.movement import (
-    DYNAMIC,
-    Chain,
-    Movement,
-    MovementError,
-    Shape,
-    Transpose,
-    as_view,
-)
+from qdialect.algebra.movement import DYNAMIC, Chain, Movement, MovementError, Shape, Transpose
 from qdialect.algebra.padding import Pad, PadWith
+from qdialect.algebra.splat import as_view
 from qdialect.dialects.quant.dialect import Quant
 from qdialect.dialects.quant.shape_ops import ShapeOp
 from qdialect.dialects.quant.slot_arrays import Granularity

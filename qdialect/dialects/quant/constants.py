@@ -35,7 +35,7 @@ from qdialect.algebra.array_view import ArrayView
 from qdialect.algebra.bounded_cache import BoundedCache, registered_cache
 from qdialect.algebra.concat_view import Joined
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import Elements, Splat, Values, as_view
+from qdialect.algebra.splat import Elements, Splat, Values, as_view
 from qdialect.dialects.quant import builder_arguments
 from qdialect.dialects.quant.types import (
     QuantizedTensor,

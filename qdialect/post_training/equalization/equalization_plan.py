@@ -23,7 +23,8 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import DYNAMIC, as_view
+from qdialect.algebra.movement import DYNAMIC
+from qdialect.algebra.splat import as_view
 from qdialect.contractions.interface import Contraction, layer_of
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.ir.value_types import element_type_or_self, shape_of

@@ -24,8 +24,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import as_view
 from qdialect.algebra.run_map import TooManySlotsError
+from qdialect.algebra.splat import as_view
 from qdialect.certificates.index_maps import NotCertifiableError
 from qdialect.dialects.quant import StatisticsOp, UniformQuantizedType
 from qdialect.folding.unused_ops import erase_unused
