@@ -36,7 +36,8 @@ from qdialect.algebra.padding import (
 from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.algebra.splat import Elements, Splat, Values, as_view
-from qdialect.dialects.quant.types import StoredType, UniformQuantizedType
+from qdialect.dialects.quant.storage import StoredType
+from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.folding.carried_ranges import CarriedRanges
 from qdialect.folding.provenance import Provenance
 from qdialect.folding.scale_origin import ScaleOrigin, joined_origin

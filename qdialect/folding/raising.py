@@ -37,8 +37,9 @@ from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.algebra.splat import Splat, Values, as_view
 from qdialect.dialects.quant.casts import CastOp, DequantizeCastOp, StorageCastOp
 from qdialect.dialects.quant.constants import ConstantOp
+from qdialect.dialects.quant.storage import Storage, StoredType
 from qdialect.dialects.quant.type_parser import MAX_STORAGE_WIDTH
-from qdialect.dialects.quant.types import Storage, StoredType, UniformQuantizedType
+from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.folding.arithmetic import ComputedElements, stored_numbers
 from qdialect.folding.graph import FoldGraph
 from qdialect.folding.moved_constant import MovedConstant

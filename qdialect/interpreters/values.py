@@ -30,7 +30,8 @@ from qdialect.algebra.parameters import FloatArray, QuantizationParameters, Stor
 from qdialect.algebra.rounding import Rounding
 from qdialect.algebra.splat import Elements, Splat
 from qdialect.dialects.quant.constants import element_type_of
-from qdialect.dialects.quant.types import StoredType, UniformQuantizedType
+from qdialect.dialects.quant.storage import StoredType
+from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.interpreters.memory import (
     Slices,
     elementwise,

@@ -42,7 +42,7 @@ from qdialect.dialects.quant import (
     UniformQuantizedType,
 )
 from qdialect.dialects.quant.slot_arrays import Slots
-from qdialect.dialects.quant.types import element_type_of
+from qdialect.dialects.quant.storage import element_type_of
 from qdialect.folding.graph import FoldGraph
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.folding.report import FoldRecord, Outcome

@@ -27,7 +27,8 @@ from qdialect.algebra.splat import as_view
 from qdialect.dialects.quant.dialect import Quant
 from qdialect.dialects.quant.shape_ops import ShapeOp
 from qdialect.dialects.quant.slot_arrays import Granularity
-from qdialect.dialects.quant.types import QuantizedTensor, QuantizedType, UniformQuantizedType
+from qdialect.dialects.quant.storage import QuantizedType
+from qdialect.dialects.quant.types import QuantizedTensor, UniformQuantizedType
 from qdialect.dialects.quant.verification import verify_movement
 from qdialect.ir.op_verifiers import verify_alone
 from qdialect.ir.value_types import element_type_or_self
