@@ -11,23 +11,22 @@ from qdialect.lazy_exports import TYPE_CHECKING, lazy_exports
 
 if TYPE_CHECKING:
     from qdialect.algebra.bounded_cache import clear_caches
+    from qdialect.algebra.joins import Concat, InsertSlice
     from qdialect.algebra.movement import (
         BroadcastInDim,
         Chain,
-        Concat,
-        InsertSlice,
         Movement,
         MovementError,
         Reshape,
         Reverse,
         Slice,
-        Splat,
         Take,
         Transpose,
     )
     from qdialect.algebra.padding import Pad, PadWith
     from qdialect.algebra.parameters import QuantizationParameters, Slot, StorageFormat
     from qdialect.algebra.run_map import TooManySlotsError
+    from qdialect.algebra.splat import Splat
 
 __all__ = [
     "BroadcastInDim",
@@ -54,7 +53,12 @@ __all__ = [
 __getattr__ = lazy_exports(
     __name__,
     dict.fromkeys(__all__, "algebra.movement")
+    | dict.fromkeys(("Concat", "InsertSlice"), "algebra.joins")
     | dict.fromkeys(("Pad", "PadWith"), "algebra.padding")
     | dict.fromkeys(("QuantizationParameters", "Slot", "StorageFormat"), "algebra.parameters")
-    | {"TooManySlotsError": "algebra.run_map", "clear_caches": "algebra.bounded_cache"},
+    | {
+        "Splat": "algebra.splat",
+        "TooManySlotsError": "algebra.run_map",
+        "clear_caches": "algebra.bounded_cache",
+    },
 )

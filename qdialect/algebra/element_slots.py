@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import Splat, Values, as_view
 from qdialect.algebra.run_map import IntArray, SlotMap
+from qdialect.algebra.splat import Splat, Values, as_view
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,21 +18,15 @@ from typing import (
     Any,
     Final,
     Protocol,
-    SupportsIndex,
-    TypeAlias,
     TypeVar,
-    Union,
     cast,
 )
 
-from typing_extensions import override
-
-from qdialect.algebra.arguments import check_instance, integer, integers, shown
+from qdialect.algebra.arguments import check_instance, integer, integers
 from qdialect.algebra.array_view import ArrayView
-from qdialect.algebra.concat_view import Joined
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.numpy_protocol import ArrayFunctions
 from qdialect.algebra.parameters import QuantizationParameters
+from qdialect.algebra.splat import Splat, Values, as_view
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,102 +84,6 @@ class Movable(Protocol):
 
 
 MovableT = TypeVar("MovableT", bound=Movable)
-
-
-@dataclass(frozen=True)
-class Splat(ArrayFunctions):
-    """
-    A tensor of `shape` whose elements all equal `value`; it takes no memory.
-
-    It moves as an array does. Concatenation and padding return a splat without comparing
-    values: the caller checks that they are equal, see `Movement.keeps_splats`.
-    """
-
-    value: Any
-    """A numpy scalar. Floats and complex numbers are held as bits: an integer, or void."""
-
-    shape: Shape
-
-    def __post_init__(self) -> None:
-        """Normalize the fields. Raises TypeError, and ValueError for a negative length."""
-        value = self.value
-        if not isinstance(value, np.generic):
-            object.__setattr__(self, "value", _scalar(value))
-        elif (value := cast("np.generic[Any]", value)).dtype.kind not in "iuV":
-            raise TypeError(
-                f"the value of a splat must be an integer, but is {shown(value)}; a float "
-                "is given as its bits, an unsigned integer"
-            )
-        object.__setattr__(self, "shape", integers("shape", self.shape))
-        if any(length < 0 for length in self.shape):
-            raise ValueError(f"{list(self.shape)} is not a shape: a length is negative")
-
-    def transpose(self, axes: Sequence[int], /) -> Splat:
-        """Axis `i` of the result is axis `axes[i]`."""
-        return Splat(self.value, tuple(self.shape[axis] for axis in axes))
-
-    def reshape(self, shape: Sequence[int], /) -> Splat:
-        """The same elements as a tensor of `shape`."""
-        return Splat(self.value, tuple(shape))
-
-    def take(self, indices: NDArray[np.int64], axis: int) -> Splat:
-        """The positions `indices` of `axis`."""
-        before, after = self.shape[:axis], self.shape[axis + 1 :]
-        return Splat(self.value, (*before, len(indices), *after))
-
-    def __getitem__(self, slices: tuple[slice, ...], /) -> Splat:
-        """The elements in `slices`, one per axis."""
-        lengths = zip(slices, self.shape, strict=True)
-        return Splat(self.value, tuple(len(range(n)[positions]) for positions, n in lengths))
-
-    @classmethod
-    @override
-    def _concatenate(cls, parts: Sequence[Splat], axis: SupportsIndex = 0) -> Splat:
-        first, axis = parts[0], int(axis)
-        length = sum(part.shape[axis] for part in parts)
-        return Splat(first.value, (*first.shape[:axis], length, *first.shape[axis + 1 :]))
-
-    @override
-    def _broadcast_to(self, shape: Sequence[int]) -> Splat:
-        return Splat(self.value, tuple(shape))
-
-    @override
-    def _pad(self, pad_width: Sequence[tuple[int, int]], mode: str = "constant") -> Splat:
-        lengths = zip(self.shape, pad_width, strict=True)
-        return Splat(self.value, tuple(low + n + high for n, (low, high) in lengths))
-
-
-def _scalar(value: object) -> np.integer[Any]:
-    number = integer("the value of a splat", value)
-    try:
-        return np.int64(number) if number < 1 << 63 else np.uint64(number)
-    except OverflowError:
-        raise ValueError(f"the value of a splat must fit 64 bits, but is {number}") from None
-
-
-Elements: TypeAlias = Union["NDArray[Any]", Splat]
-"""The elements of a constant, in the form in which constants hold them."""
-
-Values: TypeAlias = Elements | ArrayView | Joined
-"""Elements after movements, possibly not copied yet."""
-
-
-def as_view(values: Values) -> ArrayView:
-    """`values` as a view of an array; a splat becomes a view of one element."""
-    if isinstance(values, ArrayView):
-        return values
-    if isinstance(values, Joined):
-        return values.view()
-    if isinstance(values, Splat):
-        values = np.broadcast_to(np.asarray(values.value), values.shape)
-    return ArrayView.of(values)
-
-
-def values_dtype(values: Values) -> np.dtype[Any]:
-    """The dtype of the elements."""
-    if isinstance(values, Splat):
-        return values.value.dtype
-    return (values.factors if isinstance(values, ArrayView) else values).dtype
 
 
 @dataclass(frozen=True)
@@ -467,68 +365,6 @@ class Slice(Movement):
 
 
 @dataclass(frozen=True)
-class Concat(Movement):
-    """The operands one after another on axis `dim`."""
-
-    dim: int
-
-    def __post_init__(self) -> None:
-        self._plain(one=["dim"])
-        _check_axis(self.dim)
-
-    def __call__(self, *operands: MovableT) -> MovableT:
-        return cast(MovableT, np.concatenate(operands, axis=self.dim))  # pyright: ignore[reportCallIssue, reportArgumentType]
-
-    def result_shape(self, *operands: Shape) -> Shape:
-        if not operands:
-            raise MovementError("there is nothing to concatenate")
-        rank = len(operands[0])
-        if self.dim >= rank:
-            raise MovementError(f"axis {self.dim} is not one of {rank} axes")
-        result: list[int] = []
-        for axis in range(rank):
-            lengths = [shape[axis] for shape in operands if len(shape) == rank]
-            if len(lengths) != len(operands):
-                raise MovementError("the operands differ in rank")
-            known = {length for length in lengths if length != DYNAMIC}
-            if axis == self.dim:
-                result.append(DYNAMIC if DYNAMIC in lengths else sum(lengths))
-            elif len(known) > 1:
-                raise MovementError(f"the operands differ in length on axis {axis}")
-            else:
-                result.append(known.pop() if known else DYNAMIC)
-        return tuple(result)
-
-    def undo(self, moved: MovableT, operand: Shape) -> MovableT:
-        return moved
-
-    @property
-    def values(self) -> ValueSet:
-        return ValueSet.UNION
-
-    def coupled_axes(self, rank: int) -> Sequence[int]:
-        return (self.dim,)
-
-    def is_identity(self, *operands: Shape) -> bool:
-        return len(operands) == 1
-
-    def after(self, first: Movement) -> Movement | None:
-        # `first` would move only one of several operands.
-        return None
-
-    def keeps_splats(
-        self, operands: Sequence[Splat], parameters: QuantizationParameters | None
-    ) -> bool:
-        return _are_equal(operands)
-
-    def move_values(
-        self, operands: Sequence[Values], parameters: QuantizationParameters | None
-    ) -> Values:
-        parts = [part if isinstance(part, Joined) else as_view(part) for part in operands]
-        return Joined(parts, self.dim)
-
-
-@dataclass(frozen=True)
 class BroadcastInDim(Movement):
     """
     Axis `i` of the operand is axis `dims[i]` of `shape`, repeated if its length is one.
@@ -650,7 +486,7 @@ class Take(Movement):
 
     def __post_init__(self) -> None:
         self._plain(one=["dim"], many=["indices"])
-        _check_axis(self.dim)
+        check_axis(self.dim)
         if self.indices and (least := min(self.indices)) < 0:
             raise MovementError(f"index {least} is negative: positions are counted from 0")
 
@@ -692,90 +528,6 @@ class Take(Movement):
         of_first = np.array(first.indices, dtype=np.int64)
         taken = of_first[np.array(self.indices, dtype=np.int64)]
         return Take(self.dim, tuple(taken.tolist()))
-
-
-@dataclass(frozen=True)
-class InsertSlice(Movement):
-    """
-    The second operand, with one slice of it replaced by the first.
-
-    `result[offsets + i * strides] = source[i]` for `i` within `sizes`. The source may lack
-    axes of size one:
-    https://mlir.llvm.org/docs/Dialects/TensorOps/#tensorinsert_slice-tensorinsertsliceop.
-    """
-
-    offsets: tuple[int, ...]
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        self._plain(many=["offsets", "sizes", "strides"])
-        _ = self._slice
-
-    def __call__(self, *operands: MovableT) -> MovableT:
-        source, destination = operands
-        return self._insert(cast(MovableT, source.reshape(self.sizes)), destination, 0)
-
-    def _insert(self, source: MovableT, destination: MovableT, axis: int) -> MovableT:
-        """
-        Insert along `axis` and the axes after it; on the axes before, all positions are
-        replaced.
-        """
-        if axis == len(self.sizes):
-            return source
-        length, positions = destination.shape[axis], self._positions[axis]
-        inserted = self._insert(source, destination.take(positions, axis=axis), axis + 1)
-        both = cast(MovableT, np.concatenate((destination, inserted), axis=axis))  # pyright: ignore[reportCallIssue, reportArgumentType]
-        indices = np.arange(length, dtype=np.int64)
-        indices[positions] = length + np.arange(len(positions))
-        return cast(MovableT, both.take(indices, axis=axis))
-
-    @property
-    def _positions(self) -> list[NDArray[np.int64]]:
-        return [
-            offset + stride * np.arange(size, dtype=np.int64)
-            for offset, size, stride in zip(self.offsets, self.sizes, self.strides, strict=True)
-        ]
-
-    @property
-    def _slice(self) -> Slice:
-        return Slice(self.offsets, self.sizes, self.strides)
-
-    def result_shape(self, *operands: Shape) -> Shape:
-        source, destination = operands
-        self._slice.result_shape(destination)
-        Reshape(self.sizes).result_shape(source)
-        return destination
-
-    def move_views(
-        self, operands: Sequence[ArrayView], parameters: QuantizationParameters | None
-    ) -> ArrayView:
-        source, destination = operands
-        result = np.empty(destination.shape, dtype=destination.factors.dtype)
-        destination.write(result)
-        source.reshape(self.sizes).write(result[(*self._slice.slices, ...)])
-        return ArrayView.of(result)
-
-    def keeps_splats(
-        self, operands: Sequence[Splat], parameters: QuantizationParameters | None
-    ) -> bool:
-        return _are_equal(operands)
-
-    @property
-    def values(self) -> ValueSet:
-        return ValueSet.UNION
-
-    def undo(self, moved: MovableT, operand: Shape) -> MovableT:
-        # The result has elements of both operands, so neither is a right inverse on its own.
-        return super().undo(moved, operand)
-
-    def is_identity(self, *operands: Shape) -> bool:
-        # There are always two operands, and the first may have no elements.
-        return False
-
-    def after(self, first: Movement) -> Movement | None:
-        # `first` would move only one of the two operands.
-        return None
 
 
 @dataclass(frozen=True)
@@ -878,7 +630,7 @@ def _check_movement(movement: object) -> None:
     check_instance("a part of a chain", movement, Movement, "Transpose((1, 0))")
 
 
-def _check_axis(axis: int) -> None:
+def check_axis(axis: int) -> None:
     """Raise MovementError if `axis` is negative."""
     if axis < 0:
         raise MovementError(f"axis {axis} is negative: axes are counted from 0")
@@ -891,8 +643,3 @@ def _check_different_axes(axes: Sequence[int], rank: int | None = None) -> None:
     ):
         of_rank = "" if rank is None else f" of {rank}"
         raise MovementError(f"dims {list(axes)} are not different axes{of_rank}")
-
-
-def _are_equal(splats: Sequence[Splat]) -> bool:
-    """Whether all elements, of splats that have any, have the same bits."""
-    return len({splat.value.tobytes() for splat in splats if 0 not in splat.shape}) < 2

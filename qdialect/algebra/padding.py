@@ -26,11 +26,11 @@ from qdialect.algebra.movement import (
     Movement,
     MovementError,
     Shape,
-    Splat,
     ValueSet,
 )
 from qdialect.algebra.parameters import QuantizationParameters, Slot, StorageFormat
 from qdialect.algebra.run_map import IntArray
+from qdialect.algebra.splat import Splat
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -26,7 +26,8 @@ from qdialect.certificates.step_budget import STEPS_PER_REQUEST
 from qdialect.certificates.typed_values import Numbers
 from qdialect.dialects.quant.biases import DequantizeBiasOp
 from qdialect.dialects.quant.slot_arrays import Granularity
-from qdialect.dialects.quant.types import StoredType, UniformQuantizedType
+from qdialect.dialects.quant.storage import StoredType
+from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.interpreters import DealtArguments, TypedArray
 from qdialect.interpreters.arith import ELEMENTWISE_OPS
 from qdialect.interpreters.values import DivergingError

@@ -15,7 +15,8 @@ from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import Shape
 from qdialect.certificates.index_maps import NotCertifiableError, Positions
 from qdialect.dialects.quant.slot_arrays import Granularity
-from qdialect.dialects.quant.types import StoredType, UniformQuantizedType
+from qdialect.dialects.quant.storage import StoredType
+from qdialect.dialects.quant.types import UniformQuantizedType
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -23,7 +23,7 @@ from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation
 from xdsl.traits import IsTerminator, NoMemoryEffect, SymbolTable
 
-from qdialect.dialects.quant.types import StoredType
+from qdialect.dialects.quant.storage import StoredType
 from qdialect.ir.ordering import dependencies_first
 from qdialect.shape_ops.interface import name_of, role_of
 

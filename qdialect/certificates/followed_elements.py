@@ -43,7 +43,8 @@ from qdialect.certificates.value_nodes import (
     ZeroPointsNode,
     stores_the_same,
 )
-from qdialect.dialects.quant.types import StoredType, UniformQuantizedType
+from qdialect.dialects.quant.storage import StoredType
+from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.shape_ops.interface import name_of
 
 if TYPE_CHECKING:

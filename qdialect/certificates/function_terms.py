@@ -43,7 +43,8 @@ from qdialect.certificates.value_nodes import (
     Node,
     SymbolNode,
 )
-from qdialect.dialects.quant.types import StoredType, UniformQuantizedType
+from qdialect.dialects.quant.storage import StoredType
+from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
 from qdialect.shape_ops.interface import name_of

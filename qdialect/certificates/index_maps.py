@@ -14,12 +14,11 @@ from functools import singledispatch
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from qdialect.algebra.joins import Concat, InsertSlice
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import (
     BroadcastInDim,
     Chain,
-    Concat,
-    InsertSlice,
     Movement,
     Reshape,
     Reverse,

@@ -20,8 +20,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import DYNAMIC, BroadcastInDim, Movement, Reshape, Shape, Splat
+from qdialect.algebra.movement import DYNAMIC, BroadcastInDim, Movement, Reshape, Shape
 from qdialect.algebra.padding import PadWith
+from qdialect.algebra.splat import Splat
 from qdialect.certificates.dequantize import SlotTable
 from qdialect.certificates.followed_elements import elements_at, pieces_of
 from qdialect.certificates.index_maps import NotCertifiableError, moved_shape, steps_of

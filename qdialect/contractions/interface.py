@@ -195,7 +195,8 @@ def sliding_axes(contraction: Contraction) -> list[tuple[int, int, int]]:
         [axis for axis, label in enumerate(contraction.result) if label == _WINDOW],
     )
     if len({len(of) for of in axes}) != 1:
-        raise NotFoldable(Code.UNKNOWN_OP, "its windows have not as many axes as its result")
+        reason = "its windows and its result differ in their number of axes"
+        raise NotFoldable(Code.UNKNOWN_OP, reason)
     return list(zip(*axes, strict=True))
 
 

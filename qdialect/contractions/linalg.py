@@ -104,7 +104,7 @@ def _generic(op: Operation) -> Contraction | None:
 def _of_maps(maps: Attribute) -> Contraction:
     three = cast("ArrayAttr[Attribute]", maps).data if isinstance(maps, ArrayAttr) else ()
     if len(three) != 3:
-        raise NotFoldable(Code.UNKNOWN_OP, "it has not three indexing maps")
+        raise NotFoldable(Code.UNKNOWN_OP, "it does not have three indexing maps")
     lhs, rhs, result = (
         _labels(each.data if isinstance(each, AffineMapAttr) else None) for each in three
     )
@@ -120,7 +120,7 @@ def _of_maps(maps: Attribute) -> Contraction:
 def _labels(map: AffineMap | None) -> tuple[str, ...]:
     """The letters of the loops that index each axis."""
     if map is None or map.num_dims > len(ascii_letters):
-        raise NotFoldable(Code.UNKNOWN_OP, "its indexing maps are not understood")
+        raise NotFoldable(Code.UNKNOWN_OP, "its indexing maps are not supported")
     return tuple(
         ascii_letters[each.position] if isinstance(each, AffineDimExpr) else "*"
         for each in map.results

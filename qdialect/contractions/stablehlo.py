@@ -108,12 +108,12 @@ def _axes_of_convolution(op: Operation) -> list[list[str]]:
     text = str(attribute_of(op, "dimension_numbers"))
     found = _CONVOLUTION.fullmatch(text)
     if found is None:
-        raise NotFoldable(Code.UNKNOWN_OP, "its dimension numbers are not understood")
+        raise NotFoldable(Code.UNKNOWN_OP, "its dimension numbers cannot be parsed")
     lists = [part.replace(" ", "").split(",") for part in found.groups()]
     spatial = list(map(str, range(len(lists[0]) - 2)))
     for axes, letters in zip(lists, ("bf", "io", "bf"), strict=True):
         if sorted(axes) != sorted([*spatial, *letters]) or len(spatial) > _MAX_WINDOWS:
-            raise NotFoldable(Code.UNKNOWN_OP, "its dimension numbers are not understood")
+            raise NotFoldable(Code.UNKNOWN_OP, "its dimension numbers cannot be parsed")
     return lists
 
 

@@ -17,9 +17,10 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from qdialect.algebra.element_slots import ElementSlots
 from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import Movement, as_view
+from qdialect.algebra.movement import Movement
 from qdialect.algebra.padding import Pad
 from qdialect.algebra.run_map import TooManySlotsError
+from qdialect.algebra.splat import as_view
 from qdialect.folding.element_steps import ElementStep
 from qdialect.folding.moved_constant import ElementMove, Layer, MovedConstant, move
 from qdialect.folding.scale_origin import ScaleOrigin

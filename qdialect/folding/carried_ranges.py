@@ -15,8 +15,9 @@ from xdsl.ir import Operation
 
 from qdialect.algebra.element_slots import ElementSlots
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import Movement, Shape, as_view
+from qdialect.algebra.movement import Movement, Shape
 from qdialect.algebra.run_map import TooManySlotsError
+from qdialect.algebra.splat import as_view
 from qdialect.folding.policy import FoldPolicy
 from qdialect.ir.elements import DenseElementsAttr, dense_elements, elements_of
 from qdialect.shape_ops.along_axis import AXIS, AlongAxis, said_along_axis

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from xdsl.ir import Operation
 
-from qdialect.algebra.movement import Values
+from qdialect.algebra.splat import Values
 from qdialect.folding.moved_constant import ElementMove, move_elements
 from qdialect.shape_ops.reading import Constants
 

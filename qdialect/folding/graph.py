@@ -22,12 +22,10 @@ from qdialect.algebra.movement import (
     MovementError,
     Reverse,
     Shape,
-    Splat,
     Transpose,
-    Values,
-    as_view,
 )
 from qdialect.algebra.padding import Pad
+from qdialect.algebra.splat import Splat, Values, as_view
 from qdialect.dialects.quant.shape_ops import ShapeOp
 from qdialect.dialects.quant.verification import verify_same_slots
 from qdialect.folding.arithmetic import ArithmeticReader, ComputedElements

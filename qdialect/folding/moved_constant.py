@@ -21,16 +21,7 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.algebra.array_view import MAX_RANK
 from qdialect.algebra.bounded_cache import BoundedCache
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import (
-    Elements,
-    Movement,
-    MovementError,
-    Reshape,
-    Shape,
-    Splat,
-    Values,
-    as_view,
-)
+from qdialect.algebra.movement import Movement, MovementError, Reshape, Shape
 from qdialect.algebra.padding import (
     Pad,
     Padding,
@@ -44,7 +35,9 @@ from qdialect.algebra.padding import (
 )
 from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
-from qdialect.dialects.quant.types import StoredType, UniformQuantizedType
+from qdialect.algebra.splat import Elements, Splat, Values, as_view
+from qdialect.dialects.quant.storage import StoredType
+from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.folding.carried_ranges import CarriedRanges
 from qdialect.folding.provenance import Provenance
 from qdialect.folding.scale_origin import ScaleOrigin, joined_origin

@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.movement import Concat
+from qdialect.algebra.joins import Concat
 from qdialect.dialects.quant.shape_ops import ShapeOp
 from qdialect.dialects.quant.slot_arrays import Granularity
 from qdialect.folding.moved_constant import MovedConstant, check_joinable, move

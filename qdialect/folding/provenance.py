@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from typing_extensions import override
 from xdsl.ir import Operation
 
+from qdialect.algebra.joins import Concat
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import Concat, Movement, Shape, ValueSet
+from qdialect.algebra.movement import Movement, Shape, ValueSet
 from qdialect.algebra.run_map import IntArray, SlotMap, TooManySlotsError
 
 if TYPE_CHECKING:

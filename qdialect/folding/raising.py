@@ -31,13 +31,15 @@ from qdialect.algebra.element_slots import ElementSlots
 from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.memory_budget import MemoryBudget, MemoryLimitError, memory_budget
-from qdialect.algebra.movement import Reshape, Splat, Values, as_view
+from qdialect.algebra.movement import Reshape
 from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
+from qdialect.algebra.splat import Splat, Values, as_view
 from qdialect.dialects.quant.casts import CastOp, DequantizeCastOp, StorageCastOp
 from qdialect.dialects.quant.constants import ConstantOp
+from qdialect.dialects.quant.storage import Storage, StoredType
 from qdialect.dialects.quant.type_parser import MAX_STORAGE_WIDTH
-from qdialect.dialects.quant.types import Storage, StoredType, UniformQuantizedType
+from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.folding.arithmetic import ComputedElements, stored_numbers
 from qdialect.folding.graph import FoldGraph
 from qdialect.folding.moved_constant import MovedConstant

@@ -16,8 +16,9 @@ from typing import NamedTuple
 from xdsl.ir import Attribute, Operation
 
 from qdialect.algebra.element_slots import ElementSlots
-from qdialect.algebra.movement import Elements, Movement, Splat
+from qdialect.algebra.movement import Movement
 from qdialect.algebra.run_map import TooManySlotsError
+from qdialect.algebra.splat import Elements, Splat
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.scale_origin import ScaleOrigin, joined_origin
 from qdialect.ir.value_types import tensor_element_type

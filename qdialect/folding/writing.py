@@ -17,7 +17,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.bounded_cache import BoundedCache
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import Elements, Reshape, Splat, Values
+from qdialect.algebra.movement import Reshape
+from qdialect.algebra.splat import Elements, Splat, Values
 from qdialect.folding.moved_constant import MovedConstant, form_for
 from qdialect.ir.dense_attributes import dense_of_bytes
 from qdialect.ir.elements import dense_elements, element_bytes, may_repeat

@@ -29,8 +29,8 @@ def from_onnx(
     """
     Import a model in the dialects of `form`: one function, named like its graph.
 
-    The function has one tensor argument for each input of the graph that is no initializer, with
-    its shape and element type. Its ops are of `linalg`, `tensor`, `arith` and `math`. With
+    The function has one tensor argument, of the same shape and element type, for each input of the
+    graph that is not an initializer. Its ops are of `linalg`, `tensor`, `arith` and `math`. With
     `form="onnx"`, they are `torch.operator`s with the names of ONNX ops, on `!torch.vtensor`s.
     Initializers are constants, including those in files beside the model.
 

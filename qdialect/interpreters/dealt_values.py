@@ -21,7 +21,8 @@ from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.algebra.float_format import FloatFormat
 from qdialect.algebra.movement import DYNAMIC, Shape
-from qdialect.dialects.quant.types import StoredType, UniformQuantizedType
+from qdialect.dialects.quant.storage import StoredType
+from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.interpreters.memory import allocated, require_possible
 from qdialect.interpreters.random_values import declared_shape, naming_argument
 from qdialect.interpreters.values import (

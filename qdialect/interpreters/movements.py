@@ -38,7 +38,6 @@ from qdialect.algebra.movement import (
     Reverse,
     Shape,
     Slice,
-    Splat,
     Transpose,
 )
 from qdialect.algebra.padding import (
@@ -51,10 +50,12 @@ from qdialect.algebra.padding import (
     padding_of_codes,
 )
 from qdialect.algebra.parameters import QuantizationParameters
+from qdialect.algebra.splat import Splat
 from qdialect.dialects.quant.biases import DequantizeBiasOp
 from qdialect.dialects.quant.casts import rounding_of
 from qdialect.dialects.quant.shape_ops import ShapeOp
-from qdialect.dialects.quant.types import StoredType, UniformQuantizedType, uniform_tensor
+from qdialect.dialects.quant.storage import StoredType
+from qdialect.dialects.quant.types import UniformQuantizedType, uniform_tensor
 from qdialect.dialects.quant.verification import verify_movement, with_lengths_of_slots
 from qdialect.interpreters.memory import (
     MIN_COUNTED,

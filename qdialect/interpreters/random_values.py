@@ -26,7 +26,8 @@ from xdsl.utils.exceptions import InterpretationError, VerifyException
 from qdialect.algebra.float_format import FloatFormat
 from qdialect.algebra.memory_budget import MemoryLimitError
 from qdialect.algebra.movement import DYNAMIC, Shape
-from qdialect.dialects.quant.types import StoredType, UniformQuantizedType
+from qdialect.dialects.quant.storage import StoredType
+from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.dialects.quant.verification import with_lengths_of_slots
 from qdialect.interpreters.memory import (
     Slices,

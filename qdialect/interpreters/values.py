@@ -25,11 +25,13 @@ from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import InterpretationError, VerifyException
 
 from qdialect.algebra.float_format import FLOAT_FORMATS, FloatFormat
-from qdialect.algebra.movement import DYNAMIC, Elements, Shape, Splat
+from qdialect.algebra.movement import DYNAMIC, Shape
 from qdialect.algebra.parameters import FloatArray, QuantizationParameters, StorageFormat
 from qdialect.algebra.rounding import Rounding
+from qdialect.algebra.splat import Elements, Splat
 from qdialect.dialects.quant.constants import element_type_of
-from qdialect.dialects.quant.types import StoredType, UniformQuantizedType
+from qdialect.dialects.quant.storage import StoredType
+from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.interpreters.memory import (
     Slices,
     elementwise,

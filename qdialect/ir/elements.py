@@ -37,7 +37,7 @@ from qdialect.ir.dense_attributes import dense_of_bytes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qdialect.algebra.movement import Elements, Values
+    from qdialect.algebra.splat import Elements, Values
 
 _KNOWN_REPEATED = BoundedCache[tuple[bytes, int], bytes]()
 """The elements of splats: zeros of one size are in many constants."""
@@ -104,7 +104,7 @@ def elements_of(attribute: DenseElementsAttr) -> Elements:
     UnsupportedElementTypeError.
     """
     # Reading and printing text needs no movements, whose import takes 50 ms.
-    from qdialect.algebra.movement import Splat
+    from qdialect.algebra.splat import Splat
 
     type, shape, data = attribute.type.element_type, attribute.type.get_shape(), attribute.data.data
     dtype = element_dtype(type)
@@ -151,7 +151,7 @@ def _bytes_of(
     values: Values, type: AnyDenseElement, dtype: np.dtype[Any], *, repeat_splats: bool
 ) -> bytes:
     # Reading and printing text needs no movements, whose import takes 50 ms.
-    from qdialect.algebra.movement import Splat, as_view
+    from qdialect.algebra.splat import Splat, as_view
 
     is_splat = isinstance(values, Splat)
     view = ArrayView.of(np.asarray(values.value)) if is_splat else as_view(values)

@@ -25,7 +25,7 @@ from xdsl.ir import Attribute
 
 from qdialect.algebra.array_view import MAX_RANK
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import Elements, Splat, Values
+from qdialect.algebra.splat import Elements, Splat, Values
 from qdialect.ir.blobs import ALIGNMENT_BYTES, Blob, BlobStorage
 from qdialect.ir.elements import (
     UnsupportedElementTypeError,

@@ -41,7 +41,8 @@ from xdsl.rewriter import InsertPoint
 
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.memory_budget import MemoryBudget, MemoryLimitError
-from qdialect.algebra.movement import DYNAMIC, Shape, Splat, Values, as_view
+from qdialect.algebra.movement import DYNAMIC, Shape
+from qdialect.algebra.splat import Splat, Values, as_view
 from qdialect.dialects.quant.casts import DequantizeCastOp, StorageCastOp
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.dialects.upstream.arith import SIToFPOp, UIToFPOp

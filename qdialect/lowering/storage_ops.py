@@ -31,11 +31,11 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from qdialect.algebra.joins import Concat
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import (
     DYNAMIC,
     BroadcastInDim,
-    Concat,
     Movement,
     Reshape,
     Reverse,
@@ -46,7 +46,8 @@ from qdialect.algebra.movement import (
 )
 from qdialect.algebra.padding import Pad
 from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
-from qdialect.dialects.quant.types import QuantizedTensor, StoredType
+from qdialect.dialects.quant.storage import StoredType
+from qdialect.dialects.quant.types import QuantizedTensor
 from qdialect.dialects.quant.verification import with_lengths_of_slots
 from qdialect.ir.elements import dense_elements
 

@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from qdialect.dialects.quant.casts import CastOp, StorageCastOp
-from qdialect.dialects.quant.types import QuantizedType, StoredType
+from qdialect.dialects.quant.storage import QuantizedType, StoredType
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.replacements import insert_after
 from qdialect.ir.value_types import element_type_or_self, with_element_type

@@ -19,10 +19,11 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import as_view
+from qdialect.algebra.splat import as_view
 from qdialect.contractions.interface import layer_of
 from qdialect.dialects.quant.casts import DequantizeCastOp, QuantizeCastOp
-from qdialect.dialects.quant.types import QuantizedType, UniformQuantizedType
+from qdialect.dialects.quant.storage import QuantizedType
+from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
 from qdialect.interpreters.reference.registry import RETURNS, find_run
 from qdialect.ir.elements import dense_elements, element_dtype

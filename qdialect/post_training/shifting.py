@@ -30,16 +30,11 @@ from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import Splat, Values
 from qdialect.algebra.parameters import IntArray, StorageFormat
+from qdialect.algebra.splat import Splat, Values
 from qdialect.dialects.quant.slot_arrays import Slots
-from qdialect.dialects.quant.types import (
-    AnyQuantizedType,
-    Storage,
-    StoredType,
-    UniformQuantizedType,
-    element_type_of,
-)
+from qdialect.dialects.quant.storage import Storage, StoredType, element_type_of
+from qdialect.dialects.quant.types import AnyQuantizedType, UniformQuantizedType
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
 from qdialect.ir.elements import dense_elements, element_dtype
 from qdialect.ir.errors import OpErrors

@@ -29,9 +29,10 @@ from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.memory_budget import MemoryBudget, memory_budget
-from qdialect.algebra.movement import BroadcastInDim, Shape, Slice, Splat, Values, as_view
+from qdialect.algebra.movement import BroadcastInDim, Shape, Slice
 from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
+from qdialect.algebra.splat import Splat, Values, as_view
 from qdialect.contractions.interface import Contraction, Lookup, layer_of
 from qdialect.dialects.quant import (
     ConstantOp,
@@ -41,7 +42,7 @@ from qdialect.dialects.quant import (
     UniformQuantizedType,
 )
 from qdialect.dialects.quant.slot_arrays import Slots
-from qdialect.dialects.quant.types import element_type_of
+from qdialect.dialects.quant.storage import element_type_of
 from qdialect.folding.graph import FoldGraph
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.folding.report import FoldRecord, Outcome

@@ -257,9 +257,9 @@ class _Block:
 
 class _Layout:
     """
-    A row-major array seen with the fewest axes, each of which either divides slots or does not.
+    A row-major array with adjacent axes merged, so that each axis either divides slots or does not.
 
-    Those that do not have length one in `slots`.
+    An axis that does not has length 1 in `slots`.
     """
 
     def __init__(self, lengths: Sequence[int], slots: Sequence[int]) -> None:
@@ -327,7 +327,7 @@ class _Extremes:
             with self._lock:
                 self.nans += nans
                 for of, found, end in zip(self._functions, (lows, highs), ends, strict=True):
-                    # The elements of a piece are contiguous, so this is no copy.
+                    # The elements of a piece are contiguous, so this does not copy.
                     part = end.reshape(layout.slots)[block.slots]
                     of(part, found.reshape(part.shape), out=part)
 
@@ -449,7 +449,7 @@ class _Codes:
     def _quantize(
         self, values: NDArray[Any], numbers: NDArray[Any], scale: Any, origin: Any = 0
     ) -> None:
-        """Write rounded numbers, some of which are out of range."""
+        """Write rounded numbers that may be out of range."""
         arithmetic, place = self._arithmetic, self._arithmetic.place
         if values.dtype.itemsize > 4:
             values = values.astype("f4")

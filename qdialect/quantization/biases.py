@@ -129,7 +129,7 @@ class GlowBias:
 
     bias: QuantizedBias
     weight_scales: NDArray[np.float32]
-    """The scales of the weight, some of which may have been raised."""
+    """The scales of the weight; some may have been raised."""
 
 
 def glow_bias(

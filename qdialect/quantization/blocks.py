@@ -12,7 +12,7 @@ from qdialect.algebra.granularity import Granularity
 @dataclass(frozen=True)
 class Blocks:
     """
-    The axes that are divided into blocks, and how many positions a block has.
+    The axes that are divided into blocks, and the number of positions in a block.
 
     An axis that is not named is one block, as in the sub-channel type of
     https://mlir.llvm.org/docs/Dialects/QuantDialect/. Raises ValueError for an axis that is

@@ -1,9 +1,9 @@
 """
-Equalization: scales that make the ranges of what a layer reads and of its weights alike.
+Equalization: scales that make the ranges of a layer's input and of its weights equal.
 
 A layer sums products over an index. If its input is multiplied by a scale for each index, and its
 weights are divided by it, the sums stay. After that, both have the range `sqrt(input * weights)` at
-each index, so that fewer codes are lost where one of both is small.
+each index, so that fewer codes are lost where one of the two is small.
 
 The arithmetic is that of PyTorch FX, in float32:
 https://github.com/pytorch/pytorch, `torch/ao/quantization/fx/_equalize.py`.

@@ -20,8 +20,8 @@ def worst_keys(
     """
     The keys of the `count` layers with the lowest signal to noise, the lowest first.
 
-    Each layer has several keys, of which the first one counts that the file has. What follows are
-    the first keys of those that it has none of. Raises OSError, and ValueError for another file.
+    Each layer has several keys; the first one that the file has is used. Layers without a key in
+    the file follow, by their first keys. Raises OSError, and ValueError for another file.
     """
     known = _decibels(path)
     found, missing = list[tuple[float, str]](), list[str]()
@@ -42,7 +42,7 @@ def _decibels(path: str) -> dict[str, float]:
     except json.JSONDecodeError as error:
         raise FileError(path, text, error.pos, error.msg, _REMEDY) from None
     if not isinstance(held, dict) or cast("dict[str, Any]", held).get("format") != _FORMAT:
-        raise ValueError(f"{path}: it is no evaluation; {_REMEDY}")
+        raise ValueError(f"{path}: it is not an evaluation; {_REMEDY}")
     rows = cast("dict[str, Any]", held).get("values")
     found = dict[str, float]()
     for row in cast("list[Any]", rows) if isinstance(rows, list) else []:

@@ -1,8 +1,9 @@
 """
 The noise that quantization is expected to add to a value, before any data is run.
 
-Numbers are taken to be spread evenly in their range, or in each bin of a histogram. The squares of
-the differences from what their codes stand for are integrated exactly, also beyond the codes.
+Numbers are taken to be spread evenly in their range, or in each bin of a histogram. The squared
+differences from the numbers that codes stand for are integrated exactly, also beyond the range of
+codes.
 """
 
 from __future__ import annotations

@@ -170,11 +170,11 @@ class _YamlReader:
         if documents and documents[0] and documents[0][0].key.text == _VERSION:
             version = self._string(self._only(documents.pop(0), _VERSION))
         if not documents or not documents[0]:
-            self._fail(_Text("", 0), f"this is no profile of Glow: there is no {_HASH}")
+            self._fail(_Text("", 0), f"this is not a profile of Glow: there is no {_HASH}")
         text = self._only(documents[0], _HASH)
         graph_hash = self._string(text)
         if not re.fullmatch("0x[0-9a-fA-F]{1,16}", graph_hash):
-            self._fail(text, f"{graph_hash} is no hash of 64 bits, such as 0x0123456789ABCDEF")
+            self._fail(text, f"{graph_hash} is not a 64-bit hash, such as 0x0123456789ABCDEF")
         values: dict[str, GlowValue] = {}
         items = self._items(documents[1] if len(documents) > 1 else [])
         for extra in documents[2:]:
@@ -209,7 +209,9 @@ class _YamlReader:
             at = begin + len(line) - len(line.lstrip())
             found = _ENTRY.match(stripped)
             if found is None:
-                self._fail(_Text(stripped, at), "this is no `key: value` of Glow's profiles")
+                self._fail(
+                    _Text(stripped, at), "this is not a `key: value` line of Glow's profiles"
+                )
             value = _Text(found["value"].strip(), at + found.start("value"))
             if not value.text or value.text.startswith("["):
                 value = self._list(value)
@@ -239,7 +241,7 @@ class _YamlReader:
             if key.text not in _FIELDS:
                 self._fail(key, f"'{key.text}' is none of {', '.join(_FIELDS)}")
             if not items:
-                self._fail(key, "this is no element of a list: there is no '- ' before")
+                self._fail(key, "this is not an element of a list: there is no '- ' before")
             if key.text in items[-1]:
                 self._fail(key, f"'{key.text}' is there twice")
             items[-1][key.text] = entry.value
@@ -264,15 +266,15 @@ class _YamlReader:
         elif text.text and text.text[0] not in "'\"" + _INDICATORS:
             return text.text.partition(" #")[0].rstrip()
         quoted = text.text.startswith(("'", '"'))
-        self._fail(text, f"this text{' in quotes' * quoted} is not understood")
+        self._fail(text, f"this text{' in quotes' * quoted} is not valid")
 
     def _float(self, text: _Text) -> float:
         spelled = text.text.partition(" #")[0].rstrip()
         if _NUMBER.fullmatch(spelled) is None:
-            self._fail(text, f"{text.text or 'nothing'} is no number")
+            self._fail(text, f"{text.text or 'nothing'} is not a number")
         number = float(re.sub(r"\.(?=[in])", "", spelled.lower()))
         if math.isnan(number):
-            self._fail(text, "NaN is no end of a range, nor a count")
+            self._fail(text, "NaN is neither an end of a range nor a count")
         with np.errstate(over="ignore"):
             rounded = float(np.float32(number))
         if math.isinf(rounded) and "inf" not in spelled.lower():
@@ -282,7 +284,7 @@ class _YamlReader:
     def _count(self, text: _Text) -> float:
         number = self._float(text)
         if not 0 <= number < math.inf:
-            self._fail(text, f"{text.text} is no count of elements")
+            self._fail(text, f"{text.text} is not a count of elements")
         return number
 
     def _counts(self, text: _Text) -> tuple[float, ...]:

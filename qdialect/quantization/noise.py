@@ -1,8 +1,8 @@
 """
-How far the values of a quantized module are from those of the float module.
+The differences between the values of a quantized module and those of the float module.
 
-That is signal to noise for values, and for results how many top answers are the same. Sums are
-those of doubles, and of several records the same in any order.
+For values they are signal-to-noise ratios, for results the number of equal top answers. Sums are
+computed in float64, and do not depend on the order of records.
 """
 
 from __future__ import annotations
@@ -31,15 +31,16 @@ class Noise:
     noise: float = 0.0
     """The sum of squares of the differences."""
     count: int = 0
-    """How many elements are finite in both."""
+    """The number of elements that are finite in both."""
     nans_before: int = 0
-    """How many of the expected elements are NaN."""
+    """The number of NaNs among the expected elements."""
     nans_after: int = 0
-    """How many of the elements found are NaN."""
+    """The number of NaNs among the computed elements."""
     infinite: int = 0
-    """How many elements are infinite in one of both, and not NaN in the other."""
+    """The number of elements that are infinite in at least one of the two, and not NaN in the
+    other."""
     differing: int = 0
-    """How many of those that are left out differ: NaN or infinite in one, and not in the other."""
+    """The number of omitted elements that differ: NaN or infinite in one, but not in the other."""
 
     @classmethod
     def between(cls, expected: NDArray[Any], found: NDArray[Any]) -> Noise:
@@ -79,10 +80,10 @@ class Noise:
     @property
     def decibels(self) -> float | None:
         """
-        The signal to noise ratio of finite elements: infinite where none differ.
+        The signal-to-noise ratio of the finite elements; infinite if none differ.
 
-        None if nothing is finite, and something differs, or if there is no element; and if squares
-        of numbers are out of range.
+        None if no element is finite although some differ, if there are no elements, or if squares
+        overflow.
         """
         if not self.count:
             is_same = not self.differing and (self.nans_before or self.infinite)
@@ -100,21 +101,21 @@ class Noise:
 @dataclass(frozen=True)
 class Answers:
     """
-    The top answers of a result: where the number is largest along its last axis.
+    The top answers of a result: the positions of the largest numbers along its last axis.
 
-    Of several that are largest, the first one counts. Where a number is NaN, there is no answer: it
-    agrees with none, and is not right.
+    The first of several equal ones is used. Where a number is NaN there is no answer, which counts
+    as different and wrong.
     """
 
     count: int = 0
     agreeing: int = 0
-    """How many are the same."""
+    """The number of equal answers."""
     right_before: int = 0
-    """How many of the expected ones are those of the labels; 0 without labels."""
+    """The number of expected answers that match the labels; 0 without labels."""
     right_after: int = 0
-    """How many of those found are."""
+    """The number of computed answers that match the labels."""
     nans_before: int = 0
-    """How many are expected that are none."""
+    """The number of expected results without an answer."""
     nans_after: int = 0
 
     @classmethod
@@ -122,10 +123,10 @@ class Answers:
         cls, expected: NDArray[Any], found: NDArray[Any], labels: NDArray[np.int64] | None = None
     ) -> Answers:
         """
-        Compare results, which are floats with one axis at least.
+        Compare results, which are floats with at least one axis.
 
-        Raises ValueError if they differ in shape, for labels of another number than answers, and
-        for a label that is no class.
+        Raises ValueError if they differ in shape, if the numbers of labels and answers differ, and
+        for a label that is not a class.
         """
         if expected.shape != found.shape:
             raise ValueError(f"shapes {[*expected.shape]} and {[*found.shape]} differ")

@@ -1,11 +1,11 @@
 """
-The schemes of other systems, with which these equal them bit for bit.
+Schemes that reproduce those of other systems bit for bit.
 
 - ONE: `compiler/luci/pass/src/QuantizationUtils.cpp` of https://github.com/Samsung/ONE;
 - Glow: `lib/Quantization/Base/Base.cpp` of https://github.com/pytorch/glow;
 - torch: `torch/ao/quantization/observer.py` of https://github.com/pytorch/pytorch.
 
-Where they are wrong and these are not, docs/quantization.md says so.
+docs/quantization.md lists where they are wrong and these differ.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def scheme_of(name: str, storage: StorageFormat) -> Scheme:
 
 
 def name_of_scheme(scheme: Scheme) -> str:
-    """The name of a scheme; empty if it is none of those with a name."""
+    """The name of a scheme; empty if it has none."""
     for name, preset in SCHEMES.items():
         try:
             if preset(scheme.storage) == scheme:

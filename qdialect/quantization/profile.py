@@ -201,7 +201,7 @@ class _JsonReader:
         try:
             content = json.loads(self._text, object_pairs_hook=_Object.of_pairs)
         except json.JSONDecodeError as error:
-            reason = f"this is no JSON: {error.msg}"
+            reason = f"this is not JSON: {error.msg}"
             raise FileError(self._file, self._text, error.pos, reason, _RECORD_AGAIN) from None
         except ValueError:
             # Of an integer of thousands of digits, which has no place.
@@ -213,7 +213,7 @@ class _JsonReader:
             raise self._error((), "this is nested too deeply") from None
         profile = self._typed((), content, _Object, "an object")
         if profile.get("format") != FORMAT:
-            raise self._error((), f'this is no profile: there is no "format": "{FORMAT}"')
+            raise self._error((), f'this is not a profile: there is no "format": "{FORMAT}"')
         if (version := self._field((), profile, "version", int, "an integer")) != VERSION:
             raise self._error(
                 ("version",),
@@ -308,7 +308,7 @@ class _JsonReader:
             with np.errstate(over="ignore"):
                 if float(np.float32(number)) == number and number not in _INFINITIES:
                     return number
-        raise self._error(path, f'{json.dumps(item)} is no float32, nor "inf" or "-inf"')
+        raise self._error(path, f'{json.dumps(item)} is neither a float32 nor "inf" or "-inf"')
 
     def _integers(self, path: _Path, value: _Object, name: str) -> list[int]:
         items = self._list(path, value, name)

@@ -62,7 +62,7 @@ class Statistics:
     """
     The ranges of one value in some records.
 
-    Raises ValueError for arrays that do not fit each other, and for a range that is none.
+    Raises ValueError for arrays that do not fit each other, and for an invalid range.
     """
 
     axes: tuple[int, ...]
@@ -156,7 +156,7 @@ class Statistics:
 
     def moving_average(self, batch: int = BATCH, share: float = SHARE) -> Range:
         """
-        The average of batches of records, each of which outweighs those before it.
+        A moving average over batches of records.
 
         The batches are of `batch` records in the order of their indices; the average starts as
         the range of the first, and `(1 - share) * average + share * range` is the next, in the

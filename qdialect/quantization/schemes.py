@@ -178,7 +178,7 @@ class Scheme:
                 f"codes {self.minimum} to {self.maximum} are no part of {low} to {high}"
             )
         if not self.minimum <= self.symmetric_zero_point <= self.maximum:
-            raise ValueError(f"zero point {self.symmetric_zero_point} is no code")
+            raise ValueError(f"zero point {self.symmetric_zero_point} is not a code")
         needs_signs = self.span is not Span.MAGNITUDE and self.symmetry is not Symmetry.ASYMMETRIC
         if needs_signs and self.minimum >= 0:
             raise ValueError(f"codes {self.minimum} to {self.maximum} cannot be symmetric")
@@ -201,8 +201,8 @@ class Scheme:
 
         Both are numbers, or arrays of one shape, and are rounded to float32; zero is added to
         the range. Raises ValueError for a range of NaN, for one that is inverted, for an
-        infinite one if the scheme has no rule for it, and if the scale is no positive finite
-        float32; TypeError for something else than numbers.
+        infinite one if the scheme has no rule for it, and if the scale is not a positive finite
+        float32; TypeError if they are not numbers.
         """
         low, high = np.broadcast_arrays(_float32("minimum", minimum), _float32("maximum", maximum))
         self._check_ranges(low, high)
@@ -217,10 +217,10 @@ class Scheme:
 
     def given(self, scales: object, zero_points: object) -> Choice:
         """
-        Parameters that come from elsewhere: numbers or arrays of one shape.
+        Given parameters: numbers or arrays of one shape.
 
-        Scales are rounded to float32. Raises ValueError for one that is not positive and finite
-        then, and for a zero point that is no code; TypeError for something else than numbers.
+        Scales are rounded to float32. Raises ValueError for a scale that is then not positive and
+        finite, and for a zero point outside the codes; TypeError if they are not numbers.
         """
         rounded = _float32("scales", scales).copy()
         zeros = np.broadcast_to(integer_array("zero_points", zero_points), rounded.shape)
@@ -237,7 +237,7 @@ class Scheme:
         ):
             return
         is_bad = ~(low <= high)
-        reason = "is no range: the minimum must not exceed the maximum"
+        reason = "is not a range: the minimum must not exceed the maximum"
         if not is_bad.any() and self.span is not Span.EXTENDED_RANGE:
             is_bad = ~(np.isfinite(low) & np.isfinite(high))
             reason = "is infinite, and this scheme has no finite scale for it"

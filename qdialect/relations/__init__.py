@@ -1,1 +1,1 @@
-"""How the quantization parameters of the operands and results of each op hang together."""
+"""Relations between the quantization parameters of the operands and results of each op."""

@@ -1,9 +1,9 @@
 """
-How the quantization parameters of the operands and results of an op hang together.
+Relations between the quantization parameters of the operands and results of an op.
 
 Relations are registered for the names of ops, in one file per dialect: for all contexts, or in the
-`Relations` of a dialect. Shape ops need none: their
-movements say it. Neither do sums of products, which have models in `qdialect.contractions`.
+`Relations` of a dialect. Shape ops need none, as their movements determine the parameters. Sums of
+products need none either: their models are in `qdialect.contractions`.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class OpRelation:
 
 
 ReadRelation = Callable[[Any], OpRelation | None]
-"""Reads an op of one name; None if nothing is known of it."""
+"""Reads an op of one name; None if it has no known relation."""
 
 
 class Relations(OpModels[ReadRelation]):
@@ -85,7 +85,7 @@ class Relations(OpModels[ReadRelation]):
 
 
 class ReasonsToLeave(OpModels[str]):
-    """Why ops of a dialect stay in floats that are known."""
+    """The reasons why known ops of a dialect stay in floats."""
 
     package = "qdialect.relations"
 
@@ -113,7 +113,7 @@ def register_relations(
     """
     Register ops that always have one relation: their names without a prefix, as one text.
 
-    `exponential=exp` is an op whose function has another name than it.
+    `exponential=exp` is an op whose function has a different name.
     """
     for each in names.split():
         name, _, function = each.partition("=")
@@ -131,18 +131,18 @@ def register_relations(
 
 
 def register_left(prefix: str, names: str, reason: str) -> None:
-    """Register ops that stay in floats, though they are known: their names, and why."""
+    """Register ops that stay in floats although they are known: their names, and the reason."""
     _LEFT.add((f"{prefix}.{name}" for name in names.split()), reason)
 
 
 def reason_to_leave(op: Operation) -> str | None:
-    """Why an op stays in floats that is known, and has no relation; None for any other op."""
+    """The reason why a known op without a relation stays in floats; None for any other op."""
     return _LEFT.find(name_of(op))
 
 
 def conversion(op: Operation) -> OpRelation:
     """
-    The relation of a cast that is no quantization.
+    The relation of a cast between types that are not quantized.
 
     Between floats, the result has the numbers of the operand.
     """

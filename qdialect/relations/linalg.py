@@ -101,7 +101,7 @@ def _with_body(op: Operation) -> OpRelation | None:
     body = op.regions[0].block
     ops = [inner for inner in body.ops if name_of(inner) not in (_YIELD, _CONSTANT)]
     if len(ops) > 1:
-        # Conversions before and behind the function belong to it.
+        # Conversions before and after the function are part of it.
         ops = [inner for inner in ops if name_of(inner) not in _CONVERSIONS] or ops
     names = [name_of(inner) for inner in ops]
     if any(not _is_function(inner) for inner in ops):

@@ -9,7 +9,8 @@ from xdsl.ir import Operation
 
 from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import DYNAMIC, Shape, as_view
+from qdialect.algebra.movement import DYNAMIC, Shape
+from qdialect.algebra.splat import as_view
 from qdialect.ir.elements import DenseElementsAttr, elements_of
 from qdialect.shape_ops.along_axis import AXIS, AlongAxis
 from qdialect.shape_ops.interface import (

@@ -38,20 +38,11 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.bounded_cache import BoundedCache, registered_cache
 from qdialect.algebra.granularity import Granularity
+from qdialect.algebra.joins import Concat, InsertSlice
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import (
-    DYNAMIC,
-    Concat,
-    InsertSlice,
-    Movement,
-    MovementError,
-    Shape,
-    Slice,
-    Values,
-    as_view,
-    values_dtype,
-)
+from qdialect.algebra.movement import DYNAMIC, Movement, MovementError, Shape, Slice
 from qdialect.algebra.padding import PadWith, ZeroPoint
+from qdialect.algebra.splat import Values, as_view, values_dtype
 from qdialect.ir.dialect_files import import_dialect_file
 from qdialect.ir.elements import (
     MAX_REPEATED_ELEMENTS,

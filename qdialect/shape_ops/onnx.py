@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from xdsl.dialects.builtin import AnyFloat, IntegerAttr, IntegerType, Signedness
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qdialect.algebra.movement import BroadcastInDim, Concat, Reshape, Slice, Transpose
+from qdialect.algebra.joins import Concat
+from qdialect.algebra.movement import BroadcastInDim, Reshape, Slice, Transpose
 from qdialect.ir.value_types import element_type_or_self, tensor_parts
 from qdialect.shape_ops.elementwise import (
     Apply,

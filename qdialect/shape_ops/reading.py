@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import Elements
+from qdialect.algebra.splat import Elements
 from qdialect.ir.elements import (
     DenseElementsAttr,
     UnsupportedElementTypeError,

@@ -13,9 +13,9 @@ from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.granularity import Granularity
+from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import (
     BroadcastInDim,
-    Concat,
     Movement,
     Reshape,
     Reverse,
@@ -170,7 +170,7 @@ class _GatherNumbers(NamedTuple):
         text = str(attribute_of(op, "dimension_numbers"))
         body = _GATHER_NUMBERS.fullmatch(text)
         if body is None:
-            raise NotFoldable(Code.UNKNOWN_OP, "its dimension numbers are not understood")
+            raise NotFoldable(Code.UNKNOWN_OP, "its dimension numbers cannot be parsed")
         found: dict[str, tuple[int, ...]] = {}
         for field in _FIELD.finditer(body[1] or ""):
             name, single, several = field.groups()

@@ -14,7 +14,8 @@ from xdsl.ir import Attribute, Operation
 
 from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.algebra.float_format import FLOAT_FORMATS
-from qdialect.algebra.movement import DYNAMIC, Shape, as_view
+from qdialect.algebra.movement import DYNAMIC, Shape
+from qdialect.algebra.splat import as_view
 from qdialect.ir.elements import DenseElementsAttr, elements_of
 from qdialect.shape_ops.along_axis import AXIS, AlongAxis, register_along_axis
 from qdialect.shape_ops.interface import (

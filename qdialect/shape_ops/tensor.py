@@ -12,7 +12,8 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, i64
 from xdsl.dialects.tensor import CollapseShapeOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qdialect.algebra.movement import Concat, InsertSlice, Movement, Reshape, Slice
+from qdialect.algebra.joins import Concat, InsertSlice
+from qdialect.algebra.movement import Movement, Reshape, Slice
 from qdialect.shape_ops.elementwise import reshape_writer, shape_of_type
 from qdialect.shape_ops.interface import (
     Code,

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation
 
+from qdialect.algebra.joins import Concat
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import (
     BroadcastInDim,
-    Concat,
     Movement,
     Reshape,
     Reverse,

@@ -35,10 +35,10 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.bounded_cache import registered_cache
+from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import (
     DYNAMIC,
     BroadcastInDim,
-    Concat,
     Movement,
     Reshape,
     Reverse,

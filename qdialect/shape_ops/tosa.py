@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, cast
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType, IntAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from qdialect.algebra.joins import Concat
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import (
     BroadcastInDim,
-    Concat,
     Movement,
     Reshape,
     Reverse,

@@ -12,7 +12,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qdialect.dialects.quant.casts import CastOp
-from qdialect.dialects.quant.types import QuantizedType, UniformQuantizedType
+from qdialect.dialects.quant.storage import QuantizedType
+from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
 from qdialect.ir.ordering import operands_first
 from qdialect.ir.replacements import Replacements, erase_with_unused

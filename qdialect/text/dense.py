@@ -29,7 +29,7 @@ from qdialect.algebra.array_view import MAX_RANK
 from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.algebra.float_format import FLOAT_FORMATS, FloatFormat, Specials
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import Elements, Splat
+from qdialect.algebra.splat import Elements, Splat
 from qdialect.ir.elements import (
     UnsupportedElementTypeError,
     element_dtype,

@@ -27,32 +27,24 @@ language for this.
 
 from __future__ import annotations
 
-import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar, Final, NamedTuple, Self, cast
 
 from typing_extensions import override
-from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    AffineMapAttr,
     ArrayAttr,
     DenseArrayBase,
-    DenseIntOrFPElementsAttr,
     FunctionType,
-    IndexType,
-    IntegerAttr,
     MemRefType,
     StringAttr,
     TensorType,
     UnitAttr,
     UnregisteredOp,
-    VectorType,
-    i1,
     i32,
     i64,
 )
@@ -62,8 +54,9 @@ from xdsl.parser import Parser, Position, UnresolvedOperand
 from xdsl.traits import IsTerminator
 
 from qdialect.algebra.bounded_cache import registered_cache
-from qdialect.text.conversion_syntax import ROUNDING_MODES
 from qdialect.text.foreign_ops import with_later_properties
+from qdialect.text.op_format_properties import KINDS, OPTIONAL_KINDS, dialect_attribute, named_type
+from qdialect.text.op_format_types import RULES
 from qdialect.text.op_forms import ReadsItsLine
 
 _PART: Final = re.compile(r"(\{)?(\w+)([*?])?(?:([:=])(\S+?))?\}?")
@@ -197,11 +190,11 @@ class _Property(_Word):
     @override
     def parse(self, parser: Parser, read: _Read) -> None:
         kind, _, of = self.part.detail.partition("(")
-        read.properties[self.part.name] = _KINDS[kind](parser, of.removesuffix(")"))
+        read.properties[self.part.name] = KINDS[kind](parser, of.removesuffix(")"))
 
     @override
     def parse_if_there(self, parser: Parser, read: _Read) -> bool:
-        value = _OPTIONAL_KINDS[self.part.detail](parser)
+        value = OPTIONAL_KINDS[self.part.detail](parser)
         if value is None:
             return False
         read.properties[self.part.name] = value
@@ -414,7 +407,7 @@ def _from_dictionary(parser: Parser, kind: str, attribute: Attribute) -> Attribu
     if kind != "keywords" or not isinstance(attribute, ArrayAttr):
         return attribute
     return ArrayAttr(
-        _attribute(parser, name.removesuffix(")"), item.data)
+        dialect_attribute(parser, name.removesuffix(")"), item.data)
         if isinstance(item, StringAttr)
         else item
         for item in cast("ArrayAttr[Attribute]", attribute)
@@ -430,121 +423,6 @@ class _Optional(_Word):
         if self.words[0].parse_if_there(parser, read):
             for word in self.words[1:]:
                 word.parse(parser, read)
-
-
-# Kinds of properties
-
-
-def _parse_keyword(parser: Parser, name: str) -> Attribute:
-    return _attribute(parser, name, parser.parse_identifier())
-
-
-def _parse_in_brackets(parser: Parser, name: str) -> Attribute:
-    with parser.in_angle_brackets():
-        return _attribute(parser, name, parser.parse_identifier())
-
-
-def _attribute(parser: Parser, name: str, keyword: str) -> Attribute:
-    """`#dialect.name<keyword>`, or `#dialect<name keyword>` for `dialect/name`, as MLIR prints."""
-    dialect, slash, mnemonic = name.partition("/")
-    text = f"#{dialect}<{mnemonic} {keyword}>" if slash else f"#{name}<{keyword}>"
-    return type(parser)(parser.ctx, text).parse_attribute()
-
-
-def _parse_number_of(parser: Parser, words: str) -> Attribute:
-    """One of the words after the first, which is the type of their numbers."""
-    type, *names = words.split("|")
-    found = parser.parse_optional_keyword_in(names)
-    if found is None:
-        parser.raise_error(f"expected one of {', '.join(names)}")
-    return IntegerAttr(names.index(found), cast(Any, _named_type(parser, type)))
-
-
-def _parse_integer(parser: Parser, type: str) -> Attribute:
-    return IntegerAttr(parser.parse_integer(), cast(Any, _named_type(parser, type)))
-
-
-def _parse_integers(parser: Parser, type: str) -> Attribute:
-    numbers = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
-    return DenseArrayBase.from_list(cast(Any, _named_type(parser, type)), numbers)
-
-
-def _parse_extents(parser: Parser, _: str) -> Attribute:
-    numbers = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
-    type = TensorType(IndexType(), [len(numbers)])
-    return DenseIntOrFPElementsAttr.from_list(type, numbers)
-
-
-def _parse_symbol(parser: Parser, _: str) -> Attribute:
-    return parser.parse_symbol_name()
-
-
-def _parse_any(parser: Parser, _: str) -> Attribute:
-    return parser.parse_attribute()
-
-
-def _parse_bool(parser: Parser, _: str) -> Attribute:
-    return IntegerAttr(int(parser.parse_boolean()), i1)
-
-
-def _parse_text(parser: Parser, _: str) -> Attribute:
-    return StringAttr(parser.parse_str_literal())
-
-
-def _parse_map(parser: Parser, _: str) -> Attribute:
-    return AffineMapAttr(parser.parse_affine_map())
-
-
-def _unit(_parser: Parser, _: str) -> Attribute:
-    return UnitAttr()
-
-
-def _parse_flags(parser: Parser, _: str) -> Attribute:
-    return FastMathFlagsAttr(FastMathFlagsAttr.parse_parameter(parser))
-
-
-def _parse_optional_rounding(parser: Parser) -> Attribute | None:
-    mode = parser.parse_optional_keyword_in(ROUNDING_MODES)
-    return None if mode is None else IntegerAttr(ROUNDING_MODES.index(mode), i32)
-
-
-_KINDS: Final[Mapping[str, Callable[[Parser, str], Attribute]]] = {
-    "any": _parse_any,
-    "bool": _parse_bool,
-    "extents": _parse_extents,
-    "flags": _parse_flags,
-    "in_brackets": _parse_in_brackets,
-    "integer": _parse_integer,
-    "integers": _parse_integers,
-    "keyword": _parse_keyword,
-    "map": _parse_map,
-    "number_of": _parse_number_of,
-    "symbol": _parse_symbol,
-    "text": _parse_text,
-    "unit": _unit,
-}
-"""How a property of each kind is read. What is in parentheses behind the kind is passed on."""
-
-_OPTIONAL_KINDS: Final[Mapping[str, Callable[[Parser], Attribute | None]]] = {
-    "any": lambda parser: parser.parse_optional_attribute(),
-    "rounding": _parse_optional_rounding,
-    "symbol": lambda parser: parser.parse_optional_symbol_name(),
-    "text": lambda parser: (
-        None if (text := parser.parse_optional_str_literal()) is None else StringAttr(text)
-    ),
-}
-
-
-def _named_type(parser: Parser, name: str) -> Attribute:
-    """A type that a signature names."""
-    known = _TYPES.get(name)
-    return type(parser)(parser.ctx, name).parse_type() if known is None else known
-
-
-_TYPES: Final[Mapping[str, Attribute]] = {"i1": i1, "i32": i32, "i64": i64, "index": IndexType()}
-
-
-# Forms
 
 
 @dataclass(frozen=True)
@@ -606,7 +484,7 @@ def _types_of(
             return [cast(Any, read.properties[of]).type]
         groups = [read.types.get(value, ()) for value in of.split(",")]
         try:
-            types = _RULES[name](*groups)
+            types = RULES[name](*groups)
         except (AttributeError, ValueError):
             parser.raise_error("expected other types", position)
     elif rule in (values := read.signature.operands | read.signature.results):
@@ -614,71 +492,8 @@ def _types_of(
         if types is None:
             types = _types_of(parser, read, values[rule], 1, position)
     else:
-        types = [_named_type(parser, rule)]
+        types = [named_type(parser, rule)]
     return [*types] * count if part.number and len(types) == 1 else types
-
-
-def _elements(types: Sequence[Attribute]) -> Sequence[Attribute]:
-    """The element type of a vector, for each of its elements."""
-    (type,) = types
-    return _element(types) * math.prod(cast(Any, type).get_shape())
-
-
-def _element(types: Sequence[Attribute]) -> list[Attribute]:
-    (type,) = types
-    return [cast(Any, type).element_type]
-
-
-def _booleans(types: Sequence[Attribute]) -> Sequence[Attribute]:
-    """The type of a float, or of floats in a shape, with i1 in their place."""
-    (type,) = types
-    if isinstance(type, TensorType):
-        return [TensorType(i1, type.get_shape(), type.encoding)]
-    if isinstance(type, VectorType):
-        return [VectorType(i1, type.get_shape(), type.scalable_dims)]
-    return [i1]
-
-
-def _booleans_for(types: Sequence[Attribute]) -> Sequence[Attribute]:
-    return [i1] * len(types)
-
-
-def _product(lhs: Sequence[Attribute], rhs: Sequence[Attribute]) -> Sequence[Attribute]:
-    """The type of the outer product of a vector and a vector or a number."""
-    (left,), (right,) = lhs, rhs
-    if not isinstance(left, VectorType):
-        raise ValueError("not a vector")
-    if not isinstance(right, VectorType):
-        return lhs
-    dims = [*left.scalable_dims, *right.scalable_dims]
-    shape = [*left.get_shape(), *right.get_shape()]
-    element = cast("VectorType[Attribute]", left).element_type
-    return [VectorType(element, shape, ArrayAttr(dims))]
-
-
-def _inputs(types: Sequence[Attribute]) -> Sequence[Attribute]:
-    (type,) = types
-    return cast(FunctionType, type).inputs.data
-
-
-def _outputs(types: Sequence[Attribute]) -> Sequence[Attribute]:
-    (type,) = types
-    return cast(FunctionType, type).outputs.data
-
-
-_RULES: Final[Mapping[str, Callable[..., Sequence[Attribute]]]] = {
-    "booleans": _booleans,
-    "booleans_for": _booleans_for,
-    "element": _element,
-    "elements": _elements,
-    "inputs": _inputs,
-    "outputs": _outputs,
-    "product": _product,
-}
-"""
-Rules for types that are neither written nor those of another value, by the types of one. They
-raise ValueError or AttributeError for types of another kind.
-"""
 
 
 @registered_cache
@@ -711,7 +526,7 @@ def _word(signature: _Signature, word: str) -> _Word:
             return _Body(signature.regions[name])
         part = signature.properties[name]
         kind = part.detail.partition("(")[0]
-        if kind not in _KINDS and kind not in _OPTIONAL_KINDS:
+        if kind not in KINDS and kind not in OPTIONAL_KINDS:
             raise ValueError(f"no kind of a property: {kind}")
         return _Property(part)
     if (call := _CALL.fullmatch(word)) is not None:

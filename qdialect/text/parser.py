@@ -1172,7 +1172,7 @@ class LocatingParser(FastParser):
                 return dense_of_bytes(listed_type, data)
             self.resume_from(start)
         # Deferred: plain lists of numbers do not need it, and importing movements takes 50 ms.
-        from qdialect.algebra.movement import Splat
+        from qdialect.algebra.splat import Splat
         from qdialect.ir.elements import element_bytes
         from qdialect.text.dense import DenseLiteral
 

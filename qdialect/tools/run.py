@@ -17,9 +17,9 @@ from xdsl.utils.exceptions import InterpretationError, ParseError, VerifyExcepti
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from qdialect.algebra.memory_budget import MemoryLimitError, memory_budget
-from qdialect.algebra.movement import as_view
+from qdialect.algebra.splat import as_view
 from qdialect.dialects.quant.constants import verify_in_range
-from qdialect.dialects.quant.types import StoredType
+from qdialect.dialects.quant.storage import StoredType
 from qdialect.interpreters.interpreter import (
     DEFAULT_MAX_STEPS,
     OpInterpretationError,

@@ -35,17 +35,11 @@ from xdsl.dialects.test import Test
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.parser import Parser
 
-from qdialect.algebra.movement import (
-    DYNAMIC,
-    BroadcastInDim,
-    Concat,
-    Movement,
-    Reshape,
-    Shape,
-    Splat,
-)
+from qdialect.algebra.joins import Concat
+from qdialect.algebra.movement import DYNAMIC, BroadcastInDim, Movement, Reshape, Shape
 from qdialect.algebra.padding import Pad
 from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
+from qdialect.algebra.splat import Splat
 from qdialect.dialects.quant import (
     ConstantOp,
     Quant,

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from qdialect.algebra.float_format import FLOAT_FORMATS
+from qdialect.algebra.joins import Concat, InsertSlice
 from qdialect.algebra.movement import (
     BroadcastInDim,
-    Concat,
-    InsertSlice,
     Movement,
     Reshape,
     Reverse,

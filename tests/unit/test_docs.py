@@ -312,6 +312,20 @@ def test_options(page: Path) -> None:
             assert option in known, f"{page.name}: no tool has {span}"
 
 
+def test_files_of_the_architecture_exist() -> None:
+    """A name without a folder is a file beside the one named before it."""
+    package, found = ROOT / "qdialect", 0
+    for line in prose_of(ROOT / "docs" / "architecture.md").splitlines():
+        folder = package
+        for span in SPAN.findall(line):
+            if not span.endswith(".py") or re.search(r"[<{]", span) or span.startswith("tests/"):
+                continue
+            path = package / span if "/" in span else folder / span
+            assert path.is_file(), f"architecture.md: there is no {span}"
+            folder, found = path.parent, found + 1
+    assert found > 50
+
+
 def test_every_page_is_in_the_table_of_contents() -> None:
     linked = set(LINK.findall(prose_of(ROOT / "README.md")))
     assert {f"docs/{page.name}" for page in PAGES[1:]} <= linked

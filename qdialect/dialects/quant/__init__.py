@@ -36,13 +36,11 @@ if TYPE_CHECKING:
     )
     from qdialect.dialects.quant.slot_arrays import Granularity
     from qdialect.dialects.quant.statistics import StatisticsOp
+    from qdialect.dialects.quant.storage import QuantizedType, Storage, StoredType
     from qdialect.dialects.quant.types import (
         AnyQuantizedType,
         CalibratedQuantizedType,
         QuantizedTensor,
-        QuantizedType,
-        Storage,
-        StoredType,
         UniformQuantizedType,
     )
 
@@ -94,16 +92,16 @@ __getattr__ = lazy_exports(
         "Quant": "dialect",
         "QuantizeCastOp": "casts",
         "QuantizedTensor": "types",
-        "QuantizedType": "types",
+        "QuantizedType": "storage",
         "RequantizeOp": "casts",
         "ReshapeOp": "shape_ops",
         "ReverseOp": "shape_ops",
         "ShapeOp": "shape_ops",
         "SliceOp": "shape_ops",
         "StatisticsOp": "statistics",
-        "Storage": "types",
+        "Storage": "storage",
         "StorageCastOp": "casts",
-        "StoredType": "types",
+        "StoredType": "storage",
         "TransposeOp": "shape_ops",
         "UnaryShapeOp": "shape_ops",
         "UniformQuantizedType": "types",

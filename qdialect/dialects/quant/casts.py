@@ -36,11 +36,10 @@ from qdialect.algebra.rounding import Rounding
 from qdialect.dialects.quant import builder_arguments
 from qdialect.dialects.quant.round_trips import UnprovableError, first_change
 from qdialect.dialects.quant.slot_arrays import Granularity
+from qdialect.dialects.quant.storage import QuantizedType, StoredType
 from qdialect.dialects.quant.types import (
     AnyQuantizedType,
     CalibratedQuantizedType,
-    QuantizedType,
-    StoredType,
     UniformQuantizedType,
 )
 from qdialect.dialects.quant.verification import verified_parts

@@ -35,15 +35,10 @@ from qdialect.algebra.array_view import ArrayView
 from qdialect.algebra.bounded_cache import BoundedCache, registered_cache
 from qdialect.algebra.concat_view import Joined
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import Elements, Splat, Values, as_view
+from qdialect.algebra.splat import Elements, Splat, Values, as_view
 from qdialect.dialects.quant import builder_arguments
-from qdialect.dialects.quant.types import (
-    QuantizedTensor,
-    StoredType,
-    UniformQuantizedType,
-    element_type_of,
-    uniform_tensor,
-)
+from qdialect.dialects.quant.storage import StoredType, element_type_of
+from qdialect.dialects.quant.types import QuantizedTensor, UniformQuantizedType, uniform_tensor
 from qdialect.dialects.quant.verification import verified_parts, verify_fits
 from qdialect.ir.dense_attributes import dense_of_bytes
 from qdialect.ir.elements import (

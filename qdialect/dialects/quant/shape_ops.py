@@ -38,10 +38,10 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.arguments import check_instance, integer, integers
 from qdialect.algebra.bounded_cache import BoundedCache, registered_cache
+from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import (
     DYNAMIC,
     BroadcastInDim,
-    Concat,
     Movement,
     MovementError,
     Reshape,

@@ -9,39 +9,26 @@ ops to one.
 from __future__ import annotations
 
 import math
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from io import StringIO
-from typing import Any, ClassVar, Final, NamedTuple, NoReturn, Self, cast
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final, cast
 
 from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     I64,
-    AnyFloat,
-    AnyTensorType,
-    ComplexType,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
-    Float32Type,
-    Float64Type,
     IntegerType,
-    NoneAttr,
-    Signedness,
     TensorType,
-    i1,
-    i64,
 )
 from xdsl.interfaces import HasFolderInterface
-from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Dialect, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
-    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -53,274 +40,41 @@ from xdsl.irdl.declarative_assembly_format import (
     TypeDirective,
     irdl_custom_directive,
 )
-from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import ConstantLike, NoMemoryEffect, Pure
+from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import DYNAMIC, Shape
+from qdialect.algebra.movement import DYNAMIC
 from qdialect.dialects.quant import Quant
-from qdialect.dialects.quant.slot_arrays import Granularity
 from qdialect.dialects.quant.types import UniformQuantizedType
+from qdialect.dialects.upstream.stablehlo_constraints import (
+    ANY_TENSOR,
+    FLOAT_TENSOR,
+    QUANTIZABLE_TENSOR,
+    QUANTIZED_TENSOR,
+    SCALAR,
+    STATIC_OR_BOUNDED_TENSOR,
+    STATIC_TENSOR,
+    TENSOR,
+)
+from qdialect.dialects.upstream.stablehlo_convolution import ConvolutionOp
+from qdialect.dialects.upstream.stablehlo_op import (
+    Sample,
+    StableHLOOp,
+    fits,
+    integers_of,
+    listed,
+    ranked_shape,
+)
+from qdialect.dialects.upstream.stablehlo_repairs import ACCEPTED, MISREAD, is_refused, unverified
 from qdialect.ir.blobs import fresh_builtin
-from qdialect.ir.errors import errors_of
-from qdialect.ir.value_types import (
-    ValueKind,
-    is_static,
-    shape_of,
-    tensor_element_type,
-    verify_value_types,
-)
+from qdialect.ir.value_types import is_static
 from qdialect.ir.xdsl_private import rebuilt
-
-# Constraints on operands and results
-
-
-@dataclass(frozen=True)
-class _Elements:
-    """A constraint on element types, some of which are only valid for some shapes."""
-
-    description: str
-    accepts: Callable[[Attribute, Shape], bool]
-
-
-def _is_float(type: Attribute, shape: Shape) -> bool:
-    return isinstance(type, AnyFloat) and type.bitwidth in (4, 6, 8, 16, 32, 64)
-
-
-def _is_number(type: Attribute, shape: Shape) -> bool:
-    if isinstance(type, ComplexType):
-        return isinstance(cast(Attribute, type.element_type), Float32Type | Float64Type)
-    if not isinstance(type, IntegerType):
-        return _is_float(type, shape)
-    integer = cast(IntegerType, type)
-    if integer.bitwidth == 1:
-        return integer.signedness.data is Signedness.SIGNLESS
-    is_signed = integer.signedness.data is Signedness.SIGNED
-    return integer.bitwidth in (2, 4, 8, 16, 32, 64) and not is_signed
-
-
-def _is_quantized(type: Attribute) -> bool:
-    if not isinstance(type, UniformQuantizedType):
-        return False
-    zero_points = type.zero_points
-    is_in_range = (zero_points >= type.storage_type_min) & (zero_points <= type.storage_type_max)
-    return type.storage_type.bitwidth in (2, 4, 8, 16, 32) and bool(is_in_range.all())
-
-
-def _is_quantized_per_tensor(type: Attribute, shape: Shape) -> bool:
-    return _granularity_of(type) is Granularity.PER_TENSOR and _is_quantized(type)
-
-
-def _is_quantized_per_axis(type: Attribute, shape: Shape) -> bool:
-    if _granularity_of(type) is not Granularity.PER_AXIS or not _is_quantized(type):
-        return False
-    try:
-        cast(UniformQuantizedType, type).verify_fits(shape)
-    except VerifyException:
-        return False
-    return True
-
-
-def _granularity_of(type: Attribute) -> Granularity | None:
-    return type.granularity if isinstance(type, UniformQuantizedType) else None
-
-
-_FLOATS: Final = _Elements("4/6/8/16/32/64-bit float", _is_float)
-_NUMBERS: Final = _Elements(
-    "4/6/8/16/32/64-bit float or bool or 2/4/8/16/32/64-bit integer or complex type with "
-    "32/64-bit float elements",
-    _is_number,
-)
-_PER_TENSOR: Final = _Elements("per-tensor integer quantized", _is_quantized_per_tensor)
-_PER_AXIS: Final = _Elements("per-axis integer quantized", _is_quantized_per_axis)
-
-
-def _tensor_of(
-    *elements: _Elements,
-    shape: str = "ranked",
-    accepts: Callable[[TensorType[Attribute]], bool] = lambda type: True,
-) -> ValueKind:
-    def accepts_type(type: Attribute) -> bool:
-        if not isinstance(type, TensorType):
-            return False
-        tensor = cast(TensorType[Attribute], type)
-        return accepts(tensor) and any(
-            of.accepts(tensor.element_type, tensor.get_shape()) for of in elements
-        )
-
-    descriptions = " or ".join(of.description for of in elements)
-    return ValueKind(f"{shape} tensor of {descriptions} values", accepts_type)
-
-
-def _is_static_or_bounded(type: TensorType[Attribute]) -> bool:
-    # Bounds are an encoding of the type, which xdsl-jax does not define.
-    dynamic = sum(length == DYNAMIC for length in type.get_shape())
-    return not dynamic or (dynamic == 1 and not isinstance(type.encoding, NoneAttr))
-
-
-_TENSOR: Final = _tensor_of(_NUMBERS, _PER_TENSOR)
-_SCALAR: Final = _tensor_of(
-    _NUMBERS, _PER_TENSOR, shape="0D", accepts=lambda type: not type.get_shape()
-)
-_ANY_TENSOR: Final = _tensor_of(_NUMBERS, _PER_TENSOR, _PER_AXIS)
-_STATIC_TENSOR: Final = _tensor_of(
-    _NUMBERS,
-    _PER_TENSOR,
-    _PER_AXIS,
-    shape="statically shaped",
-    accepts=lambda type: is_static(type.get_shape()),
-)
-_STATIC_OR_BOUNDED_TENSOR: Final = _tensor_of(
-    _NUMBERS,
-    _PER_TENSOR,
-    _PER_AXIS,
-    shape="statically shaped or single bounded dimension",
-    accepts=_is_static_or_bounded,
-)
-_FLOAT_TENSOR: Final = _tensor_of(_FLOATS)
-_QUANTIZED_TENSOR: Final = _tensor_of(_PER_TENSOR, _PER_AXIS)
-_QUANTIZABLE_TENSOR: Final = _tensor_of(_FLOATS, _PER_TENSOR, _PER_AXIS)
-
-
-# The base class of the ops
-
-
-@dataclass(frozen=True)
-class _Sample:
-    """A text of an op, as StableHLO prints it."""
-
-    arguments: str
-    op: str
-
-    @property
-    def text(self) -> str:
-        """The op in a block whose arguments are its operands."""
-        return f'"sample.block"() ({{\n^bb0({self.arguments}):\n  %r = {self.op}\n}}) : () -> ()'
-
-    def is_handled(self, context: Context) -> bool:
-        """Whether a context parses, verifies and prints the op as StableHLO does."""
-        try:
-            module = Parser(context, self.text).parse_module()
-            module.verify()
-            return f"%r = {self.op}\n" in str(module)
-        except Exception:
-            # An op of another package may raise anything.
-            return False
-
 
 _Q: Final = "!quant.uniform<i8:f32, 5.000000e-01:3>"
 _ROWS: Final = "!quant.uniform<i8:f32:0, {5.000000e-01,2.500000e-01:3}>"
 _COLUMNS: Final = "!quant.uniform<i8:f32:1, {5.000000e-01,2.500000e-01:3}>"
-
-
-class StableHLOOp(IRDLOperation, ABC):
-    """Base class of the ops, with the checks that they share."""
-
-    KINDS: ClassVar[Sequence[ValueKind]]
-    """The constraints on the operands, then the result."""
-
-    SAMPLE: ClassVar[_Sample]
-    """The text that another dialect's op must handle to take precedence over this one."""
-
-    traits = traits_def(NoMemoryEffect())
-
-    @override
-    def verify_(self) -> None:
-        with errors_of(self):
-            verify_value_types(self, self.KINDS)
-        self._verify_meaning()
-
-    @abstractmethod
-    def _verify_meaning(self) -> None:
-        """Raise VerifyException for errors other than the type of a single operand or result."""
-
-    # StableHLO's messages name the op only in some cases.
-
-    def _refuse(self, reason: str) -> NoReturn:
-        raise VerifyException(f"'{self.name}' op {reason}")
-
-    def _verify_same_element_type(self) -> None:
-        types = {tensor_element_type(value.type) for value in (*self.operands, *self.results)}
-        if len(types) > 1:
-            self._refuse("requires the same element type for all operands and results")
-
-    def _verify_compatible_element_types(self) -> None:
-        """Element types are compatible if they differ only in slots and quantized dimension."""
-        first, second = self._element_types()
-        if isinstance(first, UniformQuantizedType) and isinstance(second, UniformQuantizedType):
-            is_compatible = (
-                first.has_same_values_as(second) and first.granularity is second.granularity
-            )
-        else:
-            is_compatible = first == second
-        if not is_compatible:
-            self._refuse("requires compatible element types for all operands and results")
-
-    def _verify_same_slots(self) -> None:
-        first, second = self._element_types()
-        if not isinstance(first, UniformQuantizedType):
-            return
-        second = cast(UniformQuantizedType, second)
-        # For dynamic lengths, the numbers of slots may differ.
-        both = np.s_[: min(first.scales.size, second.scales.size)]
-        slots = [(type.scales.ravel(), type.zero_points.ravel()) for type in (first, second)]
-        if all(np.array_equal(one[both], other[both]) for one, other in zip(*slots, strict=True)):
-            return
-        is_one = first.granularity is Granularity.PER_TENSOR
-        noun = "scale and zero_point" if is_one else "scales and zero_points"
-        raise VerifyException(
-            f"expect same quantization {noun} but got '{self.operands[0].type}' vs "
-            f"'{self.results[0].type}'"
-        )
-
-    def _verify_inferred_shape(self, shape: Shape) -> None:
-        """Verify that the shape of the result is compatible with `shape`; both may be dynamic."""
-        if not _fits(shape, _shape(self.results[0])):
-            self._refuse_inferred(TensorType(self._element_types()[0], shape))
-
-    def _refuse_inferred(self, type: Attribute) -> NoReturn:
-        self._refuse(
-            f"inferred type(s) '{type}' are incompatible with return type(s) of operation "
-            f"'{self.results[0].type}'"
-        )
-
-    def _element_types(self) -> tuple[Attribute, Attribute]:
-        """The element types of the first operand and the result."""
-        return (
-            tensor_element_type(self.operands[0].type),
-            tensor_element_type(self.results[0].type),
-        )
-
-    def _quantized_dimensions(self) -> tuple[int, int] | None:
-        """The quantized axes of the first operand and the result; None unless both are per-axis."""
-        types = self._element_types()
-        if not all(_granularity_of(type) is Granularity.PER_AXIS for type in types):
-            return None
-        (first,), (second,) = (
-            cast(UniformQuantizedType, type).quantized_dimensions for type in types
-        )
-        return first, second
-
-
-def _shape(value: SSAValue) -> Shape:
-    """The shape of a ranked tensor."""
-    return shape_of(value.type) or ()
-
-
-def _fits(shape: Shape, declared: Shape) -> bool:
-    return len(shape) == len(declared) and all(
-        DYNAMIC in pair or pair[0] == pair[1] for pair in zip(shape, declared, strict=True)
-    )
-
-
-def _integers(array: DenseArrayBase[I64]) -> tuple[int, ...]:
-    return tuple(array.get_values())
-
-
-def _listed(integers: Sequence[int]) -> str:
-    return ", ".join(map(str, integers))
 
 
 @irdl_custom_directive
@@ -354,9 +108,6 @@ class TypeOrTypes(CustomDirective):
         printer.print_attribute(result)
 
 
-# Ops
-
-
 @irdl_op_definition
 class ConstantOp(StableHLOOp, HasFolderInterface):
     """
@@ -368,8 +119,8 @@ class ConstantOp(StableHLOOp, HasFolderInterface):
     """
 
     name = "stablehlo.constant"
-    KINDS: ClassVar = (_STATIC_TENSOR,)
-    SAMPLE: ClassVar = _Sample(
+    KINDS: ClassVar = (STATIC_TENSOR,)
+    SAMPLE: ClassVar = Sample(
         "",
         "stablehlo.constant() <{value = dense_resource<sample> : tensor<2xi8>}> : () -> "
         f"tensor<2x{_Q}>",
@@ -466,8 +217,8 @@ class TransposeOp(StableHLOOp):
     """
 
     name = "stablehlo.transpose"
-    KINDS: ClassVar = (_ANY_TENSOR, _ANY_TENSOR)
-    SAMPLE: ClassVar = _Sample(
+    KINDS: ClassVar = (ANY_TENSOR, ANY_TENSOR)
+    SAMPLE: ClassVar = Sample(
         f"%a : tensor<2x?x{_ROWS}>",
         f"stablehlo.transpose %a, dims = [1, 0] : (tensor<2x?x{_ROWS}>) -> tensor<3x2x{_COLUMNS}>",
     )
@@ -485,7 +236,7 @@ class TransposeOp(StableHLOOp):
         self._verify_compatible_element_types()
         self._verify_same_slots()
         self._verify_quantized_dimension()
-        shape, permutation = _shape(self.operand), _integers(self.permutation)
+        shape, permutation = ranked_shape(self.operand), integers_of(self.permutation)
         if len(permutation) != len(shape):
             raise VerifyException(
                 f"TransposeOp operand rank {len(shape)} does not match permutation size "
@@ -494,15 +245,15 @@ class TransposeOp(StableHLOOp):
         axes = range(len(shape))
         if sorted(permutation) != list(axes):
             raise VerifyException(
-                f"attribute permutation must be a permutation of [{_listed(axes)}] but got "
-                f"{_listed(permutation)}"
+                f"attribute permutation must be a permutation of [{listed(axes)}] but got "
+                f"{listed(permutation)}"
             )
         self._verify_inferred_shape(tuple(shape[axis] for axis in permutation))
 
     def _verify_quantized_dimension(self) -> None:
         if (dimensions := self._quantized_dimensions()) is None:
             return
-        (first, second), permutation = dimensions, _integers(self.permutation)
+        (first, second), permutation = dimensions, integers_of(self.permutation)
         if second < len(permutation) and permutation[second] != first:
             raise VerifyException(
                 f"operand quantization_dimension {first} is not same as "
@@ -520,8 +271,8 @@ class ReshapeOp(StableHLOOp):
     """
 
     name = "stablehlo.reshape"
-    KINDS: ClassVar = (_ANY_TENSOR, _STATIC_OR_BOUNDED_TENSOR)
-    SAMPLE: ClassVar = _Sample(
+    KINDS: ClassVar = (ANY_TENSOR, STATIC_OR_BOUNDED_TENSOR)
+    SAMPLE: ClassVar = Sample(
         f"%a : tensor<2x3x{_ROWS}>",
         f"stablehlo.reshape %a : (tensor<2x3x{_ROWS}>) -> tensor<1x2x3x{_COLUMNS}>",
     )
@@ -534,7 +285,7 @@ class ReshapeOp(StableHLOOp):
     @override
     def _verify_meaning(self) -> None:
         self._verify_compatible_element_types()
-        shape, result_shape = _shape(self.operand), _shape(self.result)
+        shape, result_shape = ranked_shape(self.operand), ranked_shape(self.result)
         are_static = is_static(shape) and is_static(result_shape)
         counts = math.prod(shape), math.prod(result_shape)
         if are_static and counts[0] != counts[1]:
@@ -570,8 +321,8 @@ class BroadcastInDimOp(StableHLOOp):
     """
 
     name = "stablehlo.broadcast_in_dim"
-    KINDS: ClassVar = (_ANY_TENSOR, _STATIC_OR_BOUNDED_TENSOR)
-    SAMPLE: ClassVar = _Sample(
+    KINDS: ClassVar = (ANY_TENSOR, STATIC_OR_BOUNDED_TENSOR)
+    SAMPLE: ClassVar = Sample(
         f"%a : tensor<2x{_ROWS}>",
         "stablehlo.broadcast_in_dim %a, dims = [1] : "
         f"(tensor<2x{_ROWS}>) -> tensor<3x2x{_COLUMNS}>",
@@ -596,8 +347,8 @@ class BroadcastInDimOp(StableHLOOp):
             self._verify_repeated_slots(*dimensions)
 
     def _verify_lengths(self) -> None:
-        shape, result_shape = _shape(self.operand), _shape(self.result)
-        axes = _integers(self.broadcast_dimensions)
+        shape, result_shape = ranked_shape(self.operand), ranked_shape(self.result)
+        axes = integers_of(self.broadcast_dimensions)
         if len(axes) != len(shape):
             raise VerifyException(
                 f"broadcast_dimensions size ({len(axes)}) does not match operand rank "
@@ -618,13 +369,13 @@ class BroadcastInDimOp(StableHLOOp):
                 )
 
     def _verify_repeated_slots(self, first: int, second: int) -> None:
-        to = _integers(self.broadcast_dimensions)[first]
+        to = integers_of(self.broadcast_dimensions)[first]
         if to != second:
             raise VerifyException(
                 f"result quantization_dimension {second} not same as "
                 f"broadcast_dimensions[{first}] = {to}"
             )
-        if _shape(self.operand)[first] != 1:
+        if ranked_shape(self.operand)[first] != 1:
             return
         one, many = (cast(UniformQuantizedType, type) for type in self._element_types())
         scales, zero_points = many.scales, many.zero_points
@@ -652,8 +403,8 @@ class ReverseOp(StableHLOOp):
     """
 
     name = "stablehlo.reverse"
-    KINDS: ClassVar = (_TENSOR, _TENSOR)
-    SAMPLE: ClassVar = _Sample(
+    KINDS: ClassVar = (TENSOR, TENSOR)
+    SAMPLE: ClassVar = Sample(
         f"%a : tensor<2x{_Q}>", f"stablehlo.reverse %a, dims = [0] : tensor<2x{_Q}>"
     )
 
@@ -670,9 +421,9 @@ class ReverseOp(StableHLOOp):
     @override
     def _verify_meaning(self) -> None:
         self._verify_same_element_type()
-        shape, axes = _shape(self.operand), _integers(self.dimensions)
+        shape, axes = ranked_shape(self.operand), integers_of(self.dimensions)
         if len(set(axes)) != len(axes):
-            raise VerifyException(f"dimensions should be unique. Got: {_listed(axes)}")
+            raise VerifyException(f"dimensions should be unique. Got: {listed(axes)}")
         for axis in axes:
             if axis < 0:
                 raise VerifyException(
@@ -696,8 +447,8 @@ class PadOp(StableHLOOp):
     """
 
     name = "stablehlo.pad"
-    KINDS: ClassVar = (_TENSOR, _SCALAR, _TENSOR)
-    SAMPLE: ClassVar = _Sample(
+    KINDS: ClassVar = (TENSOR, SCALAR, TENSOR)
+    SAMPLE: ClassVar = Sample(
         f"%a : tensor<2x{_Q}>, %b : tensor<{_Q}>",
         "stablehlo.pad %a, %b, low = [1], high = [0], interior = [0] : "
         f"(tensor<2x{_Q}>, tensor<{_Q}>) -> tensor<3x{_Q}>",
@@ -718,8 +469,8 @@ class PadOp(StableHLOOp):
 
     @override
     def _verify_meaning(self) -> None:
-        shape, low = _shape(self.operand), _integers(self.edge_padding_low)
-        high, interior = _integers(self.edge_padding_high), _integers(self.interior_padding)
+        shape, low = ranked_shape(self.operand), integers_of(self.edge_padding_low)
+        high, interior = integers_of(self.edge_padding_high), integers_of(self.interior_padding)
         if not len(low) == len(high) == len(interior):
             self._refuse(
                 "failed to verify that all of {edge_padding_low, edge_padding_high, "
@@ -753,7 +504,7 @@ class UniformCastOp(StableHLOOp, ABC):
 
     @override
     def _verify_meaning(self) -> None:
-        if not _fits(_shape(self.operand), _shape(self.result)):
+        if not fits(ranked_shape(self.operand), ranked_shape(self.result)):
             self._refuse("all non-scalar operands/results must have the same shape and base type")
         self._verify_expressed_type(*self._element_types())
 
@@ -776,8 +527,8 @@ class UniformQuantizeOp(UniformCastOp):
     """
 
     name = "stablehlo.uniform_quantize"
-    KINDS: ClassVar = (_QUANTIZABLE_TENSOR, _QUANTIZED_TENSOR)
-    SAMPLE: ClassVar = _Sample(
+    KINDS: ClassVar = (QUANTIZABLE_TENSOR, QUANTIZED_TENSOR)
+    SAMPLE: ClassVar = Sample(
         "%a : tensor<2xf32>",
         f"stablehlo.uniform_quantize %a : (tensor<2xf32>) -> tensor<2x{_ROWS}>",
     )
@@ -801,8 +552,8 @@ class UniformDequantizeOp(UniformCastOp):
     """
 
     name = "stablehlo.uniform_dequantize"
-    KINDS: ClassVar = (_QUANTIZED_TENSOR, _FLOAT_TENSOR)
-    SAMPLE: ClassVar = _Sample(
+    KINDS: ClassVar = (QUANTIZED_TENSOR, FLOAT_TENSOR)
+    SAMPLE: ClassVar = Sample(
         f"%a : tensor<2x{_ROWS}>",
         f"stablehlo.uniform_dequantize %a : (tensor<2x{_ROWS}>) -> tensor<2xf32>",
     )
@@ -810,7 +561,7 @@ class UniformDequantizeOp(UniformCastOp):
     @override
     def _verify_expressed_type(self, operand: Attribute, result: Attribute) -> None:
         if (expressed := _expressed_type(operand)) != result:
-            self._refuse_inferred(TensorType(expressed, _shape(self.operand)))
+            self._refuse_inferred(TensorType(expressed, ranked_shape(self.operand)))
 
 
 STABLEHLO_ADDITIONS: Final[Sequence[type[StableHLOOp]]] = (
@@ -823,309 +574,6 @@ STABLEHLO_ADDITIONS: Final[Sequence[type[StableHLOOp]]] = (
     UniformQuantizeOp,
     UniformDequantizeOp,
 )
-
-
-# Ops of another package whose parser misreads their custom form
-
-
-class _Misread(NamedTuple):
-    """A text that another package may parse without an error, but with a wrong meaning."""
-
-    text: str
-    generic: str
-    """A regular expression that matches the generic form if the text is read correctly."""
-
-    repaired: Callable[[type[IRDLOperation]], type[IRDLOperation]]
-    """Makes an op class that reads the text correctly, from the other package's."""
-
-    def is_misread(self, context: Context) -> bool:
-        """Whether a context parses the text with a wrong meaning."""
-        stream = StringIO()
-        try:
-            module = Parser(context, self.text).parse_module()
-            Printer(stream, print_generic_format=True).print_op(module)
-        except Exception:
-            # An op of another package may raise anything; an error is not a misreading.
-            return False
-        return re.search(self.generic, stream.getvalue()) is None
-
-
-def _with_pairs_of_arguments(reduce: type[IRDLOperation]) -> type[IRDLOperation]:
-    """
-    A `stablehlo.reduce` whose parser accepts pairs of reducer arguments, and an op in their place.
-
-    The text lists pairs; the block has the first of all pairs, then the second of all pairs.
-    """
-
-    class ReduceOp(reduce):
-        @classmethod
-        @override
-        def parse(cls, parser: Parser) -> Self:
-            position = parser.pos
-            pairs = parser.parse_comma_separated_list(
-                parser.Delimiter.NONE, lambda: _parse_reduced(parser)
-            )
-            applied = None
-            if parser.parse_optional_keyword("applies") is not None:
-                applied = parser.parse_identifier()
-            parser.parse_keyword("across")
-            parser.parse_keyword("dimensions")
-            parser.parse_punctuation("=")
-            dimensions = parser.parse_comma_separated_list(
-                parser.Delimiter.SQUARE, parser.parse_integer
-            )
-            attributes = parser.parse_optional_attr_dict()
-            parser.parse_punctuation(":")
-            types = parser.parse_function_type()
-            values = [*(pair[0] for pair in pairs), *(pair[1] for pair in pairs)]
-            operands = parser.resolve_operands(values, types.inputs.data, position)
-            if applied is None:
-                region = _parse_reducer(parser, len(pairs))
-            else:
-                region = _reducer_of(parser, applied, operands[-1].type)
-            return cls.create(
-                operands=operands,
-                result_types=types.outputs.data,
-                properties={"dimensions": DenseArrayBase.from_list(i64, dimensions)},
-                attributes=attributes,
-                regions=[region],
-            )
-
-    return ReduceOp
-
-
-def _parse_reduced(parser: Parser) -> tuple[UnresolvedOperand, UnresolvedOperand]:
-    """Parse `(%x init: %c)`."""
-    parser.parse_punctuation("(")
-    value = parser.parse_unresolved_operand()
-    parser.parse_keyword("init")
-    parser.parse_punctuation(":")
-    start = parser.parse_unresolved_operand()
-    parser.parse_punctuation(")")
-    return value, start
-
-
-def _parse_reducer(parser: Parser, count: int) -> Region:
-    """Parse `reducer(%a: T, %b: T) (%c: U, %d: U) {...}`, with `count` pairs of arguments."""
-    parser.parse_keyword("reducer")
-    pairs: list[Sequence[Parser.Argument]] = []
-    for _ in range(count):
-        position = parser.pos
-        pair = parser.parse_comma_separated_list(
-            parser.Delimiter.PAREN, lambda: parser.parse_argument()
-        )
-        if len(pair) != 2:
-            parser.raise_error("a pair of arguments was expected", position)
-        pairs.append(pair)
-    return parser.parse_region([*(pair[0] for pair in pairs), *(pair[1] for pair in pairs)])
-
-
-def _reducer_of(parser: Parser, name: str, type: Attribute) -> Region:
-    """The reducer that applies the op of a name to two arguments of `type`."""
-    block = Block(arg_types=[type, type])
-    for each, operands, results in ((name, block.args, [type]), ("stablehlo.return", None, [])):
-        op_type = parser.ctx.get_optional_op(each)
-        if op_type is None:
-            parser.raise_error(f"'{each}' is not known")
-        last = block.last_op
-        values = operands or ([] if last is None else last.results)
-        block.add_op(op_type.create(operands=values, result_types=results))
-    return Region(block)
-
-
-def _with_compare_type(compare: type[IRDLOperation]) -> type[IRDLOperation]:
-    """A `stablehlo.compare` whose `compare_type` has StableHLO's name in generic form."""
-    properties = compare.get_irdl_definition().properties
-
-    @irdl_op_definition
-    class CompareOp(IRDLOperation):
-        name = "stablehlo.compare"
-        traits = compare.traits
-
-        lhs = operand_def(AnyTensorType)
-        rhs = operand_def(AnyTensorType)
-        result = result_def(TensorType.constr(i1))
-        comparison_direction = prop_def(properties["comparison_direction"].constr)
-        comparison_type = opt_prop_def(
-            properties["comparison_type"].constr, prop_name="compare_type"
-        )
-
-        assembly_format = (
-            "$comparison_direction `,` $lhs `,` $rhs (`,` $compare_type^)? attr-dict `:` "
-            "functional-type(operands, results)"
-        )
-
-    return CompareOp
-
-
-_MISREAD: Final = {
-    "stablehlo.reduce": _Misread(
-        """
-"sample.block"() ({
-^bb0(%x: tensor<2xf32>, %c: tensor<f32>):
-  %0:2 = stablehlo.reduce(%x init: %c), (%x init: %c) across dimensions = [0] :
-    (tensor<2xf32>, tensor<2xf32>, tensor<f32>, tensor<f32>) -> (tensor<f32>, tensor<f32>)
-   reducer(%p: tensor<f32>, %q: tensor<f32>) (%r: tensor<f32>, %s: tensor<f32>)  {
-    stablehlo.return %q, %s : tensor<f32>, tensor<f32>
-  }
-}) : () -> ()
-""",
-        "%p[^%]*%r[^%]*%q[^%]*%s",
-        _with_pairs_of_arguments,
-    ),
-    "stablehlo.compare": _Misread(
-        """
-"sample.block"() ({
-^bb0(%x: tensor<2xf32>):
-  %0 = stablehlo.compare LT, %x, %x, TOTALORDER :
-    (tensor<2xf32>, tensor<2xf32>) -> tensor<2xi1>
-}) : () -> ()
-""",
-        "compare_type = #stablehlo<comparison_type TOTALORDER>",
-        _with_compare_type,
-    ),
-}
-
-
-class ConvolutionOp(Operation):
-    """
-    `stablehlo.convolution(%x, %w) dim_numbers = [...]x[...]->[...], window = {...}`.
-
-    It is printed in generic form, and not verified.
-
-    https://openxla.org/stablehlo/spec#convolution
-    """
-
-    name = "stablehlo.convolution"
-
-    traits = traits_def(NoMemoryEffect())
-
-    @classmethod
-    @override
-    def parse(cls, parser: Parser) -> ConvolutionOp:
-        position = parser.pos
-        values = parser.parse_comma_separated_list(
-            parser.Delimiter.PAREN, parser.parse_unresolved_operand
-        )
-        parser.parse_keyword("dim_numbers")
-        parser.parse_punctuation("=")
-        input = _parse_dimensions(parser)
-        parser.parse_keyword("x")
-        kernel = _parse_dimensions(parser)
-        parser.parse_punctuation("->")
-        numbers = f"#stablehlo.conv<{input}x{kernel}->{_parse_dimensions(parser)}>"
-        if not parser.ctx.allow_unregistered:
-            parser.raise_error(
-                "'stablehlo.conv' is not registered (use --allow-unregistered-dialect)", position
-            )
-        parser.parse_punctuation(",")
-        parser.parse_keyword("window")
-        parser.parse_punctuation("=")
-        properties: dict[str, Attribute] = {
-            "dimension_numbers": Parser(parser.ctx, numbers).parse_attribute()
-        }
-        properties |= parser.parse_comma_separated_list(
-            parser.Delimiter.BRACES, lambda: _parse_of_window(parser)
-        )
-        attributes = parser.parse_optional_attr_dict()
-        for name in ("batch_group_count", "feature_group_count", "precision_config"):
-            if name in attributes:
-                properties[name] = attributes.pop(name)
-        parser.parse_punctuation(":")
-        types = parser.parse_function_type()
-        return cls.create(
-            operands=parser.resolve_operands(values, types.inputs.data, position),
-            result_types=types.outputs.data,
-            properties=properties,
-            attributes=attributes,
-        )
-
-
-def _parse_dimensions(parser: Parser) -> str:
-    """Parse `[b, 0, 1, f]`; returns it."""
-
-    def parse_dimension() -> str:
-        if (number := parser.parse_optional_integer()) is not None:
-            return str(number)
-        return "?" if parser.parse_optional_punctuation("?") else parser.parse_identifier()
-
-    names = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parse_dimension)
-    return f"[{', '.join(names)}]"
-
-
-_OF_WINDOW: Final = {
-    "stride": "window_strides",
-    "lhs_dilate": "lhs_dilation",
-    "rhs_dilate": "rhs_dilation",
-}
-
-
-def _parse_of_window(parser: Parser) -> tuple[str, Attribute]:
-    """Parse `stride = [1, 1]`, or another property of a window; returns its name and it."""
-    position = parser.pos
-    name = parser.parse_identifier()
-    parser.parse_punctuation("=")
-    square = parser.Delimiter.SQUARE
-    if name == "pad":
-        pairs = parser.parse_comma_separated_list(
-            square, lambda: parser.parse_comma_separated_list(square, parser.parse_integer)
-        )
-        type = TensorType(i64, [len(pairs), 2])
-        numbers = [number for pair in pairs for number in pair]
-        if len(numbers) != 2 * len(pairs):
-            parser.raise_error("pairs of integers were expected", position)
-        return "padding", DenseIntOrFPElementsAttr.from_list(type, numbers)
-    if name == "reverse":
-        flags = parser.parse_comma_separated_list(square, parser.parse_boolean)
-        return "window_reversal", DenseArrayBase.from_list(i1, flags)
-    if name not in _OF_WINDOW:
-        parser.raise_error(f"'{name}' is no property of a window", position)
-    integers = parser.parse_comma_separated_list(square, parser.parse_integer)
-    return _OF_WINDOW[name], DenseArrayBase.from_list(i64, integers)
-
-
-# Ops of another package whose verifier refuses what StableHLO accepts
-
-_ACCURATE: Final = (
-    *("cbrt", "cosine", "exponential", "exponential_minus_one", "log", "log_plus_one"),
-    *("logistic", "rsqrt", "sine", "sqrt", "tan", "tanh"),
-)
-"""Functions whose accuracy may be asked for."""
-
-_ACCEPTED: Final = {
-    "stablehlo.dynamic_broadcast_in_dim": (
-        '"stablehlo.dynamic_broadcast_in_dim"(%x, %s) '
-        "<{broadcast_dimensions = array<i64: 0>}> : (tensor<2xf32>, tensor<1xi64>) -> tensor<?xf32>"
-    ),
-    **{
-        f"stablehlo.{name}": (
-            f'"stablehlo.{name}"(%x) <{{result_accuracy = #stablehlo.result_accuracy<'
-            "mode = #stablehlo.result_accuracy_mode<HIGHEST>>}> : (tensor<2xf32>) -> tensor<2xf32>"
-        )
-        for name in _ACCURATE
-    },
-}
-"""A valid op of each name."""
-
-
-def _is_refused(op: str, context: Context) -> bool:
-    """Whether an op of tensors `%x` and `%s` does not verify in a context."""
-    text = f"^bb0(%x: tensor<2xf32>, %s: tensor<1xi64>):\n%0 = {op}"
-    try:
-        Parser(context, f'"sample.block"() ({{\n{text}\n}}) : () -> ()').parse_module().verify()
-    except Exception:
-        # An op of another package may raise anything.
-        return True
-    return False
-
-
-def _unverified(op: type[Operation]) -> type[Operation]:
-    def verify_(self: Operation) -> None:
-        pass
-
-    # xDSL's parser looks operands up in the class itself, not in its bases.
-    own = {name: held for name, held in vars(op).items() if not name.startswith("__")}
-    return type(op.__name__, (op,), {**own, "verify_": verify_})
 
 
 def with_additions(stablehlo: Dialect) -> Dialect:
@@ -1143,11 +591,11 @@ def with_additions(stablehlo: Dialect) -> Dialect:
         if not op.SAMPLE.is_handled(context):
             operations[op.name] = op
     operations.setdefault(ConvolutionOp.name, ConvolutionOp)
-    for name, misread in _MISREAD.items():
+    for name, misread in MISREAD.items():
         op = operations.get(name)
         if op is not None and issubclass(op, IRDLOperation) and misread.is_misread(context):
             operations[name] = misread.repaired(op)
-    for name, text in _ACCEPTED.items():
-        if name in operations and _is_refused(text, context):
-            operations[name] = _unverified(operations[name])
+    for name, text in ACCEPTED.items():
+        if name in operations and is_refused(text, context):
+            operations[name] = unverified(operations[name])
     return rebuilt(stablehlo, operations.values())

@@ -33,14 +33,7 @@ from xdsl.dialects.builtin import (
     UnregisteredOp,
 )
 from xdsl.interfaces import HasFolderInterface
-from xdsl.ir import (
-    Attribute,
-    Dialect,
-    Operation,
-    ParametrizedAttribute,
-    SSAValue,
-    TypeAttribute,
-)
+from xdsl.ir import Attribute, Dialect, Operation, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
     irdl_attr_definition,
     irdl_op_definition,
@@ -58,7 +51,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.lazy_numpy import np
 from qdialect.dialects.quant.slot_arrays import Granularity
-from qdialect.dialects.quant.types import StoredType, UniformQuantizedType, element_type_of
+from qdialect.dialects.quant.storage import StoredType, element_type_of
+from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.dialects.upstream.tosa_syntax import KEYWORD_ATTRIBUTES, TosaSyntax
 from qdialect.dialects.upstream.tosa_table import TABLED_OPS
 from qdialect.ir.errors import errors_of

@@ -14,7 +14,7 @@ from xdsl.interpreter import Interpreter
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import InterpretationError
 
-from qdialect.dialects.quant.types import StoredType
+from qdialect.dialects.quant.storage import StoredType
 from qdialect.interpreters.values import TypedArray, operands_of
 from qdialect.ir.dialect_files import import_dialect_file
 from qdialect.ir.op_models import OpModels

@@ -14,8 +14,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import Splat
 from qdialect.algebra.run_map import TooManySlotsError
+from qdialect.algebra.splat import Splat
 from qdialect.dialects.quant import (
     ConstantOp,
     DequantizeCastOp,

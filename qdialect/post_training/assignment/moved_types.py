@@ -13,10 +13,10 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.granularity import Granularity
+from qdialect.algebra.joins import Concat
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import (
     DYNAMIC,
-    Concat,
     Movement,
     MovementError,
     Shape,
@@ -29,9 +29,7 @@ from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant import UniformQuantizedType
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.post_training.value_graph.flow_graph import Node
-from qdialect.post_training.weights import (
-    type_of_slots,
-)
+from qdialect.post_training.weights import type_of_slots
 from qdialect.relations.interface import Relation
 
 if TYPE_CHECKING:

@@ -20,10 +20,12 @@ from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.granularity import Granularity
+from qdialect.algebra.joins import Concat
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.memory_budget import memory_budget
-from qdialect.algebra.movement import DYNAMIC, Chain, Concat, Movement, Shape, Splat, as_view
+from qdialect.algebra.movement import DYNAMIC, Chain, Movement, Shape
 from qdialect.algebra.parameters import StorageFormat
+from qdialect.algebra.splat import Splat, as_view
 from qdialect.dialects.quant import (
     ConstantOp,
     DequantizeBiasOp,

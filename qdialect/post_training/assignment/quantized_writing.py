@@ -16,7 +16,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from qdialect.algebra.granularity import Granularity
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import Shape, Splat, Values, as_view
+from qdialect.algebra.movement import Shape
+from qdialect.algebra.splat import Splat, Values, as_view
 from qdialect.dialects.quant import (
     ConstantOp,
     DequantizeBiasOp,

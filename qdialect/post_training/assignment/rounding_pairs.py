@@ -24,7 +24,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import Splat, as_view
+from qdialect.algebra.splat import Splat, as_view
 from qdialect.dialects.quant import (
     DequantizeCastOp,
     QuantizeCastOp,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from typing import Final
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -92,13 +93,16 @@ def _check_layers(flow: Flow) -> None:
     for value, key in graph.keys.items():
         if key in named:
             owner = value.owner
-            what = (
+            kind = (
                 f"a result of '{name_of(owner)}'" if isinstance(owner, Operation) else "an argument"
             )
             raise ValueError(
-                f"layer '{key}' cannot have a precision of its own: it is {what}, of which it is "
-                "not known how its parameters hang together"
+                f"layer '{key}' cannot have a precision of its own: it is {kind}, and no relation "
+                "between its parameters is known"
             )
+
+
+_NO_RELATION: Final = "no relation between the parameters of its operands and results is known"
 
 
 def _refusals(flow: Flow) -> FoldReport:
@@ -152,7 +156,7 @@ def _report(
             FoldRecord(Outcome.REFUSED, node.op, name_of(node.op), code=code, reason=reason)
         )
     for op in unknown:
-        reason = reason_to_leave(op) or "it is not known how its parameters hang together"
+        reason = reason_to_leave(op) or _NO_RELATION
         report.records.append(
             FoldRecord(Outcome.REFUSED, op, name_of(op), code=Code.UNKNOWN_OP, reason=reason)
         )

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import as_view
+from qdialect.algebra.splat import as_view
 from qdialect.dialects.upstream.tosa_syntax import NanModeAttr
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.post_training.calibration.keys import KEY_ATTRIBUTE

@@ -36,7 +36,7 @@ from xdsl.utils.exceptions import InterpretationError, VerifyException
 
 from qdialect.algebra.movement import DYNAMIC
 from qdialect.dialects.quant.constants import verify_in_range
-from qdialect.dialects.quant.types import StoredType
+from qdialect.dialects.quant.storage import StoredType
 from qdialect.interpreters import TypedArray
 from qdialect.interpreters.values import dtype_of, held_type
 from qdialect.ir.value_types import element_type_or_self, shape_of

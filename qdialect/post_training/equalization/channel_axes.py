@@ -20,8 +20,8 @@ from xdsl.ir import SSAValue
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.memory_budget import memory_budget
 from qdialect.ir.value_types import shape_of
-from qdialect.post_training.equalization.equalization_plan import indices_of, layer_nodes
 from qdialect.post_training.equalization.homogeneous import Passage, passage_of
+from qdialect.post_training.equalization.layer_weights import indices_of, layer_nodes
 from qdialect.post_training.equalization.raised_weights import raised_copy
 from qdialect.post_training.value_graph.flow_graph import FlowGraph, Node
 from qdialect.post_training.value_graph.flow_reading import flow_graph

@@ -15,13 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from qdialect.algebra.lazy_numpy import np
 from qdialect.ir.value_types import shape_of
-from qdialect.post_training.equalization.equalization_plan import (
-    Layer,
-    Plan,
-    grouped_ranges,
-    statistics_behind,
-)
+from qdialect.post_training.equalization.equalization_plan import Layer, Plan
 from qdialect.post_training.equalization.factors import Factors
+from qdialect.post_training.equalization.recorded_ranges import grouped_ranges, statistics_behind
 from qdialect.quantization.equalization import (
     Noise,
     expected_noise,

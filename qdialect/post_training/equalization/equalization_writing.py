@@ -24,8 +24,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import as_view
 from qdialect.algebra.run_map import TooManySlotsError
+from qdialect.algebra.splat import as_view
 from qdialect.certificates.index_maps import NotCertifiableError
 from qdialect.dialects.quant import StatisticsOp, UniformQuantizedType
 from qdialect.folding.unused_ops import erase_unused
@@ -35,16 +35,10 @@ from qdialect.ir.replacements import insert_after
 from qdialect.ir.value_types import element_type_or_self, shape_of, with_element_type
 from qdialect.lowering.multiplication import multiplied
 from qdialect.post_training.calibration.keys import KEY_ATTRIBUTE
-from qdialect.post_training.equalization.equalization_plan import (
-    Layer,
-    Plan,
-    Product,
-    constant_numbers,
-    grouped_ranges,
-    quantized_layer,
-    statistics_behind,
-)
+from qdialect.post_training.equalization.equalization_plan import Layer, Plan, Product
 from qdialect.post_training.equalization.factors import Factors, GroupedRanges, compact, places_of
+from qdialect.post_training.equalization.layer_weights import constant_numbers, quantized_layer
+from qdialect.post_training.equalization.recorded_ranges import grouped_ranges, statistics_behind
 from qdialect.post_training.value_graph.flow_graph import FLOAT_ATTRIBUTE, Bias, Node, Use
 from qdialect.post_training.value_graph.flow_reading import broadcast_axes
 from qdialect.post_training.weights import quantized_values

@@ -17,10 +17,8 @@ from qdialect.post_training.equalization.equalization_plan import (
     Layer,
     Plan,
     Product,
-    keys_of_node,
-    layer_nodes,
-    plan_equalization,
 )
+from qdialect.post_training.equalization.equalization_planning import plan_equalization
 from qdialect.post_training.equalization.equalization_report import (
     EqualizationReport,
     Resolution,
@@ -30,6 +28,7 @@ from qdialect.post_training.equalization.equalization_writing import (
     UnwritableError,
     write_equalization,
 )
+from qdialect.post_training.equalization.layer_weights import keys_of_node, layer_nodes
 from qdialect.post_training.equalization.raised_weights import Raised, Verdict, raise_weights
 from qdialect.post_training.value_graph.flow_graph import Node
 from qdialect.post_training.value_graph.flow_reading import flow_graph

@@ -19,7 +19,8 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import Movement, Splat, Values, as_view
+from qdialect.algebra.movement import Movement
+from qdialect.algebra.splat import Splat, Values, as_view
 from qdialect.contractions.interface import Lookup, Side
 from qdialect.dialects.quant import QuantizeCastOp, UniformQuantizedType
 from qdialect.folding.graph import FoldGraph

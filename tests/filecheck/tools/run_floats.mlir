@@ -42,7 +42,7 @@ func.func @unfit(%x: tensor<2x3xf32>, %y: tensor<4x2xf32>) -> tensor<2x2xf32> {
   return %0 : tensor<2x2xf32>
 }
 
-// NUMBERS: error: 'stablehlo.convolution' op cannot be run: its dimension numbers are not understood
+// NUMBERS: error: 'stablehlo.convolution' op cannot be run: its dimension numbers cannot be parsed
 func.func @numbers(%x: tensor<1x3x2xf32>, %w: tensor<2x2x1xf32>) -> tensor<1x3x1xf32> {
   %0 = "stablehlo.convolution"(%x, %w) <{dimension_numbers = #stablehlo.conv<[b, 0, f]x[0, 0, o]->[b, 0, f]>}> : (tensor<1x3x2xf32>, tensor<2x2x1xf32>) -> tensor<1x3x1xf32>
   return %0 : tensor<1x3x1xf32>

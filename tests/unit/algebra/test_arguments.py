@@ -9,22 +9,21 @@ import numpy as np
 import pytest
 
 from qdialect.algebra.float_format import FLOAT_FORMATS
+from qdialect.algebra.joins import Concat, InsertSlice
 from qdialect.algebra.movement import (
     BroadcastInDim,
     Chain,
-    Concat,
-    InsertSlice,
     Movement,
     MovementError,
     Reshape,
     Reverse,
     Slice,
-    Splat,
     Take,
     Transpose,
 )
 from qdialect.algebra.padding import Pad, PadWith, Real, Stored, ZeroPoint
 from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
+from qdialect.algebra.splat import Splat
 
 F32 = FLOAT_FORMATS["f32"]
 I8 = StorageFormat(8, signed=True)

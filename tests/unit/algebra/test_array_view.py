@@ -12,7 +12,8 @@ from random_tensors import numpy_moves, shapes, unary_movements
 
 from qdialect.algebra.array_view import ArrayView
 from qdialect.algebra.blocked_copy import SMALL_SIZE, write
-from qdialect.algebra.movement import BroadcastInDim, Concat
+from qdialect.algebra.joins import Concat
+from qdialect.algebra.movement import BroadcastInDim
 from qdialect.algebra.padding import Pad
 
 

@@ -9,24 +9,22 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 from random_tensors import joins, movements_by_class, numpy_moves, shapes, unary_movements
 
+from qdialect.algebra.joins import Concat, InsertSlice
 from qdialect.algebra.movement import (
     DYNAMIC,
     BroadcastInDim,
     Chain,
-    Concat,
-    InsertSlice,
     Movement,
     MovementError,
     Reshape,
     Reverse,
     Shape,
     Slice,
-    Splat,
     Take,
     Transpose,
-    as_view,
 )
 from qdialect.algebra.padding import Pad
+from qdialect.algebra.splat import Splat, as_view
 
 
 @given(shapes(), st.data())

@@ -20,7 +20,8 @@ from random_tensors import (
 )
 
 from qdialect.algebra.float_format import FLOAT_FORMATS
-from qdialect.algebra.movement import Concat, Movement, Reshape, Reverse, Slice, Transpose
+from qdialect.algebra.joins import Concat
+from qdialect.algebra.movement import Movement, Reshape, Reverse, Slice, Transpose
 from qdialect.algebra.parameters import QuantizationParameters, Slot, StorageFormat
 from qdialect.algebra.run_map import MAX_SLOTS, TooManySlotsError
 

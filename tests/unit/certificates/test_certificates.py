@@ -21,7 +21,8 @@ from random_tensors import numpy_moves, shapes, unary_movements
 from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr
 
 from qdialect.algebra.bounded_cache import BoundedCache
-from qdialect.algebra.movement import Concat, InsertSlice, Movement, Reverse, Slice, Transpose
+from qdialect.algebra.joins import Concat, InsertSlice
+from qdialect.algebra.movement import Movement, Reverse, Slice, Transpose
 from qdialect.algebra.padding import Real
 from qdialect.algebra.parameters import QuantizationParameters
 from qdialect.certificates.element_comparison import first_difference

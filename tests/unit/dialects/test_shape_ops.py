@@ -22,7 +22,8 @@ from xdsl.dialects.test import TestOp as SourceOp
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.float_format import FLOAT_FORMATS
-from qdialect.algebra.movement import DYNAMIC, Concat, MovementError, Shape
+from qdialect.algebra.joins import Concat
+from qdialect.algebra.movement import DYNAMIC, MovementError, Shape
 from qdialect.algebra.parameters import QuantizationParameters
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant import (

@@ -38,15 +38,11 @@ from xdsl.passes import ModulePass
 from xdsl.printer import Printer
 from xdsl.transforms.canonicalize import CanonicalizePass
 
-from qdialect.algebra.movement import (
-    Concat,
-    Movement,
-    Splat,
-    Values,
-    as_view,
-)
+from qdialect.algebra.joins import Concat
+from qdialect.algebra.movement import Movement
 from qdialect.algebra.padding import Pad
 from qdialect.algebra.parameters import StorageFormat
+from qdialect.algebra.splat import Splat, Values, as_view
 from qdialect.dialects.quant import (
     BroadcastInDimOp,
     ConcatOp,

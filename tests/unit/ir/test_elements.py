@@ -35,17 +35,10 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError
 
-from qdialect.algebra.movement import (
-    Concat,
-    Elements,
-    Reshape,
-    Reverse,
-    Splat,
-    Take,
-    Transpose,
-    as_view,
-)
+from qdialect.algebra.joins import Concat
+from qdialect.algebra.movement import Reshape, Reverse, Take, Transpose
 from qdialect.algebra.padding import PadWith, Stored
+from qdialect.algebra.splat import Elements, Splat, as_view
 from qdialect.ir.elements import (
     MAX_REPEATED_BYTES,
     UnsupportedElementTypeError,

@@ -35,7 +35,8 @@ from xdsl.dialects.builtin import (
     tf32,
 )
 
-from qdialect.algebra.movement import Elements, Splat, Transpose, as_view
+from qdialect.algebra.movement import Transpose
+from qdialect.algebra.splat import Elements, Splat, as_view
 from qdialect.ir.elements import DenseElementsAttr, dense_elements, element_dtype, elements_of
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.text.parser import LocatingParser

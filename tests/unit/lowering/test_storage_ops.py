@@ -43,9 +43,9 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.parser import Parser
 
+from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import (
     BroadcastInDim,
-    Concat,
     Movement,
     Reshape,
     Reverse,

@@ -152,7 +152,7 @@ def test_a_file(tmp_path: Path):
     assert found is not None
     assert found.minima.tolist() == [-0.5, -math.inf]
     (tmp_path / "profile.json").write_text("")
-    with pytest.raises(FileError, match=re.escape(f"{tmp_path / 'profile.json'}:1:1: this is no")):
+    with pytest.raises(FileError, match=re.escape(f"{tmp_path / 'profile.json'}:1:1: this is not")):
         Profile.read(tmp_path / "profile.json")
 
 
@@ -174,7 +174,7 @@ PERCENTILE = '{"kind": "percentile", "low": 1, "high": %s}'
 @pytest.mark.parametrize(
     ("before", "after", "place", "reason"),
     [
-        ('"version"', "version", "3:2", "this is no JSON: Expecting property name"),
+        ('"version"', "version", "3:2", "this is not JSON: Expecting property name"),
         (GOOD, "[]", "1:1", "this must be an object"),
         (GOOD, "[" * 100_000, "1:1", "this is nested too deeply"),
         ("qdialect-profile", "other", "1:1", 'there is no "format": "qdialect-profile"'),
@@ -201,9 +201,9 @@ PERCENTILE = '{"kind": "percentile", "low": 1, "high": %s}'
         ("[0, 2]", "[2, 0]", "7:8", "indices of records must be ascending"),
         ("[0, 2]", "[-2, 0]", "7:8", "ascending and not negative"),
         ("[0, 2]", "[0, 9223372036854775808]", "7:36", "does not fit 64 bits"),
-        ("-0.5", "-0.1", "7:51", '-0.1 is no float32, nor "inf" or "-inf"'),
-        ("-0.5", "NaN", "7:51", "NaN is no float32"),
-        ("-0.5", "1e300", "7:51", "1e+300 is no float32"),
+        ("-0.5", "-0.1", "7:51", '-0.1 is neither a float32 nor "inf" or "-inf"'),
+        ("-0.5", "NaN", "7:51", "NaN is neither a float32"),
+        ("-0.5", "1e300", "7:51", "1e+300 is neither a float32"),
         ("-0.5", "[1]", "7:50", "do not have the same lengths"),
         ('"axes": []', '"axes": [-1]', "7:8", "axes must be ascending and not negative"),
         ('"count": 4', '"count": -4', "8:18", "counts of elements are from 0 to"),
@@ -307,29 +307,29 @@ def test_yaml_is_read_as_it_was_written(
     ("before", "after", "place", "reason"),
     [
         (GLOW, "", "1:1", "there is no GraphPreLowerHash"),
-        ("0x00F00BA4C0FFEE12", "12", "5:20", "12 is no hash of 64 bits"),
+        ("0x00F00BA4C0FFEE12", "12", "5:20", "12 is not a 64-bit hash"),
         ("GraphPreLowerHash", "Other", "5:1", "must have GraphPreLowerHash and nothing else"),
-        ("-1.5", "x", "9:20", "x is no number"),
-        ("-1.5", "", "9:7", "is no number"),
-        ("-1.5", ".nan", "9:20", "NaN is no end of a range"),
-        ("-1.5", "-1_5", "9:20", "-1_5 is no number"),
+        ("-1.5", "x", "9:20", "x is not a number"),
+        ("-1.5", "", "9:7", "is not a number"),
+        ("-1.5", ".nan", "9:20", "NaN is neither an end of a range"),
+        ("-1.5", "-1_5", "9:20", "-1_5 is not a number"),
         ("-1.5", "-1e39", "9:20", "-1e39 does not fit float32"),
-        ("0, 2 ]", "0, -2 ]", "11:28", "-2 is no count of elements"),
-        ("0, 2 ]", "0, .inf ]", "11:28", ".inf is no count of elements"),
-        ("0, 2 ]", "0 2 ]", "11:25", "0 2 is no number"),
-        ("'it''s__1:0'", "!!str b", "12:20", "this text is not understood"),
+        ("0, 2 ]", "0, -2 ]", "11:28", "-2 is not a count of elements"),
+        ("0, 2 ]", "0, .inf ]", "11:28", ".inf is not a count of elements"),
+        ("0, 2 ]", "0 2 ]", "11:25", "0 2 is not a number"),
+        ("'it''s__1:0'", "!!str b", "12:20", "this text is not valid"),
         (GLOW, GLOW + "---\n- Min: 1\n", "18:3", "there is another document after"),
-        ("-1.5", "nan", "9:20", "NaN is no end of a range"),
+        ("-1.5", "nan", "9:20", "NaN is neither an end of a range"),
         ("-1.5", "3.5", "9:20", "the minimum of 'A:0' exceeds its maximum"),
-        ("0, 2 ]", "0, y ]", "11:28", "y is no number"),
+        ("0, 2 ]", "0, y ]", "11:28", "y is not a number"),
         ("0, 2 ]", "0, 2", "11:20", "this list does not end"),
         ("  Max:             2.25\n", "", "8:3", "there is no Max"),
         ("Max", "Most", "10:3", "'Most' is none of NodeOutputName, Min, Max, Histogram"),
         ("Max: ", "Min: ", "10:3", "'Min' is there twice"),
         ("'it''s__1:0'", "'A:0'", "12:20", "'A:0' is there twice"),
-        ("'it''s__1:0'", "'A", "12:20", "this text in quotes is not understood"),
+        ("'it''s__1:0'", "'A", "12:20", "this text in quotes is not valid"),
         ("- NodeOutputName:  'A:0'", "  NodeOutputName:  'A:0'", "8:3", "no '- ' before"),
-        ("- NodeOutputName:  'A:0'", "what is this", "8:1", "no `key: value`"),
+        ("- NodeOutputName:  'A:0'", "what is this", "8:1", "not a `key: value` line"),
     ],
 )
 def test_bad_yaml_is_explained(before: str, after: str, place: str, reason: str):

@@ -10,7 +10,7 @@ import pytest
 from folded_modules import fold, op_of, owner, parse, returned, stored
 from xdsl.dialects.builtin import IntegerType, Signedness, i1, i8
 
-from qdialect.algebra.movement import Splat
+from qdialect.algebra.splat import Splat
 from qdialect.interpreters import run_function
 from qdialect.shape_ops.interface import Code, NotFoldable, integers_in
 

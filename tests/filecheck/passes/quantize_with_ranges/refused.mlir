@@ -14,7 +14,7 @@
 
 // LAYER: error: {{.*}}scheme one-s16 has no granularity=layer: ONE's kernels of 16 bits read a scale for each channel; use granularity=channel
 // OF-LAYER: error: layer 'p': scheme one-s16 has no granularity=layer
-// UNKNOWN: error: layer 'o' cannot have a precision of its own: it is a result of 'other.op', of which it is not known how its parameters hang together
+// UNKNOWN: error: layer 'o' cannot have a precision of its own: it is a result of 'other.op', and no relation between its parameters is known
 // ARGUMENT: error: layer 'x' cannot have a precision of its own: it is an argument
 // COUNT: error: input-types has 2 types, but the function has 3
 // INTEGERS: error: input-types cannot change number 2, 'tensor<4xi32>'
