@@ -510,6 +510,28 @@ def test_what_takes_too_long_is_not_the_same():
     assert finding.message.endswith(" steps")
 
 
+def test_a_function_takes_no_steps_from_others():
+    swapped = (
+        "func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {{\n{ops}return %y : tensor<2xf32>\n}}\n"
+    )
+    inlined = swapped.format(ops="%y = arith.negf %x : tensor<2xf32>\n").replace("@f", "@g")
+    negated = "func.func private @n(%x: tensor<2xf32>) -> tensor<2xf32> {\n"
+    negated += "%y = arith.negf %x : tensor<2xf32>\nreturn %y : tensor<2xf32>\n}\n"
+    called = swapped.format(ops="%y = call @n(%x) : (tensor<2xf32>) -> tensor<2xf32>\n")
+    called = called.replace("@f", "@g") + negated
+    before, after = LOOP.format(op=""), LOOP.format(op="cf.br ^bb2\n^bb2:")
+    ops = "%c = arith.constant dense<0.5> : tensor<2xf32>\n%y = arith.addf {} : tensor<2xf32>\n"
+    before += "\n" + swapped.replace("@f", "@h").format(ops=ops.format("%x, %c")) + called
+    after += "\n" + swapped.replace("@f", "@h").format(ops=ops.format("%c, %x")) + inlined
+    comparison = compare_modules(read(before), read(after), max_steps=300_000)
+    (finding,) = comparison.findings
+    assert finding.message.startswith("function 'f' is not shown to be the same: ")
+    assert "its part of" not in finding.message
+    grounds = {verdict.name: str(verdict) for verdict in comparison.verdicts}
+    assert grounds["g"] == "proven"
+    assert grounds["h"].startswith("run with ")
+
+
 def calls_to_compare_nested(depth: int) -> int:
     """How many calls of functions it takes to compare regions in regions."""
     opened = "".join(f"%r{n} = scf.if %c -> (f32) {{\n" for n in range(depth))
