@@ -661,3 +661,22 @@ def test_folding_keeps_a_model_proven():
 def test_sides_are_read_when_they_are_compared():
     side = Side(ModuleOp([]), Context())
     assert compare_modules(side, side).verdicts == []
+
+
+SLICED = """
+func.func @f() -> tensor<2x2xi8> {{
+  %w = arith.constant dense<[[1, 2], [3, 4], [5, 6]]> : tensor<3x2xi8>
+  %s = tensor.extract_slice %w[{}, 0] [2, 2] [1, {}] : tensor<3x2xi8> to tensor<2x2xi8>
+  return %s : tensor<2x2xi8>
+}}
+"""
+
+
+@pytest.mark.parametrize("numbers", [(2, 1), (0, 2), (1, 2)])
+def test_slices_beyond_the_end(numbers: tuple[int, int]):
+    """Within the constant, or beyond its end: each is only what it is itself."""
+    text = SLICED.format(*numbers)
+    assert grounds(text, read(text)) == {"proven"}
+    for other in (SLICED.format(1, 1), SLICED.format(0, 1)):
+        assert findings(text, read(other))
+        assert findings(other, read(text))
