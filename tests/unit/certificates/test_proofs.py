@@ -680,3 +680,19 @@ def test_slices_beyond_the_end(numbers: tuple[int, int]):
     for other in (SLICED.format(1, 1), SLICED.format(0, 1)):
         assert findings(text, read(other))
         assert findings(other, read(text))
+
+
+@pytest.mark.parametrize(
+    "type",
+    [
+        "tensor<2x!quant.uniform<i8:f32:3, {0.5,0.25}>>",
+        "tensor<?x!quant.uniform<i8:f32:{0:2,1:1}, {{0.5,0.25}}>>",
+        f"tensor<?x2x!quant.uniform<i8:f32:{{0:{2**63 - 1}}}, {{{{0.5}},{{0.25}}}}>>",
+        f"tensor<{2**63 - 1}x2x!quant.uniform<i8:f32:1, {{0.5,0.25}}>>",
+    ],
+)
+def test_types_that_no_tensor_of_numbered_elements_has(type: str):
+    """An axis that is not there, and more elements than numbers of 64 bits."""
+    text = f"func.func @f(%x: {type}) -> {type} {{\n  return %x : {type}\n}}"
+    assert grounds(text, read(text)) == {"proven"}
+    assert findings(text, read(text.replace("0.25", "0.125")))
