@@ -453,6 +453,10 @@ class LocatingParser(FastParser):
             self.raise_error(message, names[0] if names else None)
         if op.name == "func.func":
             self._keep_argument_attributes(op)
+        if op.attributes and isinstance(op, IRDLOperation):
+            # MLIR keeps none as an attribute, also if xDSL's parser of the op does.
+            for name in op.attributes.keys() & op.get_irdl_definition().properties.keys():
+                op.properties[name] = op.attributes.pop(name)
         self._unnamed_arguments = outer_arguments
         self.locations[op] = self._names[depth]
         del self._names[depth:]

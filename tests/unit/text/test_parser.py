@@ -507,3 +507,19 @@ def test_empty_attributes_of_arguments_and_results_are_omitted() -> None:
     assert "func.func private @g(i32) -> i32" in once
     assert printed(LocatingParser(ToolContext(), once).parse_module()) == once
     assert [str(op.properties["res_attrs"]) for op in module.ops] == ["[{}]", "[{}]"]
+
+
+@pytest.mark.parametrize(
+    ("custom", "generic"),
+    [
+        ("arith.mulf %x, %x {fastmath = #arith.fastmath<nnan>, a} : f32", "fastmath"),
+        ("math.exp %x {fastmath = #arith.fastmath<nnan>, a} : f32", "fastmath"),
+    ],
+)
+def test_properties_that_are_written_as_attributes(custom: str, generic: str) -> None:
+    text = f"func.func @f(%x: f32) {{\n%0 = {custom}\nreturn\n}}"
+    (function,) = parser_of(text).parse_module().ops
+    op = function.regions[0].block.first_op
+    assert op is not None
+    assert str(op.properties[generic]) == "#arith.fastmath<nnan>"
+    assert [*op.attributes] == ["a"]
