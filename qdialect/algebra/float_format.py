@@ -285,6 +285,18 @@ class FloatFormat:
             bits = np.where(is_nan, np.uint64(self.to_bits(math.nan)), bits)
         return np.asarray(bits)
 
+    def nearest_bits(self, values: NDArray[np.float64]) -> NDArray[np.uint64]:
+        """
+        The bit patterns of `round(values)`, of any shape: uint64.
+
+        As `encode`, it makes every NaN positive. Raises ValueError for f80 and f128.
+        """
+        if self.dtype is None:
+            return self.encode(self.round(values))
+        # The cast to the dtype rounds.
+        with np.errstate(over="ignore", under="ignore"):
+            return self.encode(values)
+
     @cached_property
     def _prefix(self) -> tuple[np.dtype[Any], int] | None:
         """

@@ -37,10 +37,15 @@ _SAMPLES: Final = 24
 def sample_positions(size: int) -> Positions:
     """
     Sample row-major positions in a tensor of `size` elements, including the first and the last.
+
+    Raises NotCertifiableError if positions take more than 64 bits.
     """
     if size <= _SAMPLES:
         return np.arange(size, dtype=np.int64)
-    even = np.linspace(0, size - 1, _SAMPLES // 2).astype(np.int64)
+    if size >= 1 << 63:
+        raise NotCertifiableError(f"{size} elements are too many to number them")
+    last = _SAMPLES // 2 - 1
+    even = np.array([(size - 1) * number // last for number in range(last + 1)], dtype=np.int64)
     # Multiples of an odd number spread over the rows and columns of most shapes.
     odd = np.arange(1, _SAMPLES // 2 + 1, dtype=np.int64) * 2_654_435_761 % size
     return np.unique(np.concatenate((even, odd)))
@@ -181,9 +186,9 @@ class TypeClasses:
             return self.number((rest, keys.of(element_type)))
         try:
             table = SlotTable.of(element_type, shape)
+            samples = sample_positions(math.prod(shape))
         except NotCertifiableError:
             return self.number((rest, element_type))
-        samples = sample_positions(math.prod(shape))
         scales, zero_points = table.at(samples)
         digest = blake2b(scales.tobytes())
         digest.update(zero_points.tobytes())

@@ -108,7 +108,7 @@ class CallEffects:
         self._functions = functions
         self._known: dict[Operation, Effects] = {}
         self._of_functions: dict[str, Effects] = {}
-        for name in dependencies_first(functions, self._called_by):
+        for name in dependencies_first(functions, self.called_by):
             self._of_functions[name] = self._of_function(functions[name])
 
     def of_function(self, name: str) -> Effects:
@@ -126,7 +126,7 @@ class CallEffects:
     @cached_property
     def _in_cycles(self) -> frozenset[str]:
         """The functions that may call themselves: Kosaraju's algorithm, in linear time."""
-        called = {name: set(self._called_by(name)) for name in self._functions}
+        called = {name: set(self.called_by(name)) for name in self._functions}
         callers: dict[str, list[str]] = {name: [] for name in called}
         for name, callees in called.items():
             for callee in callees:
@@ -183,7 +183,8 @@ class CallEffects:
     def _of_function(self, function: FuncOp) -> Effects:
         return Effects.ANY if function.is_declaration else self._of_regions(function)
 
-    def _called_by(self, name: str) -> Iterator[str]:
+    def called_by(self, name: str) -> Iterator[str]:
+        """The names of the functions that the function `name` calls, once for each call."""
         for op in self._functions[name].walk():
             if (callee := self.callee_of(op)) is not None:
                 yield callee.sym_name.data

@@ -140,41 +140,100 @@ _STEPS_PER_OP: Final = 1_000
 _SIGNATURE: Final = ("arg_attrs", "function_type", "res_attrs", "sym_name", "sym_visibility")
 
 
-def compare_functions(pair: Pair, old: FuncOp, new: FuncOp) -> Verdict:
+class FunctionComparison:
     """
-    Show that two functions of one name mean the same.
+    The comparison of two functions of one name, by grounds that take more and more work.
 
-    Raises DifferenceError if they differ, and NotShownError if the question stays undecided.
+    Each method returns a verdict, or None if it does not decide. Each raises DifferenceError if
+    the functions differ, and NotCertifiableError if it takes too many steps.
     """
-    _require_same_signature(pair, old, new)
-    name = new.sym_name.data
-    if old.is_declaration and new.is_declaration:
-        return Verdict(name, Grounds.DECLARED)
-    if old.is_declaration or new.is_declaration:
-        raise DifferenceError(" has no body in one of the modules")
-    if pair.engine is not None:
-        return _run_by(pair.engine, pair, (old, new))
-    proof = _Proof(pair, old, new)
-    only_one = pair.reachable[0] ^ pair.reachable[1]
-    calls = Calls(only_one)
-    is_proven = proof.attempt(calls)
-    if not is_proven and calls.kept - only_one:
-        calls = Calls(frozenset[str]().union(*(side.functions for side in pair.sides)))
-        is_proven = proof.attempt(calls)
-    if is_proven:
-        return Verdict(name, Grounds.PROVEN, callees=frozenset(calls.kept))
-    proof.require_no_other_effects()
-    _require_no_other_attributes(pair, (old, new), proof.reason)
-    try:
-        runs = compare_runs(pair.sides, (old, new), pair.runs, pair.run_steps)
-    except RunFailure as failure:
-        raise NotShownError(
-            f"is not shown to be the same: {proof.reason}; and it cannot be run: {failure.reason}",
-            failure.op,
-            is_before=failure.is_before,
-        ) from None
-    grounds = Grounds.ALL_INPUTS if runs.is_exhaustive else Grounds.SAMPLES
-    return Verdict(name, grounds, runs.count)
+
+    def __init__(self, pair: Pair, old: FuncOp, new: FuncOp) -> None:
+        self.old = old
+        self.new = new
+        self._pair = pair
+        self._name = new.sym_name.data
+        self._unproven = _Unproven()
+
+    def declare(self) -> Verdict | None:
+        """Compare the signatures. Only declarations have a verdict."""
+        _require_same_signature(self._pair, self.old, self.new)
+        if self.old.is_declaration and self.new.is_declaration:
+            return Verdict(self._name, Grounds.DECLARED)
+        if self.old.is_declaration or self.new.is_declaration:
+            raise DifferenceError(" has no body in one of the modules")
+        return None
+
+    def prove(self) -> Verdict | None:
+        """Try a proof that takes called functions of both modules to be the same."""
+        return self._prove(self._only_one)
+
+    def prove_with_callees(self) -> Verdict | None:
+        """After `prove`, try a proof that reads calls as the bodies of the called functions."""
+        if not self._unproven.callees - self._only_one:
+            return None
+        return self._prove(frozenset[str]().union(*(side.functions for side in self._pair.sides)))
+
+    def run(self) -> Verdict:
+        """Run both functions. Raises NotShownError if that shows nothing."""
+        unproven = self._unproven
+        if (engine := self._pair.engine) is not None:
+            return _run_by(engine, self._pair, (self.old, self.new))
+        callees = frozenset[str]()
+        if self._has_effects:
+            if unproven.other_effect is not None:
+                raise unproven.other_effect
+            callees = unproven.callees
+        _require_no_other_attributes(self._pair, (self.old, self.new), unproven.reason)
+        pair = self._pair
+        try:
+            runs = compare_runs(pair.sides, (self.old, self.new), pair.runs, pair.run_steps)
+        except RunFailure as failure:
+            raise NotShownError(
+                f"is not shown to be the same: {unproven.reason}; and it cannot be run: "
+                f"{failure.reason}",
+                failure.op,
+                is_before=failure.is_before,
+            ) from None
+        grounds = Grounds.ALL_INPUTS if runs.is_exhaustive else Grounds.SAMPLES
+        return Verdict(self._name, grounds, runs.count, callees)
+
+    @property
+    def _only_one(self) -> frozenset[str]:
+        """The functions that are reachable in one module only."""
+        return self._pair.reachable[0] ^ self._pair.reachable[1]
+
+    @property
+    def _has_effects(self) -> bool:
+        return any(side.effects.of_function(self._name) is Effects.ANY for side in self._pair.sides)
+
+    def _prove(self, expanded: frozenset[str]) -> Verdict | None:
+        steps = self._pair.terms.steps
+        calls, refusals = Calls(expanded), steps.refusals
+        proof = _Proof(self._pair, self.old, self.new, calls)
+        if proof.succeeds():
+            return Verdict(self._name, Grounds.PROVEN, callees=frozenset(calls.kept))
+        if steps.refusals == refusals or not self._unproven.is_complete:
+            is_complete = steps.refusals == refusals
+            kept = frozenset(calls.kept)
+            self._unproven = _Unproven(proof.reason, proof.other_effect, kept, is_complete)
+        return None
+
+
+@dataclass(frozen=True)
+class _Unproven:
+    """The outcome of a proof that failed."""
+
+    reason: str = "no proof was tried"
+
+    other_effect: NotShownError | None = None
+    """The error for the first effect that is not shown to be the same."""
+
+    callees: frozenset[str] = frozenset()
+    """The functions whose calls were taken to be the same."""
+
+    is_complete: bool = False
+    """Whether the steps sufficed."""
 
 
 def _require_no_other_attributes(pair: Pair, functions: tuple[FuncOp, FuncOp], reason: str) -> None:
@@ -280,23 +339,21 @@ def require_same_attributes(
 class _Proof:
     """An attempt to prove that two functions are equal as terms."""
 
-    def __init__(self, pair: Pair, old: FuncOp, new: FuncOp) -> None:
+    def __init__(self, pair: Pair, old: FuncOp, new: FuncOp, calls: Calls) -> None:
         self._pair = pair
         self._functions = old, new
-        self._readers: tuple[TermReader, TermReader] = pair.readers(Calls())
-        self.reason = "no proof was tried"
-        """The reason why the last attempt failed."""
-        self._other_effect: NotShownError | None = None
+        self._readers: tuple[TermReader, TermReader] = pair.readers(calls)
+        self.reason = ""
+        """The reason why the attempt failed."""
+        self.other_effect: NotShownError | None = None
         """The error for the first effect that is not shown to be the same."""
 
-    def attempt(self, calls: Calls) -> bool:
+    def succeeds(self) -> bool:
         """
         Try to prove that the functions are equal; return whether that succeeded.
 
         Raises DifferenceError if constant results differ.
         """
-        self._readers = self._pair.readers(calls)
-        self._other_effect = None
         try:
             old, new = (
                 reader.body(function.body)
@@ -307,29 +364,21 @@ class _Proof:
             self.reason = str(error)
         except RecursionError:
             self.reason = "regions or calls are too deep"
-        self._other_effect = self._unshown(None, None)
+        self.other_effect = self._unshown(None, None)
         return False
-
-    def require_no_other_effects(self) -> None:
-        """Raise NotShownError if a function has an effect that is not shown to be the same."""
-        if self._other_effect is None:
-            return
-        for side, function in zip(self._pair.sides, self._functions, strict=True):
-            if side.effects.of_function(function.sym_name.data) is Effects.ANY:
-                raise self._other_effect
 
     def _are_equal(self, old: Body, new: Body) -> bool:
         if len(old.blocks) != 1 or len(new.blocks) != 1:
             self.reason = "the control flow differs"
-            self._other_effect = self._unshown(None, None)
+            self.other_effect = self._unshown(None, None)
             return False
         olds, news = old.blocks[0], new.blocks[0]
-        self._other_effect = self._first_other_effect(olds[:-1], news[:-1])
+        self.other_effect = self._first_other_effect(olds[:-1], news[:-1])
         last = olds[-1], news[-1]
         if not all(isinstance(event.op, ReturnOp) for event in last):
             self.reason = "it does not end with a return"
             return False
-        return self._have_same_results(last[0], last[1]) and self._other_effect is None
+        return self._have_same_results(last[0], last[1]) and self.other_effect is None
 
     def _have_same_results(self, old: Event, new: Event) -> bool:
         is_shown = True

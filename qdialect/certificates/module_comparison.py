@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, NamedTuple
 
 from xdsl.context import Context
@@ -19,10 +20,10 @@ from xdsl.ir import Operation
 from qdialect.certificates.attribute_keys import AttributeKeys, blob_of
 from qdialect.certificates.function_comparison import (
     Finding,
+    FunctionComparison,
     NotShownError,
     Pair,
     Verdict,
-    compare_functions,
     require_same_attributes,
     visibility_of,
 )
@@ -31,6 +32,7 @@ from qdialect.certificates.index_maps import NotCertifiableError
 from qdialect.certificates.sampled_runs import DEFAULT_RUNS, Engine
 from qdialect.certificates.step_budget import DEFAULT_STEPS, StepBudget
 from qdialect.certificates.typed_values import DifferenceError
+from qdialect.ir.ordering import dependencies_first
 from qdialect.ir.symbols import symbols_used_by
 from qdialect.shape_ops.interface import models_of, name_of
 
@@ -71,14 +73,14 @@ def compare_modules(
     the functions that they call.
     """
     sides = before, after = ComparedModule(*old), ComparedModule(*new)
-    max_steps += sum(map(_steps_for, sides))
-    terms = Terms(StepBudget(max_steps, "proofs"))
+    sizes = [_size_of(side) for side in sides]
+    terms = Terms(StepBudget(max_steps + _allowance(sizes, _STEPS_PER_OP_READ), "proofs"))
+    run_steps = StepBudget(max_steps + _allowance(sizes, _STEPS_PER_OP_RUN), "runs")
     old_keys, new_keys = (
         AttributeKeys(terms.types, side.resources, ignored_attributes) for side in sides
     )
     named = _names_reached(sides[0]), _names_reached(sides[1])
     reachable = named[0].intersection(before.functions), named[1].intersection(after.functions)
-    run_steps = StepBudget(max_steps, "runs")
     pair = Pair(sides, terms, (old_keys, new_keys), reachable, runs, run_steps, engine)
     comparison = Comparison()
     # Both sides are read with the models of the first context.
@@ -95,37 +97,90 @@ def compare_modules(
     return comparison
 
 
-_STEPS_PER_OP: Final = 30_000
+_STEPS_PER_OP_READ: Final = 10_000
+_STEPS_PER_OP_RUN: Final = 3_000
 _STEPS_PER_BYTE: Final = 100
 """Steps per byte of the elements of constants."""
 
 
-def _steps_for(side: ComparedModule) -> int:
-    """The additional steps allowed for the size of a module."""
-    steps = 0
+def _allowance(sizes: Sequence[tuple[int, int]], steps_per_op: int) -> int:
+    """The additional steps allowed for the sizes of the modules."""
+    return sum(steps_per_op * ops + _STEPS_PER_BYTE * size for ops, size in sizes)
+
+
+def _size_of(side: ComparedModule) -> tuple[int, int]:
+    """The number of ops of a module, and the bytes of the elements of its constants."""
+    ops = size = 0
     for op in side.module.walk():
-        steps += _STEPS_PER_OP
+        ops += 1
         for attribute in (*op.properties.values(), *op.attributes.values()):
             if isinstance(attribute, DenseIntOrFPElementsAttr):
-                steps += _STEPS_PER_BYTE * len(attribute.data.data)
+                size += len(attribute.data.data)
             elif isinstance(attribute, DenseResourceAttr):
                 blob = blob_of(attribute, side.resources)
-                steps += _STEPS_PER_BYTE * (0 if blob is None else len(blob.elements))
-    return steps
+                size += 0 if blob is None else len(blob.elements)
+    return ops, size
 
 
 def _compare_functions(pair: Pair) -> Iterator[Finding | Verdict]:
     before, after = (side.functions for side in pair.sides)
+    compared = {
+        name: FunctionComparison(pair, old, after[name])
+        for name, old in before.items()
+        if name in after and _is_compared(pair, old, after[name])
+    }
+    decided = _decide(pair, compared)
     for name, old in before.items():
-        new = after.get(name)
-        if new is None:
-            if visibility_of(old) != "private":
-                yield Finding(f"there is no function '{name}' any more", old, is_before=True)
-        elif _is_compared(pair, old, new):
-            yield _compare(pair, old, new)
+        if name in compared:
+            yield decided[name]
+        elif name not in after and visibility_of(old) != "private":
+            yield Finding(f"there is no function '{name}' any more", old, is_before=True)
     for name, new in after.items():
         if name not in before and visibility_of(new) != "private":
             yield Finding(f"there was no function '{name}' before", new)
+
+
+def _decide(
+    pair: Pair, compared: Mapping[str, FunctionComparison]
+) -> Mapping[str, Finding | Verdict]:
+    """Decide all functions: by the cheapest grounds for each, which share the steps."""
+    decided: dict[str, Finding | Verdict] = {}
+
+    def attempt(method: Callable[[FunctionComparison], Verdict | None], name: str) -> bool:
+        new = compared[name].new
+        try:
+            if (verdict := method(compared[name])) is not None:
+                decided[name] = verdict
+            return verdict is not None
+        except DifferenceError as error:
+            decided[name] = Finding(f"function '{name}'{error}", new)
+            return True
+        except NotShownError as error:
+            finding = Finding(f"function '{name}' {error}", error.op, error.is_before)
+        except NotCertifiableError as error:
+            finding = Finding(f"function '{name}' is not shown to be the same: {error}", new)
+        decided[name] = finding
+        return False
+
+    def attempt_each(
+        method: Callable[[FunctionComparison], Verdict | None], steps: StepBudget
+    ) -> None:
+        undecided = [name for name in callees_first if name not in decided]
+        steps.in_parts(undecided, partial(attempt, method))
+
+    callees_first = [
+        name
+        for name in dependencies_first(compared, pair.sides[0].effects.called_by)
+        if name in compared
+    ]
+    proof_steps = pair.terms.steps
+    attempt_each(FunctionComparison.declare, proof_steps)
+    if pair.engine is None:
+        with proof_steps.limited_to_part(2):
+            attempt_each(FunctionComparison.prove, proof_steps)
+        attempt_each(FunctionComparison.prove_with_callees, proof_steps)
+    attempt_each(FunctionComparison.run, pair.run_steps)
+    return decided
 
 
 def _missing_functions(
@@ -154,18 +209,6 @@ def _is_compared(pair: Pair, old: FuncOp, new: FuncOp) -> bool:
     if pair.engine is not None:
         return False
     return all(old.sym_name.data in reachable for reachable in pair.reachable)
-
-
-def _compare(pair: Pair, old: FuncOp, new: FuncOp) -> Finding | Verdict:
-    name = new.sym_name.data
-    try:
-        return compare_functions(pair, old, new)
-    except DifferenceError as error:
-        return Finding(f"function '{name}'{error}", new)
-    except NotShownError as error:
-        return Finding(f"function '{name}' {error}", error.op, error.is_before)
-    except NotCertifiableError as error:
-        return Finding(f"function '{name}' is not shown to be the same: {error}", new)
 
 
 def _as_good_as_callees(verdicts: Sequence[Verdict]) -> list[Verdict]:

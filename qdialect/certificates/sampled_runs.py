@@ -96,7 +96,9 @@ def compare_runs(
     """
     old, new = functions
     sets = _dealt(functions, max_sets, _MAX_BATCHED_COMBINATIONS)
-    batches = _batches(sides, functions, sets, steps)
+    # The other half is for running the remaining sets one by one.
+    with steps.limited_to_part(2):
+        batches = _batches(sides, functions, sets, steps)
     if batches is None:
         sets = _dealt(functions, max_sets, max(max_sets, MAX_COMBINATIONS))
         numbers, count = range(len(sets)), 0
@@ -162,17 +164,13 @@ def _batches(
     if not sets.is_exhaustive:
         return None
     needed = [steps_for(*of, len(sets)) for of in zip(sides, functions, strict=True)]
-    # The other half is for running the remaining sets one by one.
-    share = StepBudget((steps.limit - steps.spent) // 2, "runs")
-    if None in needed or sum(filter(None, needed)) > share.limit:
+    if None in needed or sum(filter(None, needed)) > steps.left:
         return None
-    old, new = (_Runner(side, of, share) for side, of in zip(sides, functions, strict=True))
+    old, new = (_Runner(side, of, steps) for side, of in zip(sides, functions, strict=True))
     try:
         return run_batches(sets, (old.run_batch, new.run_batch))
     except StepLimitError:
         return None
-    finally:
-        steps.spend(min(share.spent, share.limit))
 
 
 def _failure(error: Exception, function: FuncOp, *, is_before: bool) -> RunFailure:
@@ -189,6 +187,13 @@ def arguments_text(number: int, arguments: Sequence[TypedArray]) -> str:
         if len(text) <= _MAX_TEXT:
             return f", with {text}"
     return f", with set #{number} of arguments"
+
+
+def _limit_behind(error: BaseException | None) -> StepLimitError | None:
+    """The StepLimitError that an error of the interpreter wraps, if it does."""
+    while error is not None and not isinstance(error, StepLimitError):
+        error = error.__cause__
+    return error
 
 
 class _StepCounter(Interpreter.Listener):
@@ -263,17 +268,16 @@ class _Runner:
             interpreter, self._interpreter = self._interpreter or self._made(), None
             try:
                 results = interpreter.call_op(self._function, given)
-            except InterpretationError:
-                # The error may wrap a StepLimitError: raise that again.
-                self._steps.spend(0)
+            except InterpretationError as error:
+                if (limit := _limit_behind(error)) is not None:
+                    raise limit from None
                 raise
         self._interpreter = interpreter
         return tuple(map(value_of, results, self._function.function_type.outputs))
 
     def _made(self) -> ModuleInterpreter:
         # The counter raises StepLimitError before this limit is reached.
-        interpreter = ModuleInterpreter(
-            self._side.module, self._side.resources, max_steps=self._steps.limit
-        )
+        max_steps = self._steps.left + 1
+        interpreter = ModuleInterpreter(self._side.module, self._side.resources, max_steps)
         interpreter.listeners = (self._counter,)
         return interpreter

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from typing import Final, TypeVar
 
 from qdialect.certificates.index_maps import NotCertifiableError
+
+TaskT = TypeVar("TaskT")
 
 DEFAULT_STEPS: Final = 30_000_000
 """The default limit: some seconds of work."""
@@ -21,17 +25,54 @@ class StepBudget:
     """Counts the steps of a comparison: elements compared, and ops read or run."""
 
     def __init__(self, limit: int, what: str) -> None:
-        self.limit = limit
-        self.spent = 0
+        self.refusals = 0
+        """The number of requests that exceeded the limit."""
+        self._limit = limit
+        self._spent = 0
         self._what = what
+        self._text = f"{limit} steps"
 
     @property
-    def is_exhausted(self) -> bool:
-        """Whether more steps than the limit have been spent."""
-        return self.spent > self.limit
+    def left(self) -> int:
+        """The number of steps that may still be spent."""
+        return self._limit - self._spent
+
+    @contextmanager
+    def limited_to_part(self, parts: int) -> Generator[None]:
+        """Limit what is spent meanwhile to one of `parts` equal parts of what is left."""
+        outer = self._limit, self._text
+        if parts > 1:
+            part = self.left // parts
+            self._limit = self._spent + part
+            self._text = f"{part} steps, its part of {self._text}"
+        try:
+            yield
+        finally:
+            self._limit, self._text = outer
 
     def spend(self, steps: int) -> None:
-        """Spend steps. Raises StepLimitError if the limit is exceeded."""
-        self.spent += steps
-        if self.is_exhausted:
-            raise StepLimitError(f"{self._what} would take more than {self.limit} steps")
+        """Spend steps. Raises StepLimitError, and spends none, if the limit would be exceeded."""
+        if steps > self.left:
+            self.refusals += 1
+            raise StepLimitError(f"{self._what} would take more than {self._text}")
+        self._spent += steps
+
+    def in_parts(self, tasks: Iterable[TaskT], attempt: Callable[[TaskT], bool]) -> None:
+        """
+        Attempt each task with an equal part of what is left.
+
+        `attempt` returns whether a task is settled. Those that are not, and ran out of steps,
+        are attempted again, with what the others did not need.
+        """
+        pending = list(tasks)
+        while pending:
+            ran_out: list[TaskT] = []
+            for number, task in enumerate(pending):
+                refusals = self.refusals
+                with self.limited_to_part(len(pending) - number):
+                    is_settled = attempt(task)
+                if not is_settled and self.refusals > refusals:
+                    ran_out.append(task)
+            if len(ran_out) == len(pending):
+                return
+            pending = ran_out

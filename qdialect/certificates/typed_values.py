@@ -183,15 +183,17 @@ def require_same_type(
         wrong = old.differs_at(new, positions)
         if wrong.any():
             at = int(positions[np.argmax(wrong)])
-            was, now = (_slot_text(table, at) for table in (old, new))
+            was, now = (_slot_text(table, at, ".6e") for table in (old, new))
+            if was == now:
+                was, now = (_slot_text(table, at, "") for table in (old, new))
             index = index_at(at, shapes[0])
             element = f" element {index}" if index else ""
             raise DifferenceError(f"{element} is read with {now}, but was with {was} before")
 
 
-def _slot_text(table: SlotTable, position: int) -> str:
+def _slot_text(table: SlotTable, position: int, digits: str) -> str:
     scales, zero_points = table.at(np.array([position], dtype=np.int64))
-    return f"scale {scales.item():.6e}, zero point {zero_points.item()}"
+    return f"scale {scales.item():{digits}}, zero point {zero_points.item()}"
 
 
 class _FullError(Exception):

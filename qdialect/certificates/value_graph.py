@@ -20,7 +20,14 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import DYNAMIC, BroadcastInDim, Movement, Reshape, Shape
+from qdialect.algebra.movement import (
+    DYNAMIC,
+    BroadcastInDim,
+    Movement,
+    MovementError,
+    Reshape,
+    Shape,
+)
 from qdialect.algebra.padding import PadWith
 from qdialect.algebra.splat import Splat
 from qdialect.certificates.dequantize import SlotTable
@@ -355,12 +362,20 @@ def _moved(
     padding: Node | None,
     element_type: Attribute,
 ) -> MovedNode:
-    """The node of operands after movements, applied in sequence."""
+    """
+    The node of operands after movements, applied in sequence.
+
+    Raises NotCertifiableError for a movement that is impossible, such as a slice beyond the end.
+    """
     # Without movements, make a node for the op by a reshape to the same shape.
     for movement in steps_of(movements or [Reshape(operands[0].shape)]):
-        shape = moved_shape(movement, [operand.shape for operand in operands])
+        shapes = [operand.shape for operand in operands]
+        try:
+            movement.result_shape(*shapes)
+        except MovementError as error:
+            raise NotCertifiableError(str(error)) from None
         node = MovedNode(
-            shape=shape,
+            shape=moved_shape(movement, shapes),
             element_type=element_type,
             movement=movement,
             operands=operands,

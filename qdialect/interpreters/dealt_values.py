@@ -555,10 +555,10 @@ def _float_pool(type: AnyFloat, room: int, interesting: Sequence[float]) -> NDAr
     others = _others(room, len(numbers))
     others = np.where(np.arange(len(others)) % 2, -1.0, 1.0) * 2.0 ** (others * 16 - 8)
     given = [float(number) for number in interesting[:_MAX_INTERESTING]]
-    near = known.encode(known.round(np.array(given, dtype=np.float64)))
+    near = known.nearest_bits(np.array(given, dtype=np.float64))
     bits = np.concatenate(
         (
-            known.encode(known.round(np.concatenate((numbers, -numbers, others)))),
+            known.nearest_bits(np.concatenate((numbers, -numbers, others))),
             *((near + np.uint64(step)) & _all_ones(known) for step in (0, 1, (1 << 64) - 1)),
             # A NaN with a sign and a payload. The plain NaN is among the edge cases.
             [_all_ones(known)],

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 from typing_extensions import override
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, SymbolRefAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.interpreter import (
@@ -40,6 +40,7 @@ from qdialect.interpreters.tensor import TensorFunctions
 from qdialect.interpreters.values import TypedArray, value_of
 from qdialect.ir.errors import describe
 from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.symbols import symbols_of
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ir.xdsl_private import InterpreterHooks, implementations_of, scope_of, set_scope
 from qdialect.shape_ops.interface import (
@@ -86,6 +87,7 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
     ) -> None:
         super().__init__(module)
         self._resources = resources
+        self._symbols = symbols_of(module)
         self._max_steps = self._steps_left = max_steps
         self._last_uses: dict[Block, _LastUses] = {}
         self._functions: dict[str, tuple[InterpreterFunctions, Any]] = {}
@@ -106,6 +108,15 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
         for op, run in implementations_of(impls):
             # Keyed by name: this package and xDSL may both have a class for an op.
             self._functions[op.name] = impls, run
+
+    @override
+    def get_op_for_symbol(self, symbol: str | SymbolRefAttr) -> Operation:
+        """The op that a symbol refers to, without a search. Raises InterpretationError."""
+        name = symbol if isinstance(symbol, str) else symbol.root_reference.data
+        op = self._symbols.get(name)
+        if op is None or (isinstance(symbol, SymbolRefAttr) and symbol.nested_references):
+            return super().get_op_for_symbol(symbol)
+        return op
 
     @override
     def run_ssacfg_region(

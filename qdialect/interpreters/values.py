@@ -104,9 +104,10 @@ class TypedArray:
         if (parts := tensor_parts(declared)) is not None and not isinstance(declared, TensorType):
             declared = TensorType(parts.element_type, parts.shape)
         if isinstance(declared, TensorType):
-            tensor = cast(TensorType[Attribute], declared)
-            _check_shape(elements.shape, tensor.get_shape())
-            declared = TensorType(tensor.element_type, elements.shape, tensor.encoding)
+            declared = tensor = cast(TensorType[Attribute], declared)
+            if parts is not None and elements.shape != parts.shape:
+                _check_shape(elements.shape, parts.shape)
+                declared = TensorType(tensor.element_type, elements.shape, tensor.encoding)
         elif isinstance(declared, UnrankedTensorType):
             element_type = cast(UnrankedTensorType[Attribute], declared).element_type
             declared = TensorType(element_type, elements.shape)
@@ -246,7 +247,7 @@ def elements_of_numbers(numbers: NDArray[Any], type: Attribute) -> NDArray[Any]:
         known = format_of(held)
         if numbers.dtype.kind in "iu" and known.precision < _DOUBLE.mant_dig:
             numbers = _rounded_to_odd(numbers)
-        bits = known.encode(known.round(np.asarray(numbers, dtype=np.float64)))
+        bits = known.nearest_bits(np.asarray(numbers, dtype=np.float64))
         return elements_of_bits(bits, held)
     raise InterpretationError(f"'{held}' is not computed with")
 

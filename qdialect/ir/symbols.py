@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final, cast
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, SymbolRefAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, SymbolRefAttr
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute
+from xdsl.traits import SymbolOpInterface
 
 _SYMBOLS: Final = re.compile(r'@(?:"([^"]*)"|([\w$.-]+))')
 """A symbol in the text of an attribute whose dialect is not loaded."""
@@ -42,3 +43,14 @@ def symbols_used_by(op: Operation) -> Iterator[str]:
     """The symbols that an op and the ops nested in it refer to."""
     for inner in op.walk():
         yield from symbols_in((*inner.attributes.values(), *inner.properties.values()))
+
+
+def symbols_of(module: ModuleOp) -> dict[str, Operation]:
+    """The ops at the top level of a module that define symbols, by name."""
+    found: dict[str, Operation] = {}
+    for op in module.ops:
+        interface = op.get_trait(SymbolOpInterface)
+        name = None if interface is None else interface.get_sym_attr_name(op)
+        if name is not None:
+            found.setdefault(name.data, op)
+    return found

@@ -11,24 +11,29 @@ import math
 import re
 from dataclasses import dataclass
 from functools import cache
+from io import StringIO
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from typing_extensions import override
 from xdsl.dialects.builtin import (
     AnyDenseElement,
     AnyFloat,
     ComplexType,
     IndexType,
     IntegerType,
+    ShapedType,
     Signedness,
     TensorType,
 )
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+from xdsl.utils.mlir_lexer import StringLiteral
 
 from qdialect.algebra.array_view import MAX_RANK
 from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.algebra.float_format import FLOAT_FORMATS, FloatFormat, Specials
 from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.movement import DYNAMIC
 from qdialect.algebra.splat import Elements, Splat
 from qdialect.ir.elements import (
     UnsupportedElementTypeError,
@@ -41,7 +46,8 @@ from qdialect.ir.elements import (
     unpack_elements,
 )
 from qdialect.ir.xdsl_private import resume_from
-from qdialect.text.plain_lists import MAX_LISTED_ELEMENTS
+from qdialect.text.mlir_errors import TextError, string_end
+from qdialect.text.plain_lists import MAX_LISTED_ELEMENTS, nested_list
 from qdialect.text.source import AbridgedInput
 
 if TYPE_CHECKING:
@@ -302,6 +308,39 @@ def _parse_optional_hex(parser: AttrParser) -> bytes | None:
     return data
 
 
+def canonical_strings(parser: AttrParser, position: int, type: ShapedType) -> str:
+    """
+    Parse `<...>`, whose elements are strings, and return it as MLIR prints it.
+
+    Errors are reported at `position`. Raises ParseError for elements that do not fit `type`, which
+    comes later in the text.
+    """
+    shape = type.get_shape()
+    if DYNAMIC in shape:
+        parser.raise_error("elements literal type must have static shape", position)
+    parser.parse_punctuation("<", " in dense attribute")
+    if parser.parse_optional_punctuation(">") is not None:
+        if math.prod(shape):
+            parser.raise_error(
+                f"parsed zero elements, but type ('{type}') expected at least 1", position
+            )
+        return "<>"
+    items = _StringListParser(parser)
+    listed = items.parse_item()
+    parser.parse_punctuation(">", " in dense attribute")
+    if listed is not None and listed != shape:
+        parser.raise_error(
+            f"inferred shape of elements literal ({list(listed)}) does not match type "
+            f"({list(shape)})",
+            position,
+        )
+    if not items.strings:
+        return "<>"
+    if len(set(items.strings)) == 1:
+        return f"<{items.strings[0]}>"
+    return f"<{nested_list(items.strings, shape, ', ')}>"
+
+
 class _ListParser:
     """Parses the list in `dense<...>`, and collects its numbers."""
 
@@ -318,7 +357,7 @@ class _ListParser:
             parser.Delimiter.SQUARE, lambda: self.parse_item() or ()
         )
         if items is None:
-            self._parse_element()
+            self.parse_element()
             return None
         if items and items.count(items[0]) != len(items):
             parser.raise_error(
@@ -326,7 +365,8 @@ class _ListParser:
             )
         return (len(items), *items[0]) if items else (0,)
 
-    def _parse_element(self) -> None:
+    def parse_element(self) -> None:
+        """Parse an element: a number, or two in parentheses."""
         parser = self._parser
         self.count += 1
         if parser.parse_optional_punctuation("(") is None:
@@ -347,6 +387,28 @@ class _ListParser:
             parser.raise_error("expected element literal of primitive type", position)
         self.numbers.append(number)
         self.positions.append(position)
+
+
+class _StringListParser(_ListParser):
+    """Parses the list in `dense<...>`, and collects its strings."""
+
+    def __init__(self, parser: AttrParser):
+        super().__init__(parser)
+        self.strings: list[str] = []
+        """Strings with the quotes and escape sequences that MLIR prints."""
+
+    @override
+    def parse_element(self) -> None:
+        content, start = self._parser.lexer.input.content, self._parser.pos
+        if not content.startswith('"', start):
+            self._parser.raise_error("expected string token", start)
+        if isinstance(end := string_end(content, start), TextError):
+            self._parser.raise_error(*end)
+        literal = StringLiteral(start, end, self._parser.lexer.input)
+        text = StringIO()
+        Printer(text).print_bytes_literal(literal.bytes_contents)
+        self.strings.append(text.getvalue())
+        resume_from(self._parser, end)
 
 
 def _from_mlir_bytes(data: bytes, type: AnyDenseElement, shape: tuple[int, ...]) -> Elements | None:

@@ -147,11 +147,12 @@ aliases each stand for 2**n parts.
 
 _DIMENSIONS = (MLIRTokenKind.INTEGER_LIT, MLIRTokenKind.QUESTION)
 
-_STRINGS = re.compile(r'<[\s\[]*+(?:"(?!0x)|[\]>])')
-"""
-The start of dense elements that may be strings, or of none; a string of digits is a hexadecimal
-literal.
-"""
+_STRINGS = re.compile(r'<\s*+(?:"(?!0x)|\[[\s\[]*+["\]]|>)')
+"""The start of dense elements that may be strings, or of none."""
+
+_HEXADECIMAL = re.compile(r'<\s*+"0x')
+_OF_FOREIGN = re.compile(r'"\s*+>\s*+:\s*+\w++<[^!>]*+!')
+"""The end of dense elements in one string, if a type of another dialect follows."""
 
 _EXTRAS = {"stablehlo": "stablehlo"}
 """The extra of this package that provides a dialect."""
@@ -452,6 +453,10 @@ class LocatingParser(FastParser):
             self.raise_error(message, names[0] if names else None)
         if op.name == "func.func":
             self._keep_argument_attributes(op)
+        if op.attributes and isinstance(op, IRDLOperation):
+            # MLIR keeps none as an attribute, also if xDSL's parser of the op does.
+            for name in op.attributes.keys() & op.get_irdl_definition().properties.keys():
+                op.properties[name] = op.attributes.pop(name)
         self._unnamed_arguments = outer_arguments
         self.locations[op] = self._names[depth]
         del self._names[depth:]
@@ -1112,29 +1117,40 @@ class LocatingParser(FastParser):
         """
         Read `dense<...> : type`, whose elements may be strings.
 
-        Strings and their type are kept as text.
+        Strings are kept as text, in MLIR's spelling.
         """
         start = self.pos
-        if _STRINGS.match(self.lexer.input.content, start) is None:
+        if not self._may_be_strings(start):
             return super().parse_builtin_dense_attr()
         end = balanced_end(self.lexer.input.content, start)
         if not isinstance(end, TextError):
             self.resume_from(end)
             self.parse_punctuation(":", " in dense attribute")
             type = self.parse_type()
+            after = end_of_token_before(self.lexer.input.content, self.pos)
+            self.resume_from(start)
             if isinstance(type, ContainerType) and isinstance(
                 type.get_element_type(), UnregisteredAttr
             ):
-                text = self.lexer.input.content[start:end]
-                return DenseStringsAttr(text if '"' in text else self._without_strings(type), type)
-            self.resume_from(start)
+                # Deferred: importing movements takes 50 ms.
+                from qdialect.text.dense import canonical_strings
+
+                keyword = end_of_token_before(self.lexer.input.content, start) - len(_DENSE)
+                if not isinstance(type, ShapedType):
+                    self.raise_error("elements literal type must have static shape", keyword)
+                text = canonical_strings(self, keyword, type)
+                self.resume_from(after)
+                return DenseStringsAttr(text, type)
         return super().parse_builtin_dense_attr()
 
-    def _without_strings(self, type: ContainerType[Attribute]) -> str:
-        """MLIR's text for no strings. Raises ParseError if a type has elements."""
-        if not isinstance(type, ShapedType) or 0 not in type.get_shape():
-            self.raise_error(f"parsed zero elements, but type ('{type}') expected at least 1")
-        return "<>"
+    def _may_be_strings(self, start: Position) -> bool:
+        """Whether the elements of a dense attribute, from `<` on, are strings or none."""
+        content = self.lexer.input.content
+        if (digits := _HEXADECIMAL.match(content, start)) is None:
+            return _STRINGS.match(content, start) is not None
+        # Found without a look at each digit: there may be millions.
+        end = content.find('"', digits.end())
+        return end >= 0 and _OF_FOREIGN.match(content, end) is not None
 
     @override
     def parse_resource(self, dialect_name: str, interface: OpAsmDialectInterface) -> None:

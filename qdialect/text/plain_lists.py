@@ -85,7 +85,7 @@ def _listed_count(spelled: str, shape: tuple[int, ...]) -> int:
     if compact == "0":
         return 1
     count = math.prod(shape)
-    return count if compact == _nested(["0"] * count, shape, ",") else 0
+    return count if compact == nested_list(["0"] * count, shape, ",") else 0
 
 
 def _pack_floats(numbers: list[float], type: Float32Type | Float64Type) -> bytes | None:
@@ -130,7 +130,7 @@ def text_of_plain_list(dense: DenseIntOrFPElementsAttr[Any]) -> str | None:
         texts = list(map(format.text_of_bits, bits))
     else:
         texts = [str(integer) for integer in type.unpack(data, count)]
-    return texts[0] if len(set(texts)) == 1 else _nested(texts, shape, ", ")
+    return texts[0] if len(set(texts)) == 1 else nested_list(texts, shape, ", ")
 
 
 _PlainType: TypeAlias = IntegerType | IndexType | Float32Type | Float64Type
@@ -144,7 +144,7 @@ def _is_plain(type: AnyDenseElement, shape: Sequence[int]) -> TypeGuard[_PlainTy
     return isinstance(type, IndexType | Float32Type | Float64Type)
 
 
-def _nested(texts: list[str], shape: Sequence[int], separator: str) -> str:
+def nested_list(texts: list[str], shape: Sequence[int], separator: str) -> str:
     """The text of `texts`, in row-major order, as nested lists of `shape`."""
     for length in reversed(shape):
         starts = range(0, len(texts), length)

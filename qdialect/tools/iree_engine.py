@@ -281,8 +281,9 @@ def _relative_distance(before: TypedArray, after: TypedArray) -> float:
     alike = (old == new) | (np.isnan(old) & np.isnan(new))
     if not (is_finite | alike).all():
         return np.inf
-    apart = np.abs(np.where(is_finite, new - old, 0.0)).max(initial=0.0)
-    largest = np.abs(np.where(is_finite, old, 0.0)).max(initial=0.0)
+    with np.errstate(over="ignore"):
+        apart = np.abs(new[is_finite] - old[is_finite]).max(initial=0.0)
+    largest = np.abs(old[is_finite]).max(initial=0.0)
     return float(apart / largest) if apart and largest else float(np.inf if apart else 0.0)
 
 

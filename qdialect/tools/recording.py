@@ -207,7 +207,9 @@ def record_all(task: Task[Found], indices: Sequence[int], jobs: int) -> Generato
 
 def _spread(task: Task[Found], indices: Iterable[int], jobs: int) -> Generator[Found]:
     # Processes that are forked would share the locks of threads, such as those of IREE.
-    pool = ProcessPoolExecutor(jobs, get_context("spawn"), _start, (task,))
+    with _interrupts_kept_from_children():
+        # This starts the process that removes semaphores: it must outlive this one.
+        pool = ProcessPoolExecutor(jobs, get_context("spawn"), _start, (task,))
     remaining = iter(indices)
     pending = set[Future[Any]]()
     try:

@@ -45,6 +45,8 @@ def constant(op: str, type: str, value: str = "1", stored: str | None = None) ->
     return f'"{op}"() <{{{key} = {attribute}}}> : () -> {type}'
 
 
+PAIR = "%x: tensor<2xf32>"
+
 CONCATS = {
     "quant": ("quant.concat", "dim", "i64", Q),
     "tensor": ("tensor.concat", "dim", "i64", "f32"),
@@ -338,6 +340,12 @@ def cases() -> dict[str, Case]:
     for dialect in CONCATS:
         for name, command in (("fold", FOLD), ("proven", PROVEN), ("canonicalize", CANONICAL)):
             found[f"doubled {dialect}, {name}"] = Case(lambda d=dialect: doubled(d), command)
+    found["doubled, equalize"] = Case(
+        lambda: (
+            doubled("stablehlo").replace("(%0, %0)", "(%x, %x)").replace("main()", f"main({PAIR})")
+        ),
+        (*READ, "--equalize-inputs"),
+    )
     for op in ("tosa.tile", "stablehlo.broadcast_in_dim"):
         for name, command in (("fold", FOLD), ("canonicalize", CANONICAL), ("run", RUN)):
             found[f"doubled by {op}, {name}"] = Case(lambda o=op: doubled_by(o), command)

@@ -269,11 +269,15 @@ def _assume_lengths(movement: Movement, tensors: Sequence[QuantizedTensor]) -> l
 
 
 def with_lengths_of_slots(tensor: QuantizedTensor) -> Shape:
-    """The shape of `tensor`, with dynamic lengths replaced where the slots determine them."""
+    """
+    The shape of `tensor`, with dynamic lengths replaced where the slots determine them.
+
+    A type of slots on axes that the tensor does not have determines none of them.
+    """
     type, shape = tensor.element_type, list(tensor.get_shape())
     slots, blocks = type.scales.shape, type.block_sizes
     for at, axis in enumerate(type.quantized_dimensions):
-        if shape[axis] == DYNAMIC:
+        if axis < len(shape) and shape[axis] == DYNAMIC:
             shape[axis] = slots[axis] * blocks[at] if blocks else slots[0]
     return tuple(shape)
 

@@ -17,7 +17,6 @@ import numpy as np
 from xdsl.dialects.builtin import FloatAttr, SymbolRefAttr, TensorType, i1
 from xdsl.interpreter import Interpreter
 from xdsl.ir import Attribute, Operation
-from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.algebra.float_format import FloatFormat
@@ -342,14 +341,9 @@ def _composite(
 ) -> Sequence[TypedArray]:
     """The results of the function that is its decomposition."""
     name = attribute_of(op, "decomposition")
-    function = (
-        SymbolTable.lookup_symbol(interpreter.module, name)
-        if isinstance(name, SymbolRefAttr)
-        else None
-    )
-    if function is None:
+    if not isinstance(name, SymbolRefAttr):
         raise InterpretationError("its decomposition is not there")
-    made = interpreter.call_op(function, tuple(operands))
+    made = interpreter.call_op(name, tuple(operands))
     return [value_of(value, result.type) for value, result in zip(made, op.results, strict=True)]
 
 

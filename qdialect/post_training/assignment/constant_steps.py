@@ -216,7 +216,8 @@ def _of_bias(flow: Flow, node: Node, before: Assignment) -> Assigned:
     ):
         raise NotFoldable(Code.GRANULARITY, "it has not one number for each channel")
     scales = slots.transpose(order + others).reshape(divided)
-    product = np.asarray(np.float32(read.type.scales.item()) * scales.astype("f4"))
+    with np.errstate(all="ignore"):
+        product = np.asarray(np.float32(read.type.scales.item()) * scales.astype("f4"))
     numbers = flow.graph.numbers(use.value)
     is_nothing = product == 0
     if is_nothing.any() and numbers.max() == numbers.min() == 0:

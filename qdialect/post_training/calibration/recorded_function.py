@@ -40,12 +40,12 @@ from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
 from xdsl.dialects.linalg.ops import GenericOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
-from xdsl.traits import SymbolTable
 
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import DYNAMIC
 from qdialect.interpreters import TypedArray, find_function
 from qdialect.interpreters.values import held_type
+from qdialect.ir.symbols import symbols_of
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.post_training.calibration.keys import keys_of
 from qdialect.quantization.ranges import Statistics
@@ -221,11 +221,11 @@ def returning(
 
 def _reached_from(module: ModuleOp, function: FuncOp) -> set[FuncOp]:
     """The function, and all functions that it calls, also indirectly."""
-    reached, pending = {function}, [function]
+    reached, pending, symbols = {function}, [function], symbols_of(module)
     while pending:
         for op in pending.pop().walk():
             if isinstance(op, CallOp):
-                called = SymbolTable.lookup_symbol(module, op.callee)
+                called = symbols.get(op.callee.string_value())
                 if isinstance(called, FuncOp) and called not in reached:
                     reached.add(called)
                     pending.append(called)
@@ -261,7 +261,8 @@ def _unrecordable(type: Attribute) -> str | None:
 
 
 def _free_name(module: ModuleOp, name: str) -> str:
-    while SymbolTable.lookup_symbol(module, name) is not None:
+    symbols = symbols_of(module)
+    while name in symbols:
         name += "_"
     return name
 

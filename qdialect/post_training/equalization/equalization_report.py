@@ -135,7 +135,9 @@ def report_on(plan: Plan, resolution: Resolution, names: Mapping[Layer, str]) ->
 
     `names` are the layers that are changed, and the names of their ops.
     """
-    return EqualizationReport([_layer(plan, *layer, resolution) for layer in names.items()])
+    # A weight or the end of a range may be infinite, and so is its noise then.
+    with np.errstate(all="ignore"):
+        return EqualizationReport([_layer(plan, *layer, resolution) for layer in names.items()])
 
 
 def _layer(plan: Plan, layer: Layer, op: str, resolution: Resolution) -> EqualizedLayer:

@@ -375,7 +375,7 @@ def _pulled(
 
 def _bits(numbers: NDArray[Any], type: AnyFloat) -> NDArray[Any]:
     """The elements of a constant of floats."""
-    bits = FLOAT_FORMATS[type.name].encode(FLOAT_FORMATS[type.name].round(numbers.astype("f8")))
+    bits = FLOAT_FORMATS[type.name].nearest_bits(numbers.astype("f8"))
     return bits.astype(element_dtype(type)).reshape(numbers.shape)
 
 
@@ -418,5 +418,5 @@ def _set_ranges(op: Operation, ranges: GroupedRanges, *, has_axis: bool = True) 
 
 def _set(op: Operation, name: str, numbers: NDArray[np.float64]) -> None:
     type = cast(Any, find_attribute(op, name)).type.element_type
-    bits = FLOAT_FORMATS[type.name].encode(FLOAT_FORMATS[type.name].round(numbers))
+    bits = FLOAT_FORMATS[type.name].nearest_bits(numbers)
     set_attribute(op, name, dense_elements(bits.astype(element_dtype(type)), type))

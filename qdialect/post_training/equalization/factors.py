@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import DYNAMIC, BroadcastInDim, Movement, Reshape, Shape
@@ -25,6 +25,7 @@ from qdialect.certificates.index_maps import (
     origins,
     steps_of,
 )
+from qdialect.interpreters.memory import allocated
 from qdialect.quantization.ranges import Range
 
 if TYPE_CHECKING:
@@ -76,6 +77,10 @@ def filled(factors: Factors, by: Factors | None = None) -> Factors:
     return compact(np.where(np.isnan(factors), np.float32(1), factors))
 
 
+_BYTES_PER_ELEMENT: Final = 32
+"""For the number of an element, and copies while factors are moved."""
+
+
 @dataclass(frozen=True, eq=False)
 class Places:
     """Where the elements of a result of movements are from."""
@@ -87,11 +92,23 @@ class Places:
 
     @classmethod
     def of(cls, movements: Sequence[Movement], operands: Sequence[Shape]) -> Places:
-        """Follow movements of operands of static shapes. Raises NotCertifiableError."""
+        """
+        Follow movements of operands of static shapes.
+
+        Raises NotCertifiableError, and MemoryLimitError for too many elements.
+        """
         shapes, steps = [tuple(operands)], list(steps_of(movements))
         for step in steps:
             shapes.append((moved_shape(step, shapes[-1]),))
         (result,) = shapes[-1] if steps else (operands[0],)
+        largest = max(math.prod(shape) for of_step in shapes for shape in of_step)
+        index = allocated(lambda: cls._index(shapes, steps, result), _BYTES_PER_ELEMENT * largest)
+        return cls(tuple(operands), result, index)
+
+    @staticmethod
+    def _index(
+        shapes: Sequence[Sequence[Shape]], steps: Sequence[Movement], result: Shape
+    ) -> NDArray[np.int64]:
         positions = np.arange(math.prod(result), dtype=np.int64)
         is_new = np.zeros(len(positions), np.bool_)
         numbers: NDArray[np.int64] | None = None
@@ -101,9 +118,9 @@ class Places:
             if found.is_new is not None:
                 is_new |= found.is_new
         if numbers is not None:
-            starts = np.cumsum([0, *(math.prod(shape) for shape in operands)])
+            starts = np.cumsum([0, *map(math.prod, shapes[0])])
             positions = positions + starts[numbers]
-        return cls(tuple(operands), result, np.where(is_new, -1, positions))
+        return np.where(is_new, -1, positions)
 
     @property
     def pads(self) -> bool:

@@ -18,6 +18,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.memory_budget import MemoryLimitError
 from qdialect.algebra.movement import Shape
 from qdialect.certificates.index_maps import NotCertifiableError
 from qdialect.ir.value_types import shape_of
@@ -82,14 +83,14 @@ class Passage(Protocol):
 
 
 def passage_of(graph: FlowGraph, node: Node) -> Passage | None:
-    """How factors pass a node; None if they do not."""
+    """How factors pass a node; None if they do not, or it has too many elements to follow."""
     if node.weight is not None or len(node.ops) != 1 or len(node.results) != 1:
         return None
     try:
         # A shape op that moves nothing has no movements.
         is_moving = node.movements or node.relation is Relation.MOVED
         return _movement(graph, node) if is_moving else _computation(graph, node)
-    except (NotFoldable, NotCertifiableError):
+    except (NotFoldable, NotCertifiableError, MemoryLimitError):
         return None
 
 

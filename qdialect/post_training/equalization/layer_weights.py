@@ -39,14 +39,14 @@ def is_layer_node(node: Node) -> bool:
 
 
 def indices_of(node: Node) -> LayerIndices | None:
-    """The indices of a layer; None if the window slides over its weights."""
+    """The indices of a layer; None if it has no weights, or the window slides over them."""
     assert node.side is not None
     assert node.weight is not None
     layer, shape = layer_of(node.ops[0]), shape_of(node.weight.value.type)
     assert isinstance(layer, Contraction)
     assert shape is not None
     is_other = layer.groups > 1 and node.side.operand != layer.operands[1]
-    if "*" in node.side.labels or is_other:
+    if "*" in node.side.labels or is_other or 0 in shape:
         return None
     return LayerIndices(layer, node.side, tuple(shape))
 

@@ -328,6 +328,12 @@ def test_decode_and_encode(type: AnyFloat):
     for pattern, number, found in zip(patterns, expected, encoded, strict=True):
         assert found == (known.to_bits(math.nan) if math.isnan(number) else pattern)
     assert known.encode(known.round(np.array(2.0))).item() == known.to_bits(2.0)
+    finite = np.unique(numbers[np.isfinite(numbers)])
+    edges = [*finite, *(finite[1:] / 2 + finite[:-1] / 2), 1.5 * known.largest, -1e300, 1e-300]
+    between = np.array([*np.nextafter(edges, -np.inf), *np.nextafter(edges, np.inf), *edges])
+    with np.errstate(all="raise"):
+        nearest = known.nearest_bits(np.array([*between, np.nan, -np.inf]))
+    assert (nearest == known.encode(known.round(np.array([*between, np.nan, -np.inf])))).all()
 
 
 @pytest.mark.parametrize("name", ["f80", "f128"])

@@ -510,6 +510,28 @@ def test_what_takes_too_long_is_not_the_same():
     assert finding.message.endswith(" steps")
 
 
+def test_a_function_takes_no_steps_from_others():
+    swapped = (
+        "func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {{\n{ops}return %y : tensor<2xf32>\n}}\n"
+    )
+    inlined = swapped.format(ops="%y = arith.negf %x : tensor<2xf32>\n").replace("@f", "@g")
+    negated = "func.func private @n(%x: tensor<2xf32>) -> tensor<2xf32> {\n"
+    negated += "%y = arith.negf %x : tensor<2xf32>\nreturn %y : tensor<2xf32>\n}\n"
+    called = swapped.format(ops="%y = call @n(%x) : (tensor<2xf32>) -> tensor<2xf32>\n")
+    called = called.replace("@f", "@g") + negated
+    before, after = LOOP.format(op=""), LOOP.format(op="cf.br ^bb2\n^bb2:")
+    ops = "%c = arith.constant dense<0.5> : tensor<2xf32>\n%y = arith.addf {} : tensor<2xf32>\n"
+    before += "\n" + swapped.replace("@f", "@h").format(ops=ops.format("%x, %c")) + called
+    after += "\n" + swapped.replace("@f", "@h").format(ops=ops.format("%c, %x")) + inlined
+    comparison = compare_modules(read(before), read(after), max_steps=300_000)
+    (finding,) = comparison.findings
+    assert finding.message.startswith("function 'f' is not shown to be the same: ")
+    assert "its part of" not in finding.message
+    grounds = {verdict.name: str(verdict) for verdict in comparison.verdicts}
+    assert grounds["g"] == "proven"
+    assert grounds["h"].startswith("run with ")
+
+
 def calls_to_compare_nested(depth: int) -> int:
     """How many calls of functions it takes to compare regions in regions."""
     opened = "".join(f"%r{n} = scf.if %c -> (f32) {{\n" for n in range(depth))
@@ -639,3 +661,38 @@ def test_folding_keeps_a_model_proven():
 def test_sides_are_read_when_they_are_compared():
     side = Side(ModuleOp([]), Context())
     assert compare_modules(side, side).verdicts == []
+
+
+SLICED = """
+func.func @f() -> tensor<2x2xi8> {{
+  %w = arith.constant dense<[[1, 2], [3, 4], [5, 6]]> : tensor<3x2xi8>
+  %s = tensor.extract_slice %w[{}, 0] [2, 2] [1, {}] : tensor<3x2xi8> to tensor<2x2xi8>
+  return %s : tensor<2x2xi8>
+}}
+"""
+
+
+@pytest.mark.parametrize("numbers", [(2, 1), (0, 2), (1, 2)])
+def test_slices_beyond_the_end(numbers: tuple[int, int]):
+    """Within the constant, or beyond its end: each is only what it is itself."""
+    text = SLICED.format(*numbers)
+    assert grounds(text, read(text)) == {"proven"}
+    for other in (SLICED.format(1, 1), SLICED.format(0, 1)):
+        assert findings(text, read(other))
+        assert findings(other, read(text))
+
+
+@pytest.mark.parametrize(
+    "type",
+    [
+        "tensor<2x!quant.uniform<i8:f32:3, {0.5,0.25}>>",
+        "tensor<?x!quant.uniform<i8:f32:{0:2,1:1}, {{0.5,0.25}}>>",
+        f"tensor<?x2x!quant.uniform<i8:f32:{{0:{2**63 - 1}}}, {{{{0.5}},{{0.25}}}}>>",
+        f"tensor<{2**63 - 1}x2x!quant.uniform<i8:f32:1, {{0.5,0.25}}>>",
+    ],
+)
+def test_types_that_no_tensor_of_numbered_elements_has(type: str):
+    """An axis that is not there, and more elements than numbers of 64 bits."""
+    text = f"func.func @f(%x: {type}) -> {type} {{\n  return %x : {type}\n}}"
+    assert grounds(text, read(text)) == {"proven"}
+    assert findings(text, read(text.replace("0.25", "0.125")))

@@ -391,6 +391,7 @@ def test_locations_in_metadata_are_printed_as_attributes(place: str) -> None:
 
 
 LARGEST = 2**63 - 1
+INFERRED = "inferred shape of elements literal"
 
 
 @pytest.mark.parametrize(
@@ -402,6 +403,9 @@ LARGEST = 2**63 - 1
         f"affine_set<(d0) : (d0 - {LARGEST} - 2 >= 0)>",
         "dense<> : tensor<0x!tf_type.string>",
         "dense<> : tensor<2x0x!tf_type.string>",
+        'dense<[["a", "]"], ["c\\22", "\\C3\\A9"]]> : tensor<2x2x!tf_type.string>',
+        'dense<"0x74"> : tensor<2x!tf_type.string>',
+        'dense<["0x74", "x"]> : tensor<2x!tf_type.string>',
     ],
 )
 def test_attributes_that_mlir_reads_again(text: str) -> None:
@@ -412,12 +416,41 @@ def test_attributes_that_mlir_reads_again(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("elements", "printed"),
+    [('[ "a\\t" ,"\\5C" ]', '["a\\09", "\\\\"]'), ('["x", "x"]', '"x"')],
+)
+def test_strings_have_the_spelling_of_mlir(elements: str, printed: str) -> None:
+    stream = StringIO()
+    text = f'"test.op"() {{a = dense < {elements}> : tensor<2x!tf_type.string>}} : () -> ()'
+    MLIRPrinter(stream).print_op(parser_of(text, allow_unregistered=True).parse_module())
+    assert f"{{a = dense<{printed}> : " in stream.getvalue()
+
+
+@pytest.mark.parametrize(
     ("text", "message", "place"),
     [
         (f"affine_map<(d0) -> (d0 + {LARGEST + 1})>", "constant too large for index", "9"),
         (f"affine_map<(d0) -> (d0 - {LARGEST + 1})>", "constant too large for index", "9"),
         (f"affine_map<(d0) -> (d0 - {'1' * 5000})>", "constant too large for index", "1"),
-        ("dense<[]> : tensor<2x!tf_type.string>", "parsed zero elements, but type", "}"),
+        ("dense<> : tensor<2x!tf_type.string>", "parsed zero elements, but type", "d"),
+        (
+            "dense<[]> : tensor<2x!tf_type.string>",
+            f"{INFERRED} ([0]) does not match type ([2])",
+            "d",
+        ),
+        *(
+            (f"dense <{elements}> : tensor<{type}!tf_type.string>", message, place)
+            for elements, type, message, place in (
+                ('["x"]', "2x", f"{INFERRED} ([1]) does not match type ([2])", "d"),
+                ('["x", "y", "z"]', "2x", f"{INFERRED} ([3]) does not match", "d"),
+                ('[["x", "y"]]', "2x1x", f"{INFERRED} ([1, 2]) does not match", "d"),
+                ('["x"]', "", f"{INFERRED} ([1]) does not match type ([])", "d"),
+                ('["x"]', "?x", "elements literal type must have static shape", "d"),
+                ('["x"]', "*x", "elements literal type must have static shape", "d"),
+                ('[["x"], []]', "2x1x", "tensor literal is invalid; ranks are not", ">"),
+                ('["x", 1]', "2x", "expected string token", "1"),
+            )
+        ),
     ],
 )
 def test_attributes_that_mlir_refuses(text: str, message: str, place: str) -> None:
@@ -474,3 +507,19 @@ def test_empty_attributes_of_arguments_and_results_are_omitted() -> None:
     assert "func.func private @g(i32) -> i32" in once
     assert printed(LocatingParser(ToolContext(), once).parse_module()) == once
     assert [str(op.properties["res_attrs"]) for op in module.ops] == ["[{}]", "[{}]"]
+
+
+@pytest.mark.parametrize(
+    ("custom", "generic"),
+    [
+        ("arith.mulf %x, %x {fastmath = #arith.fastmath<nnan>, a} : f32", "fastmath"),
+        ("math.exp %x {fastmath = #arith.fastmath<nnan>, a} : f32", "fastmath"),
+    ],
+)
+def test_properties_that_are_written_as_attributes(custom: str, generic: str) -> None:
+    text = f"func.func @f(%x: f32) {{\n%0 = {custom}\nreturn\n}}"
+    (function,) = parser_of(text).parse_module().ops
+    op = function.regions[0].block.first_op
+    assert op is not None
+    assert str(op.properties[generic]) == "#arith.fastmath<nnan>"
+    assert [*op.attributes] == ["a"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import random
 import signal
 import subprocess
@@ -699,10 +700,15 @@ def run_until(
     arguments: list[str], number: signal.Signals, is_time: Callable[[], bool]
 ) -> tuple[int, str]:
     """The exit status and the messages of a run that gets a signal when it is time."""
-    with subprocess.Popen([*COMMAND, *arguments], stderr=subprocess.PIPE, text=True) as tool:
+    with subprocess.Popen(
+        [*COMMAND, *arguments], stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as tool:
         while tool.poll() is None and not is_time():
             time.sleep(0.001)
-        if tool.poll() is None:
+        if tool.poll() is None and number == signal.SIGHUP:
+            # As a terminal that is closed.
+            os.killpg(tool.pid, number)
+        elif tool.poll() is None:
             tool.send_signal(number)
         _, told = tool.communicate()
         return tool.returncode, told
@@ -718,7 +724,7 @@ def test_what_is_interrupted_is_gone_on_with(model: str, tmp_path: Path, jobs: i
     whole = (tmp_path / "whole.json").read_bytes()
     output, recorded, runs = tmp_path / "profile.json", 0, 0
     while True:
-        number = (signal.SIGINT, signal.SIGKILL)[runs % 2]
+        number = (signal.SIGINT, signal.SIGKILL, signal.SIGHUP)[runs % 3]
         before, files = recorded, {path.name for path in tmp_path.iterdir()}
         runs += 1
         # The last one is left alone: starting may take as long as all records.
