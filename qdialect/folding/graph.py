@@ -28,9 +28,17 @@ from qdialect.algebra.movement import (
     as_view,
 )
 from qdialect.algebra.padding import Pad
+from qdialect.algebra.parameters import QuantizationParameters
+from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant.shape_ops import ShapeOp
 from qdialect.dialects.quant.verification import verify_same_slots
-from qdialect.folding.arithmetic import ArithmeticReader, ComputedElements
+from qdialect.folding.arithmetic import (
+    SHORT,
+    ArithmeticReader,
+    ComputedElements,
+    parameters_of,
+    without_conversions,
+)
 from qdialect.folding.element_steps import ElementStep, ElementValues
 from qdialect.folding.moved_constant import (
     SLOT_BYTES,
@@ -486,7 +494,7 @@ class FoldGraph:
         operands, moves = constants, list[ElementMove]()
         declared = verified_layer(op, shape) if len(constants[0].layers) == 1 else None
         for movement in movements.movements:
-            elements, moved = move(movement, operands, padding, declared)
+            elements, moved = move(movement, operands, padding, declared, self._parameters_for)
             self._reserve(op, movement, moved)
             moves.append(elements)
             operands = [moved]
@@ -523,6 +531,19 @@ class FoldGraph:
             behind,
             reshape,
         )
+
+    def _parameters_for(self, constant: MovedConstant, real: float) -> QuantizationParameters:
+        """The parameters of the quantized type that arithmetic is. Raises NotFoldable."""
+        computed = self._arithmetic.term_of(constant)
+        try:
+            parameters = parameters_of(computed, constant.shape)
+        except TooManySlotsError as error:
+            raise NotFoldable(Code.PARAMETER_GROWTH, str(error)) from None
+        is_converted = bool(without_conversions(computed.term)[1])
+        if real and (is_converted or parameters.storage.width > SHORT):
+            # Of wide integers, the arithmetic is known only on those that occur.
+            raise NotFoldable(Code.PADDING, "behind this arithmetic, only 0.0 can be padded with")
+        return parameters
 
     def _splat_of(
         self, moved: MovedConstant, operands: Sequence[MovedConstant], moves: Sequence[ElementMove]
@@ -622,7 +643,8 @@ class FoldGraph:
             return Element.of_stored(self.constants.element(value))
         try:
             moved = self._known(value, user)
-            return single_element(moved, self.values_of(moved))
+            element = single_element(moved, self.values_of(moved))
+            return self._arithmetic.computed_element(element, moved)
         except (NotFoldable, ValueError):
             # Not necessarily an operand: a region may yield it.
             raise NotFoldable(Code.PADDING, "the padding is not one constant element") from None
