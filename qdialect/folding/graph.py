@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp, UnregisteredOp
+from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Block, IRNode, Operation, OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -596,7 +597,8 @@ class FoldGraph:
         """
         same = _final(self.equal, value)
         if not isinstance(same, OpResult):
-            raise NotFoldable(Code.NOT_CONSTANT, f"{_place(value, user)} is an argument")
+            inline = "; '--inline' first may bring a constant" if _is_of_private(same) else ""
+            raise NotFoldable(Code.NOT_CONSTANT, f"{_place(value, user)} is an argument{inline}")
         owner = same.op
         if (moved := self.moved.get(owner)) is not None:
             return moved
@@ -616,7 +618,8 @@ class FoldGraph:
             raise NotFoldable(Code.NOT_CONSTANT, f"{made} is not folded")
         if isinstance(owner, UnregisteredOp):
             raise NotFoldable(Code.UNKNOWN_OP, f"{made} is not known to move elements")
-        raise NotFoldable(Code.NOT_CONSTANT, f"{made} is not a constant")
+        inline = "; '--inline' first may bring one" if isinstance(owner, CallOp) else ""
+        raise NotFoldable(Code.NOT_CONSTANT, f"{made} is not a constant{inline}")
 
     def _source(self, op: Operation) -> MovedConstant | None:
         """The value of a constant op, None for other ops. Raises NotFoldable."""
@@ -648,6 +651,13 @@ class FoldGraph:
         except (NotFoldable, ValueError):
             # Not necessarily an operand: a region may yield it.
             raise NotFoldable(Code.PADDING, "the padding is not one constant element") from None
+
+
+def _is_of_private(argument: SSAValue) -> bool:
+    """Whether a value is an argument of a function that only this module calls."""
+    function = argument.owner.parent_op() if isinstance(argument.owner, Block) else None
+    visibility = function.sym_visibility if isinstance(function, FuncOp) else None
+    return visibility is not None and visibility.data == "private"
 
 
 def _place(value: SSAValue, user: Operation) -> str:
