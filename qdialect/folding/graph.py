@@ -59,6 +59,7 @@ from qdialect.folding.unknown_ops import unknown_op_record
 from qdialect.ir.ordering import operands_first
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import tensor_element_type, tensor_parts
+from qdialect.shape_ops.computed_integers import computed_integers, computes_integers
 from qdialect.shape_ops.elementwise import is_arithmetic, is_reshape
 from qdialect.shape_ops.identities import composition
 from qdialect.shape_ops.interface import (
@@ -74,6 +75,7 @@ from qdialect.shape_ops.interface import (
     is_known_dialect,
     is_list,
     keeping_attribute_of,
+    model_of,
     name_of,
     role_of,
     shape_of,
@@ -107,6 +109,11 @@ class _FoldedOperands(ConstantOperands):
         if moved is not None and not moved.casts:
             values = ElementValues(self._steps, self.constants).of(moved.step)
             return integers_in(values, moved.layers[0].element_type)
+        # A shape op may move what is computed.
+        if isinstance(owner, Operation) and not is_list(owner):
+            is_moved = moved is None and model_of(owner) is not None
+            if is_moved or computes_integers(owner):
+                return computed_integers(value, self)
         return super().integers(value)
 
 
