@@ -45,7 +45,9 @@ from qdialect.certificates.value_nodes import (
 )
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.shape_ops.interface import name_of
+from qdialect.shape_ops.elementwise import Apply, Input, Term, conversion, is_arithmetic
+from qdialect.shape_ops.interface import NotFoldable, name_of
+from qdialect.shape_ops.term_values import values_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -210,7 +212,8 @@ def _cast(numbers: NDArray[Any], below: LayerAt, above: LayerAt) -> NDArray[Any]
     """
     Cast numbers from the type of the layer below to that of the layer above.
 
-    Raises NotCertifiableError for casts that neither preserve bits, nor dequantize, nor quantize.
+    Raises NotCertifiableError for casts that neither preserve bits, nor dequantize, nor quantize,
+    nor compute as arithmetic does.
     """
     type, wanted = below.element_type, above.element_type
     if keeps_bits(below, above):
@@ -222,9 +225,36 @@ def _cast(numbers: NDArray[Any], below: LayerAt, above: LayerAt) -> NDArray[Any]
         quantized = cast(UniformQuantizedType, wanted)
         if type == quantized.expressed_type:
             return quantize(numbers, above.scales, above.zero_points, quantized)
+    if (computed := _computed(numbers, below, above)) is not None:
+        return computed
     op = above.node.cast
     name = "a cast" if op is None else f"'{name_of(op)}'"
     raise NotCertifiableError(f"nothing says how {name} casts '{type}' to '{wanted}'")
+
+
+def _computed(numbers: NDArray[Any], below: LayerAt, above: LayerAt) -> NDArray[Any] | None:
+    """The numbers that arithmetic computes; None if the layer above is no known arithmetic."""
+    node, wanted = above.node, above.element_type
+    if isinstance(node, ComputedNode) and isinstance(node.settings, tuple):
+        term, main = cast(tuple[Term, int], node.settings)
+    else:
+        op = node.cast
+        is_known = op is not None and is_arithmetic(op)
+        converts = conversion(below.element_type, wanted) if is_known else None
+        if converts is None:
+            return None
+        term, main = Apply(converts, (Input(0, below.element_type),), wanted), 0
+    inputs = [
+        Elements(len(side.bits), [*side.layers], side.bits).numbers_at(0) for side in above.sides
+    ]
+    inputs.insert(main, numbers)
+    try:
+        computed = np.broadcast_to(values_of(term, inputs), numbers.shape)
+    except NotFoldable as error:
+        raise NotCertifiableError(str(error)) from None
+    if computed.dtype.kind == "f":
+        return computed
+    return numbers_in(bits_of(computed, wanted), wanted)
 
 
 @dataclass
@@ -265,7 +295,7 @@ def _side_at(node: Node, positions: Positions) -> SideAt:
     is_plain = all(layer.scales is None and not layer.sides for layer in found.layers)
     if found.stored is None or not is_plain or not found.moved.all() or found.unread is not None:
         raise NotCertifiableError("an operand of the arithmetic is not a plain constant")
-    return SideAt(tuple(layer.node.kind for layer in found.layers), found.stored)
+    return SideAt(tuple(found.layers), found.stored)
 
 
 def groups_at(root: Node, positions: Positions, steps: StepBudget) -> list[Group]:
@@ -415,7 +445,7 @@ class _Following:
 
         def placed_layer(layer: LayerAt) -> LayerAt:
             if layer.sides:
-                sides = tuple(SideAt(side.kinds, placed(side.bits, 0)) for side in layer.sides)
+                sides = tuple(SideAt(side.layers, placed(side.bits, 0)) for side in layer.sides)
                 return LayerAt(layer.node, None, None, sides)
             if layer.scales is None or layer.zero_points is None:
                 return layer
@@ -461,7 +491,7 @@ def _of(where: Positions | None) -> Positions:
 def _joined_side(sides: Sequence[SideAt]) -> SideAt:
     if any(side.kinds != sides[0].kinds for side in sides):
         raise NotCertifiableError("its elements are computed with constants of different kinds")
-    return SideAt(sides[0].kinds, np.concatenate([side.bits for side in sides]))
+    return SideAt(sides[0].layers, np.concatenate([side.bits for side in sides]))
 
 
 def _joined(requests: list[_Request]) -> _Request:

@@ -58,6 +58,7 @@ from qdialect.ir.ordering import dependencies_first
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.shape_ops.along_axis import AXIS, AlongAxis, said_along_axis
+from qdialect.shape_ops.computed_integers import computed_integers, computes_integers
 from qdialect.shape_ops.elementwise import is_arithmetic, read_elementwise
 from qdialect.shape_ops.interface import (
     Code,
@@ -303,8 +304,11 @@ class GraphReader:
 
     def integers(self, value: SSAValue) -> NDArray[np.integer[Any]]:
         """The elements of an integer constant, for models of ops. Raises NotFoldable."""
-        if isinstance(owner := value.owner, Operation) and is_list(owner):
-            return integers_in_list(owner, self)
+        if isinstance(owner := value.owner, Operation):
+            if is_list(owner):
+                return integers_in_list(owner, self)
+            if _moves_computed(owner):
+                return computed_integers(value, self)
         try:
             node = self.read(value)
             if node.size > MAX_REPEATED_ELEMENTS:
@@ -328,6 +332,16 @@ class _UnknownNode(Node):
     def of(cls, value: SSAValue, reason: str) -> _UnknownNode:
         """The node of `value`, with the reason why it cannot be read."""
         return cls(shape=(), element_type=value.type, reason=reason)
+
+
+def _moves_computed(op: Operation) -> bool:
+    """Whether the elements of a result are computed integers, moved by shape ops or not."""
+    while not computes_integers(op):
+        operand = op.operands[0].owner if model_of(op) is not None and op.operands else None
+        if not isinstance(operand, Operation):
+            return False
+        op = operand
+    return True
 
 
 def _said_along_axis(op: Operation, shape: Shape) -> AlongAxis | None:

@@ -196,10 +196,15 @@ class MovedNode(Node):
 class SideAt:
     """The elements of a constant operand of arithmetic that are combined with some elements."""
 
-    kinds: Hashable
-    """The kinds of its nodes, down to the leaf."""
+    layers: tuple[LayerAt, ...]
+    """Representatives of its nodes, down to the leaf, without slots."""
 
     bits: NDArray[Any]
+
+    @property
+    def kinds(self) -> Hashable:
+        """The kinds of its nodes, down to the leaf."""
+        return tuple(layer.node.kind for layer in self.layers)
 
     def is_same_as(self, other: SideAt) -> NDArray[np.bool_]:
         """A mask of the elements that equal those of `other`."""
@@ -228,7 +233,7 @@ class LayerAt:
     def part(self, chosen: Positions) -> LayerAt:
         """The layer for some of the elements."""
         if self.sides:
-            sides = tuple(SideAt(side.kinds, side.bits[chosen]) for side in self.sides)
+            sides = tuple(SideAt(side.layers, side.bits[chosen]) for side in self.sides)
             return replace(self, sides=sides)
         if self.scales is None or self.zero_points is None:
             return self

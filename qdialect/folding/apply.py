@@ -23,6 +23,7 @@ from qdialect.folding.plan_report import report_of
 from qdialect.folding.report import FoldReport
 from qdialect.folding.writing import WrittenConstant, write_constant
 from qdialect.ir.garbage import paused_collection
+from qdialect.shape_ops.computed_integers import computes_integers
 from qdialect.shape_ops.interface import elements_attribute_of, models_of, role_of
 
 LARGE_BYTES = 1 << 24
@@ -206,7 +207,7 @@ class FoldRun:
                 continue
             role = role_of(op)
             is_pure = role.elements is not None or role.model is not None or role.is_list
-            if is_pure or is_trivially_dead(op):
+            if is_pure or computes_integers(op) or is_trivially_dead(op):
                 pending += [each.op for each in op.operands if isinstance(each, OpResult)]
                 self._erase_op(op)
 

@@ -9,9 +9,9 @@ elementwise ops: side constants.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from xdsl.dialects.builtin import AnyFloat
+from xdsl.dialects.builtin import AnyFloat, IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.element_slots import ElementSlots
@@ -19,15 +19,20 @@ from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import Movement
 from qdialect.algebra.padding import Pad
+from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.algebra.splat import as_view
+from qdialect.dialects.quant.type_parser import MAX_STORAGE_WIDTH
 from qdialect.folding.element_steps import ElementStep
-from qdialect.folding.moved_constant import ElementMove, Layer, MovedConstant, move
+from qdialect.folding.moved_constant import Element, ElementMove, Layer, MovedConstant, move
 from qdialect.folding.scale_origin import ScaleOrigin
 from qdialect.folding.side_constants import SideConstant, Sides
+from qdialect.ir.elements import element_dtype, integer_range
 from qdialect.ir.value_types import tensor_element_type
 from qdialect.shape_ops.dequantization import Leaf, recognize
 from qdialect.shape_ops.elementwise import (
+    Apply,
+    Arithmetic,
     Elementwise,
     Input,
     Term,
@@ -39,9 +44,16 @@ from qdialect.shape_ops.elementwise import (
 )
 from qdialect.shape_ops.interface import Code, NotFoldable, as_integers, name_of, static_shape_of
 from qdialect.shape_ops.reading import ConstantOperands
+from qdialect.shape_ops.term_values import values_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+_OF_FLOATS: Final = (Arithmetic.EXTEND_FLOAT, Arithmetic.TRUNCATE_FLOAT)
+
+SHORT: Final = 8
+"""Up to this width, all possible integers are checked, not only those that occur."""
 
 
 class ComputedElements(NamedTuple):
@@ -112,6 +124,30 @@ class ArithmeticReader:
         return ComputedElements(
             term, leaves, [each for sides in layers for each in sides.constants]
         )
+
+    def computed_element(self, element: Element, constant: MovedConstant) -> Element:
+        """
+        The only element of a constant, computed if floats are. Raises NotFoldable.
+
+        Exporters convert the zero that a tensor is padded with.
+        """
+        type = constant.layers[-1].element_type
+        computes = [elementwise_model_of(each) is not None for each in constant.casts]
+        if not computes or not all(computes) or not isinstance(type, AnyFloat):
+            return element
+        leaves: list[Leaf] = []
+        term = self._term(constant, leaves)
+        stored = np.asarray(element.stored).reshape(1)
+        sides = [leaf.numbers().reshape(-1)[:1] for leaf in leaves[1:]]
+        numbers = values_of(term, [stored_numbers(stored, leaves[0].type), *sides])
+        if np.isnan(numbers).any():
+            # Which bits a NaN gets is not known.
+            return element
+        known = cast(Attribute, type)
+        bits = FLOAT_FORMATS[known.name].encode(np.asarray(numbers, dtype=np.float64).reshape(1))
+        dtype = element_dtype(cast(Any, known))
+        held = bits.astype(f"u{dtype.itemsize}").view(dtype)[0]
+        return Element(held, Layer.of(known, ()), ())
 
     def _term(self, constant: MovedConstant, leaves: list[Leaf]) -> Term:
         """The term of the elements of a constant; appends its leaves to `leaves`."""
@@ -238,3 +274,94 @@ def stored_numbers(elements: NDArray[Any], type: Attribute) -> NDArray[Any]:
     else:
         numbers = as_integers(elements[once], type)
     return np.broadcast_to(numbers, elements.shape)
+
+
+def parameters_of(computed: ComputedElements, shape: Sequence[int]) -> QuantizationParameters:
+    """
+    The parameters of the quantized type that arithmetic on integers is, for a tensor of `shape`.
+
+    Float conversions at the end are left out. Raises NotFoldable if no type has the meaning of the
+    arithmetic, and TooManySlotsError.
+    """
+    term, _ = without_conversions(computed.term)
+    found = recognize(term, computed.leaves)
+    if found.rounded_to is not None:
+        raise _refusal("its integers are computed, by rounding")
+    stored = computed.leaves[0].type
+    expressed = FLOAT_FORMATS.get(term.type.name)
+    if found.stored or not isinstance(stored, IntegerType) or expressed is None:
+        raise _refusal("its operand is no constant of integers")
+    width = stored.bitwidth
+    if not 1 <= width <= MAX_STORAGE_WIDTH:
+        raise NotFoldable(Code.ILLEGAL_TYPE, f"illegal storage type size: {width}")
+    slots = ElementSlots.aligned([side.slots for side in computed.sides])
+    runs = [np.zeros((), dtype=np.int64)]
+    for each, side in zip(slots, computed.sides, strict=True):
+        runs.append(stored_numbers(each.elements, side.types[0]))
+    ends = slots[0].ends if slots else tuple(np.array([n], dtype=np.int64) for n in shape)
+    grid = tuple(map(len, ends))
+
+    def numbers(part: Term | None, otherwise: float) -> NDArray[Any]:
+        of_part = np.asarray(otherwise) if part is None else values_of(part, runs)
+        return np.broadcast_to(of_part, grid)
+
+    scales, reals = numbers(found.scale_term, 1.0), numbers(found.zero_point_term, 0.0)
+    if not (np.isfinite(scales).all() and (scales > 0).all()):
+        raise _refusal("a scale is not positive and finite")
+    low, high = integer_range(width, found.is_signed)
+    if not (np.isfinite(reals).all() and (reals == np.rint(reals)).all()):
+        raise _refusal("a zero point is no integer")
+    if (reals < low).any() or (reals > high).any():
+        sign = "i" if found.is_signed else "u"
+        raise _refusal(f"a zero point does not fit '{sign}{width}'")
+    zero_points = reals.astype(np.int64)
+    codes = _codes_to_try(computed, width)
+    most = 1 << expressed.precision
+    storage = StorageFormat(width, found.is_signed)
+    if max(abs(zero_points).max(), abs(storage.wrap(codes)).max()) > most:
+        raise _refusal(f"not all of its integers are exact in '{term.type}'")
+    parameters = QuantizationParameters(
+        tuple(ends), scales.astype(np.float64), zero_points, expressed, storage
+    )
+    # The term is monotone between the minimum and the maximum, so reading the wrong sign or
+    # wrapping would show at one of the ends.
+    difference = expressed.round(zero_points.astype(np.float64))
+    for code in codes:
+        with np.errstate(all="ignore"):
+            read = expressed.round(float(storage.wrap(np.asarray(code))) - difference)
+            means = expressed.round(read * scales)
+        runs[0] = np.asarray(code)
+        is_computed = np.broadcast_to(values_of(term, runs), grid)
+        if not (_bits(is_computed) == _bits(means)).all():
+            raise _refusal(f"of {code} it makes other numbers than 'quant.dcast'")
+    return parameters
+
+
+def _codes_to_try(computed: ComputedElements, width: int) -> NDArray[np.int64]:
+    """
+    The minimum and maximum of the stored integers, both signed and unsigned, and integers near
+    0.
+    """
+    least, greatest = integer_range(width, is_signed=True)
+    near = np.array([-1, 0, 1], dtype=np.int64)
+    if width <= SHORT:
+        return StorageFormat(width, signed=True).wrap(np.append(near, [least, greatest]))
+    ends = computed.leaves[0].numbers().astype(np.int64)
+    return np.unique(StorageFormat(width, signed=True).wrap(ends))
+
+
+def _bits(numbers: NDArray[Any]) -> NDArray[np.int64]:
+    return np.ascontiguousarray(numbers, dtype=np.float64).view(np.int64)
+
+
+def without_conversions(term: Term) -> tuple[Term, list[Attribute]]:
+    """The operand of trailing float conversions of a term, and their result types, last first."""
+    types: list[Attribute] = []
+    while isinstance(term, Apply) and term.arithmetic in _OF_FLOATS:
+        types.append(term.type)
+        (term,) = term.operands
+    return term, types
+
+
+def _refusal(condition: str) -> NotFoldable:
+    return NotFoldable(Code.ARITHMETIC, condition)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp, UnregisteredOp
+from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Block, IRNode, Operation, OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -25,10 +26,18 @@ from qdialect.algebra.movement import (
     Transpose,
 )
 from qdialect.algebra.padding import Pad
+from qdialect.algebra.parameters import QuantizationParameters
+from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.algebra.splat import Splat, Values, as_view
 from qdialect.dialects.quant.shape_ops import ShapeOp
 from qdialect.dialects.quant.verification import verify_same_slots
-from qdialect.folding.arithmetic import ArithmeticReader, ComputedElements
+from qdialect.folding.arithmetic import (
+    SHORT,
+    ArithmeticReader,
+    ComputedElements,
+    parameters_of,
+    without_conversions,
+)
 from qdialect.folding.element_steps import ElementStep, ElementValues
 from qdialect.folding.moved_constant import (
     SLOT_BYTES,
@@ -48,6 +57,7 @@ from qdialect.folding.unknown_ops import unknown_op_record
 from qdialect.ir.ordering import operands_first
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import tensor_element_type, tensor_parts
+from qdialect.shape_ops.computed_integers import computed_integers, computes_integers
 from qdialect.shape_ops.elementwise import is_arithmetic, is_reshape
 from qdialect.shape_ops.identities import composition
 from qdialect.shape_ops.interface import (
@@ -63,6 +73,7 @@ from qdialect.shape_ops.interface import (
     is_known_dialect,
     is_list,
     keeping_attribute_of,
+    model_of,
     name_of,
     role_of,
     shape_of,
@@ -96,6 +107,11 @@ class _FoldedOperands(ConstantOperands):
         if moved is not None and not moved.casts:
             values = ElementValues(self._steps, self.constants).of(moved.step)
             return integers_in(values, moved.layers[0].element_type)
+        # A shape op may move what is computed.
+        if isinstance(owner, Operation) and not is_list(owner):
+            is_moved = moved is None and model_of(owner) is not None
+            if is_moved or computes_integers(owner):
+                return computed_integers(value, self)
         return super().integers(value)
 
 
@@ -484,7 +500,7 @@ class FoldGraph:
         operands, moves = constants, list[ElementMove]()
         declared = verified_layer(op, shape) if len(constants[0].layers) == 1 else None
         for movement in movements.movements:
-            elements, moved = move(movement, operands, padding, declared)
+            elements, moved = move(movement, operands, padding, declared, self._parameters_for)
             self._reserve(op, movement, moved)
             moves.append(elements)
             operands = [moved]
@@ -521,6 +537,19 @@ class FoldGraph:
             behind,
             reshape,
         )
+
+    def _parameters_for(self, constant: MovedConstant, real: float) -> QuantizationParameters:
+        """The parameters of the quantized type that arithmetic is. Raises NotFoldable."""
+        computed = self._arithmetic.term_of(constant)
+        try:
+            parameters = parameters_of(computed, constant.shape)
+        except TooManySlotsError as error:
+            raise NotFoldable(Code.PARAMETER_GROWTH, str(error)) from None
+        is_converted = bool(without_conversions(computed.term)[1])
+        if real and (is_converted or parameters.storage.width > SHORT):
+            # Of wide integers, the arithmetic is known only on those that occur.
+            raise NotFoldable(Code.PADDING, "behind this arithmetic, only 0.0 can be padded with")
+        return parameters
 
     def _splat_of(
         self, moved: MovedConstant, operands: Sequence[MovedConstant], moves: Sequence[ElementMove]
@@ -573,7 +602,8 @@ class FoldGraph:
         """
         same = _final(self.equal, value)
         if not isinstance(same, OpResult):
-            raise NotFoldable(Code.NOT_CONSTANT, f"{_place(value, user)} is an argument")
+            inline = "; '--inline' first may bring a constant" if _is_of_private(same) else ""
+            raise NotFoldable(Code.NOT_CONSTANT, f"{_place(value, user)} is an argument{inline}")
         owner = same.op
         if (moved := self.moved.get(owner)) is not None:
             return moved
@@ -593,7 +623,8 @@ class FoldGraph:
             raise NotFoldable(Code.NOT_CONSTANT, f"{made} is not folded")
         if isinstance(owner, UnregisteredOp):
             raise NotFoldable(Code.UNKNOWN_OP, f"{made} is not known to move elements")
-        raise NotFoldable(Code.NOT_CONSTANT, f"{made} is not a constant")
+        inline = "; '--inline' first may bring one" if isinstance(owner, CallOp) else ""
+        raise NotFoldable(Code.NOT_CONSTANT, f"{made} is not a constant{inline}")
 
     def _source(self, op: Operation) -> MovedConstant | None:
         """The value of a constant op, None for other ops. Raises NotFoldable."""
@@ -620,10 +651,18 @@ class FoldGraph:
             return Element.of_stored(self.constants.element(value))
         try:
             moved = self._known(value, user)
-            return single_element(moved, self.values_of(moved))
+            element = single_element(moved, self.values_of(moved))
+            return self._arithmetic.computed_element(element, moved)
         except (NotFoldable, ValueError):
             # Not necessarily an operand: a region may yield it.
             raise NotFoldable(Code.PADDING, "the padding is not one constant element") from None
+
+
+def _is_of_private(argument: SSAValue) -> bool:
+    """Whether a value is an argument of a function that only this module calls."""
+    function = argument.owner.parent_op() if isinstance(argument.owner, Block) else None
+    visibility = function.sym_visibility if isinstance(function, FuncOp) else None
+    return visibility is not None and visibility.data == "private"
 
 
 def _place(value: SSAValue, user: Operation) -> str:

@@ -9,10 +9,10 @@ are moved here; elements are moved when the plan is applied.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple, TypeAlias, cast
 
 from xdsl.dialects.builtin import AnyFloat, FixedBitwidthType, IntegerType, Signedness
 from xdsl.ir import Attribute, Operation
@@ -328,6 +328,14 @@ class Element(NamedTuple):
         return float(type.unpack(self.stored.tobytes(), 1)[0])
 
 
+ParametersFor: TypeAlias = Callable[[MovedConstant, float], QuantizationParameters]
+"""
+The parameters with which arithmetic reads new elements of a value, which are a number.
+
+Raises NotFoldable.
+"""
+
+
 class ElementMove(NamedTuple):
     """A movement of elements; `parameters` are those of the result, if the movement pads."""
 
@@ -340,13 +348,14 @@ def move(
     operands: Sequence[MovedConstant],
     padding: Element | None = None,
     declared: Layer | None = None,
+    parameters_for: ParametersFor | None = None,
 ) -> tuple[ElementMove, MovedConstant]:
     """
     `p . f` of every layer, and the move that results in `C . f`.
 
     `padding` is the padding element of a `PadWith`. `declared` is the only layer of the result,
-    if a verifier has checked that its type means `p . f`. The returned value has the step,
-    casts and provenance of the first operand.
+    if a verifier has checked that its type means `p . f`. `parameters_for` reads arithmetic as a
+    quantized type. The returned value has the step, casts and provenance of the first operand.
 
     Raises NotFoldable if the operands cannot be joined, or the movement is invalid for them.
     """
@@ -365,7 +374,8 @@ def move(
     read: QuantizationParameters | None = None
     if isinstance(movement, Pad):
         distinct += max(size - math.prod(first.shape), 0)
-        movement, read = _with_padding(movement, first, layers, padding)
+        padded = first._replace(shape=shape, layers=layers)
+        movement, read = _with_padding(movement, padded, padding, parameters_for)
     splat = _moved_splat(movement, operands, read)
     moved = MovedConstant(
         first.step,
@@ -476,16 +486,25 @@ _KNOWN_MOVED_LAYERS = BoundedCache[tuple[Movement, tuple[Layer, ...]], Layer]()
 
 
 def _with_padding(
-    movement: Pad, operand: MovedConstant, layers: Sequence[Layer], element: Element | None
+    movement: Pad,
+    padded: MovedConstant,
+    element: Element | None,
+    parameters_for: ParametersFor | None,
 ) -> tuple[Pad, QuantizationParameters | None]:
     """
     The movement with its padding value, and the parameters of the result.
 
+    `padded` has the shape and the layers of the result.
+
     Raises NotFoldable if no storable integer represents `element`.
     """
-    casts = operand.casts
+    casts, layers = padded.casts, padded.layers
     quantized = [at for at, layer in enumerate(layers) if layer.parameters is not None]
     if not quantized:
+        is_alike = element is not None and element.layer.element_type == layers[-1].element_type
+        if casts and element is not None and is_alike and parameters_for is not None:
+            real = element.real()
+            return _with_real_padding(movement, real, parameters_for(padded, real))
         if casts or element is None or element.casts or not element.layer.can_join(layers[-1]):
             raise NotFoldable(Code.PADDING, "the padding is not stored as the operand is")
         return replace(cast(PadWith, movement), padded_with=Stored(element.stored)), None
@@ -503,6 +522,24 @@ def _with_padding(
     except PaddingError as error:
         raise NotFoldable(Code.PADDING, str(error)) from None
     return movement, parameters
+
+
+def _with_real_padding(
+    movement: Pad, real: float, parameters: QuantizationParameters
+) -> tuple[Pad, QuantizationParameters]:
+    """
+    The movement with a number as its padding, and the parameters that arithmetic reads it with.
+
+    Raises NotFoldable if no storable integer represents the number.
+    """
+    storage = parameters.storage
+    padded = replace(cast(PadWith, movement), padded_with=Real(real))
+    whole = StorageRange(storage, *integer_range(storage.width, storage.signed))
+    try:
+        check_padding(padded, parameters, [whole])
+    except PaddingError as error:
+        raise NotFoldable(Code.PADDING, str(error)) from None
+    return padded, parameters
 
 
 def _padding_for(element: Element, layers: Sequence[Layer], casts: Sequence[Operation]) -> Padding:

@@ -27,27 +27,26 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.element_slots import ElementSlots
-from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.memory_budget import MemoryBudget, MemoryLimitError, memory_budget
 from qdialect.algebra.movement import Reshape
-from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.algebra.splat import Splat, Values, as_view
 from qdialect.dialects.quant.casts import CastOp, DequantizeCastOp, StorageCastOp
 from qdialect.dialects.quant.constants import ConstantOp
 from qdialect.dialects.quant.storage import Storage, StoredType
-from qdialect.dialects.quant.type_parser import MAX_STORAGE_WIDTH
 from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.folding.arithmetic import ComputedElements, stored_numbers
+from qdialect.folding.arithmetic import (
+    parameters_of,
+    without_conversions,
+)
 from qdialect.folding.graph import FoldGraph
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
 from qdialect.folding.unused_ops import erase_unused
 from qdialect.folding.writing import constant_like
-from qdialect.ir.elements import dense_elements, has_signedness, integer_range
+from qdialect.ir.elements import dense_elements, has_signedness
 from qdialect.ir.garbage import paused_collection
 from qdialect.ir.replacements import Replacements
 from qdialect.ir.resources import ResourceBlobs
@@ -58,12 +57,10 @@ from qdialect.ir.value_types import (
     tensor_parts,
     with_element_type,
 )
-from qdialect.shape_ops.dequantization import Dequantization, recognize
 from qdialect.shape_ops.elementwise import (
     Apply,
     Arithmetic,
     Input,
-    Term,
     is_arithmetic,
     read_elementwise,
 )
@@ -80,18 +77,12 @@ from qdialect.shape_ops.interface import (
     name_of,
 )
 from qdialect.shape_ops.reading import Constants
-from qdialect.shape_ops.term_values import values_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _UNTOLD: Final = (Code.NOT_CONSTANT, Code.USES, Code.UNKNOWN_OP)
 """The codes of refusals that are not reported, as the op is not arithmetic on constants."""
-
-_OF_FLOATS: Final = (Arithmetic.EXTEND_FLOAT, Arithmetic.TRUNCATE_FLOAT)
-
-_SHORT: Final = 8
-"""Up to this width, all possible integers are checked, not only those that occur."""
 
 
 def raise_dequantization(
@@ -220,13 +211,10 @@ class _Raiser:
         """A product as a quantized type. Raises NotFoldable."""
         constant = graph.moved[op]
         computed = graph.term_of(op)
-        term, conversions = _without_conversions(computed.term)
-        found = recognize(term, computed.leaves)
-        if found.rounded_to is not None:
-            raise NotFoldable(Code.ARITHMETIC, "its integers are computed, by rounding")
-        parameters, bits = _parameters(found, term, computed, constant.shape)
-        storage_type = IntegerType(bits)
-        storage = Storage.of(storage_type, signed=found.is_signed)
+        parameters = parameters_of(computed, constant.shape)
+        term, conversions = without_conversions(computed.term)
+        storage_type = IntegerType(parameters.storage.width)
+        storage = Storage.of(storage_type, signed=parameters.storage.signed)
         try:
             like = UniformQuantizedType.per_tensor(storage, cast(AnyFloat, term.type), 1.0)
             type = like.with_parameters(parameters)
@@ -359,9 +347,9 @@ def _multiplies(graph: FoldGraph, op: Operation) -> bool:
     if not isinstance(expressed, AnyFloat):
         # It is quantized in a way of its own, and numbers only behind the next op.
         return False
-    own, _ = _without_conversions(read_elementwise(op, graph.operands).term)
+    own, _ = without_conversions(read_elementwise(op, graph.operands).term)
     if isinstance(own, Input) and not isinstance(own.type, AnyFloat | IntegerType):
-        own, _ = _without_conversions(graph.term_of(op).term)
+        own, _ = without_conversions(graph.term_of(op).term)
     return isinstance(own, Apply) and own.arithmetic is Arithmetic.MULTIPLY
 
 
@@ -387,82 +375,6 @@ def _is_unmoved(graph: FoldGraph, constant: MovedConstant) -> bool:
     return graph.sources[graph.steps[number].op].shape == constant.shape
 
 
-def _parameters(
-    found: Dequantization, term: Term, computed: ComputedElements, shape: Sequence[int]
-) -> tuple[QuantizationParameters, int]:
-    """
-    The parameters of the quantized type, and the width of its storage.
-
-    Raises NotFoldable if no type has the meaning of `term`, and TooManySlotsError.
-    """
-    stored = computed.leaves[0].type
-    expressed = FLOAT_FORMATS.get(term.type.name)
-    if found.stored or not isinstance(stored, IntegerType) or expressed is None:
-        raise _refusal("its operand is no constant of integers")
-    width = stored.bitwidth
-    if not 1 <= width <= MAX_STORAGE_WIDTH:
-        raise NotFoldable(Code.ILLEGAL_TYPE, f"illegal storage type size: {width}")
-    slots = ElementSlots.aligned([side.slots for side in computed.sides])
-    runs = [np.zeros((), dtype=np.int64)]
-    for each, side in zip(slots, computed.sides, strict=True):
-        runs.append(stored_numbers(each.elements, side.types[0]))
-    ends = slots[0].ends if slots else tuple(np.array([n], dtype=np.int64) for n in shape)
-    grid = tuple(map(len, ends))
-
-    def numbers(part: Term | None) -> NDArray[Any]:
-        of_part = np.zeros(()) if part is None else values_of(part, runs)
-        return np.broadcast_to(of_part, grid)
-
-    assert found.scale_term is not None
-    scales, reals = numbers(found.scale_term), numbers(found.zero_point_term)
-    if not (np.isfinite(scales).all() and (scales > 0).all()):
-        raise _refusal("a scale is not positive and finite")
-    low, high = integer_range(width, found.is_signed)
-    if not (np.isfinite(reals).all() and (reals == np.rint(reals)).all()):
-        raise _refusal("a zero point is no integer")
-    if (reals < low).any() or (reals > high).any():
-        sign = "i" if found.is_signed else "u"
-        raise _refusal(f"a zero point does not fit '{sign}{width}'")
-    zero_points = reals.astype(np.int64)
-    codes = _codes_to_try(computed, width)
-    most = 1 << expressed.precision
-    storage = StorageFormat(width, found.is_signed)
-    if max(abs(zero_points).max(), abs(storage.wrap(codes)).max()) > most:
-        raise _refusal(f"not all of its integers are exact in '{term.type}'")
-    parameters = QuantizationParameters(
-        tuple(ends), scales.astype(np.float64), zero_points, expressed, storage
-    )
-    # The term is monotone between the minimum and the maximum, so reading the wrong sign or
-    # wrapping would show at one of the ends.
-    difference = expressed.round(zero_points.astype(np.float64))
-    for code in codes:
-        with np.errstate(all="ignore"):
-            read = expressed.round(float(storage.wrap(np.asarray(code))) - difference)
-            means = expressed.round(read * scales)
-        runs[0] = np.asarray(code)
-        is_computed = np.broadcast_to(values_of(term, runs), grid)
-        if not (_bits(is_computed) == _bits(means)).all():
-            raise _refusal(f"of {code} it makes other numbers than 'quant.dcast'")
-    return parameters, width
-
-
-def _codes_to_try(computed: ComputedElements, width: int) -> NDArray[np.int64]:
-    """
-    The minimum and maximum of the stored integers, both signed and unsigned, and integers near
-    0.
-    """
-    least, greatest = integer_range(width, is_signed=True)
-    near = np.array([-1, 0, 1], dtype=np.int64)
-    if width <= _SHORT:
-        return StorageFormat(width, signed=True).wrap(np.append(near, [least, greatest]))
-    ends = computed.leaves[0].numbers().astype(np.int64)
-    return np.unique(StorageFormat(width, signed=True).wrap(ends))
-
-
-def _bits(numbers: NDArray[Any]) -> NDArray[np.int64]:
-    return np.ascontiguousarray(numbers, dtype=np.float64).view(np.int64)
-
-
 def _as_signed(array: NDArray[Any], width: int) -> NDArray[Any]:
     """The same bits as sign-extended integers of `width` bits."""
     unused = 8 * array.itemsize - width
@@ -474,15 +386,6 @@ def _has_sign(type: Attribute) -> bool:
     if not isinstance(type, IntegerType):
         return True
     return not has_signedness(cast(IntegerType, type), Signedness.SIGNLESS)
-
-
-def _without_conversions(term: Term) -> tuple[Term, list[Attribute]]:
-    """The operand of trailing float conversions of a term, and their result types, last first."""
-    types: list[Attribute] = []
-    while isinstance(term, Apply) and term.arithmetic in _OF_FLOATS:
-        types.append(term.type)
-        (term,) = term.operands
-    return term, types
 
 
 def _is_told(graph: FoldGraph, op: Operation, raised: dict[Operation, list[Operation]]) -> bool:
@@ -512,7 +415,3 @@ def _verify(op: Operation) -> None:
         op.verify_()
     except VerifyException as error:
         raise NotFoldable(Code.ILLEGAL_TYPE, str(error)) from None
-
-
-def _refusal(condition: str) -> NotFoldable:
-    return NotFoldable(Code.ARITHMETIC, condition)

@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, Operation
 
 from qdialect.algebra.element_slots import ElementSlots
 from qdialect.algebra.movement import Movement
+from qdialect.algebra.padding import Pad
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.algebra.splat import Elements, Splat
 from qdialect.folding.policy import FoldPolicy
@@ -63,6 +64,9 @@ class SideConstant:
         all_slots = [self.slots, *(other.slots for other in others)]
         origins = [self.origin, *(other.origin for other in others)]
         moved = movement(*all_slots).simplify()
+        if isinstance(movement, Pad):
+            # New positions along an axis with several elements have elements of their own.
+            origins.append(ScaleOrigin(_length(moved) - _length(self.slots)))
         return replace(self, slots=moved, origin=joined_origin(origins) or self.origin)
 
     def can_join(self, other: SideConstant) -> bool:
@@ -98,6 +102,12 @@ class SideConstant:
             return SideForm(tuple(axes), elements)
         shape = slots.shape if is_whole else elements.shape
         return SideForm(tuple(axes), Splat(elements.reshape(-1)[0], shape))
+
+
+def _length(slots: ElementSlots) -> int:
+    """The number of positions along the axes with several elements."""
+    runs = zip(slots.shape, slots.ends, strict=True)
+    return math.prod([length for length, ends in runs if len(ends) > 1])
 
 
 class SideForm(NamedTuple):

@@ -57,6 +57,23 @@ def joined(text: Text, name: str, array: Array, draw: st.DataObject) -> Move:
     ), moved
 
 
+def padded(text: Text, name: str, array: Array, draw: st.DataObject) -> Move:
+    """With zero, or with one of the values that the array has."""
+    values = [0.0, -0.0, float(array.reshape(-1)[0])]
+    value = np.array(draw.draw(st.sampled_from(values)), array.dtype)
+    low, high, interior = ([draw.draw(st.integers(0, 1)) for _ in array.shape] for _ in range(3))
+    gaps = zip(low, array.shape, interior, high, strict=True)
+    moved = np.full([a + n + (n - 1) * gap + b for a, n, gap, b in gaps], value)
+    inside = zip(low, array.shape, interior, strict=True)
+    moved[tuple(slice(a, a + n + (n - 1) * gap, gap + 1) for a, n, gap in inside)] = array
+    lists = {"edge_padding_low": low, "edge_padding_high": high, "interior_padding": interior}
+    extra = ", ".join(
+        f"{key} = array<i64: {', '.join(map(str, widths))}>" for key, widths in lists.items()
+    )
+    by = text.constant(value, "stablehlo.constant")
+    return text.emit(moved, "stablehlo.pad", (name, array), by, extra=f"<{{{extra}}}>"), moved
+
+
 KEEP_SEPARABLE = (transposed, reversed_, sliced)
 """What moves scales of whole axes to scales of whole axes, and never to more of them."""
 

@@ -30,7 +30,7 @@ from dequantizing_arithmetic import (
 from evaluator import evaluate
 from hypothesis import given, note
 from hypothesis import strategies as st
-from moved_texts import KEEP_SEPARABLE, MOVES, Mover
+from moved_texts import KEEP_SEPARABLE, MOVES, Mover, padded
 
 from qdialect.certificates.module_comparison import Side, compare_modules
 from qdialect.folding.apply import apply
@@ -68,7 +68,7 @@ def moved_text(
 
 @given(numbers, st.sampled_from(sorted(FORMS)), st.data())
 def test_values_are_kept(of: Numbers, form: str, data: st.DataObject):
-    whole, expected = moved_text(of, form, MOVES, data)
+    whole, expected = moved_text(of, form, (*MOVES, padded), data)
     before, after = Module(whole), Module(whole)
     assert before.bits() == bits_of(expected)
     growth = data.draw(st.sampled_from([None, 0, 1 << 16]))
@@ -84,7 +84,7 @@ def test_values_are_kept(of: Numbers, form: str, data: st.DataObject):
 
 @given(numbers, st.sampled_from(sorted(FORMS)), st.data())
 def test_plans_are_applied_to_other_modules(of: Numbers, form: str, data: st.DataObject):
-    whole, _ = moved_text(of, form, MOVES, data)
+    whole, _ = moved_text(of, form, (*MOVES, padded), data)
     folded, other = Module(whole), Module(whole)
     stored = plan(other.module, other.context, FoldPolicy()).to_json()
     apply(FoldPlan.from_json(stored, other.context), other.module, other.context)

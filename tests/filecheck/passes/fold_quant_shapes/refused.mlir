@@ -18,6 +18,23 @@ func.func @not_constant(%x: tensor<2x3xi8>) -> (tensor<6xi8>, tensor<6xi8>, tens
 
 // -----
 
+// A call is not followed: the remarks say what to run before.
+// CHECK-LABEL: @called
+func.func private @called(%x: tensor<2x3xi8>) -> tensor<6xi8> {
+  // expected-remark @below {{not folded: operand #0 is an argument; '--inline' first may bring a constant [not-constant]}}
+  %0 = tensor.collapse_shape %x [[0, 1]] : tensor<2x3xi8> into tensor<6xi8>
+  return %0 : tensor<6xi8>
+}
+func.func @calling() -> tensor<3x2xi8> {
+  %w = arith.constant dense<1> : tensor<2x3xi8>
+  %0 = call @called(%w) : (tensor<2x3xi8>) -> tensor<6xi8>
+  // expected-remark @below {{not folded: operand #0 is made by 'func.call', which is not a constant; '--inline' first may bring one [not-constant]}}
+  %1 = tensor.expand_shape %0 [[0, 1]] output_shape [3, 2] : tensor<6xi8> into tensor<3x2xi8>
+  return %1 : tensor<3x2xi8>
+}
+
+// -----
+
 // The blob was elided.
 // CHECK-LABEL: @no_data
 func.func @no_data() -> tensor<6xi8> {

@@ -1,0 +1,131 @@
+"""Positions of a gather that the module computes from constants."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from folded_modules import fold, op_of
+
+from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
+from qdialect.shape_ops.interface import Code
+from qdialect.text import parse_module
+from qdialect.tools.registry import ToolContext
+
+pytestmark = pytest.mark.usefixtures("without_plugins")
+
+I3, B3, I8 = "tensor<3xi32>", "tensor<3xi1>", "tensor<3xi8>"
+TWO = (I3, I3)
+BACK = "{dimensions = array<i64: 0>}"
+
+
+def constant(values: str, type: str) -> str:
+    return f'"stablehlo.constant"() <{{value = dense<{values}> : {type}}}> : () -> {type}'
+
+
+def op(name: str, operands: str, types: tuple[str, ...], result: str = I3, extra: str = "") -> str:
+    return f'"stablehlo.{name}"({operands}) {extra} : ({", ".join(types)}) -> {result}'
+
+
+IOTA = op("iota", "", (), extra="<{iota_dimension = 0 : i64}>")
+LESS = "<{comparison_direction = #stablehlo<comparison_direction LT>}>"
+WRAPPED = [
+    f"%i = {constant('[-1, 2, -8]', I3)}",
+    f"%z = {constant('0', I3)}",
+    f"%n = {constant('8', I3)}",
+    f"%l = {op('compare', '%i, %z', TWO, B3, LESS)}",
+    f"%m = {op('add', '%i, %n', TWO)}",
+    f"%r = {op('select', '%l, %m, %i', (B3, I3, I3))}",
+]
+COMPUTED = {
+    "negative positions": (WRAPPED, [7, 2, 0]),
+    "known signs": (
+        [WRAPPED[0], WRAPPED[2], f"%l = {constant('[true, false, true]', B3)}", *WRAPPED[4:]],
+        [7, 2, 0],
+    ),
+    "an iota in steps": (
+        [f"%i = {IOTA}", f"%n = {constant('2', I3)}", f"%r = {op('multiply', '%i, %n', TWO)}"],
+        [0, 2, 4],
+    ),
+    "from the end": (
+        [f"%i = {IOTA}", f"%n = {constant('7', I3)}", f"%r = {op('subtract', '%n, %i', TWO)}"],
+        [7, 6, 5],
+    ),
+    "bytes that wrap": (
+        [
+            f"%i = {constant('[-128, -127, -126]', 'tensor<3xi8>')}",
+            f"%n = {constant('126', 'tensor<3xi8>')}",
+            f"%s = {op('subtract', '%i, %n', ('tensor<3xi8>',) * 2, 'tensor<3xi8>')}",
+            f"%r = {op('convert', '%s', ('tensor<3xi8>',))}",
+        ],
+        [2, 3, 4],
+    ),
+    "unsigned bytes": (
+        [
+            f"%i = {constant('[255, 1, 2]', 'tensor<3xui8>')}",
+            f"%n = {constant('3', 'tensor<3xui8>')}",
+            f"%s = {op('add', '%i, %n', ('tensor<3xui8>',) * 2, 'tensor<3xui8>')}",
+            f"%r = {op('convert', '%s', ('tensor<3xui8>',))}",
+        ],
+        [2, 4, 5],
+    ),
+    "moved": (
+        [
+            f"%i = {IOTA}",
+            f"%r = {op('reverse', '%i', (I3,), extra=BACK)}",
+        ],
+        [2, 1, 0],
+    ),
+}
+
+
+def gather(lines: list[str]) -> str:
+    numbers = "offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0]"
+    extra = (
+        f"<{{dimension_numbers = #stablehlo.gather<{numbers}, index_vector_dim = 1>, "
+        "slice_sizes = array<i64: 1, 2>}>"
+    )
+    types = "tensor<8x2xi8>", "tensor<3x1xi32>"
+    body = "\n".join(
+        [
+            f"%w = {constant(str(np.arange(16).reshape(8, 2).tolist()), 'tensor<8x2xi8>')}",
+            *lines,
+            f"%c = {op('reshape', '%r', (I3,), 'tensor<3x1xi32>')}",
+            f"%g = {op('gather', '%w, %c', types, 'tensor<3x2xi8>', extra)}",
+        ]
+    )
+    return f"func.func @f(%a: {I3}) -> tensor<3x2xi8> {{\n{body}\nreturn %g : tensor<3x2xi8>\n}}"
+
+
+@pytest.mark.parametrize(("lines", "positions"), COMPUTED.values(), ids=COMPUTED)
+def test_are_taken(lines: list[str], positions: list[int]) -> None:
+    context = ToolContext()
+    context.allow_unregistered = True
+    module = parse_module(context, gather(lines))
+    FoldQuantShapesPass(verify="values").apply(context, module)
+    text = str(module)
+    assert str(np.arange(16).reshape(8, 2)[positions].tolist()) in text
+    # What computed them is not left.
+    assert text.count("stablehlo.") == 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "code"),
+    [
+        ([f"%r = {op('add', '%a, %a', TWO)}"], Code.DYNAMIC_SHAPE),
+        ([f"%i = {IOTA}", f"%r = {op('add', '%i', (I3,))}"], Code.UNKNOWN_OP),
+        ([f"%i = {IOTA}", f"%r = {op('compare', '%i, %i', TWO)}"], Code.UNKNOWN_OP),
+        (
+            [
+                f"%v0 = {IOTA}",
+                *(f"%v{n + 1} = {op('add', f'%v{n}, %v{n}', TWO)}" for n in range(2000)),
+                f"%r = {op('add', '%v2000, %v0', TWO)}",
+            ],
+            Code.DYNAMIC_SHAPE,
+        ),
+    ],
+    ids=["of an argument", "of too few operands", "in no known order", "by many ops"],
+)
+def test_others_are_left(lines: list[str], code: Code) -> None:
+    module, report = fold(gather(lines))
+    assert op_of(module, "stablehlo.gather")
+    assert code in [record.code for record in report.records]
