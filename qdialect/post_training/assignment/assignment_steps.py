@@ -22,7 +22,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.granularity import Granularity
 from qdialect.algebra.lazy_numpy import np
-from qdialect.ir.value_types import element_type_or_self
+from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.post_training.assignment.parameter_assignment import Assigned, Assignment
 from qdialect.post_training.assignment.precision import Precision, declared_scheme
 from qdialect.post_training.value_graph.flow_graph import Node, Use, is_quantizable
@@ -204,6 +204,29 @@ def _before_clamp(
     return {value: Assigned(made.type, Relation.SHARED, made.range, origin)}
 
 
+def _behind_clamp(flow: Flow, node: Node, before: Assignment) -> Mapping[SSAValue, Assigned]:
+    """
+    The parameters of the result of a clamp that nothing is known of: those of its operand.
+
+    A clamp makes no new numbers but for its bounds, and zero has a code.
+    """
+    read = [use for use in node.uses if not flow.graph.is_constant(use.value)]
+    if len(read) != 1 or len(node.results) != 1:
+        return {}
+    result, value = node.results[0], flow.graph.value(read[0].value)
+    if result in before.values or flow.is_pinned(result) or result in flow.graph.ranges:
+        return {}
+    made = before.read(read[0], value)
+    is_alike = made is not None and (
+        made.type.granularity is Granularity.PER_TENSOR
+        or shape_of(value.type) == shape_of(result.type)
+    )
+    if made is None or not is_alike or element_type_or_self(result.type) != made.type.expressed_type:
+        return {}
+    origin = made.origin or flow.graph.keys.get(value, "")
+    return {result: Assigned(made.type, Relation.SHARED, made.range, origin)}
+
+
 def assign_constant_inputs(flow: Flow, before: Assignment) -> Assignment:
     """Constant operands that nothing else determines, by their own values."""
     reads = dict[Use, tuple[Assigned, ...]]()
@@ -236,9 +259,13 @@ def assign_fixed_values(flow: Flow, before: Assignment) -> Assignment:
 
 
 def propagate_forward(flow: Flow, before: Assignment) -> Assignment:
-    """From operands to results, where a result only holds elements of an operand."""
+    """
+    From operands to results, where a result only holds elements of an operand, or clamped ones.
+    """
     graph, values, reads = flow.graph, dict(before.values), dict(before.reads)
     for node in graph.nodes:
+        if node.is_clamp:
+            values |= _behind_clamp(flow, node, replace(before, values=values))
         if not passes_on(node):
             continue
         use, result = node.uses[0], node.results[0]
