@@ -204,6 +204,9 @@ def _before_clamp(
     is_alone = all(each.op is node.op for each in flow.graph.readers[value])
     if value in values or flow.is_pinned(value) or not is_alone or value in flow.graph.ranges:
         return {}
+    if made.type.granularity is not Granularity.PER_TENSOR and node.op.regions:
+        # A body may read its operand along other axes.
+        return {}
     if element_type_or_self(value.type) != made.type.expressed_type:
         return {}
     origin = made.origin or flow.graph.keys.get(node.results[0], "")
@@ -248,13 +251,16 @@ def _is_toward_zero(graph: FlowGraph, node: Node, read: Use) -> bool:
             return False
         low, high = map(graph.numbers, others)
         return bool((low <= 0).all() and (high >= 0).all())
-    if found is None or found.functions not in ({"max"}, {"min"}):
+    if found is None or found.functions not in (frozenset({"max"}), frozenset({"min"})):
         return False
-    bounds = [graph.numbers(value) for value in others if graph.stored(value) is not None]
+    others = [value for value in others if graph.is_constant(value)]
+    if not all(graph.stored(value) is not None for value in others):
+        return False
+    bounds = [graph.numbers(value) for value in others]
     inner = (each for region in op.regions for each in region.walk())
     scalars = (number_of(value) for each in inner for value in each.operands)
     bounds += [np.array(number) for number in scalars if number is not None]
-    is_max = found.functions == {"max"}
+    is_max = "max" in found.functions
     return bool(bounds) and all(((of <= 0) if is_max else (of >= 0)).all() for of in bounds)
 
 

@@ -726,3 +726,52 @@ def test_what_is_added_to_a_layer_is_its_bias(add: str):
     assert name_of(sums.owner) == "linalg.matmul"
     assert name_of(bias.owner) == "linalg.broadcast"
     assert type_read(bias.owner.operands[0]).storage_format.width == 32
+
+
+CLAMPED = """
+func.func @f(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {
+  %0 = quant.qcast %x : tensor<2x2xf32> to tensor<2x2xTYPE>
+  %1 = quant.dcast %0 : tensor<2x2xTYPE> to tensor<2x2xf32>
+  %c = arith.constant BOUND : f32
+  %b = arith.constant dense<BOUND> : tensor<2x2xf32>
+  %e = tensor.empty() : tensor<2x2xf32>
+  %y = CLAMP
+  return %y : tensor<2x2xf32>
+}
+"""
+GENERIC = """linalg.generic {indexing_maps = [affine_map<(i, j) -> (j, i)>,
+    affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+    ins(%1 : tensor<2x2xf32>) outs(%e : tensor<2x2xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %m = arith.maximumf %in, %c : f32
+    linalg.yield %m : f32
+  } -> tensor<2x2xf32>"""
+MAXIMUM = "arith.maximumf %1, %b : tensor<2x2xf32>"
+TOSA = """tosa.clamp %1 {min_val = BOUND : f32, max_val = 6.0 : f32}
+    : (tensor<2x2xf32>) -> tensor<2x2xf32>"""
+
+
+@pytest.mark.parametrize("clamp", [GENERIC, MAXIMUM, TOSA])
+@pytest.mark.parametrize(
+    ("bound", "of_operand", "is_alike"),
+    [
+        ("0.0", "u8:f32, 0.05:100", True),
+        ("-2.0", "u8:f32, 0.05:100", True),
+        # The result is 50, which has no code.
+        ("50.0", "u8:f32, 0.05:100", False),
+        # Neither has zero.
+        ("0.0", "u8:f32, 0.05:300", False),
+        # A body may move scales.
+        ("0.0", "i8:f32:0, {0.5,0.25}", False),
+    ],
+)
+def test_the_result_of_a_clamp_toward_zero_is_as_its_operand(
+    clamp: str, bound: str, of_operand: str, is_alike: bool
+):
+    text = CLAMPED.replace("TYPE", f"!quant.uniform<{of_operand}>").replace("CLAMP", clamp)
+    module = Module(text.replace("BOUND", bound))
+    (record,) = module.run(QuantizeWithRangesPass()).records
+    assert ("its result is" in record.reason) is is_alike, record.reason
+    made = [op for op in module.module.walk() if isinstance(op, QuantizeCastOp)]
+    assert len({str(element_of(op.result)) for op in made}) == 1
+    assert len(made) == 1 + is_alike
