@@ -412,10 +412,10 @@ def _unknown_bias(graph: FlowGraph, op: Operation, layer: Contraction) -> Use | 
     use = Use(op, layer.bias)
     if not is_quantizable(use.value) or graph.is_constant(use.value):
         return None
-    return None if _filled_with(graph, use.value) == 0 else use
+    return None if filled_with(graph, use.value) == 0 else use
 
 
-def _filled_with(graph: FlowGraph, value: SSAValue) -> float | None:
+def filled_with(graph: FlowGraph, value: SSAValue) -> float | None:
     """The number that all elements of a value are set to, also of one with recorded ranges."""
     fill = graph.value(value).owner
     if not isinstance(fill, Operation) or name_of(fill) != "linalg.fill":

@@ -666,6 +666,7 @@ def test_sums_that_start_from_zero_have_no_bias(number: str, is_bias: bool):
     report = Module(FILLED.replace("NUMBER", number)).run(QuantizeWithRangesPass())
     product, call, branch = (each.reason for each in report.records)
     assert ("bias" in product) is is_bias
+    assert ("is filled with 0.5 at run time: write it as a constant" in product) is is_bias
     assert call == "it runs a function, in which ops are quantized"
     assert branch == "it runs regions, in which ops are quantized"
 
