@@ -510,6 +510,21 @@ def test_layers_of_16_bits_have_channels():
     )
 
 
+def test_a_storage_of_weights_needs_no_other_scheme():
+    """The rule of the system, in another storage."""
+    text = VARIABLE.replace("TYPE", "f32").replace("%p = ", "%v = WEIGHT\n  %p = ")
+    text = text.replace("WEIGHT", "arith.constant dense<[[1.0, -2.0, 3.75], [-1.0, 3.0, 0.0]]>")
+    module = Module(
+        text.replace(">\n  %p", "> : tensor<2x3xf32>\n  %p").replace("%0, %1 :", "%0, %v :")
+    )
+    module.run(QuantizeWithRangesPass(scheme="torch-i8", weight_storage="i4"))
+    (product,) = (op for op in module.module.walk() if name_of(op) == "linalg.matmul")
+    found = type_read(product.operands[1])
+    assert (found.storage_format.width, found.scales[-1]) == (4, 3.75 / 7.5)
+    with pytest.raises(ValueError, match="luci has storage u8, i8 and i16 only"):
+        QuantizeWithRangesPass(weight_storage="i4")
+
+
 VARIABLE = """
 func.func @f(%x: tensor<4x2xTYPE>, %w: tensor<2x3xTYPE>, %b: tensor<4x3xTYPE>)
     -> tensor<4x3xTYPE> {
