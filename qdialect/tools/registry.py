@@ -374,6 +374,8 @@ def _option_value(option: str, field: Field[object], value: ParameterListType) -
     name, rest = name.strip("'").replace(" ", ""), ""
     if name not in _OPTION_TYPES:
         name, _, rest = name.partition("|")
+    if name == "tuple[str,...]" and (wrong := [of for of in value if not isinstance(of, str)]):
+        raise ToolError(f"{option} must be words: put them in quotes, but has '{wrong[0]}'")
     if name not in _OPTION_TYPES or rest not in ("", "None") or (rest and not value):
         # xDSL checks lists, and an optional option may have no value.
         return value
