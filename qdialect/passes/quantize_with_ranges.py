@@ -17,6 +17,7 @@ from qdialect.passes.drop_ranges import DropRangesPass
 from qdialect.post_training.assignment.assignment_steps import SEQUENCE
 from qdialect.post_training.assignment.configuration import Configuration
 from qdialect.post_training.assignment.precision import (
+    WEIGHT_SCHEMES,
     Settings,
     check_precision,
     declared_scheme,
@@ -51,8 +52,8 @@ class AssignmentPass(ModulePass):
     weight_scheme: str | None = None
     """The scheme of weights, as `quantize-weights` names them, in place of that of the system."""
 
-    weight_storage: str = "i8"
-    """The storage of weights that have a scheme of their own: `i8`, `i4`, ..."""
+    weight_storage: str | None = None
+    """The storage of weights: `i8`, `i4`, ...; default that of the system, or `i8`."""
 
     otherwise: str = "leave"
     """Values that cannot have that granularity stay in floats, or have a `coarser` one."""
@@ -78,8 +79,9 @@ class AssignmentPass(ModulePass):
     def _settings(self, configuration: Configuration, keys: Collection[str]) -> Settings:
         precision = precision_of(self.scheme or configuration.dtype or "one-u8")
         weights = precision.weights.scheme
-        if self.weight_scheme is not None:
-            weights = scheme_of(self.weight_scheme, storage_named(self.weight_storage))
+        if self.weight_scheme is not None or self.weight_storage is not None:
+            name = self.weight_scheme or WEIGHT_SCHEMES[precision.name]
+            weights = scheme_of(name, storage_named(self.weight_storage or "i8"))
         granularity = self.granularity or configuration.granularity or "channel"
         policy = weight_policy(weights, granularity, self.block_size, self.otherwise)
         default = replace(precision, weights=policy)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import cache, lru_cache, partial
+from types import UnionType
 from typing import TYPE_CHECKING, Any, cast
 
 from typing_extensions import TypeVar, override
@@ -352,8 +353,9 @@ def _make(kind: str, factory: Callable[[], type[ConvertibleT]], spec: ArgSpec) -
         raise ToolError(f"{kind} '{spec.name}': {first_line(error)}") from error
 
 
-_OPTION_TYPES: dict[str, tuple[type[ParameterType], str]] = {
+_OPTION_TYPES: dict[str, tuple[type[ParameterType] | UnionType, str]] = {
     "int": (int, "an integer"),
+    "int|float": (int | float, "a number"),
     "float": (float, "a number with a point"),
     "bool": (bool, "true or false"),
     "str": (str, "text: put it in quotes"),
@@ -369,7 +371,11 @@ def _option_value(option: str, field: Field[object], value: ParameterListType) -
     its metadata what the value `is`, such as "a number of bytes".
     """
     name = field.type if isinstance(field.type, str) else type_repr(field.type)
-    name, _, rest = name.strip("'").replace(" ", "").partition("|")
+    name, rest = name.strip("'").replace(" ", ""), ""
+    if name not in _OPTION_TYPES:
+        name, _, rest = name.partition("|")
+    if name == "tuple[str,...]" and (wrong := [of for of in value if not isinstance(of, str)]):
+        raise ToolError(f"{option} must be words: put them in quotes, but has '{wrong[0]}'")
     if name not in _OPTION_TYPES or rest not in ("", "None") or (rest and not value):
         # xDSL checks lists, and an optional option may have no value.
         return value

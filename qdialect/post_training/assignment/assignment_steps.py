@@ -15,7 +15,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
-from xdsl.dialects.builtin import AnyFloat
+from xdsl.dialects.builtin import AnyFloat, FloatAttr
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -25,14 +25,20 @@ from qdialect.algebra.lazy_numpy import np
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.post_training.assignment.parameter_assignment import Assigned, Assignment
 from qdialect.post_training.assignment.precision import Precision, declared_scheme
-from qdialect.post_training.value_graph.flow_graph import Node, Use, is_quantizable
+from qdialect.post_training.value_graph.flow_graph import (
+    FlowGraph,
+    Node,
+    Use,
+    is_quantizable,
+    number_of,
+)
 from qdialect.post_training.weights import (
     storage_of,
     type_of_slot,
 )
 from qdialect.quantization.schemes import Scheme
-from qdialect.relations.interface import Relation
-from qdialect.shape_ops.interface import Code, NotFoldable
+from qdialect.relations.interface import Relation, relation_of
+from qdialect.shape_ops.interface import Code, NotFoldable, find_attribute, name_of
 
 if TYPE_CHECKING:
     pass
@@ -198,10 +204,64 @@ def _before_clamp(
     is_alone = all(each.op is node.op for each in flow.graph.readers[value])
     if value in values or flow.is_pinned(value) or not is_alone or value in flow.graph.ranges:
         return {}
+    if made.type.granularity is not Granularity.PER_TENSOR and node.op.regions:
+        # A body may read its operand along other axes.
+        return {}
     if element_type_or_self(value.type) != made.type.expressed_type:
         return {}
     origin = made.origin or flow.graph.keys.get(node.results[0], "")
     return {value: Assigned(made.type, Relation.SHARED, made.range, origin)}
+
+
+def _behind_clamp(flow: Flow, node: Node, before: Assignment) -> Mapping[SSAValue, Assigned]:
+    """
+    The parameters of the result of a clamp that nothing is known of: those of its operand.
+
+    They have codes for the result if it is between the operand and zero, and zero has a code.
+    """
+    read = [use for use in node.uses if not flow.graph.is_constant(use.value)]
+    if len(read) != 1 or len(node.results) != 1 or not _is_toward_zero(flow.graph, node, read[0]):
+        return {}
+    result, value = node.results[0], flow.graph.value(read[0].value)
+    if result in before.values or flow.is_pinned(result) or result in flow.graph.ranges:
+        return {}
+    made = before.read(read[0], value)
+    # Scales along axes would have to move as the elements do.
+    if made is None or made.type.granularity is not Granularity.PER_TENSOR:
+        return {}
+    low, high = made.type.storage_type_min, made.type.storage_type_max
+    if not low <= int(made.type.zero_points.item()) <= high:
+        return {}
+    if element_type_or_self(result.type) != made.type.expressed_type:
+        return {}
+    origin = made.origin or flow.graph.keys.get(value, "")
+    return {result: Assigned(made.type, Relation.SHARED, made.range, origin)}
+
+
+def _is_toward_zero(graph: FlowGraph, node: Node, read: Use) -> bool:
+    """Whether a clamp only makes numbers smaller in magnitude, as its bounds are around zero."""
+    op, found = node.op, relation_of(node.op)
+    if name_of(op) == "tosa.clamp":
+        ends = [find_attribute(op, name) for name in ("min_val", "max_val")]
+        low, high = (end.value.data if isinstance(end, FloatAttr) else np.nan for end in ends)
+        return low <= 0 <= high
+    others = [value for at, value in enumerate(op.operands) if at != read.number]
+    if name_of(op) == "stablehlo.clamp":
+        if not all(graph.stored(value) is not None for value in others):
+            return False
+        low, high = map(graph.numbers, others)
+        return bool((low <= 0).all() and (high >= 0).all())
+    if found is None or found.functions not in (frozenset({"max"}), frozenset({"min"})):
+        return False
+    others = [value for value in others if graph.is_constant(value)]
+    if not all(graph.stored(value) is not None for value in others):
+        return False
+    bounds = [graph.numbers(value) for value in others]
+    inner = (each for region in op.regions for each in region.walk())
+    scalars = (number_of(value) for each in inner for value in each.operands)
+    bounds += [np.array(number) for number in scalars if number is not None]
+    is_max = "max" in found.functions
+    return bool(bounds) and all(((of <= 0) if is_max else (of >= 0)).all() for of in bounds)
 
 
 def assign_constant_inputs(flow: Flow, before: Assignment) -> Assignment:
@@ -236,9 +296,13 @@ def assign_fixed_values(flow: Flow, before: Assignment) -> Assignment:
 
 
 def propagate_forward(flow: Flow, before: Assignment) -> Assignment:
-    """From operands to results, where a result only holds elements of an operand."""
+    """
+    From operands to results, where a result only holds elements of an operand, or clamped ones.
+    """
     graph, values, reads = flow.graph, dict(before.values), dict(before.reads)
     for node in graph.nodes:
+        if node.is_clamp:
+            values |= _behind_clamp(flow, node, replace(before, values=values))
         if not passes_on(node):
             continue
         use, result = node.uses[0], node.results[0]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Final, cast
 
 from qdialect.post_training.assignment.precision import (
@@ -19,6 +18,7 @@ from qdialect.post_training.assignment.precision import (
     granularity_of,
     precision_of,
 )
+from qdialect.quantization.file_errors import read_text
 
 _FIELDS: Final = (
     "default_quantization_dtype",
@@ -59,9 +59,9 @@ class Configuration:
         Read a file.
 
         Raises OSError if the file cannot be opened, and ValueError for other contents. The message
-        has the file, and the line and column if the error has them.
+        has the file, and the line and column if the error has them. A byte order mark is skipped.
         """
-        text = Path(path).read_bytes()
+        text = read_text(path, "write it in UTF-8").removeprefix("\ufeff")
         try:
             return cls._of(json.loads(text, object_pairs_hook=_without_repetition))
         except json.JSONDecodeError as error:

@@ -21,6 +21,7 @@ from qdialect.dialects.quant import Storage
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.post_training.assignment.parameter_assignment import Assigned, Assignment
 from qdialect.post_training.value_graph.flow_graph import Node, Range, Use
+from qdialect.post_training.value_graph.flow_reading import filled_with
 from qdialect.post_training.weights import (
     WeightAxes,
     WeightGranularity,
@@ -164,7 +165,11 @@ def assign_biases(flow: Flow, before: Assignment) -> Assignment:
     for node in flow.graph.nodes:
         if node.unknown_bias is not None:
             added = f"operand {node.unknown_bias.number} of '{name_of(node.unknown_bias.op)}'"
-            flow.float_biases[node.op] = f"{added} is no constant"
+            number = filled_with(flow.graph, node.unknown_bias.value)
+            what = "is no constant"
+            if number is not None:
+                what = f"is filled with {number:g} at run time: write it as a constant"
+            flow.float_biases[node.op] = f"{added} {what}"
         if node.bias is None or flow.is_given(node.bias.use.value):
             continue
         try:

@@ -61,6 +61,16 @@ PRECISIONS: Mapping[str, Callable[[], Precision]] = MappingProxyType(
 )
 """By name: the schemes of a system for activations, weights and biases."""
 
+WEIGHT_SCHEMES: Mapping[str, str] = MappingProxyType(
+    {
+        "one-u8": "luci",
+        "one-s16": "luci",
+        "torch-i8": "torch-per-channel-symmetric",
+        "glow-i8": "glow-symmetric",
+    }
+)
+"""By the name of a precision: that of the scheme of its weights."""
+
 _OF_DTYPE: Final[Mapping[str, str]] = {"uint8": "one-u8", "int16": "one-s16"}
 """The words of ONE's configuration."""
 

@@ -307,9 +307,9 @@ class _Writer:
             self._tell(use, assigned, values, codes, tensor)
             held = held_as_source(codes, tensor, place, self._graph.folding.constants.resources)
             constant = ConstantOp(held, tensor)
-            constant.attributes |= kept_attributes(moved.provenance.sources)
             back = DequantizeCastOp(constant, source.type)
             new = [constant, back]
+        new[0].attributes |= kept_attributes(moved.provenance.sources)
         for op in new:
             op.results[0].name_hint = place.results[0].name_hint
             op.location = place.location

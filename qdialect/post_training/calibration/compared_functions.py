@@ -24,13 +24,19 @@ from qdialect.folding.folder import fold_shapes
 from qdialect.folding.policy import FoldPolicy
 from qdialect.interpreters import find_function
 from qdialect.ir.value_types import element_type_or_self, shape_of
-from qdialect.post_training.calibration.keys import attach_keys, casts_to, is_recordable, keys_of
+from qdialect.post_training.calibration.keys import (
+    attach_keys,
+    casts_to,
+    constant_values,
+    is_recordable,
+    keys_of,
+)
 from qdialect.post_training.calibration.recorded_function import (
     LeftOut,
     recordable_values,
     returning,
 )
-from qdialect.shape_ops.interface import elements_attribute_of, is_cast, name_of
+from qdialect.shape_ops.interface import is_cast, name_of
 
 ARGUMENT = "argument"
 """The name of the producer of a value that no op makes."""
@@ -105,7 +111,8 @@ def compare_functions(
     for module, context in zip((before, after), contexts, strict=True):
         # A fold may change the order of values that have no name.
         attach_keys(module)
-        fold_shapes(module, context, FoldPolicy())
+        # A broadcast stays one in both, whether its operand is quantized or not.
+        fold_shapes(module, context, FoldPolicy(max_repetition=0))
     return _Comparison(before, after, names).functions()
 
 
@@ -127,6 +134,8 @@ class _Side:
                 self.members.setdefault(key, []).append(value)
         last = block.last_op
         self.results = last.operands if isinstance(last, ReturnOp) else ()
+        self.constants = constant_values(module)
+        """The values that are computed from constants alone, which a fold may have replaced."""
 
     def root_of(self, key: str) -> str | None:
         """The key here of the value that has `key` in the other module, or as an alias here."""
@@ -180,7 +189,7 @@ class _Comparison:
             return f"{len(olds)} values have it in FLOAT, and {len(news)} in QUANTIZED"
         for old, new in pairs:
             # Without a name, it is a place in the module, which may be that of another value.
-            if key.startswith("@") and not _are_made_alike(old, new):
+            if key.startswith("@") and not self._are_made_alike(old, new):
                 return (
                     f"it is made by '{_maker_of(old)}' in FLOAT, and by '{_maker_of(new)}' in "
                     "QUANTIZED: give values names, by --attach-keys, before they are quantized"
@@ -212,9 +221,15 @@ class _Comparison:
             return []
         for old, new in zip(*sides, strict=True):
             readings = [reading for reading in _readings_of(new) if reading.is_quantized]
-            if readings and _are_made_alike(old, new) and _shape_mismatch(old, new) is None:
+            is_alike = self._are_made_alike(old, new) and _shape_mismatch(old, new) is None
+            if readings and is_alike:
                 return [(old, reading) for reading in readings]
         return []
+
+    def _are_made_alike(self, old: SSAValue, new: SSAValue) -> bool:
+        """Whether both are made by ops of one name, or both from constants."""
+        are_constants = old in self._before.constants and new in self._after.constants
+        return are_constants or _maker_of(old) == _maker_of(new)
 
     def _results(self) -> Iterator[ComparedResult]:
         """Have the results compared that have a number for each class."""
@@ -279,16 +294,6 @@ def _maker_of(value: SSAValue) -> str:
     """The name of the op that makes a value, before casts."""
     owner = casts_to(value).origin.owner
     return name_of(owner) if isinstance(owner, Operation) else ARGUMENT
-
-
-def _are_made_alike(old: SSAValue, new: SSAValue) -> bool:
-    """Whether both are made by ops of one name, or both by constants."""
-    owners = [casts_to(value).origin.owner for value in (old, new)]
-    are_constants = (
-        isinstance(owner, Operation) and elements_attribute_of(owner) is not None
-        for owner in owners
-    )
-    return _maker_of(old) == _maker_of(new) or all(are_constants)
 
 
 def _shape_mismatch(old: SSAValue, new: SSAValue) -> str | None:

@@ -156,7 +156,7 @@ class _KeyFinder:
         explicit: Mapping[SSAValue, str],
     ) -> dict[SSAValue, str]:
         """The keys of the values with a key of their own; `explicit` are those of attributes."""
-        names, constant = dict(explicit), _constant_values(module)
+        names, constant = dict(explicit), constant_values(module)
         nameless = list[SSAValue]()
         for value, function in functions.items():
             if value in explicit:
@@ -285,7 +285,7 @@ class _KeyFinder:
         return unmoved_operand(op)
 
 
-def _constant_values(module: ModuleOp) -> set[SSAValue]:
+def constant_values(module: ModuleOp) -> set[SSAValue]:
     """The values that depend on constants alone, which a fold may replace or move."""
     found = set[SSAValue]()
     for op in module.walk():

@@ -265,8 +265,9 @@ class _Planner:
         if long and best.minimum.size == 1:
             raise NotFoldable(
                 Code.NO_RECORD,
-                f"the record of what it reads, '{name}', has one range: it needs one for each "
-                f"index of axis {long[-1]}",
+                f"the record of what it reads, '{name}', has one range along axis {long[-1]}: it "
+                "needs one for each index; 'qdialect-calibrate --channels' records one axis of a "
+                "value, and a second 'quant.stats' may have another one",
             )
         return grouped, best
 

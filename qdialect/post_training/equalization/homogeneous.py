@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, FloatAttr
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
@@ -23,7 +23,7 @@ from qdialect.algebra.movement import Shape
 from qdialect.certificates.index_maps import NotCertifiableError
 from qdialect.ir.value_types import shape_of
 from qdialect.post_training.equalization.factors import Factors, Places, common, places_of
-from qdialect.post_training.value_graph.flow_graph import FlowGraph, Node, Use
+from qdialect.post_training.value_graph.flow_graph import FlowGraph, Node, Use, number_of
 from qdialect.relations.interface import Relation, function_of, relation_of
 from qdialect.shape_ops.interface import (
     NotFoldable,
@@ -248,22 +248,13 @@ def _degrees_of(graph: FlowGraph, value: SSAValue) -> Degrees:
 
 def has_any(graph: FlowGraph, value: SSAValue) -> bool:
     """Whether a value is zero or infinite in all of its elements, so that no factor changes it."""
-    if (number := _scalar(value)) is not None:
+    if (number := number_of(value)) is not None:
         return _is_unchanged(np.asarray(number))
     owner = graph.value(value).owner
     if isinstance(owner, Operation) and name_of(owner) in _REPEATING:
         return has_any(graph, owner.operands[0])
     held = graph.stored(value)
     return held is not None and _is_unchanged(graph.numbers(value))
-
-
-def _scalar(value: SSAValue) -> float | None:
-    """The number of a constant that is no tensor."""
-    owner = value.owner
-    if not isinstance(owner, Operation) or (name := elements_attribute_of(owner)) is None:
-        return None
-    held = find_attribute(owner, name)
-    return float(held.value.data) if isinstance(held, FloatAttr) else None
 
 
 def _is_unchanged(numbers: NDArray[Any]) -> bool:
@@ -299,7 +290,7 @@ def _with_body(graph: FlowGraph, op: Operation) -> Passage | None:
     count = len(op.operands) - len(op.results)
     inputs = list(op.operands)[:count]
     active = [at for at, value in enumerate(inputs) if not graph.is_constant(value)]
-    active = [at for at in active if _scalar(inputs[at]) is None and block.args[at].first_use]
+    active = [at for at in active if number_of(inputs[at]) is None and block.args[at].first_use]
     if len(active) != 1 or len(op.results) != 1:
         return None
     degrees = dict[SSAValue, Degrees]()
@@ -325,7 +316,7 @@ def _degrees_of_body(block: Block, degrees: Mapping[SSAValue, Degrees]) -> Degre
     def of(value: SSAValue) -> Degrees:
         if value in known:
             return known[value]
-        number = _scalar(value)
+        number = number_of(value)
         if number is None:
             return _NONE
         return _ANY if _is_unchanged(np.asarray(number)) else _FIXED

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from xdsl.dialects.builtin import AnyFloat, ModuleOp, TensorType
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
@@ -32,6 +32,7 @@ from qdialect.relations.interface import Relation
 from qdialect.shape_ops.interface import (
     NotFoldable,
     elements_attribute_of,
+    find_attribute,
     name_of,
 )
 from qdialect.shape_ops.statistics import is_statistics
@@ -325,6 +326,15 @@ class FlowGraph:
             encoded = FLOAT_FORMATS[behind.name].encode(numbers).astype(f"u{behind.size}")
             values = Splat(encoded[()], values.shape) if isinstance(values, Splat) else encoded
         return values
+
+
+def number_of(value: SSAValue) -> float | None:
+    """The number of a constant that is no tensor; None of any other value."""
+    owner = value.owner
+    if not isinstance(owner, Operation) or (name := elements_attribute_of(owner)) is None:
+        return None
+    held = find_attribute(owner, name)
+    return float(held.value.data) if isinstance(held, FloatAttr) else None
 
 
 def stays_float(op: Operation) -> bool:

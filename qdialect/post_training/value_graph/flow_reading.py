@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import (
     AffineMapAttr,
     AnyFloat,
     ArrayAttr,
-    FloatAttr,
     IntegerType,
     ModuleOp,
     TensorType,
@@ -38,6 +37,7 @@ from qdialect.post_training.value_graph.flow_graph import (
     Range,
     Use,
     is_quantizable,
+    number_of,
     stays_float,
 )
 from qdialect.relations.interface import OpRelation, Relation, relation_of
@@ -412,18 +412,15 @@ def _unknown_bias(graph: FlowGraph, op: Operation, layer: Contraction) -> Use | 
     use = Use(op, layer.bias)
     if not is_quantizable(use.value) or graph.is_constant(use.value):
         return None
-    return None if _filled_with(graph, use.value) == 0 else use
+    return None if filled_with(graph, use.value) == 0 else use
 
 
-def _filled_with(graph: FlowGraph, value: SSAValue) -> float | None:
+def filled_with(graph: FlowGraph, value: SSAValue) -> float | None:
     """The number that all elements of a value are set to, also of one with recorded ranges."""
     fill = graph.value(value).owner
     if not isinstance(fill, Operation) or name_of(fill) != "linalg.fill":
         return None
-    maker = fill.operands[0].owner
-    name = elements_attribute_of(maker) if isinstance(maker, Operation) else None
-    held = None if name is None else find_attribute(cast(Operation, maker), name)
-    return float(held.value.data) if isinstance(held, FloatAttr) else None
+    return number_of(fill.operands[0])
 
 
 def _own_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -> Bias | None:

@@ -4,6 +4,8 @@
 // RUN: not qdialect-opt --fold-quant-shapes=depth=3 %s 2>&1 | filecheck %s --check-prefix=OPTIONS
 // RUN: not qdialect-opt --fold-quant-shapes=max-growth=1GiB %s 2>&1 | filecheck %s --check-prefix=VALUE
 // RUN: not qdialect-opt --fold-quant-shapes=max-parameter-growth=1,2 %s 2>&1 | filecheck %s --check-prefix=OPTIONAL
+// RUN: not qdialect-opt --equalize-inputs=strength=nan %s 2>&1 | filecheck %s --check-prefix=NUMBER
+// RUN: not qdialect-opt --equalize-inputs=layers=a,3 %s 2>&1 | filecheck %s --check-prefix=WORDS
 // RUN: not qdialect-opt --fold-quant-shapes=granularity=per-axis,max-growth=5 %s 2>&1 | filecheck %s --check-prefix=COMMA
 // RUN: not qdialect-opt -p fold-quant-shape %s 2>&1 | filecheck %s --check-prefix=NEAR
 // RUN: not qdialect-opt fold-quant-shapes %s 2>&1 | filecheck %s --check-prefix=DASHES
@@ -27,6 +29,8 @@
 // OPTIONS: qdialect-opt: error: pass 'fold-quant-shapes' has no option 'depth' (it has: granularity, max-parameter-growth, max-growth
 // VALUE: qdialect-opt: error: pass 'fold-quant-shapes': max-growth must be a number of bytes, but is '1GiB'
 // OPTIONAL: qdialect-opt: error: pass 'fold-quant-shapes': max-parameter-growth must be an integer, but is '1,2'
+// NUMBER: qdialect-opt: error: pass 'equalize-inputs': strength must be a number, but is 'nan'
+// WORDS: qdialect-opt: error: pass 'equalize-inputs': layers must be words: put them in quotes, but has '3'
 // COMMA: qdialect-opt: error: cannot read 'fold-quant-shapes{granularity=per-axis,max-growth=5}': options are separated by spaces: 'fold-quant-shapes{granularity=per-axis max-growth=5}'
 // NEAR: qdialect-opt: error: 'fold-quant-shape' does not refer to a registered pass or pass pipeline; did you mean 'fold-quant-shapes'?
 // DASHES: qdialect-opt: error: there is no input file 'fold-quant-shapes'; the pass of that name is '--fold-quant-shapes'

@@ -204,6 +204,55 @@ def test_quantized_weights(tmp_path: Path, engine: str, storage: str) -> None:
     assert not found.json["not_compared"]
 
 
+BIASED = """
+func.func @main(%x: tensor<2x3xf32>) -> tensor<2x4xf32> {
+  %0 = quant.stats %x {layerStats = dense<[-1.0, 1.5]> : tensor<2xf32>} : tensor<2x3xf32>
+  %1 = arith.constant dense<0.3> : tensor<3x4xf32>
+  %2 = "stablehlo.constant"() <{value = dense<[1.0, -2.0, 3.0, 0.1]> : tensor<4xf32>}> KEY
+    : () -> tensor<4xf32>
+  %3 = "stablehlo.broadcast_in_dim"(%2) <{broadcast_dimensions = array<i64: 1>}>
+    : (tensor<4xf32>) -> tensor<1x4xf32>
+  %4 = "stablehlo.broadcast_in_dim"(%3) <{broadcast_dimensions = array<i64: 0, 1>}>
+    : (tensor<1x4xf32>) -> tensor<2x4xf32>
+  %5 = "stablehlo.dot_general"(%0, %1) <{dot_dimension_numbers = #stablehlo.dot<
+    lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [0]>}>
+    : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+  %6 = "stablehlo.add"(%5, %4) : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %7 = quant.stats %6 {layerStats = dense<[-4.0, 4.0]> : tensor<2xf32>} : tensor<2x4xf32>
+  return %7 : tensor<2x4xf32>
+}
+"""
+"""A bias without a name, behind two broadcasts, as JAX writes it."""
+
+
+@pytest.mark.parametrize(
+    ("key", "flag", "compared"),
+    [
+        ("", "--attach-keys", ["i32", "f32"]),
+        ('{quant.key = "bias"}', "--quantize-with-ranges", ["i32", "f32"]),
+        # One constant is left, where the add reads it.
+        ("", "--fold-quant-shapes", ["i32"]),
+    ],
+)
+def test_biases_are_compared_before_their_broadcast(
+    tmp_path: Path, key: str, flag: str, compared: list[str]
+) -> None:
+    before, path = BIASED.replace("KEY", key), tmp_path / "q.mlir"
+    (tmp_path / "float.mlir").write_text(before)
+    flags = ["--allow-unregistered-dialect", "--quantize-with-ranges", flag]
+    assert opt([*flags, str(tmp_path / "float.mlir"), "-o", str(path)]) == 0
+    data = save(tmp_path / "data.npz", {"x": np.ones((2, 3), "f4")})
+    options = "--engine=reference", "--allow-unregistered-dialect"
+    found = Evaluated(tmp_path, before, path.read_text(), data, *options)
+    biases = [of for name, of in found.values.items() if name == "bias" or "#1.1" in name]
+    assert [of["storage"] for of in biases] == compared
+    scale = float(np.float32(2.5) / np.float32(255)) * float(np.float32(0.3) / np.float32(255))
+    bias = np.array([1, -2, 3, np.float32(0.1)], "f8")
+    off = ((np.rint(bias / scale) * scale - bias) ** 2).sum()
+    for of in biases:
+        assert of["noise"] / of["signal"] == pytest.approx(off / (bias**2).sum(), rel=0.05)
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_module_is_equal_to_itself(
     tmp_path: Path, engine: str, capsys: pytest.CaptureFixture[str]

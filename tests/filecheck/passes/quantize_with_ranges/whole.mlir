@@ -102,3 +102,21 @@ func.func @softmax(%x: tensor<1x4xf32>, %shift: tensor<1xi8>) -> tensor<1x4xf32>
   %6 = tosa.mul %3, %5, %shift : (tensor<1x4xf32>, tensor<1x1xf32>, tensor<1xi8>) -> tensor<1x4xf32>
   return %6 : tensor<1x4xf32>
 }
+
+// What a relu makes of quantized values has their parameters, unless it has a range.
+// CHECK-LABEL: @behind_relu
+// CHECK:         %r = arith.maximumf
+// CHECK-NEXT:    quant.qcast %r : {{.*}} to tensor<2x!quant.uniform<u8:f32, 5.000000e-02:100>>
+// CHECK:         %s = arith.maximumf
+// CHECK-NEXT:    quant.qcast %s : {{.*}} to tensor<2x!quant.uniform<u8:f32, 0.0039215688593685627>>
+func.func @behind_relu(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
+  %z = arith.constant dense<0.0> : tensor<2xf32>
+  %0 = quant.qcast %x : tensor<2xf32> to tensor<2x!quant.uniform<u8:f32, 0.05:100>>
+  %1 = quant.dcast %0 : tensor<2x!quant.uniform<u8:f32, 0.05:100>> to tensor<2xf32>
+  // expected-remark @+1 {{quantized 'arith.maximumf': its result is '!quant.uniform<u8:f32, 5.000000e-02:100>', shared}}
+  %r = arith.maximumf %1, %z : tensor<2xf32>
+  // expected-remark @+1 {{quantized 'arith.maximumf': its result is '!quant.uniform<u8:f32, 0.0039215688593685627>', own}}
+  %s = arith.maximumf %1, %z : tensor<2xf32>
+  %2 = quant.stats %s {layerStats = dense<[0.0, 1.0]> : tensor<2xf32>} : tensor<2xf32>
+  return %r, %2 : tensor<2xf32>, tensor<2xf32>
+}

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.usefixtures("without_plugins")
     [
         ("[1]", "c.json: the file must be an object"),
         ("{", "c.json:1:2: "),
+        ("{\n \xff", "c.json:2:2: byte 0xFF is not UTF-8; write it in UTF-8"),
         ('{"layer": []}', "the file has no 'layer'; known are "),
         ('{"layers": {}}', "'layers' must be an array"),
         ('{"layers": [1]}', "layer 0 must be an object"),
@@ -41,7 +42,7 @@ pytestmark = pytest.mark.usefixtures("without_plugins")
 )
 def test_what_is_wrong_with_a_file_is_told(tmp_path: Path, text: str, message: str):
     path = tmp_path / "c.json"
-    path.write_text(text)
+    path.write_text(text, "latin-1")
     with pytest.raises(ValueError, match=re.escape(message)) as raised:
         Configuration.read(str(path))
     assert str(raised.value).startswith(str(path))

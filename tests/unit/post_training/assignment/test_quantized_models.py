@@ -510,6 +510,21 @@ def test_layers_of_16_bits_have_channels():
     )
 
 
+def test_a_storage_of_weights_needs_no_other_scheme():
+    """The rule of the system, in another storage."""
+    text = VARIABLE.replace("TYPE", "f32").replace("%p = ", "%v = WEIGHT\n  %p = ")
+    text = text.replace("WEIGHT", "arith.constant dense<[[1.0, -2.0, 3.75], [-1.0, 3.0, 0.0]]>")
+    module = Module(
+        text.replace(">\n  %p", "> : tensor<2x3xf32>\n  %p").replace("%0, %1 :", "%0, %v :")
+    )
+    module.run(QuantizeWithRangesPass(scheme="torch-i8", weight_storage="i4"))
+    (product,) = (op for op in module.module.walk() if name_of(op) == "linalg.matmul")
+    found = type_read(product.operands[1])
+    assert (found.storage_format.width, found.scales[-1]) == (4, 3.75 / 7.5)
+    with pytest.raises(ValueError, match="luci has storage u8, i8 and i16 only"):
+        QuantizeWithRangesPass(weight_storage="i4")
+
+
 VARIABLE = """
 func.func @f(%x: tensor<4x2xTYPE>, %w: tensor<2x3xTYPE>, %b: tensor<4x3xTYPE>)
     -> tensor<4x3xTYPE> {
@@ -666,6 +681,7 @@ def test_sums_that_start_from_zero_have_no_bias(number: str, is_bias: bool):
     report = Module(FILLED.replace("NUMBER", number)).run(QuantizeWithRangesPass())
     product, call, branch = (each.reason for each in report.records)
     assert ("bias" in product) is is_bias
+    assert ("is filled with 0.5 at run time: write it as a constant" in product) is is_bias
     assert call == "it runs a function, in which ops are quantized"
     assert branch == "it runs regions, in which ops are quantized"
 
@@ -726,3 +742,52 @@ def test_what_is_added_to_a_layer_is_its_bias(add: str):
     assert name_of(sums.owner) == "linalg.matmul"
     assert name_of(bias.owner) == "linalg.broadcast"
     assert type_read(bias.owner.operands[0]).storage_format.width == 32
+
+
+CLAMPED = """
+func.func @f(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {
+  %0 = quant.qcast %x : tensor<2x2xf32> to tensor<2x2xTYPE>
+  %1 = quant.dcast %0 : tensor<2x2xTYPE> to tensor<2x2xf32>
+  %c = arith.constant BOUND : f32
+  %b = arith.constant dense<BOUND> : tensor<2x2xf32>
+  %e = tensor.empty() : tensor<2x2xf32>
+  %y = CLAMP
+  return %y : tensor<2x2xf32>
+}
+"""
+GENERIC = """linalg.generic {indexing_maps = [affine_map<(i, j) -> (j, i)>,
+    affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+    ins(%1 : tensor<2x2xf32>) outs(%e : tensor<2x2xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %m = arith.maximumf %in, %c : f32
+    linalg.yield %m : f32
+  } -> tensor<2x2xf32>"""
+MAXIMUM = "arith.maximumf %1, %b : tensor<2x2xf32>"
+TOSA = """tosa.clamp %1 {min_val = BOUND : f32, max_val = 6.0 : f32}
+    : (tensor<2x2xf32>) -> tensor<2x2xf32>"""
+
+
+@pytest.mark.parametrize("clamp", [GENERIC, MAXIMUM, TOSA])
+@pytest.mark.parametrize(
+    ("bound", "of_operand", "is_alike"),
+    [
+        ("0.0", "u8:f32, 0.05:100", True),
+        ("-2.0", "u8:f32, 0.05:100", True),
+        # The result is 50, which has no code.
+        ("50.0", "u8:f32, 0.05:100", False),
+        # Neither has zero.
+        ("0.0", "u8:f32, 0.05:300", False),
+        # A body may move scales.
+        ("0.0", "i8:f32:0, {0.5,0.25}", False),
+    ],
+)
+def test_the_result_of_a_clamp_toward_zero_is_as_its_operand(
+    clamp: str, bound: str, of_operand: str, is_alike: bool
+):
+    text = CLAMPED.replace("TYPE", f"!quant.uniform<{of_operand}>").replace("CLAMP", clamp)
+    module = Module(text.replace("BOUND", bound))
+    (record,) = module.run(QuantizeWithRangesPass()).records
+    assert ("its result is" in record.reason) is is_alike, record.reason
+    made = [op for op in module.module.walk() if isinstance(op, QuantizeCastOp)]
+    assert len({str(element_of(op.result)) for op in made}) == 1
+    assert len(made) == 1 + is_alike
