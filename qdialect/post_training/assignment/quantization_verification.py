@@ -102,7 +102,7 @@ def verify_quantization(
     `expected` has what layers are to be that differ from `default`, by the keys of their results.
     """
     with models_of(context), memory_budget() as budget:
-        graph = flow_graph(module, context, budget)
+        graph = flow_graph(module, context, budget, has_reshaped_layers=True)
         verifier = _Verifier(graph, Constants(ResourceBlobs.of(context)), expected, default)
         return verifier.run()
 

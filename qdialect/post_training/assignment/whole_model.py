@@ -29,6 +29,7 @@ from qdialect.post_training.assignment.precision import Settings
 from qdialect.post_training.assignment.quantization_report import ValueReporter
 from qdialect.post_training.assignment.quantized_writing import Written, write_quantized
 from qdialect.post_training.assignment.rounding_pairs import rewrite_pairs
+from qdialect.post_training.assignment.unit_factors import drop_unit_factors
 from qdialect.post_training.value_graph.flow_graph import is_quantizable
 from qdialect.post_training.value_graph.flow_reading import flow_graph
 from qdialect.post_training.value_reports import QuantizationReport
@@ -60,9 +61,11 @@ def quantize_model(
         if rewrite_pairs(module):
             # Constants of the same model are read as floats likewise.
             raise_dequantization(module, context, FoldPolicy())
-        graph = flow_graph(module, context, budget)
-        if write_constants(graph):
-            graph = flow_graph(module, context, budget)
+        graph = flow_graph(module, context, budget, has_reshaped_layers=True)
+        # Each changes the module that was read.
+        changes = [write_constants(graph), drop_unit_factors(graph)]
+        if any(changes):
+            graph = flow_graph(module, context, budget, has_reshaped_layers=True)
         flow = Flow(graph, read_settings(set(graph.keys.values())))
         _check_layers(flow)
         assignment = read_attributes(module)

@@ -160,6 +160,9 @@ class FlowGraph:
     folding: FoldGraph
     """The constants of the module, and the results of shape ops on them."""
 
+    has_reshaped_layers: bool = False
+    """Whether a layer reaches to a bias behind a reshape that adds or drops axes of length 1."""
+
     nodes: list[Node] = field(default_factory=list[Node])
     of_biases: dict[Operation, Node] = field(default_factory=dict[Operation, Node])
     """The ops that broadcast a bias, which are no nodes, and the layer that reads it."""

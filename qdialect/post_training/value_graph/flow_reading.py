@@ -24,6 +24,7 @@ from xdsl.traits import IsolatedFromAbove, SymbolTable
 from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.memory_budget import MemoryBudget
+from qdialect.algebra.movement import DYNAMIC, Reshape
 from qdialect.contractions.interface import Contraction, Lookup, Side, layer_of
 from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp, UniformQuantizedType
 from qdialect.folding.graph import FoldGraph
@@ -54,9 +55,20 @@ from qdialect.shape_ops.interface import (
 from qdialect.shape_ops.statistics import is_statistics, statistics_of
 
 
-def flow_graph(module: ModuleOp, context: Context, budget: MemoryBudget) -> FlowGraph:
-    """Read a module, whose models are active."""
-    graph = FlowGraph(module, FoldGraph(module, context, budget, has_parts=False))
+def flow_graph(
+    module: ModuleOp,
+    context: Context,
+    budget: MemoryBudget,
+    *,
+    has_reshaped_layers: bool = False,
+) -> FlowGraph:
+    """
+    Read a module, whose models are active.
+
+    If `has_reshaped_layers`, the result of a layer may have other axes of length 1 than its sums.
+    """
+    folding = FoldGraph(module, context, budget, has_parts=False)
+    graph = FlowGraph(module, folding, has_reshaped_layers)
     graph.keys = keys_of(module).of_values
     every = [op for op in _ops_of(module) if not stays_float(op)]
     ops = graph.ops = [op for op in every if _has_floats(op)]
@@ -68,7 +80,7 @@ def flow_graph(module: ModuleOp, context: Context, budget: MemoryBudget) -> Flow
     known = Known(
         graph.value,
         graph.is_computed,
-        partial(_splat, graph),
+        partial(splat_number, graph),
         partial(_masks, graph),
         graph.folding.operands,
     )
@@ -312,7 +324,7 @@ _EMPTY: Final = frozenset({"tensor.empty", "linalg.fill"})
 """Ops whose results are only written to, as `outs` of linalg."""
 
 
-def _splat(graph: FlowGraph, value: SSAValue) -> float | None:
+def splat_number(graph: FlowGraph, value: SSAValue) -> float | None:
     """The number that all elements of a constant are; None if they differ."""
     if graph.stored(value) is not None:
         numbers = graph.numbers(value)
@@ -391,8 +403,8 @@ def _layer(graph: FlowGraph, op: Operation, layer: Contraction) -> Node:
     if weight is not None and side is not None:
         bias = _own_bias(graph, op, layer, side)
         if bias is None and (added := _added_bias(graph, op, layer, side)) is not None:
-            adder, bias = added
-            ops, result = (op, adder), adder.results[0]
+            adders, bias = added
+            ops, result = (op, *adders), adders[-1].results[0]
     return Node(
         ops,
         Relation.OWN,
@@ -433,7 +445,7 @@ def _own_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -
     if (held := graph.constant(use.value)) is None:
         if (broadcast := _before_broadcast(graph, use.value)) is None:
             return None
-        return _bias(op, *broadcast, layer, side)
+        return _bias(op, *broadcast, layer.result, layer, side)
     if len(held.shape) == 1:
         # One number for each channel, or for all of them.
         return Bias(use, (_channels(layer, side),))
@@ -441,13 +453,13 @@ def _own_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -
     if is_plain and held.splat is not None and not (held.splat.value << 1):
         # The sums start from zero.
         return None
-    return _bias(op, use, range(len(layer.result)), layer, side)
+    return _bias(op, use, range(len(layer.result)), layer.result, layer, side)
 
 
 class _AddedBias(NamedTuple):
-    """A bias, and the op that adds it."""
+    """A bias, and the ops from behind the sums to the one that adds it."""
 
-    adder: Operation
+    adders: Sequence[Operation]
     bias: Bias
 
 
@@ -455,10 +467,16 @@ def _added_bias(
     graph: FlowGraph, op: Operation, layer: Contraction, side: Side
 ) -> _AddedBias | None:
     """A constant that the only reader of a layer adds to it."""
-    readers = list(graph.readers_of(op.results[0]))
-    if len(readers) != 1:
+    sums, labels, ops = op.results[0], tuple(layer.result), list[Operation]()
+    while (reader := _only_reader(graph, sums)) is not None and graph.has_reshaped_layers:
+        moved = None if sums in graph.given else _moved_labels(graph, reader.op, sums, labels)
+        if moved is None:
+            break
+        sums, labels = reader.op.results[0], moved
+        ops.append(reader.op)
+    if reader is None:
         return None
-    ((adder, number),) = readers
+    adder, number = reader
     found = relation_of(adder)
     if found is None or found.functions != frozenset({"add"}):
         return None
@@ -468,18 +486,53 @@ def _added_bias(
         return None
     use = Use(adder, others[0])
     axes = _result_axes(use)
-    if axes is None or _result_axes(Use(adder, number)) != tuple(range(len(layer.result))):
+    if axes is None or _result_axes(Use(adder, number)) != tuple(range(len(labels))):
         return None
     read = use, axes
     if not graph.is_constant(use.value):
         read = _before_broadcast(graph, use.value)
-        if read is None or axes != tuple(range(len(layer.result))):
+        if read is None or axes != tuple(range(len(labels))):
             return None
-    if graph.stored(read[0].value) is None and op.results[0] in graph.given:
+    if graph.stored(read[0].value) is None and sums in graph.given:
         # Two quantized values are added.
         return None
-    found = _bias(op, *read, layer, side)
-    return None if found is None else _AddedBias(adder, found)
+    bias = _bias(op, *read, labels, layer, side)
+    return None if bias is None else _AddedBias([*ops, adder], bias)
+
+
+def _only_reader(graph: FlowGraph, value: SSAValue) -> Use | None:
+    readers = list(graph.readers_of(value))
+    return readers[0] if len(readers) == 1 else None
+
+
+def _moved_labels(
+    graph: FlowGraph, op: Operation, operand: SSAValue, labels: Sequence[str]
+) -> tuple[str, ...] | None:
+    """The labels of the result's axes, if an op only adds or drops axes of length 1."""
+    model = model_of(op)
+    if model is None or len(op.results) != 1:
+        return None
+    try:
+        operands, movements, padding = read_movements(op, model, graph.folding.operands)
+    except NotFoldable:
+        return None
+    before, after = shape_of(operand.type), shape_of(op.results[0].type)
+    if len(operands) != 1 or padding is not None or before is None or after is None:
+        return None
+    if not all(isinstance(each, Reshape) for each in movements) or before.count(DYNAMIC) > 1:
+        return None
+    moved, at = list[str](), len(before) - 1
+    for length in reversed(after):
+        while at >= 0 and before[at] == 1 != length:
+            at -= 1
+        if at >= 0 and before[at] == length:
+            moved.append(labels[at])
+            at -= 1
+        elif length == 1:
+            moved.append("")
+        else:
+            return None
+    return tuple(reversed(moved)) if all(length == 1 for length in before[: at + 1]) else None
 
 
 def _before_broadcast(graph: FlowGraph, value: SSAValue) -> tuple[Use, Sequence[int]] | None:
@@ -510,14 +563,23 @@ def broadcast_axes(op: Operation) -> Sequence[int] | None:
 
 
 def _bias(
-    op: Operation, use: Use, axes: Sequence[int], layer: Contraction, side: Side
+    op: Operation,
+    use: Use,
+    axes: Sequence[int],
+    result: Sequence[str],
+    layer: Contraction,
+    side: Side,
 ) -> Bias | None:
-    """A bias whose axes are those of the result, if it has a number for each channel."""
-    labels = [_weight_axes(layer.result[axis], side) for axis in axes]
+    """A bias with some axes of `result`, if it has a number for each channel."""
+    labels = [_weight_axes(result[axis], side) for axis in axes]
     found = tuple(axis for of in labels for axis in of)
-    if sorted(found) != sorted(_channels(layer, side)):
-        return None
     shape, lengths = shape_of(use.value.type), shape_of(op.operands[side.operand].type)
+    channels = _channels(layer, side)
+    if result != layer.result and lengths is not None:
+        # A reshape may have dropped channels of which there is one.
+        channels = [axis for axis in channels if axis in found or lengths[axis] != 1]
+    if sorted(found) != sorted(channels):
+        return None
     for length, of in zip(shape or (), labels, strict=False):
         if of and lengths is not None and length != prod(lengths[axis] for axis in of):
             return None

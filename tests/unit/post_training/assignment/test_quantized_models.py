@@ -791,3 +791,88 @@ def test_the_result_of_a_clamp_toward_zero_is_as_its_operand(
     made = [op for op in module.module.walk() if isinstance(op, QuantizeCastOp)]
     assert len({str(element_of(op.result)) for op in made}) == 1
     assert len(made) == 1 + is_alike
+
+
+LINEAR_OF_TOSA = """
+func.func @f(%x: tensor<1x4x3xf32>) -> tensor<SHAPExf32> {
+  %0 = quant.stats %x {layerStats = dense<[-1.0, 1.5]> : tensor<2xf32>} : tensor<1x4x3xf32>
+  %w = "tosa.const"() {values = dense<[[[0.5, 1.0], [0.25, -1.0], [0.125, 0.75]]]>
+    : tensor<1x3x2xf32>} : () -> tensor<1x3x2xf32>
+  %z = "tosa.const"() {values = dense<0.0> : tensor<1xf32>} : () -> tensor<1xf32>
+  %s = "tosa.const_shape"() {values = dense<[LENGTHS]> : tensor<RANKxindex>}
+    : () -> !tosa.shape<RANK>
+  %b = "tosa.const"() {values = dense<[[NUMBERS]]> : tensor<1xCHANNELSxf32>}
+    : () -> tensor<1xCHANNELSxf32>
+  %m = tosa.matmul %0, %w, %z, %z
+    : (tensor<1x4x3xf32>, tensor<1x3x2xf32>, tensor<1xf32>, tensor<1xf32>) -> tensor<1x4x2xf32>
+  %1 = quant.stats %m {layerStats = dense<[-3.0, 3.0]> : tensor<2xf32>} : tensor<1x4x2xf32>
+  %r = tosa.reshape %1, %s : (tensor<1x4x2xf32>, !tosa.shape<RANK>) -> tensor<SHAPExf32>
+  %a = tosa.add %r, %b : (tensor<SHAPExf32>, tensor<1xCHANNELSxf32>) -> tensor<SHAPExf32>
+  %2 = quant.stats %a {layerStats = dense<[-4.0, 4.0]> : tensor<2xf32>} : tensor<SHAPExf32>
+  return %2 : tensor<SHAPExf32>
+}
+"""
+LINEAR_OF_STABLEHLO = """
+func.func @f(%x: tensor<4x3xf32>) -> tensor<4x2xf32> {
+  %0 = quant.stats %x {layerStats = dense<[-1.0, 1.5]> : tensor<2xf32>} : tensor<4x3xf32>
+  %w = arith.constant dense<[[0.5, 1.0], [0.25, -1.0], [0.125, 0.75]]> : tensor<3x2xf32>
+  %b = arith.constant dense<[1.0, -2.0]> : tensor<2xf32>
+  %i = arith.constant dense<FACTOR> : tensor<i64>
+  %n = "stablehlo.convert"(%i) : (tensor<i64>) -> tensor<f32>
+  %n2 = "stablehlo.broadcast_in_dim"(%n) {broadcast_dimensions = array<i64>}
+    : (tensor<f32>) -> tensor<2xf32>
+  %n42 = "stablehlo.broadcast_in_dim"(%n) {broadcast_dimensions = array<i64>}
+    : (tensor<f32>) -> tensor<4x2xf32>
+  %m = "stablehlo.dot_general"(%0, %w) {dot_dimension_numbers = #stablehlo.dot<
+    lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [0]>}
+    : (tensor<4x3xf32>, tensor<3x2xf32>) -> tensor<4x2xf32>
+  %p = "stablehlo.multiply"(%m, %n42)
+    : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>
+  %1 = quant.stats %p {layerStats = dense<[-3.0, 3.0]> : tensor<2xf32>} : tensor<4x2xf32>
+  %c = "stablehlo.multiply"(%n2, %b) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  %d = "stablehlo.broadcast_in_dim"(%c) {broadcast_dimensions = array<i64: 1>}
+    : (tensor<2xf32>) -> tensor<4x2xf32>
+  %a = "stablehlo.add"(%1, %d) : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>
+  %2 = quant.stats %a {layerStats = dense<[-4.0, 4.0]> : tensor<2xf32>} : tensor<4x2xf32>
+  return %2 : tensor<4x2xf32>
+}
+"""
+
+
+def linear_of_tosa(shape: str, numbers: str) -> str:
+    lengths = shape.split("x")
+    text = LINEAR_OF_TOSA.replace("SHAPE", shape).replace("LENGTHS", ", ".join(lengths))
+    text = text.replace("RANK", str(len(lengths))).replace("NUMBERS", numbers)
+    return text.replace("CHANNELS", str(numbers.count(",") + 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "is_bias"),
+    [
+        (linear_of_tosa("4x2", "1.0, -2.0"), True),
+        # The last axis has rows and channels.
+        (linear_of_tosa("2x4", "1.0, -2.0, 1.0, -2.0"), False),
+        (LINEAR_OF_STABLEHLO.replace("FACTOR", "1"), True),
+        (LINEAR_OF_STABLEHLO.replace("FACTOR", "2"), False),
+    ],
+)
+def test_linear_layers_of_torch_have_biases(text: str, is_bias: bool):
+    """Between the sums and the bias are a reshape, or products with alpha and beta, which are 1."""
+    module = Module(text)
+    module.run(QuantizeWithRangesPass(scheme="one-u8", granularity="channel"))
+    adder = next(op for op in module.module.walk() if name_of(op).endswith(".add"))
+    found = adder.operands[1]
+    while isinstance(found.owner, Operation) and found.owner.operands:
+        if isinstance(found.owner, DequantizeCastOp):
+            break
+        found = found.owner.operands[0]
+    is_quantized = isinstance(found.owner, DequantizeCastOp)
+    assert (is_quantized and type_read(found).storage_format.width == 32) is is_bias
+    if not is_bias:
+        return
+    layer = next(op for op in module.module.walk() if "mat" in name_of(op) or "dot" in name_of(op))
+    read, weights = map(type_read, layer.operands[:2])
+    # The sums are not rounded before the bias is added.
+    assert not any(isinstance(use.operation, QuantizeCastOp) for use in layer.results[0].uses)
+    wanted = read.scales.reshape(-1) * weights.scales.reshape(-1)
+    assert np.allclose(type_read(found).scales.reshape(-1), wanted, rtol=1e-6)
