@@ -6,6 +6,7 @@ Exporters add the length of an axis to negative positions, or multiply an iota b
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
@@ -138,12 +139,12 @@ def _compare(op: Operation, operands: Sequence[Integers]) -> NDArray[Any]:
 
 
 _ORDERS: Final[dict[str, Callable[..., Any]]] = {
-    "EQ": np.equal,
-    "NE": np.not_equal,
-    "GE": np.greater_equal,
-    "GT": np.greater,
-    "LE": np.less_equal,
-    "LT": np.less,
+    "EQ": operator.eq,
+    "NE": operator.ne,
+    "GE": operator.ge,
+    "GT": operator.gt,
+    "LE": operator.le,
+    "LT": operator.lt,
 }
 
 _FUNCTIONS: Final[dict[str, _Function]] = {
