@@ -25,7 +25,6 @@ from qdialect.certificates.index_maps import (
     origins,
     steps_of,
 )
-from qdialect.interpreters.memory import allocated
 from qdialect.quantization.ranges import Range
 
 if TYPE_CHECKING:
@@ -102,6 +101,9 @@ class Places:
             shapes.append((moved_shape(step, shapes[-1]),))
         (result,) = shapes[-1] if steps else (operands[0],)
         largest = max(math.prod(shape) for of_step in shapes for shape in of_step)
+        # Interpreters import numpy.
+        from qdialect.interpreters.memory import allocated
+
         index = allocated(lambda: cls._index(shapes, steps, result), _BYTES_PER_ELEMENT * largest)
         return cls(tuple(operands), result, index)
 

@@ -24,7 +24,7 @@ def records_of(body: str, result: str) -> list[tuple[str, Code | None, str]]:
     return [(record.op_name, record.code, record.reason) for record in report.records]
 
 
-UNKNOWN = "nothing is registered for 'npu', so it is not known to move elements"
+UNKNOWN = "nothing is registered for 'dsp', so it is not known to move elements"
 
 
 @pytest.mark.parametrize(
@@ -33,18 +33,18 @@ UNKNOWN = "nothing is registered for 'npu', so it is not known to move elements"
 def test_an_op_of_an_unknown_dialect_is_told(operands: str) -> None:
     types = {"%w": "tensor<2x2x!q>", "%d": "tensor<2x2xf32>", "%f": "tensor<2x2xf32>"}
     listed = ", ".join(types[name] for name in operands.split(", "))
-    body = f'%r = "npu.transpose"({operands}) : ({listed}) -> tensor<2x2xf32>'
-    assert records_of(body, "tensor<2x2xf32>") == [("npu.transpose", Code.UNKNOWN_OP, UNKNOWN)]
+    body = f'%r = "dsp.transpose"({operands}) : ({listed}) -> tensor<2x2xf32>'
+    assert records_of(body, "tensor<2x2xf32>") == [("dsp.transpose", Code.UNKNOWN_OP, UNKNOWN)]
 
 
 def test_so_is_the_shape_op_behind_it_which_names_it() -> None:
     body = """
-      %t = "npu.transpose"(%d) : (tensor<2x2xf32>) -> tensor<2x2xf32>
+      %t = "dsp.transpose"(%d) : (tensor<2x2xf32>) -> tensor<2x2xf32>
       %r = tosa.reverse %t {axis = 0 : i32} : (tensor<2x2xf32>) -> tensor<2x2xf32>
     """
-    reason = "operand #0 is made by 'npu.transpose', which is not known to move elements"
+    reason = "operand #0 is made by 'dsp.transpose', which is not known to move elements"
     assert records_of(body, "tensor<2x2xf32>") == [
-        ("npu.transpose", Code.UNKNOWN_OP, UNKNOWN),
+        ("dsp.transpose", Code.UNKNOWN_OP, UNKNOWN),
         ("tosa.reverse", Code.UNKNOWN_OP, reason),
     ]
 
@@ -52,11 +52,11 @@ def test_so_is_the_shape_op_behind_it_which_names_it() -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        '%r = "npu.add"(%d, %x) : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>',
-        '%r = "npu.negate"(%f) : (tensor<2x2xf32>) -> tensor<2x2xf32>',
+        '%r = "dsp.add"(%d, %x) : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>',
+        '%r = "dsp.negate"(%f) : (tensor<2x2xf32>) -> tensor<2x2xf32>',
         '%r = "stablehlo.negate"(%d) : (tensor<2x2xf32>) -> tensor<2x2xf32>',
-        '%r, %s = "npu.pair"(%d) : (tensor<2x2xf32>) -> (tensor<2x2xf32>, tensor<2x2xf32>)',
-        '%r = "npu.rng"() : () -> tensor<2x2xf32>',
+        '%r, %s = "dsp.pair"(%d) : (tensor<2x2xf32>) -> (tensor<2x2xf32>, tensor<2x2xf32>)',
+        '%r = "dsp.rng"() : () -> tensor<2x2xf32>',
     ],
     ids=["an argument", "nothing quantized", "a known dialect", "two results", "no operand"],
 )
