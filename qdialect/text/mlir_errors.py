@@ -11,7 +11,9 @@ import re
 from typing import Final, NamedTuple
 
 from xdsl.parser import AttrParser, Position
+from xdsl.utils.exceptions import VerifyException
 
+from qdialect.ir.errors import message_of
 from qdialect.ir.xdsl_private import STRING_BODY
 
 _BRACKET: Final = re.compile(r'[<>()\[\]{}"]|->')
@@ -135,3 +137,11 @@ def token_error(content: str, start: Position) -> TextError:
     # Upstream reports these one character later.
     is_behind = first in ".@"
     return TextError(_NAME_ERRORS.get(first, "unexpected character"), start + is_behind)
+
+
+def reading_message_of(error: Exception) -> str:
+    """
+    The message for an exception other than a ParseError; xDSL's internal ones mean nothing to
+    users.
+    """
+    return message_of(error) if isinstance(error, VerifyException) else "this cannot be read"

@@ -31,7 +31,8 @@ from qdialect.interpreters.random_values import random_arguments
 from qdialect.interpreters.values import TypedArray, held_type
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
 from qdialect.text.dense import DenseLiteral
-from qdialect.text.parser import LocatingParser, reading_message_of
+from qdialect.text.mlir_errors import reading_message_of
+from qdialect.text.parser import LocatingParser
 from qdialect.text.source import AbridgedInput
 from qdialect.tools.compilation import Compilation
 from qdialect.tools.diagnostics import DiagnosticHandler, DiagnosticPrinter
