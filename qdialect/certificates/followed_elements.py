@@ -45,9 +45,10 @@ from qdialect.certificates.value_nodes import (
 )
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.shape_ops.elementwise import Apply, Input, Term, conversion, is_arithmetic
+from qdialect.shape_ops.elementwise import conversion, is_arithmetic
 from qdialect.shape_ops.interface import NotFoldable, name_of
 from qdialect.shape_ops.term_values import values_of
+from qdialect.shape_ops.terms import Apply, Input, Term
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -58,23 +58,21 @@ from qdialect.ir.ordering import dependencies_first
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.shape_ops.along_axis import AXIS, AlongAxis, said_along_axis
+from qdialect.shape_ops.attributes import as_integers, held_elements, integers_in_list
 from qdialect.shape_ops.computed_integers import computed_integers, computes_integers
 from qdialect.shape_ops.elementwise import is_arithmetic, read_elementwise
 from qdialect.shape_ops.interface import (
     Code,
-    Movements,
     NotFoldable,
-    as_integers,
     elements_attribute_of,
     find_attribute,
-    held_elements,
-    integers_in_list,
     is_cast,
     is_list,
     model_of,
     name_of,
     read_movements,
 )
+from qdialect.shape_ops.models import Movements
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -21,7 +21,8 @@ from typing import Any, Final
 from xdsl.ir import Operation
 
 from qdialect.ir.op_models import OpModels
-from qdialect.shape_ops.interface import Code, NotFoldable, find_attribute, integers_of, name_of
+from qdialect.shape_ops.attributes import integers_of
+from qdialect.shape_ops.interface import Code, NotFoldable, find_attribute, name_of
 
 Labels = tuple[str, ...]
 """One label per axis: a letter, several letters for a combined axis, or `*` for a window."""

@@ -24,7 +24,8 @@ from qdialect.contractions.interface import (
     sliding_axes,
     windows,
 )
-from qdialect.shape_ops.interface import Code, NotFoldable, attribute_of, find_attribute, name_of
+from qdialect.shape_ops.attributes import attribute_of
+from qdialect.shape_ops.interface import Code, NotFoldable, find_attribute, name_of
 
 _NAMED = {
     "matmul": "mk,kn->mn",

@@ -26,15 +26,8 @@ from qdialect.contractions.interface import (
     positive,
     windows,
 )
-from qdialect.shape_ops.interface import (
-    Code,
-    NotFoldable,
-    attribute_of,
-    find_attribute,
-    integer_of,
-    integers_of,
-    shape_of,
-)
+from qdialect.shape_ops.attributes import attribute_of, integer_of, integers_of, shape_of
+from qdialect.shape_ops.interface import Code, NotFoldable, find_attribute
 
 
 @layer("stablehlo.dot")

@@ -21,7 +21,8 @@ from qdialect.contractions.interface import (
     sliding_axes,
     windows,
 )
-from qdialect.shape_ops.interface import name_of, static_shape_of
+from qdialect.shape_ops.attributes import static_shape_of
+from qdialect.shape_ops.interface import name_of
 
 register_layers(
     [

@@ -29,22 +29,19 @@ from qdialect.folding.scale_origin import ScaleOrigin
 from qdialect.folding.side_constants import SideConstant, Sides
 from qdialect.ir.elements import element_dtype, integer_range
 from qdialect.ir.value_types import tensor_element_type
+from qdialect.shape_ops.attributes import as_integers, static_shape_of
 from qdialect.shape_ops.dequantization import Leaf, recognize
 from qdialect.shape_ops.elementwise import (
-    Apply,
-    Arithmetic,
-    Elementwise,
-    Input,
-    Term,
     elementwise_model_of,
     is_broadcast,
     is_conversion,
     read_elementwise,
     substituted,
 )
-from qdialect.shape_ops.interface import Code, NotFoldable, as_integers, name_of, static_shape_of
+from qdialect.shape_ops.interface import Code, NotFoldable, name_of
 from qdialect.shape_ops.reading import ConstantOperands
 from qdialect.shape_ops.term_values import values_of
+from qdialect.shape_ops.terms import Apply, Arithmetic, Elementwise, Input, Term
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

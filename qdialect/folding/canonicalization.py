@@ -24,7 +24,8 @@ from qdialect.folding.policy import DEFAULT_MAX_GROWTH
 from qdialect.folding.provenance import Provenance
 from qdialect.folding.writing import write_constant
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.shape_ops.interface import NotFoldable, keeping_attribute_of, static_shape_of
+from qdialect.shape_ops.attributes import static_shape_of
+from qdialect.shape_ops.interface import NotFoldable, keeping_attribute_of
 from qdialect.shape_ops.reading import Constants
 
 

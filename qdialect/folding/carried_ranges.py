@@ -21,7 +21,8 @@ from qdialect.algebra.splat import as_view
 from qdialect.folding.policy import FoldPolicy
 from qdialect.ir.elements import DenseElementsAttr, dense_elements, elements_of
 from qdialect.shape_ops.along_axis import AXIS, AlongAxis, said_along_axis
-from qdialect.shape_ops.interface import Code, NotFoldable, attribute_of
+from qdialect.shape_ops.attributes import attribute_of
+from qdialect.shape_ops.interface import Code, NotFoldable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -57,18 +57,15 @@ from qdialect.folding.unknown_ops import unknown_op_record
 from qdialect.ir.ordering import operands_first
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import tensor_element_type, tensor_parts
+from qdialect.shape_ops.attributes import held_elements, integers_in, shape_of, static_shape_of
 from qdialect.shape_ops.computed_integers import computed_integers, computes_integers
 from qdialect.shape_ops.elementwise import is_arithmetic, is_reshape
 from qdialect.shape_ops.identities import composition
 from qdialect.shape_ops.interface import (
     Code,
-    Movements,
     NotFoldable,
-    ShapeOpModel,
     check_not_kept,
     elements_attribute_of,
-    held_elements,
-    integers_in,
     is_cast,
     is_known_dialect,
     is_list,
@@ -76,9 +73,8 @@ from qdialect.shape_ops.interface import (
     model_of,
     name_of,
     role_of,
-    shape_of,
-    static_shape_of,
 )
+from qdialect.shape_ops.models import Movements, ShapeOpModel
 from qdialect.shape_ops.reading import ConstantOperands, Constants
 
 if TYPE_CHECKING:

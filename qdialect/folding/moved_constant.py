@@ -44,7 +44,8 @@ from qdialect.folding.scale_origin import ScaleOrigin, joined_origin
 from qdialect.folding.side_constants import Sides, can_join
 from qdialect.ir.elements import has_signedness, integer_range
 from qdialect.ir.value_types import element_type_or_self, tensor_element_type, tensor_parts
-from qdialect.shape_ops.interface import CastReads, Code, NotFoldable, cast_reads, name_of
+from qdialect.shape_ops.interface import Code, NotFoldable, cast_reads, name_of
+from qdialect.shape_ops.models import CastReads
 from qdialect.shape_ops.reading import StoredElement
 
 SLOT_BYTES: Final = 16

@@ -23,7 +23,8 @@ from qdialect.folding.moved_constant import MovedConstant, check_joinable, move
 from qdialect.folding.policy import coarser, spell
 from qdialect.ir.value_types import has_encoding, tensor_like
 from qdialect.shape_ops.elementwise import recreated
-from qdialect.shape_ops.interface import Code, Movements, NotFoldable, is_list
+from qdialect.shape_ops.interface import Code, NotFoldable, is_list
+from qdialect.shape_ops.models import Movements
 
 
 class Part(NamedTuple):

@@ -57,26 +57,21 @@ from qdialect.ir.value_types import (
     tensor_parts,
     with_element_type,
 )
-from qdialect.shape_ops.elementwise import (
-    Apply,
-    Arithmetic,
-    Input,
-    is_arithmetic,
-    read_elementwise,
-)
+from qdialect.shape_ops.attributes import held_elements
+from qdialect.shape_ops.elementwise import is_arithmetic, read_elementwise
 from qdialect.shape_ops.interface import (
-    CastReads,
     Code,
     NotFoldable,
     cast_reads,
     check_not_kept,
     elements_attribute_of,
-    held_elements,
     is_cast,
     models_of,
     name_of,
 )
+from qdialect.shape_ops.models import CastReads
 from qdialect.shape_ops.reading import Constants
+from qdialect.shape_ops.terms import Apply, Arithmetic, Input
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

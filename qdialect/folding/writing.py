@@ -25,24 +25,17 @@ from qdialect.ir.elements import dense_elements, element_bytes, may_repeat
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import tensor_parts
 from qdialect.ir.xdsl_private import NAME_OF_UNREGISTERED
+from qdialect.shape_ops.attributes import held_elements, names_of_elements
 from qdialect.shape_ops.elementwise import (
-    SmallOperand,
     arithmetic_model_of,
     recreated,
     reshape_like,
     with_shape,
     with_type,
 )
-from qdialect.shape_ops.interface import (
-    Code,
-    NotFoldable,
-    elements_attribute_of,
-    held_elements,
-    is_cast,
-    name_of,
-    names_of_elements,
-)
+from qdialect.shape_ops.interface import Code, NotFoldable, elements_attribute_of, is_cast, name_of
 from qdialect.shape_ops.reading import Constants
+from qdialect.shape_ops.terms import SmallOperand
 
 if TYPE_CHECKING:
     from qdialect.folding.side_constants import SideConstant

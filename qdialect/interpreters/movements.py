@@ -78,26 +78,21 @@ from qdialect.interpreters.values import (
 from qdialect.ir.elements import element_dtype, in_width
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, shape_of
+from qdialect.shape_ops.attributes import as_integers, held_elements, integers_in_list, items_of
 from qdialect.shape_ops.elementwise import is_arithmetic, read_elementwise
 from qdialect.shape_ops.interface import (
-    CastReads,
     Code,
-    Movements,
     NotFoldable,
-    ShapeOpModel,
-    as_integers,
     cast_reads,
     elements_attribute_of,
     entry_of,
     find_attribute,
-    held_elements,
-    integers_in_list,
     is_cast,
     is_list,
-    items_of,
     model_of,
     reads_unsigned,
 )
+from qdialect.shape_ops.models import CastReads, Movements, ShapeOpModel
 from qdialect.shape_ops.reading import Constants
 from qdialect.shape_ops.term_values import values_of
 

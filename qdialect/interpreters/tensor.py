@@ -45,7 +45,8 @@ from qdialect.interpreters.values import (
     operands_of,
     value_of,
 )
-from qdialect.shape_ops.interface import ShapeOpModel, model_of
+from qdialect.shape_ops.interface import model_of
+from qdialect.shape_ops.models import ShapeOpModel
 
 
 def _shape_of(type: Attribute, lengths: Sequence[TypedArray]) -> Shape:

@@ -21,7 +21,6 @@ from qdialect.ir.errors import OpErrors
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.shape_ops.interface import (
-    Movements,
     NoSuchMovementError,
     NotFoldable,
     elements_attribute_of,
@@ -30,6 +29,7 @@ from qdialect.shape_ops.interface import (
     name_of,
     read_movements,
 )
+from qdialect.shape_ops.models import Movements
 from qdialect.shape_ops.reading import ConstantOperands, Constants
 
 

@@ -42,7 +42,6 @@ from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.lowering.dialect_conversion import TypeConversion, refuse_function_constants
 from qdialect.shape_ops.interface import (
-    CastReads,
     Code,
     NotFoldable,
     cast_reads,
@@ -54,6 +53,7 @@ from qdialect.shape_ops.interface import (
     name_of,
     set_attribute,
 )
+from qdialect.shape_ops.models import CastReads
 from qdialect.shape_ops.reading import Constants
 
 MAX_WIDTH: Final = 16

@@ -23,7 +23,8 @@ from qdialect.relations.interface import (
     relation,
     relation_of,
 )
-from qdialect.shape_ops.interface import attribute_of, name_of
+from qdialect.shape_ops.attributes import attribute_of
+from qdialect.shape_ops.interface import name_of
 
 register_relations(
     "linalg", "abs erf exp log negf=neg reciprocal rsqrt sqrt square", Relation.OWN, (0,)

@@ -15,7 +15,8 @@ from qdialect.relations.interface import (
     relation,
     relation_of,
 )
-from qdialect.shape_ops.interface import find_attribute, integers_of, name_of
+from qdialect.shape_ops.attributes import integers_of
+from qdialect.shape_ops.interface import find_attribute, name_of
 
 register_relations(
     "stablehlo",

@@ -12,7 +12,8 @@ from qdialect.relations.interface import (
     register_relations,
     relation,
 )
-from qdialect.shape_ops.interface import find_attribute, integer_of, name_of
+from qdialect.shape_ops.attributes import integer_of
+from qdialect.shape_ops.interface import find_attribute, name_of
 
 register_relations(
     "tosa",

@@ -13,23 +13,16 @@ from typing import Final
 from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.ir import Operation
 
-from qdialect.shape_ops.elementwise import (
-    Apply,
-    Arithmetic,
-    Elementwise,
-    Term,
-    elementwise_op,
-    same_shape,
-    write_like,
-)
+from qdialect.shape_ops.elementwise import elementwise_op, same_shape, write_like
 from qdialect.shape_ops.interface import (
     Code,
     NotFoldable,
-    Operands,
     find_attribute,
     name_of,
     register_constant,
 )
+from qdialect.shape_ops.models import Operands
+from qdialect.shape_ops.terms import Apply, Arithmetic, Elementwise, Term
 
 register_constant("arith.constant", "value")
 

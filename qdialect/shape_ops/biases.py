@@ -13,13 +13,8 @@ from qdialect.algebra.movement import DYNAMIC, Shape
 from qdialect.algebra.splat import as_view
 from qdialect.ir.elements import DenseElementsAttr, elements_of
 from qdialect.shape_ops.along_axis import AXIS, AlongAxis
-from qdialect.shape_ops.interface import (
-    Code,
-    NotFoldable,
-    attribute_of,
-    find_attribute,
-    integer_of,
-)
+from qdialect.shape_ops.attributes import attribute_of, integer_of
+from qdialect.shape_ops.interface import Code, NotFoldable, find_attribute
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

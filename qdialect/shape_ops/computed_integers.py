@@ -21,17 +21,16 @@ from qdialect.ir.errors import message_of
 from qdialect.ir.op_models import OpModels
 from qdialect.ir.ordering import dependencies_first
 from qdialect.ir.value_types import element_type_or_self
+from qdialect.shape_ops.attributes import held_elements, static_shape_of
 from qdialect.shape_ops.interface import (
     Code,
     NotFoldable,
-    Operands,
     elements_attribute_of,
-    held_elements,
     model_of,
     name_of,
     read_movements,
-    static_shape_of,
 )
+from qdialect.shape_ops.models import Operands
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

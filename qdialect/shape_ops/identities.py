@@ -7,7 +7,8 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.algebra.movement import Movement, MovementError
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import tensor_parts
-from qdialect.shape_ops.interface import NotFoldable, model_of, shape_of
+from qdialect.shape_ops.attributes import shape_of
+from qdialect.shape_ops.interface import NotFoldable, model_of
 from qdialect.shape_ops.reading import ConstantOperands, Constants
 
 

@@ -23,7 +23,11 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from qdialect.ir.value_types import element_type_or_self, is_tensor
-from qdialect.shape_ops.elementwise import (
+from qdialect.shape_ops.attributes import attribute_of
+from qdialect.shape_ops.elementwise import conversion, elementwise_op, recreated, shape_of_type
+from qdialect.shape_ops.interface import Code, NotFoldable, find_attribute, set_attribute
+from qdialect.shape_ops.models import Operands
+from qdialect.shape_ops.terms import (
     Apply,
     Arithmetic,
     Elementwise,
@@ -31,18 +35,6 @@ from qdialect.shape_ops.elementwise import (
     Scalar,
     SmallOperand,
     Term,
-    conversion,
-    elementwise_op,
-    recreated,
-    shape_of_type,
-)
-from qdialect.shape_ops.interface import (
-    Code,
-    NotFoldable,
-    Operands,
-    attribute_of,
-    find_attribute,
-    set_attribute,
 )
 
 DEQUANTIZE_AFFINE = "iree_linalg_ext.dequantize_affine"

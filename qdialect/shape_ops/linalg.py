@@ -25,30 +25,16 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 
 from qdialect.algebra.movement import BroadcastInDim, Transpose
 from qdialect.shape_ops.arith import term_of
+from qdialect.shape_ops.attributes import attribute_of, integers_of, shape_of
 from qdialect.shape_ops.elementwise import (
-    Elementwise,
-    Input,
-    Scalar,
-    SmallOperand,
-    Term,
     broadcast_writer,
     elementwise_op,
-    movements_along,
     recreated,
     shape_of_type,
 )
-from qdialect.shape_ops.interface import (
-    Code,
-    Movements,
-    NotFoldable,
-    Operands,
-    attribute_of,
-    find_attribute,
-    integers_of,
-    set_attribute,
-    shape_of,
-    shape_op,
-)
+from qdialect.shape_ops.interface import Code, NotFoldable, find_attribute, set_attribute, shape_op
+from qdialect.shape_ops.models import Movements, Operands
+from qdialect.shape_ops.terms import Elementwise, Input, Scalar, SmallOperand, Term, movements_along
 
 # These write to their last operand.
 

@@ -13,10 +13,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.granularity import Granularity
 from qdialect.shape_ops.elementwise import (
-    Arithmetic,
-    Elementwise,
     Operands,
-    SmallOperand,
     broadcast_writer,
     converted,
     elementwise_op,
@@ -26,8 +23,6 @@ from qdialect.shape_ops.elementwise import (
     write_like,
 )
 from qdialect.shape_ops.interface import (
-    CastReads,
-    DialectTraits,
     find_attribute,
     register_alias,
     register_cast,
@@ -35,6 +30,8 @@ from qdialect.shape_ops.interface import (
     register_dialect_traits,
     set_attribute,
 )
+from qdialect.shape_ops.models import CastReads, DialectTraits
+from qdialect.shape_ops.terms import Arithmetic, Elementwise, SmallOperand
 
 register_constant("mhlo.constant", "value")
 register_cast("mhlo.uniform_quantize", CastReads.CODES)

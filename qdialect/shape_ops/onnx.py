@@ -15,33 +15,24 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import BroadcastInDim, Reshape, Slice, Transpose
 from qdialect.ir.value_types import element_type_or_self, tensor_parts
-from qdialect.shape_ops.elementwise import (
-    Apply,
-    Arithmetic,
-    Elementwise,
-    Input,
-    SmallOperand,
-    Term,
-    conversion,
-    elementwise_op,
-    recreated,
-    shape_of_type,
-)
-from qdialect.shape_ops.interface import (
-    Code,
-    Movements,
-    NotFoldable,
-    Operands,
+from qdialect.shape_ops.attributes import (
     axis_of,
-    find_attribute,
     integer_of,
     integers_of,
-    register_constant,
-    set_attribute,
     shape_of,
-    shape_op,
     static_shape_of,
 )
+from qdialect.shape_ops.elementwise import conversion, elementwise_op, recreated, shape_of_type
+from qdialect.shape_ops.interface import (
+    Code,
+    NotFoldable,
+    find_attribute,
+    register_constant,
+    set_attribute,
+    shape_op,
+)
+from qdialect.shape_ops.models import Movements, Operands
+from qdialect.shape_ops.terms import Apply, Arithmetic, Elementwise, Input, SmallOperand, Term
 
 if TYPE_CHECKING:
     import numpy as np

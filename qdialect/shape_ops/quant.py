@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from qdialect.shape_ops.along_axis import register_along_axis
 from qdialect.shape_ops.biases import scales_along_axis
-from qdialect.shape_ops.interface import CastReads, register_cast, register_constant
+from qdialect.shape_ops.interface import register_cast, register_constant
+from qdialect.shape_ops.models import CastReads
 from qdialect.shape_ops.statistics import register_statistics
 
 register_constant("quant.constant", "value")

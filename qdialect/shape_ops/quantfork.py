@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from qdialect.shape_ops.interface import CastReads, register_cast
+from qdialect.shape_ops.interface import register_cast
+from qdialect.shape_ops.models import CastReads
 from qdialect.shape_ops.statistics import register_statistics
 
 register_cast("quantfork.dcast", CastReads.NUMBERS)

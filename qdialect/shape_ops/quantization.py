@@ -6,7 +6,8 @@ https://github.com/tensorflow/tensorflow, `quantization.td`.
 
 from __future__ import annotations
 
-from qdialect.shape_ops.interface import CastReads, register_cast
+from qdialect.shape_ops.interface import register_cast
+from qdialect.shape_ops.models import CastReads
 from qdialect.shape_ops.statistics import register_statistics
 
 register_cast("quantization.dcast", CastReads.NUMBERS)

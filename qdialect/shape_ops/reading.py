@@ -22,23 +22,19 @@ from qdialect.ir.elements import (
 )
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import tensor_element_type, tensor_parts
+from qdialect.shape_ops.attributes import as_integers, held_elements, integers_in, integers_in_list
 from qdialect.shape_ops.interface import (
     Code,
-    Movements,
     NotFoldable,
-    ShapeOpModel,
-    as_integers,
     check_not_kept,
     elements_attribute_of,
     find_attribute,
-    held_elements,
-    integers_in,
-    integers_in_list,
     is_cast,
     is_list,
     name_of,
     read_movements,
 )
+from qdialect.shape_ops.models import Movements, ShapeOpModel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

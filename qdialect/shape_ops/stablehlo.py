@@ -28,11 +28,16 @@ from qdialect.algebra.movement import (
     Transpose,
 )
 from qdialect.ir.repetition import repeated
+from qdialect.shape_ops.attributes import (
+    attribute_of,
+    integer_of,
+    integers_of,
+    padded,
+    shape_of,
+    static_shape_of,
+)
 from qdialect.shape_ops.computed_integers import Integers, integer_function
 from qdialect.shape_ops.elementwise import (
-    Arithmetic,
-    Elementwise,
-    SmallOperand,
     broadcast_writer,
     converted,
     elementwise_op,
@@ -42,24 +47,16 @@ from qdialect.shape_ops.elementwise import (
     write_like,
 )
 from qdialect.shape_ops.interface import (
-    CastReads,
     Code,
-    DialectTraits,
-    Movements,
     NotFoldable,
-    Operands,
-    attribute_of,
-    integer_of,
-    integers_of,
-    padded,
     register_cast,
     register_constant,
     register_dialect_traits,
     set_attribute,
-    shape_of,
     shape_op,
-    static_shape_of,
 )
+from qdialect.shape_ops.models import CastReads, DialectTraits, Movements, Operands
+from qdialect.shape_ops.terms import Arithmetic, Elementwise, SmallOperand
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

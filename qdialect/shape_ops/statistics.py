@@ -18,18 +18,17 @@ from qdialect.algebra.movement import DYNAMIC, Shape
 from qdialect.algebra.splat import as_view
 from qdialect.ir.elements import DenseElementsAttr, elements_of
 from qdialect.shape_ops.along_axis import AXIS, AlongAxis, register_along_axis
+from qdialect.shape_ops.attributes import attribute_of, integer_of
 from qdialect.shape_ops.interface import (
-    CastReads,
     Code,
     NotFoldable,
-    attribute_of,
     find_attribute,
-    integer_of,
     is_cast,
     load_models,
     name_of,
     register_cast,
 )
+from qdialect.shape_ops.models import CastReads
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,19 +14,10 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.joins import Concat, InsertSlice
 from qdialect.algebra.movement import Movement, Reshape, Slice
+from qdialect.shape_ops.attributes import integer_of, integers_of, padded, shape_in, shape_of
 from qdialect.shape_ops.elementwise import reshape_writer, shape_of_type
-from qdialect.shape_ops.interface import (
-    Code,
-    Movements,
-    NotFoldable,
-    Operands,
-    integer_of,
-    integers_of,
-    padded,
-    shape_in,
-    shape_of,
-    shape_op,
-)
+from qdialect.shape_ops.interface import Code, NotFoldable, shape_op
+from qdialect.shape_ops.models import Movements, Operands
 
 _SLICE_LISTS = ("static_offsets", "static_sizes", "static_strides")
 

@@ -11,8 +11,8 @@ from xdsl.ir import Attribute
 from qdialect.algebra.float_format import FLOAT_FORMATS, FloatFormat
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.parameters import MAX_WIDTH, StorageFormat
-from qdialect.shape_ops.elementwise import Apply, Arithmetic, Input, Scalar, Term
 from qdialect.shape_ops.interface import Code, NotFoldable
+from qdialect.shape_ops.terms import Apply, Arithmetic, Input, Scalar, Term
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -22,22 +22,22 @@ from qdialect.algebra.movement import (
     Transpose,
 )
 from qdialect.algebra.padding import Pad
-from qdialect.shape_ops.interface import (
-    CastReads,
-    Code,
-    Movements,
-    NotFoldable,
-    Operands,
+from qdialect.shape_ops.attributes import (
     attribute_of,
     axis_of,
-    find_attribute,
     integer_of,
-    register_cast,
-    register_constant,
     shape_of,
-    shape_op,
     static_shape_of,
 )
+from qdialect.shape_ops.interface import (
+    Code,
+    NotFoldable,
+    find_attribute,
+    register_cast,
+    register_constant,
+    shape_op,
+)
+from qdialect.shape_ops.models import CastReads, Movements, Operands
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -48,14 +48,8 @@ from qdialect.algebra.movement import (
 )
 from qdialect.ir.elements import has_signedness
 from qdialect.ir.value_types import TensorParts, register_tensor_type, tensor_element_type
+from qdialect.shape_ops.attributes import items_of, shape_of, static_shape_of
 from qdialect.shape_ops.elementwise import (
-    Apply,
-    Arithmetic,
-    Elementwise,
-    Input,
-    Scalar,
-    SmallOperand,
-    Term,
     conversion,
     elementwise_op,
     recreated,
@@ -64,18 +58,23 @@ from qdialect.shape_ops.elementwise import (
 )
 from qdialect.shape_ops.interface import (
     Code,
-    Movements,
     NotFoldable,
-    Operands,
     find_attribute,
-    items_of,
     name_of,
     register_carrier,
     register_constant,
     register_list,
-    shape_of,
     shape_op,
-    static_shape_of,
+)
+from qdialect.shape_ops.models import Movements, Operands
+from qdialect.shape_ops.terms import (
+    Apply,
+    Arithmetic,
+    Elementwise,
+    Input,
+    Scalar,
+    SmallOperand,
+    Term,
 )
 
 # Types

@@ -23,10 +23,15 @@ from qdialect.algebra.movement import (
     Take,
     Transpose,
 )
+from qdialect.shape_ops.attributes import (
+    integer_of,
+    integers_of,
+    padded,
+    shape_in,
+    shape_of,
+    static_shape_of,
+)
 from qdialect.shape_ops.elementwise import (
-    Arithmetic,
-    Elementwise,
-    SmallOperand,
     converted,
     elementwise_op,
     recreated,
@@ -35,26 +40,17 @@ from qdialect.shape_ops.elementwise import (
     shape_of_type,
 )
 from qdialect.shape_ops.interface import (
-    CastReads,
     Code,
-    DialectTraits,
-    Movements,
     NotFoldable,
-    Operands,
-    RunTimeOperands,
-    integer_of,
-    integers_of,
     name_of,
-    padded,
     reads_unsigned,
     register_cast,
     register_constant,
     register_dialect_traits,
-    shape_in,
-    shape_of,
     shape_op,
-    static_shape_of,
 )
+from qdialect.shape_ops.models import CastReads, DialectTraits, Movements, Operands, RunTimeOperands
+from qdialect.shape_ops.terms import Arithmetic, Elementwise, SmallOperand
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,17 +9,9 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from qdialect.algebra.movement import Reshape, Reverse, Slice, Transpose
-from qdialect.shape_ops.interface import (
-    CastReads,
-    Movements,
-    Operands,
-    integer_of,
-    integers_of,
-    register_cast,
-    register_constant,
-    shape_of,
-    shape_op,
-)
+from qdialect.shape_ops.attributes import integer_of, integers_of, shape_of
+from qdialect.shape_ops.interface import register_cast, register_constant, shape_op
+from qdialect.shape_ops.models import CastReads, Movements, Operands
 
 register_constant("ttir.constant", "value")
 register_cast("ttir.quantize", CastReads.CODES)

@@ -20,14 +20,8 @@ from qdialect.ir.replacements import Replacements, erase_with_unused
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import tensor_element_type
 from qdialect.lowering.storage_ops import StorageBuilder
-from qdialect.shape_ops.interface import (
-    Code,
-    NotFoldable,
-    ShapeOpModel,
-    model_of,
-    models_of,
-    name_of,
-)
+from qdialect.shape_ops.interface import Code, NotFoldable, model_of, models_of, name_of
+from qdialect.shape_ops.models import ShapeOpModel
 from qdialect.shape_ops.reading import ConstantOperands, Constants
 from qdialect.sinking.hoisted_chain import Link
 from qdialect.sinking.joining import join_casts

@@ -37,15 +37,13 @@ from qdialect.interpreters import run_function
 from qdialect.lowering.storage_ops import STORAGE_OPS
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
 from qdialect.shape_ops.interface import (
-    CastReads,
-    Movements,
-    Operands,
     cast_reads,
     elements_attribute_of,
     is_known_dialect,
     model_of,
     shape_op,
 )
+from qdialect.shape_ops.models import CastReads, Movements, Operands
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

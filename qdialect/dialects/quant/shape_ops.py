@@ -56,8 +56,9 @@ from qdialect.dialects.quant import builder_arguments
 from qdialect.dialects.quant.types import QuantizedTensor, uniform_tensor
 from qdialect.dialects.quant.verification import verify_fits, verify_result, verify_same_values
 from qdialect.ir.op_verifiers import VerifiedByAttributes
+from qdialect.shape_ops.attributes import integers_of_array
 from qdialect.shape_ops.identities import unmoved_operand
-from qdialect.shape_ops.interface import Movements, ShapeOpInterface, integers_of_array
+from qdialect.shape_ops.models import Movements, ShapeOpInterface
 
 
 def infer_result_type(

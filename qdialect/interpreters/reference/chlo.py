@@ -25,7 +25,7 @@ from qdialect.interpreters.reference.values import (
 )
 from qdialect.interpreters.scalar_functions import erf, erfc, total_order
 from qdialect.interpreters.values import TypedArray
-from qdialect.shape_ops.interface import integer_of
+from qdialect.shape_ops.attributes import integer_of
 
 
 def _square(numbers: Numbers) -> Numbers:

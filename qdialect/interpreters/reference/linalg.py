@@ -48,7 +48,8 @@ from qdialect.interpreters.scalar_functions import (
     smaller,
 )
 from qdialect.interpreters.values import TypedArray, at_all_positions, value_of
-from qdialect.shape_ops.interface import attribute_of, find_attribute, integers_of, name_of
+from qdialect.shape_ops.attributes import attribute_of, integers_of
+from qdialect.shape_ops.interface import find_attribute, name_of
 
 _ROUNDED: Final[dict[str, Function]] = {
     "erf": erf,

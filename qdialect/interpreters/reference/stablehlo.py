@@ -72,13 +72,8 @@ from qdialect.interpreters.values import (
     width_of,
 )
 from qdialect.ir.value_types import element_type_or_self, shape_of
-from qdialect.shape_ops.interface import (
-    attribute_of,
-    find_attribute,
-    integer_of,
-    integers_of,
-    name_of,
-)
+from qdialect.shape_ops.attributes import attribute_of, integer_of, integers_of
+from qdialect.shape_ops.interface import find_attribute, name_of
 
 _ROUNDED: Final[dict[str, Function]] = {
     "cbrt": np.cbrt,

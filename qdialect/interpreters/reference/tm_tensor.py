@@ -22,7 +22,7 @@ from qdialect.interpreters.reference.reductions import Arrays, Combine, reduce_b
 from qdialect.interpreters.reference.registry import named_run
 from qdialect.interpreters.reference.sorting import run_sort
 from qdialect.interpreters.values import TypedArray
-from qdialect.shape_ops.interface import attribute_of, integer_of, integers_of
+from qdialect.shape_ops.attributes import attribute_of, integer_of, integers_of
 
 
 def _axis(op: Operation, rank: int) -> int:

@@ -48,7 +48,8 @@ from qdialect.interpreters.scalar_functions import (
     smaller_number,
 )
 from qdialect.interpreters.values import TypedArray
-from qdialect.shape_ops.interface import find_attribute, integer_of, integers_of, name_of
+from qdialect.shape_ops.attributes import integer_of, integers_of
+from qdialect.shape_ops.interface import find_attribute, name_of
 
 _ROUNDED: Final[dict[str, Function]] = {
     "cos": np.cos,

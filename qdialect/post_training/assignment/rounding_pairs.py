@@ -35,7 +35,8 @@ from qdialect.folding.unused_ops import erase_unused
 from qdialect.ir.elements import DenseElementsAttr, elements_of
 from qdialect.ir.value_types import element_type_or_self, with_element_type
 from qdialect.post_training.weights import float_elements
-from qdialect.shape_ops.interface import attribute_of, find_attribute, name_of
+from qdialect.shape_ops.attributes import attribute_of
+from qdialect.shape_ops.interface import find_attribute, name_of
 
 
 class _Numbers(NamedTuple):

@@ -49,7 +49,7 @@ from qdialect.ir.symbols import symbols_of
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.post_training.calibration.keys import keys_of
 from qdialect.quantization.ranges import Statistics
-from qdialect.shape_ops.interface import shape_of
+from qdialect.shape_ops.attributes import shape_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -25,12 +25,11 @@ from qdialect.ir.value_types import shape_of
 from qdialect.post_training.equalization.factors import Factors, Places, common, places_of
 from qdialect.post_training.value_graph.flow_graph import FlowGraph, Node, Use, number_of
 from qdialect.relations.interface import Relation, function_of, relation_of
+from qdialect.shape_ops.attributes import attribute_of, integers_of
 from qdialect.shape_ops.interface import (
     NotFoldable,
-    attribute_of,
     elements_attribute_of,
     find_attribute,
-    integers_of,
     model_of,
     name_of,
     read_movements,

@@ -16,7 +16,8 @@ from qdialect.ir.value_types import shape_of
 from qdialect.post_training.equalization.layer_indices import LayerIndices
 from qdialect.post_training.value_graph.flow_graph import FlowGraph, Node
 from qdialect.post_training.weights import float_elements
-from qdialect.shape_ops.interface import CastReads, Code, NotFoldable, cast_reads
+from qdialect.shape_ops.interface import Code, NotFoldable, cast_reads
+from qdialect.shape_ops.models import CastReads
 from qdialect.shape_ops.statistics import is_statistics
 
 if TYPE_CHECKING:

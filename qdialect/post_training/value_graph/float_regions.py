@@ -23,12 +23,12 @@ from qdialect.relations.interface import relation_of
 from qdialect.relations.linalg import gathering_op
 from qdialect.shape_ops.interface import (
     NotFoldable,
-    Operands,
     find_attribute,
     model_of,
     name_of,
     read_movements,
 )
+from qdialect.shape_ops.models import Operands
 from qdialect.shape_ops.statistics import is_statistics
 
 _MOST_OPS: Final = 64

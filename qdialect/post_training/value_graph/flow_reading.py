@@ -43,11 +43,11 @@ from qdialect.post_training.value_graph.flow_graph import (
 )
 from qdialect.relations.interface import OpRelation, Relation, relation_of
 from qdialect.relations.linalg import gathering_op
+from qdialect.shape_ops.attributes import integers_of
 from qdialect.shape_ops.interface import (
     NotFoldable,
     elements_attribute_of,
     find_attribute,
-    integers_of,
     model_of,
     name_of,
     read_movements,

@@ -28,8 +28,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from qdialect.shape_ops.dequantization import Dequantization, Leaf, recognize
-from qdialect.shape_ops.elementwise import Apply, Arithmetic, Input, Scalar, Term
 from qdialect.shape_ops.interface import NotFoldable
+from qdialect.shape_ops.terms import Apply, Arithmetic, Input, Scalar, Term
 
 _A = Arithmetic
 FLOATS = {f16: np.float16, f32: np.float32, f64: np.float64}

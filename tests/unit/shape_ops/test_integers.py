@@ -12,7 +12,8 @@ from xdsl.dialects.builtin import IntegerType, Signedness, i1, i8
 
 from qdialect.algebra.splat import Splat
 from qdialect.interpreters import run_function
-from qdialect.shape_ops.interface import Code, NotFoldable, integers_in
+from qdialect.shape_ops.attributes import integers_in
+from qdialect.shape_ops.interface import Code, NotFoldable
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

@@ -31,24 +31,20 @@ from qdialect.dialects.quant import Quant
 from qdialect.folding import FoldPolicy, fold_shapes
 from qdialect.interpreters import TypedArray, run_function
 from qdialect.ir.value_types import TensorParts
-from qdialect.shape_ops.elementwise import Elementwise, ElementwiseModel, converted, write_like
+from qdialect.shape_ops.attributes import integers_of, shape_in, shape_of
+from qdialect.shape_ops.elementwise import converted, write_like
 from qdialect.shape_ops.interface import (
-    CastReads,
     Code,
-    DialectTraits,
-    Movements,
-    Operands,
     ShapeOps,
-    integers_of,
     name_of,
     register_cast,
     register_constant,
     register_dialect_traits,
     register_tensor_type,
-    shape_in,
-    shape_of,
     shape_op,
 )
+from qdialect.shape_ops.models import CastReads, DialectTraits, Movements, Operands
+from qdialect.shape_ops.terms import Elementwise, ElementwiseModel
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 
