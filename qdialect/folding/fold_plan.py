@@ -7,15 +7,12 @@ therefore be applied to another module with the same names, such as one with oth
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from xdsl.ir import Attribute
 
 if TYPE_CHECKING:
-    from xdsl.context import Context
-
     from qdialect.algebra.movement import Movement
     from qdialect.shape_ops.interface import Code
 
@@ -102,6 +99,7 @@ class FoldPlan:
     The plan of a fold of one module.
 
     `qdialect.folding.plan.plan` makes one, and `qdialect.folding.apply.apply` carries it out.
+    `qdialect.folding.plan_json` writes it as text, and reads that.
     """
 
     sources: tuple[PlannedSource, ...] = ()
@@ -116,34 +114,6 @@ class FoldPlan:
     """The shape ops of quant that are composed with the ops before them."""
 
     refused: tuple[PlannedRefusal, ...] = ()
-
-    def to_json(self) -> str:
-        """The plan as JSON text, which `from_json` reads."""
-        # Deferred to break a cycle: the other module imports this one.
-        from qdialect.folding.plan_json import plans_to_json
-
-        return plans_to_json([self])
-
-    @classmethod
-    def from_json(cls, text: str, context: Context | None = None) -> FoldPlan:
-        """
-        The plan in JSON text that holds one.
-
-        Types are parsed with the dialects of `context`, by default builtin and quant. Raises
-        ValueError if the text is malformed or does not hold exactly one plan.
-        """
-        plans = cls.all_from_json(text, context)
-        if len(plans) != 1:
-            raise ValueError(f"the text holds {len(plans)} plans, not one")
-        return plans[0]
-
-    @classmethod
-    def all_from_json(cls, text: str, context: Context | None = None) -> Sequence[FoldPlan]:
-        """The plans in JSON text: one for each fold of a module. See `from_json`."""
-        # Deferred to break a cycle: the other module imports this one.
-        from qdialect.folding.plan_json import plans_of_json
-
-        return plans_of_json(text, context)
 
 
 class PlanError(ValueError):

@@ -43,14 +43,31 @@ Json = dict[str, Any]
 
 
 def plans_to_json(plans: Iterable[FoldPlan]) -> str:
-    """One JSON text of several plans."""
+    """One JSON text of several plans, which `plans_of_json` reads."""
     types = _TypeWriter()
     written = [_plan_to_json(plan, types) for plan in plans]
     return json.dumps({"version": VERSION, "plans": written, "types": types.long}, indent=1) + "\n"
 
 
+def plan_of_json(text: str, context: Context | None = None) -> FoldPlan:
+    """
+    The plan in a JSON text that holds one: see `plans_of_json`.
+
+    Raises ValueError if the text is malformed or does not hold exactly one plan.
+    """
+    plans = plans_of_json(text, context)
+    if len(plans) != 1:
+        raise ValueError(f"the text holds {len(plans)} plans, not one")
+    return plans[0]
+
+
 def plans_of_json(text: str, context: Context | None = None) -> Sequence[FoldPlan]:
-    """The plans in a JSON text. Raises ValueError if it is malformed."""
+    """
+    The plans in a JSON text: one for each fold of a module.
+
+    Types are parsed with the dialects of `context`, by default builtin and quant. Raises
+    ValueError if the text is malformed.
+    """
     if context is None:
         context = Context(allow_unregistered=True)
         context.load_dialect(Builtin)

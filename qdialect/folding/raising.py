@@ -44,7 +44,6 @@ from qdialect.folding.graph import FoldGraph
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
-from qdialect.folding.unused_ops import erase_unused
 from qdialect.folding.writing import constant_like
 from qdialect.ir.elements import dense_elements, has_signedness
 from qdialect.ir.garbage import paused_collection
@@ -72,6 +71,7 @@ from qdialect.shape_ops.interface import (
 from qdialect.shape_ops.models import CastReads
 from qdialect.shape_ops.reading import Constants
 from qdialect.shape_ops.terms import Apply, Arithmetic, Input
+from qdialect.shape_ops.unused_ops import erase_unused
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

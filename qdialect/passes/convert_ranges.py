@@ -24,11 +24,12 @@ from qdialect.dialects.quant import (
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
 from qdialect.folding.report_listener import FoldReportListener
 from qdialect.ir.elements import floats_attribute
-from qdialect.ir.replacements import Replacements, erase_with_unused
+from qdialect.ir.replacements import Replacements
 from qdialect.ir.value_types import element_type_or_self, is_tensor, shape_of, with_element_type
 from qdialect.ir.xdsl_private import NAME_OF_UNREGISTERED
 from qdialect.shape_ops.interface import Code, NotFoldable, name_of
 from qdialect.shape_ops.statistics import LAYER_STATS, is_statistics, statistics_of
+from qdialect.shape_ops.unused_ops import erase_with_unused
 
 
 class RangeForm(StrEnum):

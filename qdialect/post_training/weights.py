@@ -46,7 +46,6 @@ from qdialect.dialects.quant.storage import element_type_of
 from qdialect.folding.graph import FoldGraph
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.folding.report import FoldRecord, Outcome
-from qdialect.folding.unused_ops import erase_unused
 from qdialect.folding.writing import constant_like
 from qdialect.ir.elements import element_dtype
 from qdialect.ir.garbage import paused_collection
@@ -74,6 +73,7 @@ from qdialect.shape_ops.interface import (
     models_of,
     name_of,
 )
+from qdialect.shape_ops.unused_ops import erase_unused
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

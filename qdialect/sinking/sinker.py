@@ -16,13 +16,14 @@ from qdialect.dialects.quant.storage import QuantizedType
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
 from qdialect.ir.ordering import operands_first
-from qdialect.ir.replacements import Replacements, erase_with_unused
+from qdialect.ir.replacements import Replacements
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import tensor_element_type
 from qdialect.lowering.storage_ops import StorageBuilder
 from qdialect.shape_ops.interface import Code, NotFoldable, model_of, models_of, name_of
 from qdialect.shape_ops.models import ShapeOpModel
 from qdialect.shape_ops.reading import ConstantOperands, Constants
+from qdialect.shape_ops.unused_ops import erase_with_unused
 from qdialect.sinking.hoisted_chain import Link
 from qdialect.sinking.joining import join_casts
 from qdialect.sinking.moving_ops import MovingOp

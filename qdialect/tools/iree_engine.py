@@ -43,7 +43,6 @@ from qdialect.interpreters import TypedArray, dealt_arguments, interesting_numbe
 from qdialect.interpreters.values import dtype_of, held_type
 from qdialect.ir.errors import OpErrors, describe
 from qdialect.ir.extras import library
-from qdialect.ir.replacements import erase_with_unused
 from qdialect.ir.resource_elements import take_in_resources
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self
@@ -53,6 +52,7 @@ from qdialect.passes.drop_ranges import DropRangesPass
 from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
 from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
 from qdialect.passes.strip_func_quant_types import StripFuncQuantTypesPass
+from qdialect.shape_ops.unused_ops import erase_with_unused
 from qdialect.text import write_module
 from qdialect.tools.tool_error import ToolError
 

@@ -36,17 +36,15 @@ FLOORS = (
     "post_training.assignment",
     "post_training.equalization",
     "passes",
+    "universe",
     "tools",
     "frontends",
-    "universe",
     "__main__",
 )
 """From the lowest to the highest."""
 
 UPWARD = {
     ("dialects.quant.shape_ops", "folding.canonicalization"): "xDSL asks ops for patterns",
-    ("ir.replacements", "shape_ops.interface"): "it erases what is known to be a constant",
-    ("tools.registry", "universe"): "the names that are plugged into xDSL are those of the tools",
 }
 """Imports that point upward, and why."""
 

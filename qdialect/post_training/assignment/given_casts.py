@@ -24,11 +24,11 @@ from qdialect.dialects.quant import (
     RequantizeOp,
     UniformQuantizedType,
 )
-from qdialect.folding.unused_ops import erase_unused
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
 from qdialect.post_training.calibration.keys import is_recordable
 from qdialect.post_training.value_graph.flow_graph import FlowGraph
 from qdialect.shape_ops.interface import name_of
+from qdialect.shape_ops.unused_ops import erase_unused
 
 _QUANTIZE: Final = "stablehlo.uniform_quantize"
 _DEQUANTIZE: Final = "stablehlo.uniform_dequantize"

@@ -27,7 +27,6 @@ from qdialect.dialects.quant import (
     RequantizeOp,
     UniformQuantizedType,
 )
-from qdialect.folding.unused_ops import erase_unused
 from qdialect.ir.elements import dense_elements
 from qdialect.ir.replacements import insert_after
 from qdialect.ir.value_types import element_type_or_self, with_element_type
@@ -56,6 +55,7 @@ from qdialect.quantization.noise import Noise
 from qdialect.relations.interface import Relation
 from qdialect.shape_ops.interface import elements_attribute_of, model_of, read_movements
 from qdialect.shape_ops.statistics import is_statistics
+from qdialect.shape_ops.unused_ops import erase_unused
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

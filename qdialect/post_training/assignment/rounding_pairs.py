@@ -31,12 +31,12 @@ from qdialect.dialects.quant import (
     Storage,
     UniformQuantizedType,
 )
-from qdialect.folding.unused_ops import erase_unused
 from qdialect.ir.elements import DenseElementsAttr, elements_of
 from qdialect.ir.value_types import element_type_or_self, with_element_type
 from qdialect.post_training.weights import float_elements
 from qdialect.shape_ops.attributes import attribute_of
 from qdialect.shape_ops.interface import find_attribute, name_of
+from qdialect.shape_ops.unused_ops import erase_unused
 
 
 class _Numbers(NamedTuple):

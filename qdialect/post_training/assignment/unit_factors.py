@@ -6,11 +6,11 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from qdialect.contractions.interface import Contraction, layer_of
-from qdialect.folding.unused_ops import erase_unused
 from qdialect.post_training.value_graph.flow_graph import FlowGraph
 from qdialect.post_training.value_graph.flow_reading import splat_number
 from qdialect.relations.interface import relation_of
 from qdialect.shape_ops.interface import NotFoldable
+from qdialect.shape_ops.unused_ops import erase_unused
 
 
 def drop_unit_factors(graph: FlowGraph) -> bool:

@@ -28,7 +28,6 @@ from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.algebra.splat import as_view
 from qdialect.certificates.index_maps import NotCertifiableError
 from qdialect.dialects.quant import StatisticsOp, UniformQuantizedType
-from qdialect.folding.unused_ops import erase_unused
 from qdialect.folding.writing import constant_like, write_constant
 from qdialect.ir.elements import dense_elements, element_dtype, floats_attribute
 from qdialect.ir.replacements import insert_after
@@ -57,6 +56,7 @@ from qdialect.shape_ops.interface import (
     set_attribute,
 )
 from qdialect.shape_ops.statistics import AXIS_STATS, LAYER_STATS, is_statistics
+from qdialect.shape_ops.unused_ops import erase_unused
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -34,8 +34,8 @@ from moved_texts import KEEP_SEPARABLE, MOVES, Mover, padded
 
 from qdialect.certificates.module_comparison import Side, compare_modules
 from qdialect.folding.apply import apply
-from qdialect.folding.fold_plan import FoldPlan
 from qdialect.folding.plan import plan
+from qdialect.folding.plan_json import plan_of_json, plans_to_json
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.report import Outcome
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
@@ -86,8 +86,8 @@ def test_values_are_kept(of: Numbers, form: str, data: st.DataObject):
 def test_plans_are_applied_to_other_modules(of: Numbers, form: str, data: st.DataObject):
     whole, _ = moved_text(of, form, (*MOVES, padded), data)
     folded, other = Module(whole), Module(whole)
-    stored = plan(other.module, other.context, FoldPolicy()).to_json()
-    apply(FoldPlan.from_json(stored, other.context), other.module, other.context)
+    stored = plans_to_json([plan(other.module, other.context, FoldPolicy())])
+    apply(plan_of_json(stored, other.context), other.module, other.context)
     folded.run(FoldQuantShapesPass())
     assert other.printed() == folded.printed()
 

@@ -21,9 +21,10 @@ from xdsl.ir import Operation
 
 from qdialect.certificates.module_comparison import Side
 from qdialect.folding.apply import apply
-from qdialect.folding.fold_plan import FoldPlan, PlanError
+from qdialect.folding.fold_plan import PlanError
 from qdialect.folding.folder import fold_run
 from qdialect.folding.plan import plan
+from qdialect.folding.plan_json import plan_of_json, plans_to_json
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.report import FoldRecord, Outcome
 from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
@@ -293,7 +294,7 @@ def test_random_concatenations(drawn: Concatenation, verify: str):
     FoldQuantShapesPass().apply(context, module)
     assert printed(module) == folded
     again = read(text)
-    apply(FoldPlan.from_json(made.to_json(), again.context), again.module, again.context)
+    apply(plan_of_json(plans_to_json([made]), again.context), again.module, again.context)
     assert printed(again.module) == folded
 
 

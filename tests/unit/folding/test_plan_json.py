@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from qdialect.folding.fold_plan import FoldPlan
+from qdialect.folding.plan_json import plan_of_json
 
 NO_PLAN: dict[str, Any] = {
     "sources": [],
@@ -49,5 +49,5 @@ def step(type: Any = "i8", **movement: Any) -> list[Any]:
 )
 def test_other_texts(text: str, message: str):
     with pytest.raises(ValueError, match=re.escape(message)) as raised:
-        FoldPlan.from_json(text)
+        plan_of_json(text)
     assert "Error(" not in str(raised.value)
