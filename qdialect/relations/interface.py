@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from xdsl.dialects.builtin import AnyFloat
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from qdialect.ir.op_models import OpModels
 from qdialect.ir.value_types import element_type_or_self
@@ -46,6 +46,10 @@ class Relation(StrEnum):
     """From the value itself, which is constant, or from a cast that the module has."""
 
 
+Limit: TypeAlias = float | SSAValue
+"""A limit of a clamp: a number, NaN if it is unknown, or the operand that has the numbers."""
+
+
 @dataclass(frozen=True)
 class OpRelation:
     """The relation of one op."""
@@ -72,6 +76,9 @@ class OpRelation:
 
     mixed_axes: tuple[int, ...] = ()
     """The axes of the operand along which it combines elements, such as those of a pool."""
+
+    limits: tuple[Limit, Limit] | None = None
+    """The lowest and the highest number of the results of a clamp, if they are known."""
 
 
 ReadRelation = Callable[[Any], OpRelation | None]

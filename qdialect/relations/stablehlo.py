@@ -32,7 +32,6 @@ register_relations(
     Relation.OWN,
     (0, 1),
 )
-register_relations("stablehlo", "clamp", Relation.OWN, (1,))
 register_relations("stablehlo", "logistic", Relation.FIXED, (0,), fixed="logistic")
 register_relations("stablehlo", "tanh", Relation.FIXED, (0,), fixed="tanh")
 register_relations(
@@ -79,6 +78,12 @@ relation("stablehlo.convert")(conversion)
 _HOMOGENEOUS = ("stablehlo.add", "stablehlo.maximum", "stablehlo.minimum")
 _MAXIMUM = ("stablehlo.maximum", "stablehlo.minimum")
 _COMBINERS = (*_MAXIMUM, "stablehlo.add", "stablehlo.multiply", "stablehlo.subtract")
+
+
+@relation("stablehlo.clamp")
+def _clamp(op: Operation) -> OpRelation:
+    limits = (op.operands[0], op.operands[2]) if len(op.operands) == 3 else None
+    return OpRelation(Relation.OWN, (1,), frozenset({"clamp"}), limits=limits)
 
 
 @relation("stablehlo.optimization_barrier")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+from xdsl.dialects.builtin import FloatAttr
 from xdsl.ir import Operation
 
 from qdialect.relations.interface import (
@@ -71,9 +74,13 @@ relation("tosa.cast")(conversion)
 @relation("tosa.clamp")
 def _clamp(op: Operation) -> OpRelation:
     """A clamp from zero on is a relu, if it has no other end."""
-    low, high = (str(find_attribute(op, name)) for name in ("min_val", "max_val"))
+    ends = [find_attribute(op, name) for name in ("min_val", "max_val")]
+    low, high = map(str, ends)
     is_relu = low.startswith(("0.0", "0x00000000 ")) and high.startswith(_NO_END)
-    return OpRelation(Relation.OWN, (0,), frozenset({"clamp"}), is_homogeneous=is_relu)
+    first, last = (end.value.data if isinstance(end, FloatAttr) else math.nan for end in ends)
+    return OpRelation(
+        Relation.OWN, (0,), frozenset({"clamp"}), is_homogeneous=is_relu, limits=(first, last)
+    )
 
 
 _NO_END = ("3.40282347e+38", "3.40282346638528", "3.4028234663852886e+38", "0x7F800000", "inf")

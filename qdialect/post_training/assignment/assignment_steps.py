@@ -15,7 +15,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
-from xdsl.dialects.builtin import AnyFloat, FloatAttr
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -23,6 +23,16 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.algebra.granularity import Granularity
 from qdialect.algebra.lazy_numpy import np
 from qdialect.ir.value_types import element_type_or_self
+from qdialect.post_training.assignment.constant_steps import assign_biases, assign_weights
+from qdialect.post_training.assignment.flow import Flow
+from qdialect.post_training.assignment.moved_types import (
+    joins,
+    passes_on,
+    type_before_shape,
+    type_behind,
+    type_expressing,
+    types_before,
+)
 from qdialect.post_training.assignment.parameter_assignment import Assigned, Assignment
 from qdialect.post_training.assignment.precision import Precision, declared_scheme
 from qdialect.post_training.value_graph.flow_graph import (
@@ -37,22 +47,11 @@ from qdialect.post_training.weights import (
     type_of_slot,
 )
 from qdialect.quantization.schemes import Scheme
-from qdialect.relations.interface import Relation, relation_of
-from qdialect.shape_ops.interface import Code, NotFoldable, find_attribute, name_of
+from qdialect.relations.interface import Limit, Relation, relation_of
+from qdialect.shape_ops.interface import Code, NotFoldable
 
 if TYPE_CHECKING:
-    pass
-
-from qdialect.post_training.assignment.constant_steps import assign_biases, assign_weights
-from qdialect.post_training.assignment.flow import Flow
-from qdialect.post_training.assignment.moved_types import (
-    joins,
-    passes_on,
-    type_before_shape,
-    type_behind,
-    type_expressing,
-    types_before,
-)
+    from numpy.typing import NDArray
 
 Step = Callable[["Flow", Assignment], Assignment]
 
@@ -241,18 +240,14 @@ def _behind_clamp(flow: Flow, node: Node, before: Assignment) -> Mapping[SSAValu
 def _is_toward_zero(graph: FlowGraph, node: Node, read: Use) -> bool:
     """Whether a clamp only makes numbers smaller in magnitude, as its bounds are around zero."""
     op, found = node.op, relation_of(node.op)
-    if name_of(op) == "tosa.clamp":
-        ends = [find_attribute(op, name) for name in ("min_val", "max_val")]
-        low, high = (end.value.data if isinstance(end, FloatAttr) else np.nan for end in ends)
-        return low <= 0 <= high
-    others = [value for at, value in enumerate(op.operands) if at != read.number]
-    if name_of(op) == "stablehlo.clamp":
-        if not all(graph.stored(value) is not None for value in others):
-            return False
-        low, high = map(graph.numbers, others)
-        return bool((low <= 0).all() and (high >= 0).all())
-    if found is None or found.functions not in (frozenset({"max"}), frozenset({"min"})):
+    if found is None:
         return False
+    if found.limits is not None:
+        low, high = (_numbers_of(graph, limit) for limit in found.limits)
+        return bool((low <= 0).all() and (high >= 0).all())
+    if found.functions not in (frozenset({"max"}), frozenset({"min"})):
+        return False
+    others = [value for at, value in enumerate(op.operands) if at != read.number]
     others = [value for value in others if graph.is_constant(value)]
     if not all(graph.stored(value) is not None for value in others):
         return False
@@ -262,6 +257,13 @@ def _is_toward_zero(graph: FlowGraph, node: Node, read: Use) -> bool:
     bounds += [np.array(number) for number in scalars if number is not None]
     is_max = "max" in found.functions
     return bool(bounds) and all(((of <= 0) if is_max else (of >= 0)).all() for of in bounds)
+
+
+def _numbers_of(graph: FlowGraph, limit: Limit) -> NDArray[np.floating]:
+    """The numbers of a limit: NaN if they are unknown."""
+    if isinstance(limit, SSAValue):
+        return np.array(np.nan) if graph.stored(limit) is None else graph.numbers(limit)
+    return np.array(limit)
 
 
 def assign_constant_inputs(flow: Flow, before: Assignment) -> Assignment:

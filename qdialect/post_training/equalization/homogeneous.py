@@ -208,8 +208,8 @@ def _computation(graph: FlowGraph, node: Node) -> Passage | None:
         _SCALED if at == use.number else _degrees_of(graph, op.operands[at]) for at in operands
     ]
     (function,) = found.functions
-    if name_of(op) == "stablehlo.clamp":
-        degrees = [_SCALED, *(_degrees_of(graph, op.operands[at]) for at in (0, 2))]
+    if limits := [each for each in found.limits or () if isinstance(each, SSAValue)]:
+        degrees = [_SCALED, *(_degrees_of(graph, each) for each in limits)]
         function = "max"
     if 1 not in _degrees(function, degrees):
         return None
