@@ -7,7 +7,7 @@ are exported here. The dialect is `qdialect.dialects.quant`, the passes are `qdi
 
 from __future__ import annotations
 
-from qdialect.lazy_exports import TYPE_CHECKING, lazy_exports
+from qdialect.algebra.lazy_exports import TYPE_CHECKING, lazy_exports
 
 if TYPE_CHECKING:
     from qdialect.algebra.bounded_cache import clear_caches

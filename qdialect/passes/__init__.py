@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from qdialect.lazy_exports import lazy_exports
+from qdialect.algebra.lazy_exports import lazy_exports
 
 if __name__ != "qdialect.passes":
     raise ImportError("this package is imported as qdialect.passes")

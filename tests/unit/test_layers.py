@@ -15,7 +15,6 @@ import qdialect
 ROOT = Path(qdialect.__file__).parent
 
 FLOORS = (
-    "lazy_exports",
     "algebra",
     "quantization",
     "ir",
