@@ -583,17 +583,13 @@ _REPLACED: Final = (
 )
 """Ops of which xDSL's classes refuse what MLIR accepts."""
 
-_UNLIKE: Final = frozenset({"ml_program.global_load_const"})
-"""Those of which xDSL has properties of other names."""
+_RENAMED: Final = {"ml_program.global_load_const": ("global_attr", "global")}
+"""Properties with another name in xDSL: an accessor of xDSL's class, and MLIR's name."""
 
 
 def replacements(dialect: Dialect) -> Sequence[type[Operation]]:
-    """The classes that replace those of xDSL's dialect, whose subclasses they are if they can."""
-    bases = {op.name: op for op in dialect.operations if op.name in _REPLACED}
-    return [
-        _op_type(name, _ROWS[name], None) if name in _UNLIKE else _unverified(base)
-        for name, base in bases.items()
-    ]
+    """Subclasses of the classes of xDSL's dialect, which replace them."""
+    return [_unverified(op) for op in dialect.operations if op.name in _REPLACED]
 
 
 def _unverified(base: type[Operation]) -> type[Operation]:
@@ -605,6 +601,9 @@ def _unverified(base: type[Operation]) -> type[Operation]:
             pass
 
     UnverifiedOp.__name__ = base.__name__
+    if base.name in _RENAMED:
+        accessor, name = _RENAMED[base.name]
+        setattr(UnverifiedOp, accessor, property(lambda op: op.properties[name]))
     return UnverifiedOp
 
 

@@ -229,7 +229,8 @@ class MLIRPrinter(OpenPrinter):
         print_keyword: bool = False,
     ) -> bool:
         if attributes:
-            self._in_dictionary = attributes.keys() - set(reserved_attr_names)
+            # xDSL also passes a single name as a string.
+            self._in_dictionary = [name for name in attributes if name not in reserved_attr_names]
         return super().print_op_attributes(
             dict(sorted(attributes.items())),
             reserved_attr_names=reserved_attr_names,

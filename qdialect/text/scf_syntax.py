@@ -6,6 +6,7 @@ https://mlir.llvm.org/docs/Dialects/SCFDialect/.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from typing_extensions import override
@@ -171,7 +172,9 @@ class IndexSwitchSyntax(IRDLOperation):
 
         value = parser.resolve_operand(parser.parse_unresolved_operand(), _INDEX)
         attributes = parser.parse_optional_attr_dict()
-        types = parse_arrow_types(parser)
+        types: Sequence[Attribute] = ()
+        if parser.parse_optional_punctuation("->") is not None:
+            types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
         cases: list[int] = []
         regions: list[Region] = []
         while parser.parse_optional_keyword("case") is not None:

@@ -180,3 +180,22 @@ def test_custom_forms_of_mhlo_are_read_as_generic_ones(tmp_path: Path) -> None:
         assert main(["--allow-unregistered-dialect", str(path)]) == 1
     assert ":1:6: error: Dialect `mhlo' not found for custom op 'mhlo.dot'; " in err.getvalue()
     assert "--read-with=" in err.getvalue()
+
+
+def test_a_custom_form_whose_printer_reserves_one_name(tmp_path: Path) -> None:
+    text = "builtin.module {\n  %0 = memref.alloc() : memref<8xf32>\n}\n"
+    assert ours(text, tmp_path / "text.mlir") == text
+
+
+def test_a_class_that_is_replaced_is_that_of_xdsls_passes(tmp_path: Path) -> None:
+    path = tmp_path / "text.mlir"
+    path.write_text(
+        "ml_program.global private @g(dense<4> : tensor<4xi32>) : tensor<4xi32>\n"
+        "%0 = ml_program.global_load_const @g : tensor<4xi32>\n"
+        '"test.op"(%0) : (tensor<4xi32>) -> ()\n'
+    )
+    out = io.StringIO()
+    with redirect_stdout(out):
+        assert main(["--convert-ml-program-to-memref", str(path)]) == 0
+    assert "%0 = memref.get_global @g : memref<4xi32>" in out.getvalue()
+    assert "ml_program" not in out.getvalue()
