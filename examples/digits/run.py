@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
@@ -90,12 +91,12 @@ def run(folder: Path, models: Sequence[str], engine: str, evaluated: int) -> lis
 
 
 def _tool(main: Callable[[Sequence[str]], int], *arguments: object) -> str:
-    """What a tool prints. Raises SystemExit with its errors."""
+    """What a tool prints. Raises SystemExit with its errors, or after a signal."""
     out, err = StringIO(), StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         status = main([*map(str, arguments)])
     if status:
-        raise SystemExit(err.getvalue())
+        raise SystemExit(err.getvalue() if status < 128 else status)
     return out.getvalue()
 
 
@@ -109,8 +110,15 @@ def _read(model: str, variant: str, path: Path) -> Result:
     return Result(model, variant, accuracy, agreement, float(decibels[result["key"]]))
 
 
+def _end(number: int, frame: object) -> None:
+    """End the process, and on the way delete the temporary folder."""
+    raise SystemExit(128 + number)
+
+
 def main() -> None:
     """Print the table."""
+    for name in {"SIGINT", "SIGTERM", "SIGHUP"} & {*dir(signal)}:
+        signal.signal(getattr(signal, name), _end)
     parser = argparse.ArgumentParser(description="Print the accuracy of all variants.")
     parser.add_argument("--engine", choices=("iree", "reference"), default="iree")
     parser.add_argument("--records", type=int, default=EVALUATED, help="how many are evaluated")

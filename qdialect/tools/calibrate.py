@@ -29,6 +29,7 @@ from qdialect.quantization.profile import Fingerprint, Profile, merged_profiles
 from qdialect.quantization.ranges import Reduction, ReductionKind
 from qdialect.tools.compilation import Compilation
 from qdialect.tools.diagnostics import DiagnosticPrinter
+from qdialect.tools.ending import end_process
 from qdialect.tools.exit_status import run_tool
 from qdialect.tools.module_tool import ModuleArgumentParser, read_module
 from qdialect.tools.outputs import STANDARD_OUTPUT, Output, overwrite_each_other
@@ -41,7 +42,6 @@ from qdialect.tools.recorded_models import (
     chosen_function,
 )
 from qdialect.tools.recording import Recording, Seen, prepare, record_all
-from qdialect.tools.temporary_files import remove_all
 from qdialect.tools.tool_error import ToolError, reason_of
 
 TOOL: Final = "qdialect-calibrate"
@@ -134,8 +134,7 @@ class _Interruption:
 
     def _take(self, number: int, frame: object) -> None:
         if self.number is not None:
-            remove_all()
-            os._exit(128 + number)
+            end_process(128 + number)
         self.number = number
 
 

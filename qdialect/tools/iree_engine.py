@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from io import StringIO
 from typing import Any, Final
 
@@ -54,10 +55,17 @@ from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
 from qdialect.passes.strip_func_quant_types import StripFuncQuantTypesPass
 from qdialect.shape_ops.unused_ops import erase_with_unused
 from qdialect.text import write_module
+from qdialect.tools.child_processes import run_child
 from qdialect.tools.tool_error import ToolError
 
-_FLAGS: Final = ["--iree-llvmcpu-target-cpu=generic", "--iree-input-demote-f64-to-f32=false"]
-"""Keep all types, and name the CPU, since IREE warns of a generic one."""
+_FLAGS: Final = (
+    "--iree-hal-target-backends=llvm-cpu",
+    # IREE warns of a CPU that is not named.
+    "--iree-llvmcpu-target-cpu=generic",
+    "--iree-input-demote-f64-to-f32=false",
+    # An error is one line, not the op.
+    "--mlir-print-op-on-diagnostic=false",
+)
 
 _FLOATS: Final[dict[type[Attribute], str]] = {
     Float16Type: "float16",
@@ -110,14 +118,24 @@ def compile_module(side: Side, *, is_before: bool = True) -> tuple[ModuleOp, byt
         raise failure("there is no public function to run")
     text = StringIO()
     write_module(side.context, module, text)
+    find_tool = compiler.tools.binaries.find_tool
     try:
-        binary = compiler.compile_str(
-            text.getvalue(), target_backends=["llvm-cpu"], extra_args=_FLAGS
-        )
-    except compiler.CompilerToolError as error:
-        reason = f"IREE does not compile the module: {_first_error(str(error))}"
-        raise failure(reason) from None
-    return module, binary
+        # `compile_str` starts a process that nothing ends if a signal ends this one.
+        command = [
+            find_tool("iree-compile"),
+            "-",
+            f"--iree-llvmcpu-embedded-linker-path={find_tool('iree-lld')}",
+            *_FLAGS,
+        ]
+        compiled = run_child(command, text.getvalue().encode())
+    except (OSError, ValueError) as error:
+        raise failure(f"IREE's compiler cannot be run: {error}") from None
+    told = compiled.stderr.decode(errors="replace")
+    if compiled.returncode:
+        reason = _first_error(told) or f"iree-compile ended with status {compiled.returncode}"
+        raise failure(f"IREE does not compile the module: {reason}")
+    sys.stderr.write(told)
+    return module, compiled.stdout
 
 
 class LoadedModule:
@@ -302,11 +320,9 @@ def _ops_run_by(function: FuncOp, module: ModuleOp) -> list[Operation]:
     return list(module.walk()) if any(isinstance(op, CallOp) for op in ops) else ops
 
 
-def _first_error(text: str) -> str:
-    """The first error in the compiler's output, or else its exit status."""
-    lines = [line.strip() for line in text.splitlines()]
-    told = (line for word in ("error:", "Error code:") for line in lines if word in line)
-    return next(told, "it does not say why")
+def _first_error(text: str) -> str | None:
+    """The first error in the compiler's output."""
+    return next((line.strip() for line in text.splitlines() if "error:" in line), None)
 
 
 def _is_scalar(type: Attribute) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
+from contextlib import ExitStack
 from tempfile import TemporaryFile
 from typing import BinaryIO, Final, cast
 
 from qdialect.text.source import AbridgedInput, abridge
+from qdialect.tools.child_processes import child_process
 from qdialect.tools.tool_error import ToolError, reason_of
 
 _PRINT_GENERIC: Final = "--mlir-print-op-generic"
@@ -30,13 +31,13 @@ def read_with(command: str, path: str) -> AbridgedInput:
     name = f"{'<stdin>' if path == '-' else path} as {program} prints it"
     # A pipe that nobody reads would stop the command when it is full.
     with TemporaryFile() as messages:
-        try:
-            process = subprocess.Popen(
-                [*arguments, _PRINT_GENERIC, path], stdout=subprocess.PIPE, stderr=messages
-            )
-        except (OSError, ValueError) as error:
-            raise ToolError(f"--read-with: cannot run '{program}': {reason_of(error)}") from None
-        with process:
+        with ExitStack() as children:
+            child = child_process([*arguments, _PRINT_GENERIC, path], stderr=messages)
+            try:
+                process = children.enter_context(child)
+            except (OSError, ValueError) as error:
+                reason = f"cannot run '{program}': {reason_of(error)}"
+                raise ToolError(f"--read-with: {reason}") from None
             text = abridge(cast(BinaryIO, process.stdout), name)
         messages.seek(0)
         told = messages.read(1 << 16).decode(errors="replace").splitlines()

@@ -12,7 +12,7 @@ import sys
 try:
     import signal
 
-    from qdialect.tools.temporary_files import remove_all
+    from qdialect.tools.ending import end_process
 except KeyboardInterrupt:
     # Nothing handles the signal yet.
     os._exit(130)
@@ -93,8 +93,7 @@ def _end(number: int, frame: object) -> None:
     No exception is raised: it could come at any point of any code, also of such that
     catches all exceptions or cannot pass them on, such as `__del__`.
     """
-    remove_all()
-    os._exit(128 + number)
+    end_process(128 + number)
 
 
 def _show_warning(

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.util import find_spec
@@ -35,6 +39,23 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[Script]:
     yield import_module
     for name in NAMES:
         sys.modules.pop(name, None)
+
+
+def test_a_signal_leaves_nothing_behind(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn.datasets")
+    command = [sys.executable, str(FOLDER / "run.py"), "--engine=reference"]
+    environment = {
+        **os.environ,
+        "TMPDIR": str(tmp_path),
+        "PYTHONPATH": os.pathsep.join([str(FOLDER.parents[1]), *sys.path]),
+    }
+    with subprocess.Popen(command, stderr=subprocess.PIPE, env=environment) as process:
+        while process.poll() is None and not list(tmp_path.glob("*/*")):
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate()
+    assert (process.returncode, errors) == (143, b"")
+    assert not list(tmp_path.iterdir())
 
 
 def weights_of(model: str) -> dict[str, Any]:

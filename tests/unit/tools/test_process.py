@@ -104,6 +104,65 @@ def test_a_signal_at_any_moment(tool: str, times: int, tmp_path: Path) -> None:
     assert any(statuses)
 
 
+@pytest.mark.parametrize("ending", ENDS)
+def test_a_child_ends_with_the_tool(ending: signal.Signals, tmp_path: Path) -> None:
+    """And what the child has started: a reader may be a script."""
+    numbers, reader = tmp_path / "numbers", tmp_path / "reader"
+    reader.write_text(
+        f"#!/bin/sh\nsleep 60 &\necho $$ $! >{numbers}.new\nmv {numbers}.new {numbers}\nwait\n"
+    )
+    reader.chmod(0o755)
+    with start("qdialect-opt", [f"--read-with={reader}", "in.mlir"]) as process:
+        until(numbers.exists)
+        process.send_signal(ending)
+        _, errors = process.communicate()
+    assert (process.returncode, errors) == (ENDS[ending], b"")
+    for number in map(int, numbers.read_text().split()):
+        until(lambda number=number: not is_running(number))
+
+
+STARTING = """
+import os, signal, subprocess, sys
+from pathlib import Path
+from qdialect.tools import child_processes, program
+
+class Interrupted(subprocess.Popen):
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        Path(sys.argv[2]).write_text(str(self.pid))
+        os.kill(os.getpid(), signal.SIGTERM)
+
+child_processes.Popen = Interrupted
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+sys.argv[1:] = ["--read-with=sh -c 'sleep 60'", sys.argv[1]]
+sys.exit(program.run())
+"""
+"""The signal comes when the child runs, and its number is known to the function that started it."""
+
+
+def test_a_signal_while_a_child_is_started(tmp_path: Path) -> None:
+    number = tmp_path / "number"
+    process = subprocess.run(
+        [sys.executable, "-c", STARTING, str(number)], capture_output=True, env=ENVIRONMENT
+    )
+    assert (process.returncode, process.stderr) == (143, b"")
+    until(lambda: not is_running(int(number.read_text())))
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait until a condition holds, at most for 30 s."""
+    give_up = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+
+
+def is_running(number: int) -> bool:
+    """Whether there is a process. One that has ended may not have been waited for."""
+    status = subprocess.run(["ps", "-o", "stat=", "-p", str(number)], capture_output=True)
+    return status.stdout.strip()[:1] not in (b"", b"Z")
+
+
 @pytest.mark.parametrize("module", ["signal", "qdialect.tools.temporary_files"])
 def test_an_interrupt_before_the_handlers(module: str) -> None:
     """No traceback: the modules that they need are being imported."""
