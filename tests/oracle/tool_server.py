@@ -12,14 +12,17 @@ Run as a script, this file is the server; it ends with its standard input.
 from __future__ import annotations
 
 import atexit
-import json
+import marshal
 import os
+import signal
 import socket
+import subprocess
 import sys
+import tempfile
 import time
 from contextlib import suppress
 from functools import cache
-from typing import Any, NoReturn
+from typing import NoReturn
 
 TOOLS = {
     "filecheck": ("filecheck.main", "main"),
@@ -56,42 +59,22 @@ IMPORTED = (
     "xdsl.transforms.canonicalize",
 )
 
-MAX_REQUEST = 1 << 20
-"""The maximum size of a request in bytes."""
-
-
-def call(
-    path: str,
-    command: list[str],
-    files: tuple[int, int, int] = (0, 1, 2),
-    max_addresses: int | None = None,
-) -> dict[str, int]:
-    """
-    Run a tool with `files` as its standard streams.
-
-    Returns the `status` of its process, and its `resident` memory in bytes.
-    """
-    request = {
-        "command": command,
-        "folder": os.getcwd(),
-        "environment": dict(os.environ),
-        "max_addresses": max_addresses,
-    }
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(path)
-        socket.send_fds(connection, [json.dumps(request).encode() + b"\n"], list(files))
-        connection.shutdown(socket.SHUT_WR)
-        with connection.makefile() as reply:
-            return json.loads(reply.read())
+MAX_MESSAGE = 1 << 20
+"""The maximum size of a message that is received, in bytes."""
 
 
 def serve(path: str) -> None:
     """Answer calls until standard input ends."""
-    # The processes of commands import this module, too, and nothing of this.
     import gc
     import select
     from importlib import import_module
 
+    woken, wakes = os.pipe()
+    os.set_blocking(woken, False)
+    os.set_blocking(wakes, False)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+    running: dict[int, socket.socket] = {}
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen(64)
@@ -101,30 +84,43 @@ def serve(path: str) -> None:
             import_module(name)
         gc.collect()
         gc.freeze()
-        while listener in select.select([listener, sys.stdin], [], [])[0]:
-            connection, _ = listener.accept()
-            if os.fork() == 0:
-                listener.close()
-                _answer(connection)
-            connection.close()
-            with suppress(ChildProcessError):
-                while os.waitpid(-1, os.WNOHANG)[0]:
-                    pass
+        inputs = [listener, woken, sys.stdin]
+        while (ready := select.select(inputs, [], [])[0]) != [sys.stdin]:
+            if woken in ready:
+                os.read(woken, MAX_MESSAGE)
+                _reply(running)
+            if listener in ready:
+                connection, _ = listener.accept()
+                if (process := os.fork()) == 0:
+                    signal.set_wakeup_fd(-1)
+                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                    for each in (listener, *running.values()):
+                        each.close()
+                    os.close(woken)
+                    os.close(wakes)
+                    _be_tool(connection)
+                running[process] = connection
 
 
-def _answer(connection: socket.socket) -> None:
-    """Answer one call. Returns only in the forked process of the tool."""
-    data, files, _, _ = socket.recv_fds(connection, MAX_REQUEST, 3)
-    while more := connection.recv(MAX_REQUEST):
+def _reply(running: dict[int, socket.socket]) -> None:
+    """Answer the callers of the processes that have ended."""
+    while running:
+        process, status, used = os.wait4(-1, os.WNOHANG)
+        if process == 0:
+            return
+        with running.pop(process) as connection, suppress(OSError):
+            answer = {
+                "status": os.waitstatus_to_exitcode(status),
+                "resident": used.ru_maxrss << 10,
+            }
+            connection.sendall(marshal.dumps(answer))
+
+
+def _be_tool(connection: socket.socket) -> NoReturn:
+    """Run the tool of one call, in a process of its own."""
+    data, files, _, _ = socket.recv_fds(connection, MAX_MESSAGE, 3)
+    while more := connection.recv(MAX_MESSAGE):
         data += more
-    request: dict[str, Any] = json.loads(data)
-    if process := os.fork():
-        for file in files:
-            os.close(file)
-        _, status, used = os.wait4(process, 0)
-        answer = {"status": os.waitstatus_to_exitcode(status), "resident": used.ru_maxrss << 10}
-        connection.sendall(json.dumps(answer).encode())
-        os._exit(0)
     connection.close()
     for number, file in enumerate(files):
         os.dup2(file, number)
@@ -134,21 +130,30 @@ def _answer(connection: socket.socket) -> None:
     sys.stdout = os.fdopen(1, "w", encoding=sys.stdout.encoding, closefd=False)
     sys.stderr = os.fdopen(2, "w", encoding=sys.stderr.encoding, closefd=False)
     sys.stderr.reconfigure(errors="backslashreplace", line_buffering=True)
-    _run(request)
+    _run(*marshal.loads(data))
 
 
-def _run(request: dict[str, Any]) -> NoReturn:
+def _run(
+    command: list[str], folder: str, environment: dict[str, str], max_addresses: int | None
+) -> NoReturn:
     import resource
     from importlib import import_module
 
-    os.chdir(request["folder"])
+    os.chdir(folder)
     os.environ.clear()
-    os.environ.update(request["environment"])
-    if (limit := request["max_addresses"]) is not None:
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    sys.argv = request["command"]
+    os.environ.update(environment)
+    if max_addresses is not None:
+        resource.setrlimit(resource.RLIMIT_AS, (max_addresses, max_addresses))
+    sys.argv = command
     module, function = TOOLS[os.path.basename(sys.argv[0])]
-    sys.exit(getattr(import_module(module), function)())
+    try:
+        status = getattr(import_module(module), function)()
+    except SystemExit as error:
+        status = error.code
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # To free what the server has imported takes longer than most runs.
+    os._exit(status if isinstance(status, int) else int(status is not None))
 
 
 class ToolServer:
@@ -159,10 +164,6 @@ class ToolServer:
     """
 
     def __init__(self) -> None:
-        # The processes of commands import this module, too, and nothing of this.
-        import subprocess
-        import tempfile
-
         self._folder = tempfile.TemporaryDirectory(prefix="tools-")
         self.folder = self._folder.name
         self.socket = os.path.join(self.folder, "socket")
@@ -172,7 +173,7 @@ class ToolServer:
             with open(script, "w") as file:
                 file.write(
                     f"#!{sys.executable} -IS\nimport sys\nsys.path.insert(0, {here!r})\n"
-                    f"from tool_server import be_tool\nbe_tool({self.socket!r})\n"
+                    f"from tool_client import be_tool\nbe_tool({self.socket!r})\n"
                 )
             os.chmod(script, 0o755)
         self._process = subprocess.Popen(
@@ -194,13 +195,6 @@ def shared_server() -> ToolServer:
     server = ToolServer()
     atexit.register(server.close)
     return server
-
-
-def be_tool(path: str) -> NoReturn:
-    """Run the tool that this process was started as."""
-    status = call(path, sys.argv)["status"]
-    # As in a shell, for a process ended by a signal.
-    os._exit(status if status >= 0 else 128 - status)
 
 
 if __name__ == "__main__":

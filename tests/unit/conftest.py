@@ -1,5 +1,5 @@
 """
-The settings of property tests, and fixtures that disable features for some tests.
+The settings of property tests, and fixtures: for isolation, and to disable features.
 
 Property tests have no time limit, and draw new examples on every run; in CI they draw the same
 ones.
@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from example_counts import examples
 from hypothesis import HealthCheck, settings
+from registrations import taken_back
 
 settings.register_profile(
     "untimed",
@@ -38,6 +39,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(without_iree)
         if not numbers.isdisjoint(item.path.parents):
             item.add_marker(pytest.mark.without_xdsl)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered_by_files() -> Iterator[None]:
+    """Other files do not see what fixtures of a file register for all contexts."""
+    with taken_back():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def registered_by_tests(registered_by_files: None) -> Iterator[None]:
+    """Other tests do not see what a test registers for all contexts."""
+    with taken_back():
+        yield
 
 
 @pytest.fixture(scope="module")

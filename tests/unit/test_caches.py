@@ -1,18 +1,15 @@
 """The caches of a process are bounded, and can be emptied."""
 
 import gc
-import importlib
 import io
-import pkgutil
 import sys
 from collections.abc import Iterator
-from types import ModuleType
 from typing import Any, cast
 
 import pytest
+from registrations import containers, modules
 from xdsl.dialects.builtin import ModuleOp
 
-import qdialect
 from qdialect import clear_caches
 from qdialect.algebra.bounded_cache import BoundedCache, registered_caches
 from qdialect.passes import FoldQuantShapesPass, LowerQuantOpsPass, SinkQuantShapesPass
@@ -21,13 +18,6 @@ from qdialect.text.printer import MLIRPrinter
 from qdialect.tools.diagnostics import DiagnosticPrinter
 from qdialect.tools.registry import ToolContext
 from qdialect.tools.verifier import ModuleVerifier
-
-
-def modules() -> Iterator[ModuleType]:
-    """All modules of the package."""
-    for found in pkgutil.walk_packages(qdialect.__path__, "qdialect."):
-        if found.name != "qdialect.__main__":
-            yield importlib.import_module(found.name)
 
 
 def test_every_cache_is_registered():
@@ -95,15 +85,9 @@ def entries() -> int:
     return sum(map(len, bounded_caches()))
 
 
-def containers() -> dict[str, int]:
+def sizes() -> dict[str, int]:
     """How many items the containers have that are no caches, but live as long."""
-    return {
-        f"{module.__name__}.{name}": len(cast("list[Any]", value))
-        # All are imported first: a module may register something in another one.
-        for module in [*modules()]
-        for name, value in vars(module).items()
-        if isinstance(value, dict | list | set) and not name.startswith("__")
-    }
+    return {name: len(container) for name, container in containers().items()}
 
 
 @pytest.fixture
@@ -120,11 +104,11 @@ def test_nothing_is_left_of_modules_with_types_of_their_own():
     # What is imported and made once.
     process(0)
     clear_caches()
-    containers_before, before = containers(), blocks()
+    sizes_before, before = sizes(), blocks()
     for number in range(1, 100):
         process(number)
     assert entries() > 700
-    assert containers() == containers_before
+    assert sizes() == sizes_before
     clear_caches()
     assert entries() == 0
     # Each module alone needs thousands.

@@ -14,7 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 import pytest
-from tool_server import call, shared_server
+from tool_client import call
+from tool_server import shared_server
 
 MAX_TEXT = 1 << 19
 """Bytes of a text."""

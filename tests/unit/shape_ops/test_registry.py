@@ -49,17 +49,20 @@ from qdialect.shape_ops.terms import Elementwise, ElementwiseModel
 pytestmark = pytest.mark.usefixtures("without_plugins")
 
 
-register_constant("vpu.weights", "data")
-register_cast("vpu.to_float", CastReads.NUMBERS)
-register_cast("vpu.view", CastReads.BITS)
-register_cast("vpu.unsaid")
-register_dialect_traits("vpu", DialectTraits(finest=Granularity.PER_AXIS, has_empty_tensors=False))
-register_constant("own.weights", "data")
+@pytest.fixture(scope="module", autouse=True)
+def models() -> None:
+    """What the tests of this file read."""
+    register_constant("vpu.weights", "data")
+    register_cast("vpu.to_float", CastReads.NUMBERS)
+    register_cast("vpu.view", CastReads.BITS)
+    register_cast("vpu.unsaid")
+    traits = DialectTraits(finest=Granularity.PER_AXIS, has_empty_tensors=False)
+    register_dialect_traits("vpu", traits)
+    register_constant("own.weights", "data")
 
-
-@shape_op("vpu.reshape", run_time_shape=shape_in(1))
-def _reshape(op: Operation, operands: Operands) -> Movements:
-    return Movements(op.operands[:1], [Reshape(shape_of(op.results[0]))])
+    @shape_op("vpu.reshape", run_time_shape=shape_in(1))
+    def _(op: Operation, operands: Operands) -> Movements:
+        return Movements(op.operands[:1], [Reshape(shape_of(op.results[0]))])
 
 
 def padded_behind(casts: str, element: str, value: str) -> str:

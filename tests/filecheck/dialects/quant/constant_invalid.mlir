@@ -46,3 +46,15 @@
 // quant.constant (C2)
 // expected-error @+1 {{'quant.constant' op value must be of type 'tensor<2xui8>', but is of type 'tensor<2xi8>'}}
 %0 = "quant.constant"() <{value = dense<1> : tensor<2xi8>}> : () -> tensor<2x!quant.uniform<u8:f32, 0.5>>
+
+// -----
+
+// quant.constant (C1)
+// expected-error @+1 {{result must be ranked tensor of uniform quantized type, but got 'tensor<*x!quant.uniform<i8:f32, 5.000000e-01>>'}}
+%0 = quant.constant dense<1> : tensor<*x!quant.uniform<i8:f32, 0.5>>
+
+// -----
+
+// quant.constant (C1)
+// expected-error @+1 {{'quant.constant' op result must have a static shape}}
+%0 = "quant.constant"() <{value = dense<1> : tensor<2xi8>}> : () -> tensor<?x!quant.uniform<i8:f32, 0.5>>

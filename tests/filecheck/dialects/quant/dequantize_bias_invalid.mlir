@@ -107,3 +107,21 @@ func.func @f(%x: tensor<2xi64>) {
   %0 = quant.dequantize_bias %x {scales = dense<0.5> : tensor<2x1xf32>, axis = 0 : i64} : tensor<2xi64> to tensor<2xf32>
   return
 }
+
+// -----
+
+// quant.dequantize_bias (C2)
+func.func @f(%x: tensor<2xi64>) {
+  // expected-error @+1 {{'quant.dequantize_bias' op result #0 must be ranked tensor of floats of at most 64 bits, but got 'tensor<2xf80>'}}
+  %0 = quant.dequantize_bias %x {scales = dense<0.5> : tensor<1xf32>} : tensor<2xi64> to tensor<2xf80>
+  return
+}
+
+// -----
+
+// quant.dequantize_bias (C3)
+func.func @f(%x: tensor<2xi64>) {
+  // expected-error @+1 {{'quant.dequantize_bias' op 'scales' must be positive and finite, but one is inf}}
+  %0 = quant.dequantize_bias %x {scales = dense<0x7F800000> : tensor<1xf32>} : tensor<2xi64> to tensor<2xf32>
+  return
+}

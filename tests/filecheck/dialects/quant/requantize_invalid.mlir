@@ -79,3 +79,14 @@ func.func @f(%x: !a) {
   %0 = quant.requantize %x {rounding = "half-even"} : !a to !a
   return
 }
+
+// -----
+
+!a = !quant.uniform<i8:f32, 0.5>
+!blocks = !quant.uniform<i8:f32:{0:1}, {1.0,2.0}>
+// quant.requantize (C4)
+func.func @f(%x: tensor<*x!a>) {
+  // expected-error @+1 {{tensor containing the sub-channel quantized type must be ranked}}
+  %0 = quant.requantize %x : tensor<*x!a> to tensor<*x!blocks>
+  return
+}

@@ -394,3 +394,95 @@ func.func @gathered_slots(%x: tensor<2x!a0>) {
   %0 = quant.gather %x [1, 0] dim(0) : tensor<2x!a0> to tensor<2x!a0>
   return
 }
+
+// -----
+
+!p = !quant.uniform<i8:f32, 0.5>
+// every shape op (C1)
+func.func @rank(%x: tensor<1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x!p>) {
+  // expected-error @+1 {{'quant.reverse' op rank 65 is more than 64}}
+  %0 = quant.reverse %x dims = [0] : tensor<1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x!p> to tensor<1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x!p>
+  return
+}
+
+// -----
+
+!p = !quant.uniform<i8:f32, 0.5>
+!h = !quant.uniform<i8:f16, 0.5>
+// every shape op (C2)
+func.func @expressed(%x: tensor<2x!p>) {
+  // expected-error @+1 {{'quant.reverse' op operand and result must store the same integers for the same expressed type, but are of 'i8:f32' and 'i8:f16'}}
+  %0 = quant.reverse %x dims = [0] : tensor<2x!p> to tensor<2x!h>
+  return
+}
+
+// -----
+
+!p = !quant.uniform<i8:f32, 0.5>
+!n = !quant.uniform<i8<-7:7>:f32, 0.5>
+// every shape op (C2)
+func.func @storage_range(%x: tensor<2x!p>, %y: tensor<2x!n>) {
+  // expected-error @+1 {{'quant.concat' op operand and result must store the same integers for the same expressed type, but are of 'i8<-7:7>:f32' and 'i8:f32'}}
+  %0 = quant.concat dim(0) %x, %y : (tensor<2x!p>, tensor<2x!n>) -> tensor<4x!p>
+  return
+}
+
+// -----
+
+!p = !quant.uniform<i8:f32, 0.5>
+// quant.slice (C7)
+func.func @offset(%x: tensor<3x!p>) {
+  // expected-error @+1 {{'quant.slice' op offset -1, size 1 and stride 1 on axis 0 must be at least 0, 0 and 1}}
+  %0 = quant.slice %x [-1] [1] [1] : tensor<3x!p> to tensor<1x!p>
+  return
+}
+
+// -----
+
+!p = !quant.uniform<i8:f32, 0.5>
+// quant.slice (C7)
+func.func @size(%x: tensor<3x!p>) {
+  // expected-error @+1 {{'quant.slice' op offset 0, size -1 and stride 1 on axis 0 must be at least 0, 0 and 1}}
+  %0 = quant.slice %x [0] [-1] [1] : tensor<3x!p> to tensor<?x!p>
+  return
+}
+
+// -----
+
+!p = !quant.uniform<i8:f32, 0.5>
+// quant.broadcast_in_dim (C7)
+func.func @no_axis(%x: tensor<2x2x!p>) {
+  // expected-error @+1 {{'quant.broadcast_in_dim' op dims [0, 2] are not different axes of 2}}
+  %0 = quant.broadcast_in_dim %x dims = [0, 2] : tensor<2x2x!p> to tensor<2x2x!p>
+  return
+}
+
+// -----
+
+!p = !quant.uniform<i8:f32, 0.5>
+// quant.gather (C6)
+func.func @negative_gathered_axis(%x: tensor<3x2x!p>) {
+  // expected-error @+1 {{'quant.gather' op axis -1 is negative: axes are counted from 0}}
+  %0 = quant.gather %x [0] dim(-1) : tensor<3x2x!p> to tensor<3x1x!p>
+  return
+}
+
+// -----
+
+!p = !quant.uniform<i8:f32, 0.5>
+// quant.pad (C6)
+func.func @axes_without_width(%x: tensor<3x2x!p>) {
+  // expected-error @+1 {{'quant.pad' op 1 low and 1 high widths do not fit 2 axes}}
+  %0 = quant.pad %x low = [0] high = [0] : tensor<3x2x!p> to tensor<3x2x!p>
+  return
+}
+
+// -----
+
+!p = !quant.uniform<i8:f32, 0.5>
+// quant.pad (C7)
+func.func @negative_high_width(%x: tensor<3x!p>) {
+  // expected-error @+1 {{'quant.pad' op padding widths must not be negative}}
+  %0 = quant.pad %x low = [0] high = [-1] : tensor<3x!p> to tensor<2x!p>
+  return
+}

@@ -116,3 +116,30 @@ func.func @f(%x: tensor<2x3xf32>) {
   %0 = quant.stats %x {layerStats = dense<0.0> : tensor<2xf32>, count = 0 : i64} : tensor<2x3xf32>
   return
 }
+
+// -----
+
+// quant.stats (C1)
+func.func @f(%x: tensor<2xf32>) {
+  // expected-error @+1 {{result 'result' at position 0 does not verify}}
+  %0 = "quant.stats"(%x) <{layerStats = dense<0.0> : tensor<2xf32>}> : (tensor<2xf32>) -> tensor<2xf64>
+  return
+}
+
+// -----
+
+// quant.stats (C2)
+func.func @f(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{'quant.stats' op 'axisStats' must be a dense tensor of floats}}
+  %0 = quant.stats %x {layerStats = dense<0.0> : tensor<2xf32>, axisStats = dense<0> : tensor<3x2xi32>, axis = 1 : i64} : tensor<2x3xf32>
+  return
+}
+
+// -----
+
+// quant.stats (C3)
+func.func @f(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{'quant.stats' op 'axisStats' has a minimum that is not at most its maximum}}
+  %0 = quant.stats %x {layerStats = dense<0.0> : tensor<2xf32>, axisStats = dense<[[0.0, 1.0], [2.0, 1.0], [0.0, 0.0]]> : tensor<3x2xf32>, axis = 1 : i64} : tensor<2x3xf32>
+  return
+}
