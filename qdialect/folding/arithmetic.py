@@ -290,7 +290,7 @@ def parameters_of(computed: ComputedElements, shape: Sequence[int]) -> Quantizat
     stored = computed.leaves[0].type
     expressed = FLOAT_FORMATS.get(term.type.name)
     if found.stored or not isinstance(stored, IntegerType) or expressed is None:
-        raise _refusal("its operand is no constant of integers")
+        raise _refusal("its operand is not a constant of integers")
     width = stored.bitwidth
     if not 1 <= width <= MAX_STORAGE_WIDTH:
         raise NotFoldable(Code.ILLEGAL_TYPE, f"illegal storage type size: {width}")

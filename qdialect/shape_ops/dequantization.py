@@ -154,7 +154,7 @@ class _Recognizer:
         if isinstance(term, Apply) and term.arithmetic is Arithmetic.QUANTIZE:
             return self._rounded(term, is_signed)
         if not isinstance(term, Input) or not isinstance(term.type, IntegerType):
-            raise _refusal("its operand is no constant of integers")
+            raise _refusal("its operand is not a constant of integers")
         if is_signed is None:
             is_signed = not has_signedness(cast(IntegerType, term.type), Signedness.UNSIGNED)
         return Dequantization(term.number, is_signed)

@@ -104,7 +104,7 @@ def _scalar(value: SSAValue) -> Scalar:
     owner = value.owner
     held = find_attribute(owner, "value") if isinstance(owner, ConstantOp) else None
     if not isinstance(held, IntegerAttr | FloatAttr):
-        raise NotFoldable(Code.ARITHMETIC, "its scale or zero point is no constant")
+        raise NotFoldable(Code.ARITHMETIC, "its scale or zero point is not a constant")
     return Scalar(cast("FloatAttr[Any]", held))
 
 

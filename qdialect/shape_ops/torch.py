@@ -571,7 +571,7 @@ def _scalar(value: SSAValue) -> Scalar:
         "torch.constant.int",
         "torch.constant.float",
     ):
-        raise NotFoldable(Code.ARITHMETIC, "its scale or zero point is no constant")
+        raise NotFoldable(Code.ARITHMETIC, "its scale or zero point is not a constant")
     return Scalar(cast("FloatAttr[Any]", held))
 
 

@@ -418,12 +418,12 @@ def test_an_argument_that_is_written_to_is_kept(tmp_path: Path, engine: str) -> 
 
 
 MISFITS: Mapping[str, tuple[Mapping[str, Any], list[str], str]] = {
-    "shape": ({"x": np.zeros((2, 2), "f4")}, [], "'x' has shape [2, 2], and the argument of type"),
+    "shape": ({"x": np.zeros((2, 2), "f4")}, [], "'x' has shape [2, 2], but the argument of type"),
     "dtype": ({"x": np.zeros(3)}, [], "'x' has elements of dtype float64"),
     "unknown": (
         {"x": np.zeros(3, "f4"), "label": np.zeros(1, "i4")},
         [],
-        "'label' is no argument of the function",
+        "'label' is not an argument of the function",
     ),
     "no labels": (
         {"x": np.zeros(3, "f4")},
@@ -443,12 +443,12 @@ MISFITS: Mapping[str, tuple[Mapping[str, Any], list[str], str]] = {
     "too many labels": (
         {"x": np.zeros((5, 3), "f4"), "label": np.zeros((5, 2), "i4")},
         ["--labels=label"],
-        "record 0: there are 2 labels, and 1 answers",
+        "record 0: there are 2 labels, but 1 answers",
     ),
     "label of no class": (
         {"x": np.zeros((5, 3), "f4"), "label": np.array([0, 1, 3, 2, 1])},
         ["--labels=label"],
-        "record 2: there is a label 3, and there are 3 classes",
+        "record 2: label 3 is not the index of one of the 3 classes",
     ),
 }
 
