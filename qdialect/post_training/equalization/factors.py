@@ -189,7 +189,7 @@ def _with_length(movement: Movement, operands: Sequence[Shape], length: int) -> 
         known = math.prod(of for of in shape if of != DYNAMIC)
         count = math.prod(operands[0])
         if shape.count(DYNAMIC) > 1 or not known or count % known:
-            raise NotCertifiableError("a length is known only at run time")
+            raise NotCertifiableError("a length is only known at run time")
         length = count // known
     return movement.to(tuple(length if of == DYNAMIC else of for of in shape))
 

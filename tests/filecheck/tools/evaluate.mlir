@@ -21,7 +21,7 @@
 // JSON: "format": "qdialect-evaluation"
 // HELP: array of shape S is one record, and one of shape (n, *S) holds n records
 // DATA: qdialect-evaluate: error: the following arguments are required: --data
-// JOBS: qdialect-evaluate: error: there must be one job at least, not 0
+// JOBS: qdialect-evaluate: error: --jobs must be at least 1, but is 0
 // NONE: qdialect-evaluate: error: cannot read '{{.*}}.none': No such file or directory
 // FUNCTION: evaluate.mlir: error: there is no function 'other'
 

@@ -39,5 +39,5 @@ func.func @unknown() {
   "other.op"() : () -> ()
   return
 }
-// UNRANKED: <args>:1:5: error: a number is no tensor
+// UNRANKED: <args>:1:5: error: a number cannot have a tensor type
 // DYNAMIC: <args>:1:12: error: a tensor must have a static shape

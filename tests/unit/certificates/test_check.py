@@ -527,7 +527,7 @@ def test_errors_of_the_tool(tmp_path: Path):
     assert status == 1
     assert error.startswith("after.mlir:2:8: error:")
     assert run(tmp_path, "", "", "--runs=0")[2] == (
-        "qdialect-check: error: there must be one run at least, not 0\n"
+        "qdialect-check: error: --runs must be at least 1, but is 0\n"
     )
     assert run(tmp_path, "", "", "--nothing")[0] == 1
 

@@ -640,22 +640,25 @@ def test_a_profile_of_something_else_is_not_gone_on_with(
     fewer = ["--engine=reference", "--data", str(tmp_path / "fewer.npz")]
     for arguments, reason in (
         ([str(other), *data], "'@main' differs"),
-        ([model, *data, "--histogram"], "it has no histogram"),
-        ([model, *fewer], "it has record 2, and there are 2"),
+        ([model, *data, "--histogram"], "its values have no histogram"),
+        ([model, *fewer], "it has record 2, but there are only 2 records"),
     ):
         assert main([*arguments, "--resume", "-o", str(output)]) == 1
         told = capsys.readouterr().err
-        assert f"cannot go on with '{output}': {reason}" in told
+        assert f"cannot resume from '{output}': {reason}" in told
         assert output.read_bytes() == written
     profile = json.loads(written)
     of_axis = {key: each for key, each in profile["values"].items()}
     of_axis["x"] = {**of_axis["x"], "axes": [0]}
     for end in ("minima", "maxima"):
         of_axis["x"][end] = [[number] for number in of_axis["x"][end]]
-    for values, reason in (({}, "value 'h' is in one of them only"), (of_axis, "it has ranges of")):
+    for values, reason in (
+        ({}, "value 'h' is only in one of the two"),
+        (of_axis, "its ranges are along other axes"),
+    ):
         output.write_text(json.dumps({**profile, "aliases": {}, "values": values}))
         assert main([model, *data, "--resume", "-o", str(output)]) == 1
-        assert f"cannot go on with '{output}': {reason}" in capsys.readouterr().err
+        assert f"cannot resume from '{output}': {reason}" in capsys.readouterr().err
     assert main([model, *data, "--resume"]) == 1
     assert "--resume needs the file of a profile" in capsys.readouterr().err
 
@@ -799,7 +802,7 @@ def test_an_interrupt_while_records_run_keeps_them(model: str, tmp_path: Path) -
     assert 0 < len(recorded) < count
     assert recorded.tolist() == [*range(len(recorded))]
     assert f"{len(recorded)} of {count} records of 8 values are recorded" in told
-    assert told.endswith("--resume goes on from there\n")
+    assert told.endswith("--resume continues from there\n")
 
 
 # Functions

@@ -398,7 +398,7 @@ def test_nan_is_left_out_and_told(
         "'x': elements are left out: NaN in 1 of FLOAT and 1 of QUANTIZED, infinite in 1; 0" in told
     )
     assert "'y': elements are left out: NaN in 1 of FLOAT and 2 of QUANTIZED; 1 of them" in told
-    assert "NaN is among the numbers of 1 answers of FLOAT, and of 2 of QUANTIZED" in told
+    assert "answers with NaN: 1 of FLOAT, 2 of QUANTIZED" in told
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -475,7 +475,7 @@ OTHERS: Mapping[str, tuple[str, str]] = {
     ),
     "other argument": (
         UNTYPED.replace("3xf32", "4xf32"),
-        "no value of FLOAT is in QUANTIZED, too",
+        "FLOAT and QUANTIZED have no value with the same key",
     ),
     "results": (
         UNTYPED.replace("-> tensor<3xf32> {", "-> (tensor<3xf32>, tensor<3xf32>) {").replace(
@@ -516,7 +516,7 @@ def test_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     by_noise = sorted(found.decibels.items(), key=lambda each: each[1])
     keys = [line.split()[0] for line in lowest.splitlines()[2:]]
     assert keys == [key for key, _ in by_noise[:2]]
-    assert drops.splitlines()[0] == "largest drop from the operands of the op:"
+    assert drops.splitlines()[0] == "largest drops from the operands of an op:"
     assert drops.splitlines()[2].split()[:3] == ["y", "linalg.matmul", "i16"]
 
 
@@ -589,7 +589,7 @@ def test_plots_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     for options, message in (
         (["--plot=plot.gif"], "--plot: 'plot.gif' must end in .png, .svg, .pdf"),
         ([f"--plot={tmp_path}/none/plot.png"], "cannot open output file"),
-        (["--report=report.json"], "--report is drawn by --plot=FILE"),
+        (["--report=report.json"], "--report needs --plot=FILE"),
         (["--worst=-1"], "--worst must not be negative, but is -1"),
         ([f"--json={tmp_path}/none/x.json"], "cannot open output file"),
     ):
