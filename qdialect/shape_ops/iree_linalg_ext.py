@@ -112,7 +112,7 @@ def _term(terms: Sequence[Term], result: Attribute, *, is_unsigned: bool) -> Ter
     """
     Integers are subtracted in the next wider type, and multiplied in the type of the scale.
 
-    As IREE's decomposition has it: a zero point is signed, whatever the stored integers are.
+    As in IREE's decomposition: a zero point is signed, whatever the stored integers are.
     """
     stored, scale, *zero_points = terms
     type, expressed = stored.type, scale.type

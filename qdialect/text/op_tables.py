@@ -581,10 +581,10 @@ _REPLACED: Final = (
     "ml_program.global_load_const",
     "vector.print",
 )
-"""Ops of which xDSL's classes refuse what MLIR accepts."""
+"""Ops whose classes in xDSL refuse IR that MLIR accepts."""
 
 _UNLIKE: Final = frozenset({"ml_program.global_load_const"})
-"""Those of which xDSL has properties of other names."""
+"""The ops for which xDSL uses other names of properties."""
 
 
 def replacements(dialect: Dialect) -> Sequence[type[Operation]]:

@@ -13,7 +13,7 @@
 // DROPPED-LABEL: @per_tensor
 // DROPPED-NEXT:    func.return %x
 func.func @per_tensor(%x: tensor<2xf32>) -> tensor<2xf32> {
-  // expected-remark @+1 {{converted its range is in 'quant.stats': 'quant.dcast'}}
+  // expected-remark @+1 {{converted 'quant.stats': its range is in 'quant.dcast'}}
   %s = quant.stats %x {layerStats = dense<[-1.0, 2.5]> : tensor<2xf32>, key = "k", note = 1 : i8} : tensor<2xf32>
   return %s : tensor<2xf32>
 }
@@ -26,7 +26,7 @@ func.func @per_tensor(%x: tensor<2xf32>) -> tensor<2xf32> {
 // DROPPED-LABEL: @of_tensorflow
 // DROPPED-NEXT:    func.return %x
 func.func @of_tensorflow(%x: tensor<*xf32>) -> tensor<*xf32> {
-  // expected-remark @+1 {{converted its range is in 'quantization.stats': 'quant.dcast'}}
+  // expected-remark @+1 {{converted 'quantization.stats': its range is in 'quant.dcast'}}
   %s = "quantization.stats"(%x) {layerStats = dense<[0.0, 0.1]> : tensor<2xf64>} : (tensor<*xf32>) -> tensor<*xf32>
   return %s : tensor<*xf32>
 }

@@ -614,16 +614,16 @@ def test_reports(tmp_path: Path) -> None:
         path.write_text(text)
         assert expected_from_report(str(path)) == {"x": 3.0, "z": math.inf}
     for text, message in (
-        ("{", "is no JSON"),
+        ("{", "is not JSON"),
         ("{}", "it has no list of values"),
         ("3", "it has no list of values"),
         ("[3]", "a value has no key"),
         ('[{"key": 3}]', "a value has no key"),
         (
             '[{"key": "x", "signal_to_noise": "much"}]',
-            "signal_to_noise of 'x': 'much' is no number",
+            "signal_to_noise of 'x': 'much' is not a number",
         ),
-        ('[{"key": "x", "signal_to_noise": true}]', "signal_to_noise of 'x': True is no number"),
+        ('[{"key": "x", "signal_to_noise": true}]', "signal_to_noise of 'x': True is not a number"),
     ):
         path.write_text(text)
         with pytest.raises(ToolError, match=message):
