@@ -106,7 +106,9 @@ class SlotMap(ArrayFunctions, ABC):
         if len(index) != self.ndim or not all(
             0 <= position < length for position, length in zip(index, self.shape, strict=True)
         ):
-            raise IndexError(f"{list(index)} is no index of a tensor of shape {list(self.shape)}")
+            raise IndexError(
+                f"{list(index)} is not an index of a tensor of shape {list(self.shape)}"
+            )
         return tuple(
             int(np.searchsorted(ends, position, side="right"))
             for ends, position in zip(self.ends, index, strict=True)

@@ -43,7 +43,7 @@ def sample_positions(size: int) -> Positions:
     if size <= _SAMPLES:
         return np.arange(size, dtype=np.int64)
     if size >= 1 << 63:
-        raise NotCertifiableError(f"{size} elements are too many to number them")
+        raise NotCertifiableError(f"{size} elements are too many: their positions exceed 64 bits")
     last = _SAMPLES // 2 - 1
     even = np.array([(size - 1) * number // last for number in range(last + 1)], dtype=np.int64)
     # Multiples of an odd number spread over the rows and columns of most shapes.
@@ -53,7 +53,7 @@ def sample_positions(size: int) -> Positions:
 
 class AttributeKeys:
     """
-    The keys of the attributes of one module, without those whose names are ignored.
+    The keys of the attributes of one module, except ignored ones.
 
     Numbers are keyed by their bits, resources by their content, and types by their meaning: see
     `TypeClasses`.
@@ -117,7 +117,7 @@ class AttributeKeys:
                 return "unregistered", attribute.parameters
             case ParametrizedAttribute():
                 parts = tuple(self.of(each) for each in attribute.parameters)
-        # A number, so that comparing enclosing keys does not compare the parts again.
+        # Use a number, so that comparing enclosing keys does not compare the parts again.
         return "parts", self._types.number((type(attribute), parts))
 
     def _of_resource(self, attribute: DenseResourceAttr) -> Hashable:
@@ -125,7 +125,7 @@ class AttributeKeys:
         if blob is None:
             # Equal names of handles do not imply equal data.
             name = attribute.resource_handle.data
-            raise NotCertifiableError(f"the data of resource '{name}' is not here")
+            raise NotCertifiableError(f"the data of resource '{name}' is missing")
         digest = blake2b(blob.alignment)
         digest.update(blob.elements)
         return "resource", self.of(cast(Any, attribute).type), digest.digest()

@@ -45,7 +45,7 @@ def fold_with_certificate(
     may_fold: Callable[[MovedConstant], bool] = lambda constant: True,
 ) -> None:
     """
-    As `fold_shapes`, and certify the result; the context receives the report if it listens.
+    Like `fold_shapes`, and certify the result; the context receives the report if it listens.
 
     Raises OpErrors for ops that were folded wrongly; the folded module is kept.
     """

@@ -47,7 +47,7 @@ _EXACT: Final = {
 """
 Ops on floats that move elements, or round each result once, as IEEE 754 defines it.
 
-Sums of many terms are not among them, nor are functions that compilers approximate, such as `exp`.
+Sums of many terms are excluded, and so are functions that compilers approximate, such as `exp`.
 """
 
 _CONTROL: Final = frozenset({"builtin", "cf", "func", "scf", "shape", "ub"})
@@ -96,8 +96,7 @@ class DefinedBits:
     @property
     def tolerance(self) -> float:
         """
-        The tolerance of results, relative to the largest of them: two thirds of the bits must
-        agree.
+        The relative tolerance of results, to the largest: two thirds of the bits must agree.
 
         Rounding errors of `n` terms grow as the square root of `n`, so 40,000 terms of f32 stay
         within it.

@@ -197,7 +197,7 @@ def width_of(type: Attribute) -> int:
         case _ if isinstance(type, IntegerType | AnyFloat):
             return type.bitwidth
         case _:
-            raise NotCertifiableError(f"nothing says how many bits '{type}' has")
+            raise NotCertifiableError(f"the width of '{type}' is unknown")
 
 
 def differ(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:

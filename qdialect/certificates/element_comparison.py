@@ -198,7 +198,7 @@ def _wrong_values(before: Elements, after: Elements) -> NDArray[np.bool_]:
     assert after.stored is not None
     wrong = before.moved & differ(before.stored, after.stored)
     padded = {depth for depth, _ in before.paddings}
-    # What is computed of equal elements is equal.
+    # Equal arithmetic on equal elements gives equal results.
     is_computed = any([layer.sides for layer in before.layers])
     for depth in padded if is_computed and not padded else {0, *padded}:
         try:

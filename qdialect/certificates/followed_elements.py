@@ -70,7 +70,7 @@ def pieces_of(size: int) -> Iterator[Positions]:
     Raises NotCertifiableError if there are too many.
     """
     if size > MOST_ELEMENTS:
-        raise NotCertifiableError(f"{size} elements are too many to look at each")
+        raise NotCertifiableError(f"{size} elements are too many to compare each")
     for start in range(0, max(size, 1), PIECE):
         yield np.arange(start, min(start + PIECE, size), dtype=np.int64)
 
@@ -179,7 +179,7 @@ def _padded_with(element: Node | None, layer: LayerAt) -> NDArray[Any]:
             )
         return given.numbers_at(0)
     if own.scales is None or own.zero_points is None:
-        raise NotCertifiableError("the element that is padded with is not quantized")
+        raise NotCertifiableError("the padding element is not quantized")
     assert layer.scales is not None
     assert layer.zero_points is not None
     real, same = given.readings_at(0), given.numbers_at(0)
@@ -230,11 +230,11 @@ def _cast(numbers: NDArray[Any], below: LayerAt, above: LayerAt) -> NDArray[Any]
         return computed
     op = above.node.cast
     name = "a cast" if op is None else f"'{name_of(op)}'"
-    raise NotCertifiableError(f"nothing says how {name} casts '{type}' to '{wanted}'")
+    raise NotCertifiableError(f"it is unknown how {name} casts '{type}' to '{wanted}'")
 
 
 def _computed(numbers: NDArray[Any], below: LayerAt, above: LayerAt) -> NDArray[Any] | None:
-    """The numbers that arithmetic computes; None if the layer above is no known arithmetic."""
+    """The numbers that arithmetic computes; None if the layer above is not known arithmetic."""
     node, wanted = above.node, above.element_type
     if isinstance(node, ComputedNode) and isinstance(node.settings, tuple):
         term, main = cast(tuple[Term, int], node.settings)
@@ -345,7 +345,7 @@ class _Following:
                     case MovedNode():
                         self._move(node, request)
                     case _:
-                        raise NotCertifiableError("it is not made of constants")
+                        raise NotCertifiableError("it is not computed from constants")
         return [self._group(stack) for stack in self._leaves]
 
     def _ask(self, node: Node, request: _Request) -> None:
@@ -392,7 +392,7 @@ class _Following:
         numbers = found.operands[order]
         starts = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
         if not starts:
-            # Without any element, the first operand determines the path.
+            # Without elements, the first operand determines the path.
             self._ask(node.operands[0], request.part(order, found.positions))
         for start, end in pairwise([*starts, len(order)]):
             chosen = order[start:end]

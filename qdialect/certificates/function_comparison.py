@@ -124,7 +124,7 @@ class Pair:
     run_steps: StepBudget
 
     engine: Engine | None = None
-    """The engine that runs functions, in place of proofs and of the interpreter."""
+    """The engine that runs functions, instead of proofs and the interpreter."""
 
     def readers(self, calls: Calls) -> tuple[TermReader, TermReader]:
         """Readers of the terms of both modules."""
@@ -142,7 +142,7 @@ _SIGNATURE: Final = ("arg_attrs", "function_type", "res_attrs", "sym_name", "sym
 
 class FunctionComparison:
     """
-    The comparison of two functions of one name, by grounds that take more and more work.
+    The comparison of two functions of one name, from the cheapest grounds to the most expensive.
 
     Each method returns a verdict, or None if it does not decide. Each raises DifferenceError if
     the functions differ, and NotCertifiableError if it takes too many steps.
@@ -161,11 +161,11 @@ class FunctionComparison:
         if self.old.is_declaration and self.new.is_declaration:
             return Verdict(self._name, Grounds.DECLARED)
         if self.old.is_declaration or self.new.is_declaration:
-            raise DifferenceError(" has no body in one of the modules")
+            raise DifferenceError(" has a body in only one of the modules")
         return None
 
     def prove(self) -> Verdict | None:
-        """Try a proof that takes called functions of both modules to be the same."""
+        """Try a proof that assumes called functions of both modules to be the same."""
         return self._prove(self._only_one)
 
     def prove_with_callees(self) -> Verdict | None:
@@ -230,10 +230,10 @@ class _Unproven:
     """The error for the first effect that is not shown to be the same."""
 
     callees: frozenset[str] = frozenset()
-    """The functions whose calls were taken to be the same."""
+    """The functions whose calls were assumed to be the same."""
 
     is_complete: bool = False
-    """Whether the steps sufficed."""
+    """Whether the proof finished within its steps."""
 
 
 def _require_no_other_attributes(pair: Pair, functions: tuple[FuncOp, FuncOp], reason: str) -> None:
@@ -250,7 +250,7 @@ def _require_no_other_attributes(pair: Pair, functions: tuple[FuncOp, FuncOp], r
     if other is not None:
         raise NotShownError(
             f"is not shown to be the same: {reason}; and runs do not depend on attribute "
-            f"'{other.name}', which is another one",
+            f"'{other.name}', which differs",
             other.op,
             is_before=other.is_before,
         )
@@ -331,7 +331,7 @@ def require_same_attributes(
     for name in sorted({*before, *after}):
         olds, news = ({name: of[name]} if name in of else {} for of in (before, after))
         if keys[0].of_names(olds) != keys[1].of_names(news):
-            was, now = (f"is {of[name]}" if of else "is not there" for of in (olds, news))
+            was, now = (f"is {of[name]}" if of else "is missing" for of in (olds, news))
             was = was.replace("is", "was", 1)
             raise DifferenceError(f" attribute '{name}' {now}, but {was} before")
 
@@ -376,7 +376,7 @@ class _Proof:
         self.other_effect = self._first_other_effect(olds[:-1], news[:-1])
         last = olds[-1], news[-1]
         if not all(isinstance(event.op, ReturnOp) for event in last):
-            self.reason = "it does not end with a return"
+            self.reason = "it does not end in a return"
             return False
         return self._have_same_results(last[0], last[1]) and self.other_effect is None
 
@@ -418,7 +418,7 @@ class _Proof:
                 message = f"is not shown to be the same: {self.reason}; and it has effects"
                 return NotShownError(message, self._functions[1])
             name = f"'{name_of(there.op)}' op"
-            self.reason = f"{name} is {'gone' if new is None else 'new'}"
+            self.reason = f"{name} was {'removed' if new is None else 'added'}"
             return NotShownError(f"is not the same: {self.reason}", there.op, is_before=new is None)
         if old.key == new.key:
             number = next(
@@ -430,10 +430,10 @@ class _Proof:
             subject = f"operand #{number} of '{name_of(new.op)}' op"
             self.reason = _cause(self._pair, (old.reader, new.reader), subject, values)
         elif name_of(old.op) != name_of(new.op):
-            self.reason = f"there is '{name_of(new.op)}' op where '{name_of(old.op)}' op was before"
+            self.reason = f"there is '{name_of(new.op)}' op instead of '{name_of(old.op)}' op"
         else:
             self.reason = (
-                f"'{name_of(new.op)}' op has other {_other_part(self._pair, old.op, new.op)}"
+                f"'{name_of(new.op)}' op has different {_other_part(self._pair, old.op, new.op)}"
             )
         return NotShownError(f"is not shown to be the same: {self.reason}", new.op)
 
@@ -487,11 +487,11 @@ def _difference(pair: Pair, readers: _Readers, values: tuple[SSAValue, SSAValue]
     if all(isinstance(node, SymbolNode) for node in (before, after)):
         was, now = (leaf_name(node) for node in (before, after))
         if was == now and len(owners) == 2:
-            return f"is {now}, which has other {_other_part(pair, *owners)}"
+            return f"is {now}, which has different {_other_part(pair, *owners)}"
         return f"is {now}, but was {was} before"
     position = unequal_element(before, after, pair.terms.steps)
     if position is None:
-        return "is of another type"
+        return "has another type"
     element = f"element {index_at(position, before.shape)} " if before.shape else ""
     was, now = (_element(pair, node, position) for node in (before, after))
     return f"{element}is {now}, but was {was} before"

@@ -84,7 +84,7 @@ class Event:
 
     op: Operation
     key: Hashable
-    """Everything but the operands."""
+    """A key of everything in the op except its operands."""
 
     operands: tuple[int, ...]
     """The classes of the operands."""
@@ -112,7 +112,7 @@ class Body:
 
 @dataclass
 class Calls:
-    """How calls to functions of the module are read."""
+    """The treatment of calls to functions of the module."""
 
     expanded: frozenset[str] = frozenset()
     """The names of functions whose calls are inlined where possible."""
@@ -233,9 +233,9 @@ class TermReader(GraphReader):
     def _operand(self, value: SSAValue) -> Node:
         shape = shape_of(value.type)
         if shape is not None and not is_static(shape):
-            raise NotCertifiableError("there is a length only known at run time")
+            raise NotCertifiableError("a length is only known at run time")
         if shape is None and not isinstance(value.type, _SCALARS):
-            raise NotCertifiableError(f"'{value.type}' is no ranked tensor")
+            raise NotCertifiableError(f"'{value.type}' is not a ranked tensor")
         return super()._operand(value)
 
     @override
@@ -262,7 +262,7 @@ class TermReader(GraphReader):
                     pending.append(each.operand)
                 case _:
                     # As a symbol keyed by its operands, the op equals more values.
-                    raise NotCertifiableError("it computes with operands that are no constants")
+                    raise NotCertifiableError("it computes with operands that are not constants")
         return node
 
     @override

@@ -63,7 +63,9 @@ def origins(movement: Movement, operands: Sequence[Shape], positions: Positions)
     `operands` are static shapes. Raises NotCertifiableError for an unknown movement; register
     others with `origins.register`.
     """
-    raise NotCertifiableError(f"nothing says where '{type(movement).__name__}' takes elements")
+    raise NotCertifiableError(
+        f"no index map is registered for movement '{type(movement).__name__}'"
+    )
 
 
 @singledispatch
@@ -74,7 +76,7 @@ def moved_shape(movement: Movement, operands: Sequence[Shape]) -> Shape:
     Raises NotCertifiableError for an unknown movement.
     """
     raise NotCertifiableError(
-        f"the shape of the result of '{type(movement).__name__}' is not known"
+        f"no result shape is registered for movement '{type(movement).__name__}'"
     )
 
 
@@ -214,7 +216,7 @@ def _(movement: Pad, operands: Sequence[Shape], positions: Positions) -> Origins
     for axis, (index, length) in enumerate(zip(indices, shape, strict=True)):
         step = movement.gaps[axis] + 1
         shifted = index - movement.low[axis]
-        # Between two positions, the one before counts as the nearest.
+        # Between two positions, the lower one counts as the nearest.
         edge = np.clip(shifted // step, 0, max(length - 1, 0))
         is_new |= (shifted != edge * step) | (length == 0)
         nearest.append(edge)

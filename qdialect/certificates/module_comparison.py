@@ -134,16 +134,16 @@ def _compare_functions(pair: Pair) -> Iterator[Finding | Verdict]:
         if name in compared:
             yield decided[name]
         elif name not in after and visibility_of(old) != "private":
-            yield Finding(f"there is no function '{name}' any more", old, is_before=True)
+            yield Finding(f"function '{name}' was removed", old, is_before=True)
     for name, new in after.items():
         if name not in before and visibility_of(new) != "private":
-            yield Finding(f"there was no function '{name}' before", new)
+            yield Finding(f"function '{name}' was added", new)
 
 
 def _decide(
     pair: Pair, compared: Mapping[str, FunctionComparison]
 ) -> Mapping[str, Finding | Verdict]:
-    """Decide all functions: by the cheapest grounds for each, which share the steps."""
+    """Decide each function by the cheapest possible grounds, within a shared number of steps."""
     decided: dict[str, Finding | Verdict] = {}
 
     def attempt(method: Callable[[FunctionComparison], Verdict | None], name: str) -> bool:
@@ -251,10 +251,10 @@ def _compare_others(pair: Pair) -> Iterator[Finding]:
     readers = pair.readers(Calls())
     for number in range(max(len(olds), len(news))):
         if number == len(news):
-            yield Finding(f"'{name_of(olds[number])}' op is gone", olds[number], is_before=True)
+            yield Finding(f"'{name_of(olds[number])}' op was removed", olds[number], is_before=True)
             return
         if number == len(olds):
-            yield Finding(f"'{name_of(news[number])}' op was not there", news[number])
+            yield Finding(f"'{name_of(news[number])}' op was added", news[number])
             return
         old, new = olds[number], news[number]
         try:

@@ -131,7 +131,7 @@ def compare_runs(
             require_same_results(olds, news)
         count += 1
     if not count:
-        raise failure or RunFailure("there are no arguments for it", old, is_before=True)
+        raise failure or RunFailure("no arguments could be made for it", old, is_before=True)
     is_rounded = any(runner.is_rounded for runner in runners)
     return Runs(count, sets.is_exhaustive and count == len(sets) and not is_rounded)
 

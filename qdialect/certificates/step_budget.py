@@ -39,7 +39,9 @@ class StepBudget:
 
     @contextmanager
     def limited_to_part(self, parts: int) -> Generator[None]:
-        """Limit what is spent meanwhile to one of `parts` equal parts of what is left."""
+        """
+        Limit the steps spent in the block to one of `parts` equal parts of the remaining ones.
+        """
         outer = self._limit, self._text
         if parts > 1:
             part = self.left // parts
@@ -59,10 +61,10 @@ class StepBudget:
 
     def in_parts(self, tasks: Iterable[TaskT], attempt: Callable[[TaskT], bool]) -> None:
         """
-        Attempt each task with an equal part of what is left.
+        Attempt each task with an equal part of the remaining steps.
 
-        `attempt` returns whether a task is settled. Those that are not, and ran out of steps,
-        are attempted again, with what the others did not need.
+        `attempt` returns whether a task is settled. Tasks that ran out of steps are attempted
+        again, with the steps that the others did not use.
         """
         pending = list(tasks)
         while pending:

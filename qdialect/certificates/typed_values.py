@@ -55,7 +55,7 @@ def place(before: str = "", after: str = "") -> Generator[None]:
 
 @dataclass(frozen=True)
 class Numbers:
-    """Elements of a value as numbers."""
+    """The elements of a value, as numbers."""
 
     numbers: NDArray[Any]
     """The numbers: integers, doubles, or bits."""
@@ -140,7 +140,7 @@ def _numbers_at(node: Node, positions: Positions, steps: StepBudget) -> NDArray[
         if numbers is None:
             numbers = np.zeros(len(positions), dtype=part.dtype)
         if numbers.dtype != part.dtype:
-            raise NotCertifiableError("its elements are not stored as one type")
+            raise NotCertifiableError("its elements are stored as different types")
         numbers[group.where] = part
     if numbers is None or covered != len(positions):
         raise NotCertifiableError("some of its elements are not known")

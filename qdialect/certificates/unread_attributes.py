@@ -1,4 +1,4 @@
-"""Attributes of ops that a run does not depend on, although the meaning of the op does."""
+"""Attributes that affect the meaning of an op, but not the interpreter's runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _UNREAD: Final = frozenset(
     }
 )
 """
-Names of properties that allow other results, or leave some undefined: of arith, stablehlo, tosa.
+Properties of arith, stablehlo and tosa that permit other results, or make some undefined.
 """
 
 
@@ -48,8 +48,8 @@ def first_other_attribute(
     """
     The first unread attribute of the ops of two functions that only one of them has.
 
-    A discardable attribute counts only if both have some of its name: passes may add and drop
-    notes of their own.
+    A discardable attribute counts only if both functions have one of that name, since passes may
+    add and drop their own.
     """
     found = [_found_in(of, each) for of, each in zip(keys, ops, strict=True)]
     names = [{name for name, _ in each} for each in found]
@@ -69,12 +69,12 @@ def _found_in(keys: AttributeKeys, ops: Iterable[Operation]) -> _Found:
     for op in ops:
         attributes = {**op.attributes, **op.properties}
         unread = [name for name in attributes if name in _UNREAD or "." in name]
-        # What moves elements, and what holds them, is compared by its elements.
+        # Shape ops, casts and constants are compared by their elements.
         if not unread or is_cast(op) or model_of(op) or elements_attribute_of(op):
             continue
         for name in unread:
             value = attributes[name]
-            # The key is empty if the name is to be ignored.
+            # The key is empty if the name is ignored.
             if not _says_nothing(value) and (key := keys.of_names({name: value})):
                 found.setdefault((name, key), op)
     return found

@@ -205,7 +205,7 @@ def _alike_elements(before: Node, after: Node) -> bool | None:
 
 
 def _unequal(size: int, befores: list[Group], afters: list[Group]) -> NDArray[np.bool_]:
-    """A mask of those of `size` elements that are not shown to be the same."""
+    """A mask of the elements, `size` in all, that are not shown to be the same."""
     wrong = np.ones(size, dtype=np.bool_)
     for before in befores:
         for after in afters:
@@ -281,7 +281,7 @@ class _Term:
 def _term(elements: Elements) -> _Term:
     """The terms of elements. Raises NotCertifiableError if some of them are unknown padding."""
     if not elements.moved.all():
-        raise NotCertifiableError("it is padded with an element that is not known")
+        raise NotCertifiableError("its padding element is unknown")
     heads: list[Hashable] = []
     arrays: list[NDArray[Any]] = []
     if elements.symbols is not None:

@@ -137,7 +137,7 @@ class GraphReader:
             raise
         except NotCertifiableError as error:
             return _UnknownNode.of(value, str(error))
-        return node or _UnknownNode.of(value, "it is not made of constants")
+        return node or _UnknownNode.of(value, "it is not computed from constants")
 
     def _known(self, value: SSAValue) -> Node | None:
         """
@@ -190,7 +190,9 @@ class GraphReader:
         Raise NotCertifiableError if the declared type contradicts the slots of the moved
         elements.
         """
-        lie = NotCertifiableError(f"the type of '{name_of(op)}' is not that of its result")
+        lie = NotCertifiableError(
+            f"the type of '{name_of(op)}' contradicts the slots of its elements"
+        )
         declared = [_typed(each.type, _static_shape(each.type)) for each in read.operands]
         if any(not stores_the_same(type, node.element_type) for type, _ in declared):
             raise lie
@@ -296,7 +298,7 @@ class GraphReader:
         elif isinstance(attribute, DenseResourceAttr):
             values = self._resources.read(attribute)
         if values is None:
-            raise NotCertifiableError("the data of a constant is not here")
+            raise NotCertifiableError("the data of a constant is missing")
         elements = np.asarray(values.value) if isinstance(values, Splat) else values
         return cast(Any, attribute).type.element_type, values.shape, elements.reshape(-1)
 
@@ -407,7 +409,7 @@ def _holds_integers(node: Node) -> bool:
 def _static_shape(type: Attribute) -> Shape:
     shape = shape_of(type) or ()
     if DYNAMIC in shape:
-        raise NotCertifiableError("there is a length only known at run time")
+        raise NotCertifiableError("a length is only known at run time")
     return shape
 
 

@@ -1,1 +1,1 @@
-"""Sums of products: the ops of each dialect that are one, and the roles of their axes."""
+"""Sums of products: the ops of each dialect that compute one, and the roles of their axes."""

@@ -134,7 +134,7 @@ class Window:
 
 
 Model = Callable[[Any], Contraction | Lookup | None]
-"""Reads an op of one name; None if this one is something else. Raises NotFoldable."""
+"""Reads an op by its name; None if the op is not a layer. Raises NotFoldable."""
 
 ReadWindows = Callable[[Any, Contraction], Sequence[Window]]
 """Reads the windows of an op that is a contraction. Raises NotFoldable."""
@@ -147,7 +147,7 @@ class Layers(OpModels[Model]):
 
 
 class Windows(OpModels[ReadWindows]):
-    """How the windows of all contractions of a dialect are read, by the name of the dialect."""
+    """The readers of windows of contractions, by the name of the dialect."""
 
     package = "qdialect.contractions"
 
@@ -179,13 +179,15 @@ def windows_of(op: Operation, contraction: Contraction) -> Sequence[Window]:
         return ()
     dialect = name_of(op).partition(".")[0]
     if (read := _WINDOWS.find(dialect)) is None:
-        raise NotFoldable(Code.UNKNOWN_OP, f"the windows of '{dialect}' are not known")
+        raise NotFoldable(
+            Code.UNKNOWN_OP, f"no reader for the windows of '{dialect}' is registered"
+        )
     return read(op, contraction)
 
 
 def sliding_axes(contraction: Contraction) -> list[tuple[int, int, int]]:
     """
-    The axes of each window, if operands and result have them in the same order.
+    The axes of each window, which operands and result must have in the same order.
 
     Raises NotFoldable if their numbers differ.
     """
@@ -216,7 +218,7 @@ def per_window(op: Operation, name: str, count: int, default: int | None = None)
 
 
 def positive(op: Operation, name: str, count: int, default: int | None = None) -> Sequence[int]:
-    """As `per_window`, for steps, which must be positive. Raises NotFoldable."""
+    """Like `per_window`, for positive integers such as strides. Raises NotFoldable."""
     values = per_window(op, name, count, default)
     if any(value < 1 for value in values):
         raise NotFoldable(Code.UNKNOWN_OP, f"'{name}' is not positive")
@@ -229,6 +231,6 @@ def is_layer(name: str) -> bool:
 
 
 def layer_of(op: Operation) -> Contraction | Lookup | None:
-    """The sum of products or look-up that `op` is; None if it is not known. Raises NotFoldable."""
+    """The sum of products or look-up that `op` computes; None for other ops. Raises NotFoldable."""
     model = _LAYERS.find(name_of(op))
     return None if model is None else model(op)

@@ -31,7 +31,7 @@ _NAMED = {
     "matmul": "mk,kn->mn",
     "batch_matmul": "bmk,bkn->bmn",
 }
-"""Ops whose axes are these unless they have indexing maps."""
+"""The equations of named ops, unless they have indexing maps."""
 
 register_layers(
     [
@@ -85,7 +85,7 @@ def _with_maps(op: Operation) -> Contraction:
 
 @layer("linalg.generic")
 def _generic(op: Operation) -> Contraction | None:
-    """A `linalg.generic` that adds products of two inputs to its result; no other is a layer."""
+    """A `linalg.generic` that adds products of two inputs to its result; None for other bodies."""
     block = op.regions[0].block
     names = [name_of(inner) for inner in block.ops]
     if names != ["arith.mulf", "arith.addf", "linalg.yield"] or len(op.operands) != 3:
@@ -110,7 +110,10 @@ def _of_maps(maps: Attribute) -> Contraction:
         _labels(each.data if isinstance(each, AffineMapAttr) else None) for each in three
     )
     if "*" in result or ("*" in lhs and "*" in rhs):
-        raise NotFoldable(Code.UNKNOWN_OP, "its indexing maps do more than to name axes")
+        raise NotFoldable(
+            Code.UNKNOWN_OP,
+            "its indexing maps have results that are neither dimensions nor sums for a window",
+        )
     if "*" in lhs or "*" in rhs:
         # The loops over a window, and over its position, index one axis of an input.
         window = [label for label in result if label not in lhs and label not in rhs]

@@ -1,8 +1,8 @@
 """
 The ops of StableHLO that have weights.
 
-Their dimension numbers are read from text, since registered and unregistered attributes print the
-same. https://openxla.org/stablehlo/spec.
+Their dimension numbers are parsed from printed text, which is the same for registered and
+unregistered attributes. https://openxla.org/stablehlo/spec.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _dot_general(op: Operation) -> Contraction:
 @registered_cache
 @lru_cache(maxsize=256)
 def _axes_of_dot(text: str) -> Sequence[tuple[int, ...]]:
-    """The batch axes of both operands, and then those that are summed over."""
+    """The batch axes of both operands, then the contracted axes of both."""
     names = ("lhs_batching", "rhs_batching", "lhs_contracting", "rhs_contracting")
     return [list_in(text, f"{name}_dimensions") for name in names]
 
@@ -83,9 +83,9 @@ def _convolution(op: Operation) -> Contraction:
         for name in ("feature_group_count", "batch_group_count")
     ]
     if counts[1] != 1:
-        raise NotFoldable(Code.UNKNOWN_OP, "it groups its batch")
+        raise NotFoldable(Code.UNKNOWN_OP, "its 'batch_group_count' is not 1")
     if counts[0] < 1:
-        raise NotFoldable(Code.UNKNOWN_OP, f"it has {counts[0]} groups")
+        raise NotFoldable(Code.UNKNOWN_OP, f"its 'feature_group_count' is {counts[0]}")
     data = {"b": "n", "f": "i"}
     lhs = tuple(data.get(each, "*") for each in lists[0])
     letters = iter("hwdxyz")
@@ -139,7 +139,7 @@ def _truths_in(op: Operation, name: str, count: int) -> Sequence[bool]:
     if isinstance(attribute, DenseArrayBase | DenseIntOrFPElementsAttr):
         values = cast(Any, attribute).get_values()
     if len(values) != count:
-        raise NotFoldable(Code.UNKNOWN_OP, f"'{name}' has not {count} truth values")
+        raise NotFoldable(Code.UNKNOWN_OP, f"'{name}' does not have {count} elements")
     return tuple(bool(value) for value in values)
 
 
@@ -160,5 +160,5 @@ def _gather(op: Operation) -> Lookup:
         size != (1 if axis in axes else length)
         for axis, (size, length) in enumerate(zip(sizes, shape, strict=True))
     ):
-        raise NotFoldable(Code.UNKNOWN_OP, "it takes no whole rows of a table")
+        raise NotFoldable(Code.UNKNOWN_OP, "it does not gather whole rows of a table")
     return Lookup(0, axes[0])

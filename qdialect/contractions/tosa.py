@@ -48,7 +48,8 @@ def _windows(op: Operation, contraction: Contraction) -> Sequence[Window]:
     strides = positive(op, "stride", count)
     if name_of(op) == "tosa.transpose_conv2d":
         pads, kernel = per_window(op, "out_pad", 2 * count), static_shape_of(op.operands[1])
-        # The strides insert zeros into the operand, and each element meets the whole kernel.
+        # Strides insert zeros into the operand, and the padding lets each element meet the whole
+        # kernel.
         return [
             Window(of, 1, 1, stride, kernel[of[1]] - 1 + low, kernel[of[1]] - 1 + high, True)
             for of, stride, low, high in zip(axes, strides, pads[::2], pads[1::2], strict=True)

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 _OF_FLOATS: Final = (Arithmetic.EXTEND_FLOAT, Arithmetic.TRUNCATE_FLOAT)
 
 SHORT: Final = 8
-"""Up to this width, all possible integers are checked, not only those that occur."""
+"""Up to this width, all integers of the type are checked, not only those in the constant."""
 
 
 class ComputedElements(NamedTuple):
@@ -84,7 +84,7 @@ class ArithmeticReader:
         constants = [known(value) for value in read.operands]
         shape = static_shape_of(op.results[0])
         if 0 in shape:
-            raise NotFoldable(Code.ARITHMETIC, "it computes no elements")
+            raise NotFoldable(Code.ARITHMETIC, "its result has no elements")
         main = 0
         if len(constants) > 1 or not is_conversion(read.term):
             main = self._main(read, constants)
@@ -124,9 +124,9 @@ class ArithmeticReader:
 
     def computed_element(self, element: Element, constant: MovedConstant) -> Element:
         """
-        The only element of a constant, computed if floats are. Raises NotFoldable.
+        The only element of a constant; arithmetic that results in a float is evaluated.
 
-        Exporters convert the zero that a tensor is padded with.
+        Exporters convert the zero that a tensor is padded with. Raises NotFoldable.
         """
         type = constant.layers[-1].element_type
         computes = [elementwise_model_of(each) is not None for each in constant.casts]
@@ -138,7 +138,7 @@ class ArithmeticReader:
         sides = [leaf.numbers().reshape(-1)[:1] for leaf in leaves[1:]]
         numbers = values_of(term, [stored_numbers(stored, leaves[0].type), *sides])
         if np.isnan(numbers).any():
-            # Which bits a NaN gets is not known.
+            # The bits of a computed NaN are unspecified.
             return element
         known = cast(Attribute, type)
         bits = FLOAT_FORMATS[known.name].encode(np.asarray(numbers, dtype=np.float64).reshape(1))
@@ -168,7 +168,7 @@ class ArithmeticReader:
 
     def _term_of(self, op: Operation) -> Term:
         if elementwise_model_of(op) is None:
-            raise NotFoldable(Code.ARITHMETIC, f"'{name_of(op)}' is no part of a dequantization")
+            raise NotFoldable(Code.ARITHMETIC, f"'{name_of(op)}' is not part of a dequantization")
         return read_elementwise(op, self._operands).term
 
     def _extremes(self, constant: MovedConstant, type: Attribute) -> NDArray[Any]:
@@ -261,12 +261,12 @@ class ArithmeticReader:
 
 
 def stored_numbers(elements: NDArray[Any], type: Attribute) -> NDArray[Any]:
-    """Stored elements as int64 or float64; those of a splat as one. Raises NotFoldable."""
+    """Stored elements as int64 or float64; one element for a splat. Raises NotFoldable."""
     once = tuple(slice(None) if stride else slice(1) for stride in elements.strides)
     if isinstance(type, AnyFloat):
         found = FLOAT_FORMATS.get(cast(Attribute, type).name)
         if found is None:
-            raise NotFoldable(Code.ARITHMETIC, f"numbers of type '{type}' are not known")
+            raise NotFoldable(Code.ARITHMETIC, f"elements of type '{type}' are not supported")
         numbers = found.decode(elements[once])
     else:
         numbers = as_integers(elements[once], type)
@@ -275,19 +275,20 @@ def stored_numbers(elements: NDArray[Any], type: Attribute) -> NDArray[Any]:
 
 def parameters_of(computed: ComputedElements, shape: Sequence[int]) -> QuantizationParameters:
     """
-    The parameters of the quantized type that arithmetic on integers is, for a tensor of `shape`.
+    The parameters of the quantized type that equals arithmetic on integers, for a tensor of
+    `shape`.
 
-    Float conversions at the end are left out. Raises NotFoldable if no type has the meaning of the
+    Trailing float conversions are ignored. Raises NotFoldable if no type has the meaning of the
     arithmetic, and TooManySlotsError.
     """
     term, _ = without_conversions(computed.term)
     found = recognize(term, computed.leaves)
     if found.rounded_to is not None:
-        raise _refusal("its integers are computed, by rounding")
+        raise _refusal("its integers are computed with rounding")
     stored = computed.leaves[0].type
     expressed = FLOAT_FORMATS.get(term.type.name)
     if found.stored or not isinstance(stored, IntegerType) or expressed is None:
-        raise _refusal("its operand is no constant of integers")
+        raise _refusal("its operand is not a constant of integers")
     width = stored.bitwidth
     if not 1 <= width <= MAX_STORAGE_WIDTH:
         raise NotFoldable(Code.ILLEGAL_TYPE, f"illegal storage type size: {width}")
@@ -307,7 +308,7 @@ def parameters_of(computed: ComputedElements, shape: Sequence[int]) -> Quantizat
         raise _refusal("a scale is not positive and finite")
     low, high = integer_range(width, found.is_signed)
     if not (np.isfinite(reals).all() and (reals == np.rint(reals)).all()):
-        raise _refusal("a zero point is no integer")
+        raise _refusal("a zero point is not an integer")
     if (reals < low).any() or (reals > high).any():
         sign = "i" if found.is_signed else "u"
         raise _refusal(f"a zero point does not fit '{sign}{width}'")
@@ -316,7 +317,7 @@ def parameters_of(computed: ComputedElements, shape: Sequence[int]) -> Quantizat
     most = 1 << expressed.precision
     storage = StorageFormat(width, found.is_signed)
     if max(abs(zero_points).max(), abs(storage.wrap(codes)).max()) > most:
-        raise _refusal(f"not all of its integers are exact in '{term.type}'")
+        raise _refusal(f"'{term.type}' does not represent all of its integers exactly")
     parameters = QuantizationParameters(
         tuple(ends), scales.astype(np.float64), zero_points, expressed, storage
     )
@@ -330,7 +331,7 @@ def parameters_of(computed: ComputedElements, shape: Sequence[int]) -> Quantizat
         runs[0] = np.asarray(code)
         is_computed = np.broadcast_to(values_of(term, runs), grid)
         if not (_bits(is_computed) == _bits(means)).all():
-            raise _refusal(f"of {code} it makes other numbers than 'quant.dcast'")
+            raise _refusal(f"for the integer {code} it differs from 'quant.dcast'")
     return parameters
 
 

@@ -1,8 +1,8 @@
 """
-Ranges of an axis, carried by an op between a constant and a shape op.
+Per-axis ranges in an op between a constant and a shape op.
 
-The shape op moves the map from elements to ranges with the elements: `ranges . f`. The range of all
-elements stays, since a movement adds no value.
+The shape op moves the map from elements to ranges together with the elements: `ranges . f`. The
+range of the whole tensor is kept, since a movement adds no values.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class CarriedRanges:
-    """Which of the ranges or scales of a cast each element of a tensor has."""
+    """The range or scale that each element of a tensor has, of those along an axis of an op."""
 
     op: Operation
     """The op of the module."""
 
     said: AlongAxis
-    """The rows for the positions of an axis."""
+    """The rows of values, one for each position of an axis."""
 
     slots: ElementSlots
-    """The rows of it that the positions of the tensor read: int64."""
+    """The row that each position of the tensor reads: int64."""
 
     @classmethod
     def of(cls, op: Operation, shape: Shape) -> CarriedRanges | None:
@@ -69,7 +69,7 @@ class CarriedRanges:
             )
 
     def write(self, op: Operation) -> None:
-        """Give these ranges to `op`, a copy of the op of the module. Raises NotFoldable."""
+        """Write these ranges to `op`, a copy of the op of the module. Raises NotFoldable."""
         axis, rows = self._rows()
         type = self._attribute.type.element_type
         new = {
@@ -92,12 +92,14 @@ class CarriedRanges:
         slots = self.slots
         axes = [axis for axis, ends in enumerate(slots.ends) if len(ends) > 1]
         if len(axes) > 1:
-            reason = f"its {self.said.are} would follow the axes {axes}"
+            reason = (
+                f"its {self.said.are} would vary along the axes {axes}, but one axis is supported"
+            )
             raise NotFoldable(Code.GRANULARITY, reason)
         if not slots.ndim:
-            reason = f"its {self.said.are} are of an axis, and none would be left"
+            reason = f"its {self.said.are} are along an axis, but the result has no axes"
             raise NotFoldable(Code.GRANULARITY, reason)
-        # If all positions have one range, each axis has it.
+        # If all positions have the same range, any axis will do.
         axis = axes[0] if axes else min(range(slots.ndim), key=slots.shape.__getitem__)
         try:
             return axis, slots.in_single_positions(axis).elements.reshape(-1)

@@ -91,7 +91,7 @@ class _FoldedOperands(ConstantOperands):
         moved: Mapping[Operation, MovedConstant],
         equal: Mapping[SSAValue, SSAValue],
     ) -> None:
-        # Not the graph itself: a reference cycle is freed only by the garbage collector.
+        # Not the graph itself, which would make a reference cycle.
         super().__init__(constants)
         self._steps, self._moved, self._equal = steps, moved, equal
 
@@ -103,7 +103,7 @@ class _FoldedOperands(ConstantOperands):
         if moved is not None and not moved.casts:
             values = ElementValues(self._steps, self.constants).of(moved.step)
             return integers_in(values, moved.layers[0].element_type)
-        # A shape op may move what is computed.
+        # A shape op may move computed integers.
         if isinstance(owner, Operation) and not is_list(owner):
             is_moved = moved is None and model_of(owner) is not None
             if is_moved or computes_integers(owner):
@@ -118,7 +118,7 @@ def _final(equal: Mapping[SSAValue, SSAValue], value: SSAValue) -> SSAValue:
 
 
 _MAX_COMPARED_BYTES: Final = 1 << 16
-"""The most bytes of elements that are compared, to find that they are all the same."""
+"""The most bytes of elements that are compared to detect a splat."""
 
 _UNTOLD: Final = (Code.NOT_CONSTANT, Code.USES)
 """The codes of refusals of arithmetic that are not reported."""
@@ -159,7 +159,7 @@ class FoldGraph:
         self.unknown: Sequence[FoldRecord] = ()
         """The records of ops without a model that may be shape ops."""
         self.places: Mapping[Operation, int] = {}
-        """The position of each op of the module, if there are such records."""
+        """The position of each op of the module, if `unknown` is not empty."""
         self.parts: dict[Operation, Part] = {}
         """Ops that the module has only during the fold: see `neighbours`."""
         self._has_parts = has_parts
@@ -175,13 +175,13 @@ class FoldGraph:
         """Whether a layer has side constants of arithmetic, or ranges."""
         self._composed: dict[Operation, tuple[Movement, SSAValue, bool]] = {}
         """
-        For each op, its composition with the ops before it, the operand of that, and whether it
-        is an identity.
+        For each op: its composition with the ops before it, the operand of the composition, and
+        whether it is an identity.
         """
         self._compared = ElementValues(self.steps, self.constants)
-        """The elements of few, which are compared."""
+        """The elements that are compared to detect splats."""
         self._mixed = set[int]()
-        """The steps of repeated elements that are not all the same."""
+        """The steps whose elements were found to differ."""
         self._input_bytes = 0
         """The bytes of elements and scales in the input module."""
         self._module = module
@@ -237,11 +237,11 @@ class FoldGraph:
             role = role_of(op)
             is_moving = role.reads is not None or role.entry is not None
             if role.is_arithmetic and constants and not is_moving:
-                # Most of these compute with arguments.
+                # Most elementwise ops compute with arguments.
                 first = op.operands[0].owner if is_arithmetic(op) else None
                 is_moving = first in constants or first in self.models
             if role.is_list:
-                # It is used up with the ops that take tensors of it.
+                # A list is moved by the ops that read tensors of it.
                 is_moving = any([tensor_parts(each) is not None for each in op.operand_types])
             if is_moving:
                 self.models[op] = None if role.is_cast else role.model
@@ -257,7 +257,7 @@ class FoldGraph:
                 self.refusals[op] = error
             except MemoryLimitError as error:
                 self.refusals[op] = NotFoldable(Code.MEMORY, str(error))
-        # The walk was over the models.
+        # Parts were made while the models were read.
         for part, place in self.parts.items():
             self.models[holder_of(part)] = None
             self.models[part] = self.models[place.of]
@@ -336,7 +336,7 @@ class FoldGraph:
             self.order[at:at] = [part] if items is part else [items, part]
 
     def take_parts_back(self, which: Callable[[Operation], bool] = lambda part: True) -> None:
-        """Give the operands of those parts back to the op that they are of."""
+        """Give the operands of the selected parts back to the ops that they were taken from."""
         gone = set[Operation]()
         for part in list(filter(which, self.parts)):
             gone |= {part, holder_of(part)}
@@ -348,7 +348,7 @@ class FoldGraph:
 
     @contextmanager
     def parts_taken_back(self) -> Generator[None]:
-        """The module has no parts in the end, whatever happens."""
+        """A context after which the module has no parts, even after an exception."""
         try:
             yield
         finally:
@@ -356,7 +356,7 @@ class FoldGraph:
 
     def uses_alone(self, op: Operation) -> bool:
         """
-        Whether no result but that of `op` needs its sources and the ops on the way to it.
+        Whether only the result of `op` needs its sources and the ops between them.
 
         All ops must have been read.
         """
@@ -377,7 +377,10 @@ class FoldGraph:
         return True
 
     def _has_no_other_use(self, op: Operation) -> bool:
-        """Whether `op` has the only use of its sources and the ops on the way, even unused ones."""
+        """
+        Whether `op` has the only use of its sources and the ops between them; unused ops count as
+        uses.
+        """
         pending, sources = [op], set(self.moved[op].provenance.sources)
         while pending:
             for operand in pending.pop().operands:
@@ -395,9 +398,9 @@ class FoldGraph:
     @cached_property
     def _live_users(self) -> Mapping[SSAValue, set[Operation]]:
         """
-        The ops that use the results of these ops and of the sources, but for unused ones.
+        The users of the results of these ops and of the sources, except unused ops.
 
-        A value that equals another one passes its users on to it.
+        Users of a value that equals another one count as users of the latter.
         """
         users: dict[SSAValue, set[Operation]] = {}
         ours, live, equal = set(self.order), set[Operation](), self.equal
@@ -424,12 +427,12 @@ class FoldGraph:
             raise NotFoldable(Code.NOT_CONSTANT, "it does not compute with constants")
         is_used = any([use.operation in self.models for use in op.results[0].uses])
         if not is_used and not self._reads_all_arithmetic:
-            raise NotFoldable(Code.USES, "it computes nothing for a shape op")
+            raise NotFoldable(Code.USES, "no shape op uses its result")
         self.has_sides = True
         return self._arithmetic.read(op, lambda value: self._known(value, op))
 
     def _why_not_computed(self, owner: Operation | Block) -> NotFoldable | None:
-        """The reason why arithmetic on constants is not followed; None for other owners."""
+        """The reason why arithmetic on constants is not read; None for other owners."""
         if not isinstance(owner, Operation):
             return None
         refusal = self.refusals.get(owner)
@@ -441,10 +444,10 @@ class FoldGraph:
     @cached_property
     def _computing(self) -> Mapping[Operation, Operation]:
         """
-        For ops that compute with constants in a way that is not followed, an op that does so.
+        For ops computed from constants by an op that is not read as arithmetic, that op.
 
-        They are ops of known dialects, without arguments or casts on the way to them: what
-        computes with a dequantized value is no part of the arithmetic that dequantizes.
+        Only ops of known dialects count, without arguments or casts before them: an op on a
+        dequantized value is not part of the dequantization.
         """
         of_constants: dict[Operation, Operation | None] = {}
         for op in self._module.walk():
@@ -535,7 +538,7 @@ class FoldGraph:
         )
 
     def _parameters_for(self, constant: MovedConstant, real: float) -> QuantizationParameters:
-        """The parameters of the quantized type that arithmetic is. Raises NotFoldable."""
+        """The parameters of the quantized type that equals the arithmetic. Raises NotFoldable."""
         computed = self._arithmetic.term_of(constant)
         try:
             parameters = parameters_of(computed, constant.shape)
@@ -543,17 +546,17 @@ class FoldGraph:
             raise NotFoldable(Code.PARAMETER_GROWTH, str(error)) from None
         is_converted = bool(without_conversions(computed.term)[1])
         if real and (is_converted or parameters.storage.width > SHORT):
-            # Of wide integers, the arithmetic is known only on those that occur.
-            raise NotFoldable(Code.PADDING, "behind this arithmetic, only 0.0 can be padded with")
+            # Arithmetic on wide integers is checked only for those in the constant.
+            raise NotFoldable(Code.PADDING, "after this arithmetic, the padding must be 0.0")
         return parameters
 
     def _splat_of(
         self, moved: MovedConstant, operands: Sequence[MovedConstant], moves: Sequence[ElementMove]
     ) -> Splat | None:
         """
-        The splat that repeats few elements which are all the same, None if they are not.
+        The splat of a small number of equal repeated elements; None if they differ.
 
-        Written as constants, and read again, the operands would be splats.
+        If the operands were written as constants and read again, they would be splats.
         """
         first = operands[0].provenance.first_source
         if (
@@ -575,7 +578,7 @@ class FoldGraph:
             first_bits = bits[0][0]
             if all([(each == first_bits).all() for each in bits]):
                 return Splat(arrays[0][0], moved.shape)
-        # The result holds all that the operands do.
+        # The result holds all elements of the operands.
         self._mixed.add(len(self.steps))
         return None
 
@@ -611,7 +614,7 @@ class FoldGraph:
         if is_moved and (refusal is None or refusal.code is Code.UNKNOWN_OP):
             computing = self._computing.get(owner)
             if computing is not None:
-                reason = f"'{name_of(computing)}' is no part of a dequantization"
+                reason = f"'{name_of(computing)}' is not part of a dequantization"
                 refusal = NotFoldable(Code.ARITHMETIC, reason)
         if refusal is not None:
             raise NotFoldable(refusal.code, f"{made} is not folded: {refusal}")
@@ -650,19 +653,19 @@ class FoldGraph:
             element = single_element(moved, self.values_of(moved))
             return self._arithmetic.computed_element(element, moved)
         except (NotFoldable, ValueError):
-            # Not necessarily an operand: a region may yield it.
+            # The padding need not be an operand: a region may yield it.
             raise NotFoldable(Code.PADDING, "the padding is not one constant element") from None
 
 
 def _is_of_private(argument: SSAValue) -> bool:
-    """Whether a value is an argument of a function that only this module calls."""
+    """Whether a value is an argument of a private function."""
     function = argument.owner.parent_op() if isinstance(argument.owner, Block) else None
     visibility = function.sym_visibility if isinstance(function, FuncOp) else None
     return visibility is not None and visibility.data == "private"
 
 
 def _place(value: SSAValue, user: Operation) -> str:
-    """Where an op has a value that it moves."""
+    """The description of an op's moved value, for messages."""
     operands = list(user.operands)
     return f"operand #{operands.index(value)}" if value in operands else "an element of its list"
 

@@ -240,7 +240,7 @@ class MovedConstant(NamedTuple):
         (result,) = cast_op.results
         parts = tensor_parts(result.type)
         if parts is None:
-            raise NotFoldable(Code.UNKNOWN_OP, "it does not cast a ranked tensor")
+            raise NotFoldable(Code.UNKNOWN_OP, "its operand is not a ranked tensor")
         layer = Layer.of(parts.element_type, self.shape)
         if (ranges := CarriedRanges.of(cast_op, self.shape)) is not None:
             layer = replace(layer, ranges=ranges)
@@ -331,7 +331,7 @@ class Element(NamedTuple):
 
 ParametersFor: TypeAlias = Callable[[MovedConstant, float], QuantizationParameters]
 """
-The parameters with which arithmetic reads new elements of a value, which are a number.
+Returns the parameters with which arithmetic reads padding of a given number.
 
 Raises NotFoldable.
 """
@@ -529,7 +529,7 @@ def _with_real_padding(
     movement: Pad, real: float, parameters: QuantizationParameters
 ) -> tuple[Pad, QuantizationParameters]:
     """
-    The movement with a number as its padding, and the parameters that arithmetic reads it with.
+    The movement with a number as its padding, and the parameters with which arithmetic reads it.
 
     Raises NotFoldable if no storable integer represents the number.
     """
@@ -560,7 +560,7 @@ def _padding_for(element: Element, layers: Sequence[Layer], casts: Sequence[Oper
     if not element.layer.can_join(top):
         raise NotFoldable(
             Code.PADDING,
-            f"elements of type '{top.element_type}' are padded with one of type "
+            f"elements of type '{top.element_type}' are padded with an element of type "
             f"'{element.layer.element_type}'",
         )
     if all(map(_keeps_bits, casts)):
@@ -571,7 +571,7 @@ def _padding_for(element: Element, layers: Sequence[Layer], casts: Sequence[Oper
     if len(casts) > 1 or CastReads.NUMBERS not in cast_reads(casts[0]):
         raise NotFoldable(Code.PADDING, f"the operand has been cast by '{name}'")
     if top.element_type != bottom.quantized.expressed_type:
-        raise NotFoldable(Code.PADDING, f"'{name}' makes '{top.element_type}' of the operand")
+        raise NotFoldable(Code.PADDING, f"'{name}' casts the operand to '{top.element_type}'")
     return Real(element.real())
 
 

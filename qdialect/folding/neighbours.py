@@ -41,7 +41,7 @@ def split(
     """
     Make parts of the adjacent constants of a concatenation, and leave other ops alone.
 
-    `known` raises NotFoldable for an operand that is no constant.
+    `known` raises NotFoldable for an operand that is not a constant.
     """
     holder, all_movements = holder_of(op), movements.movements
     operands = tuple(holder.operands)
@@ -66,7 +66,7 @@ def split(
             made = [items, recreated(op, [items.results[0], *op.operands[1:]], type)]
         part = made[-1]
         cast(Block, holder.parent).insert_ops_before(made, holder)
-        # There are fewer operands than there were, but only before these.
+        # Parts before this one have reduced the number of operands.
         fewer = len(operands) - len(holder.operands)
         rest = holder.operands[stop - fewer :]
         holder.operands = [*holder.operands[: start - fewer], part.results[0], *rest]
@@ -126,7 +126,7 @@ def _check_not_smaller_apart(one: MovedConstant, other: MovedConstant) -> None:
     splats = [each.splat for each in (one, other) if each.splat is not None]
     is_large = any([math.prod(splat.shape) > 1 for splat in splats])
     if is_large and (len(splats) < 2 or splats[0].value != splats[1].value):
-        raise NotFoldable(Code.GROWTH, "a splat takes less apart")
+        raise NotFoldable(Code.GROWTH, "separate splats take less memory")
 
 
 def _joined_type(
@@ -143,7 +143,8 @@ def _joined_type(
     if layer.parameters is not None:
         finest = Granularity.SUB_CHANNEL
         if not isinstance(op, ShapeOp):
-            # The operand types of ops of other dialects are unknown, except those that the op has.
+            # The operand types that an op of another dialect accepts are unknown, except its
+            # current ones.
             for constant in constants:
                 finest = coarser(finest, constant.layers[-1].quantized.granularity)
         element = spell(layer.quantized, layer.parameters, finest)

@@ -51,7 +51,7 @@ class OpNames:
 def _scoped(
     module: ModuleOp, left_out: Collection[Operation]
 ) -> Iterator[tuple[Operation, str, int]]:
-    """All ops in a module but some, each with the prefix of its name and its position."""
+    """All ops in a module except `parts`, each with the prefix of its name and its position."""
     rest, seen = 0, set[str]()
 
     def walk(top: Operation) -> Iterator[Operation]:

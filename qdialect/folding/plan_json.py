@@ -75,7 +75,7 @@ def plans_of_json(text: str, context: Context | None = None) -> Sequence[FoldPla
     try:
         content = json.loads(text)
         if content["version"] != VERSION:
-            raise ValueError(f"version {content['version']} of plans is not known")
+            raise ValueError(f"version {content['version']} of plans is not supported")
         types, movements = _TypeReader(content["types"], context), _known_movements()
         return [_plan_of_json(plan, types, movements) for plan in content["plans"]]
     except json.JSONDecodeError as error:

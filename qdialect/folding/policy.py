@@ -78,7 +78,7 @@ class FoldPolicy:
         if nbytes > allowed:
             raise NotFoldable(
                 Code.GROWTH,
-                f"{nbytes} bytes of it would repeat others, and {allowed} are allowed",
+                f"{nbytes} bytes of it would be repetitions, and {allowed} are allowed",
             )
 
     def check_parameters(

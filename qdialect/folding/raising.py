@@ -254,7 +254,7 @@ class _Raiser:
         return made
 
     def _integers(self, source: Operation, values: Values, resources: ResourceBlobs) -> Operation:
-        """A constant of signless integers; like `source` if that holds signless integers."""
+        """A constant of signless integers, like `source` if that is signless."""
         type = element_type_or_self(source.results[0].type)
         attribute = cast(Any, held_elements(source))
         is_builtin = isinstance(source.results[0].type, TensorType)
@@ -287,7 +287,7 @@ class _Raiser:
         (result,) = made[-1].results
         result.name_hint = op.results[0].name_hint
         replaced.add(op.results[0], result)
-        reason = f"it is '{made[-1].name}'"
+        reason = f"it became '{made[-1].name}'"
         name = name_of(op)
         record = FoldRecord(Outcome.RAISED, op, name, reason=reason, stands=result)
         self.report.records.append(record)
@@ -305,12 +305,15 @@ class _Raiser:
 
 
 def _builtin(type: Attribute) -> tuple[Attribute, str | None]:
-    """A builtin tensor like one of `type`, and the op that makes one of `type` of it."""
+    """
+    The builtin tensor type that corresponds to `type`, and the name of the op that casts it to
+    `type`.
+    """
     if isinstance(type, TensorType):
         return cast(Attribute, type), None
     bridge, parts = maker_from_builtin(type), tensor_parts(type)
     if bridge is None or parts is None:
-        raise NotFoldable(Code.ILLEGAL_TYPE, f"no op makes '{type}' of a builtin tensor")
+        raise NotFoldable(Code.ILLEGAL_TYPE, f"no op converts a builtin tensor to '{type}'")
     return TensorType(parts.element_type, parts.shape), bridge
 
 
@@ -340,7 +343,8 @@ def _multiplies(graph: FoldGraph, op: Operation) -> bool:
         return False
     expressed = element_type_or_self(op.results[0].type)
     if not isinstance(expressed, AnyFloat):
-        # It is quantized in a way of its own, and numbers only behind the next op.
+        # The result is a quantized type of another dialect, and becomes floats only after the next
+        # op.
         return False
     own, _ = without_conversions(read_elementwise(op, graph.operands).term)
     if isinstance(own, Input) and not isinstance(own.type, AnyFloat | IntegerType):
@@ -395,7 +399,7 @@ def _is_told(graph: FoldGraph, op: Operation, raised: dict[Operation, list[Opera
         if not isinstance(owner, Operation) or owner in seen or owner not in graph.models:
             continue
         seen.add(owner)
-        # It uses a dequantized value, or an op before it is reported.
+        # Skip ops on dequantized values, and ops after a reported one.
         if owner in raised or graph.refusals.get(owner) is error:
             return False
         if is_cast(owner) and isinstance(element_type_or_self(owner.operands[0].type), StoredType):

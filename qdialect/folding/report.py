@@ -42,7 +42,7 @@ class Outcome(StrEnum):
     FAKED = "made float"
     """The op computes on floats, between casts."""
     EQUALIZED = "equalized"
-    """The weights of the layer have other scales, and so has its input or its result."""
+    """The weights of the layer are scaled, and so is its input or its result."""
     REFUSED = "refused"
 
 

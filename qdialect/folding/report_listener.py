@@ -19,7 +19,7 @@ class FoldReportListener(ABC):
     """Whether `take_fold_plan` is called."""
 
     wants_values: bool = False
-    """Whether reports of quantization name the parameters of each value."""
+    """Whether reports of quantization have the parameters of each value."""
 
     @abstractmethod
     def take_fold_report(self, report: FoldReport) -> None:
@@ -31,7 +31,7 @@ class FoldReportListener(ABC):
 
 
 class WarningListener(ABC):
-    """A context that passes may give warnings to."""
+    """A base class of contexts to which passes send warnings."""
 
     @abstractmethod
     def take_warning(self, op: Operation, message: str) -> None:

@@ -36,5 +36,6 @@ def unknown_op_record(
         op,
         name_of(op),
         code=Code.UNKNOWN_OP,
-        reason=f"nothing is registered for '{dialect}', so it is not known to move elements",
+        reason=f"no models are registered for dialect '{dialect}', so it is not known whether the "
+        "op moves elements",
     )

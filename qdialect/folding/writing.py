@@ -232,7 +232,7 @@ def _encoding_for(old: Attribute, new: Attribute, source: Operation) -> Attribut
     if before.element_type == result.element_type or not isinstance(before.encoding, NoneAttr):
         if before.encoding != result.encoding:
             raise NotFoldable(
-                Code.ILLEGAL_TYPE, f"the elements of '{name_of(source)}' have another encoding"
+                Code.ILLEGAL_TYPE, f"the elements of '{name_of(source)}' have an unknown encoding"
             )
         return after.encoding
     return before.encoding
@@ -301,7 +301,7 @@ def _error_of(like: MovedConstant, types: Sequence[Attribute], constants: Consta
     except VerifyException as error:
         return str(error)
     finally:
-        # Some use values of the module.
+        # Drop uses of values of the module.
         for op in trials:
             op.drop_all_references()
     return None

@@ -454,7 +454,9 @@ def _pool(type: Attribute, declared: Shape, interesting: Sequence[float]) -> _Po
     """The pool of an argument; `declared` is its shape, possibly dynamic."""
     held = held_type(type)
     if not isinstance(held, IntegerType | IndexType | AnyFloat):
-        raise InterpretationError(f"there are no values of type '{held}' to run a function with")
+        raise InterpretationError(
+            f"values of type '{held}' cannot be generated to run a function with"
+        )
     room = math.prod(length for length in declared if length != DYNAMIC)
     codes = _codes(type)
     if codes is not None and _are_listed(codes, held, room):

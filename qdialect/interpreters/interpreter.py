@@ -197,7 +197,7 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
             return OpImplResult(run_named_op(self, op, inputs, named), None)
         known = run_known_op(self, op, inputs, self._resources)
         if known is None:
-            raise InterpretationError("there is no implementation of it")
+            raise InterpretationError("it has no implementation")
         return OpImplResult((known,), None)
 
 

@@ -44,7 +44,7 @@ def require_possible(shape: Shape) -> None:
         or any(length < 0 for length in shape)
         or math.prod(filter(None, shape)) > _MAX_ELEMENTS
     ):
-        raise InterpretationError(f"there is no tensor of shape {list(shape)}")
+        raise InterpretationError(f"a tensor of shape {list(shape)} exceeds the limits of numpy")
 
 
 def allocated(

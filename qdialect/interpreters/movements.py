@@ -164,7 +164,7 @@ def run_constant(op: Operation, name: str, resources: ResourceBlobs) -> TypedArr
         # An integer of torch has no width in its type.
         return scalar if isinstance(declared, UnregisteredAttr) else reinterpreted(scalar, declared)
     if not isinstance(attribute, DenseIntOrFPElementsAttr | DenseResourceAttr):
-        raise InterpretationError("its value is not made of numbers")
+        raise InterpretationError("its value does not consist of numbers")
     elements = Constants(resources).elements(op, name)
     if not isinstance(elements, np.ndarray):
         require_possible(elements.shape)
@@ -331,7 +331,7 @@ class _OperandValues:
         if value not in self.values:
             if isinstance(owner := value.owner, Operation) and is_list(owner):
                 return integers_in_list(owner, self)
-            raise NotFoldable(Code.UNKNOWN_OP, "it is read with a value that is no operand")
+            raise NotFoldable(Code.UNKNOWN_OP, "it is read with a value that is not an operand")
         operand = self.values[value]
         with temporary_memory(operand.elements.size * _INTEGER_BYTES):
             return _integers(operand)

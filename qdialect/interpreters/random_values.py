@@ -148,7 +148,7 @@ def _candidates(
         case _ if isinstance(held, AnyFloat):
             return _floats(random, format_of(held), count)
         case _:
-            raise InterpretationError(f"there are no random values of type '{held}'")
+            raise InterpretationError(f"random values of type '{held}' cannot be generated")
 
 
 def _integers(

@@ -112,7 +112,7 @@ class TypedArray:
             element_type = cast(UnrankedTensorType[Attribute], declared).element_type
             declared = TensorType(element_type, elements.shape)
         elif elements.shape:
-            raise InterpretationError(f"a tensor of shape {list(elements.shape)} is no scalar")
+            raise InterpretationError(f"a tensor of shape {list(elements.shape)} is not a scalar")
         value = cls(elements, declared)
         if elements.dtype != dtype_of(value.element_type):
             raise InterpretationError(f"elements of dtype {elements.dtype} are not '{declared}'")

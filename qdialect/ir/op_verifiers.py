@@ -24,7 +24,8 @@ class VerifiedByAttributes(IRDLOperation, ABC):
     """
     A base class of ops whose verifier reads nothing but attributes.
 
-    `qdialect.tools.verifier` uses them as a cache key, as most ops of a large module are alike.
+    `qdialect.tools.verifier` uses them as a cache key, as most ops of a large module have equal
+    keys.
     """
 
     def verified_attributes(self) -> Sequence[VerifiedPart] | None:

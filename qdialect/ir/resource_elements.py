@@ -33,7 +33,7 @@ def take_in_resources(
                     continue
                 values = blobs.read(attribute)
                 if values is None or not isinstance(type, TensorType):
-                    reason = blobs.why_unreadable(attribute) or "there is no blob for it"
+                    reason = blobs.why_unreadable(attribute) or "it has no blob"
                     raise ValueError(
                         f"{attribute} cannot be an attribute of elements: {reason}; "
                         "with a context, it is kept as a resource"

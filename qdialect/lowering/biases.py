@@ -70,7 +70,9 @@ def _computed(
     made: AnyFloat,
     spread: Callable[[SSAValue], SSAValue],
 ) -> SSAValue:
-    """One element, or all that share a scale: the product in f64, rounded to the type `made`."""
+    """
+    One element, or all elements that share a scale: the product in f64, rounded to the type `made`.
+    """
     of = cast(AnyFloat, with_element_type(value.type, f64))
     number = builder.insert(SIToFPOp(value, of)).result
     product = builder.insert(arith.MulfOp(number, spread(scale))).result

@@ -303,7 +303,7 @@ class _Quantization(_Arithmetic):
     rounding: Rounding
 
     is_undefined: bool
-    """Whether numbers outside of the storage type may become anything, as in MLIR."""
+    """Whether conversion of numbers outside of the storage type is undefined, as in MLIR."""
 
     @property
     @override

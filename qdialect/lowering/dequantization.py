@@ -146,7 +146,7 @@ class _Dequantized(NamedTuple):
     """The shape with each axis that has several blocks of several positions split in two."""
 
     counts: Shape
-    """How many slots there are along each axis of `shape`."""
+    """The number of slots along each axis of `shape`."""
 
     scales: NDArray[np.float64]
     zero_points: NDArray[np.int64]
@@ -160,10 +160,10 @@ class _Dequantized(NamedTuple):
         """
         first = op.input.owner
         if not isinstance(first, StorageCastOp):
-            raise NotFoldable(Code.CASTS, "its operand is not made by 'quant.scast'")
+            raise NotFoldable(Code.CASTS, "its operand is not the result of a 'quant.scast'")
         result = op.result.type
         if not isinstance(result, TensorType):
-            raise NotFoldable(Code.DYNAMIC_SHAPE, "it is no tensor with a rank")
+            raise NotFoldable(Code.DYNAMIC_SHAPE, "it is not a ranked tensor")
         tensor = cast("TensorType[Attribute]", result)
         shape = tensor.get_shape()
         if DYNAMIC in shape:
@@ -236,11 +236,15 @@ class _Writer(ContextBuilder, ABC):
         """Raise NotFoldable if the form cannot express this dequantization."""
         expressed, width = of.expressed, of.type.storage_type.bitwidth
         if expressed.name not in cls.FLOATS:
-            raise NotFoldable(Code.ILLEGAL_TYPE, f"{cls.DIALECT} does not make '{expressed}'")
+            raise NotFoldable(
+                Code.ILLEGAL_TYPE, f"{cls.DIALECT} does not support results of type '{expressed}'"
+            )
         if cls.WIDTHS is not None and width not in cls.WIDTHS:
-            raise NotFoldable(Code.ILLEGAL_TYPE, f"{cls.DIALECT} has no integers of {width} bits")
+            raise NotFoldable(
+                Code.ILLEGAL_TYPE, f"{cls.DIALECT} does not support integers of {width} bits"
+            )
         if 0 in of.shape:
-            raise NotFoldable(Code.ARITHMETIC, "it computes no elements")
+            raise NotFoldable(Code.ARITHMETIC, "its result has no elements")
 
     @classmethod
     def check_is_constant(cls, of: _Dequantized) -> None:
@@ -390,7 +394,7 @@ class _LinalgExt(_OfMLIR):
     @override
     def check(cls, of: _Dequantized) -> None:
         super().check(of)
-        # It subtracts integers, and `quant.dcast` floats.
+        # Its op subtracts integers, `quant.dcast` floats.
         if (
             of.zero_points.any()
             and of.type.storage_type.bitwidth > of.type.expressed_format.precision
@@ -467,11 +471,12 @@ class _Onnx(_Writer):
         if len(cls._cut_axes(of)) > 1 and not cls._has_one_axis(of):
             raise NotFoldable(
                 Code.GRANULARITY,
-                "'onnx.DequantizeLinear' has one scale, those of one axis, or of blocks of one",
+                "'onnx.DequantizeLinear' supports only per-tensor, per-axis, and blocked scales "
+                "along one axis",
             )
         if of.type.storage_type.bitwidth == 32 and of.zero_points.any():
             raise NotFoldable(
-                Code.ILLEGAL_TYPE, "'onnx.DequantizeLinear' has no zero points of 32 bits"
+                Code.ILLEGAL_TYPE, "'onnx.DequantizeLinear' does not support 32-bit zero points"
             )
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Multiplication of a tensor of floats by constants along its axes, in the way of a dialect."""
+"""Multiplication of a float tensor by constants along its axes, in the ops of a dialect."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def multiplied(
     behind: SSAValue,
 ) -> Operation:
     """
-    Insert the product behind the definition of a value, and return the op that makes it.
+    Insert the multiplication of a value after its definition, and return the op of the product.
 
-    `factors` have the rank of the value, and length 1 along each axis on which they do not vary.
-    Other dialects than tosa and StableHLO get an op of linalg.
+    `factors` have the rank of the value, and length 1 along each axis along which they are
+    constant. Dialects other than tosa and StableHLO get an op of linalg.
     """
     owner = behind.owner
     if isinstance(owner, Operation):

@@ -354,7 +354,7 @@ def _broadcast_in_dim(
     (operand,) = operands
     lengths: list[Length] = list(movement.shape)
     last: dict[int, SSAValue] = {}
-    """For each axis that may or may not be repeated, its last index."""
+    """For each axis whose repetition is known only at run time, its last index."""
     shape = _type_of(operand).get_shape()
     for axis, dim in enumerate(movement.dims):
         if lengths[dim] == DYNAMIC:

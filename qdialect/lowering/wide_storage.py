@@ -1,4 +1,4 @@
-"""Quantized values of less than a byte, stored in bytes, for compilers with few ops for them."""
+"""Widens sub-byte storage to bytes, for compilers that support few ops on it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _BYTE: Final = 8
 
 def widen_storage(module: ModuleOp, context: Context) -> None:
     """
-    Give types whose storage is less than a byte the storage of one, of the same range.
+    Replace sub-byte storage types by byte-sized ones with the same storage range.
 
-    A type is left if others see it than ops of quant, or if integers are cast to it.
+    A type is kept if ops other than those of quant use it, or if integers are cast to it.
     """
     found, seen = set[Attribute](), set[Attribute]()
     for op in module.walk():
@@ -60,7 +60,7 @@ def widen_storage(module: ModuleOp, context: Context) -> None:
 
 
 def _is_narrow(type: UniformQuantizedType) -> bool:
-    """Whether it takes less than a byte, and no zero point is cut to that."""
+    """Whether the storage is narrower than a byte, and all zero points fit it."""
     width = type.storage_type.bitwidth
     low, high = integer_range(width, type.is_signed)
     zero_points = type.slots.data.zero_points

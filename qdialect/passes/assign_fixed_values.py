@@ -10,7 +10,7 @@ from qdialect.passes.quantize_with_ranges import AssignmentPass
 @dataclass(frozen=True)
 class AssignFixedValuesPass(AssignmentPass):
     """
-    Assign parameters that follow from the op, and make some scales whole numbers.
+    Assign parameters to results with a known range, and round some scales to whole numbers.
 
     The assignment is written as attributes, for the steps after this one.
     """

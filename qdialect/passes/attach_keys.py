@@ -15,9 +15,9 @@ from qdialect.post_training.calibration.keys import attach_keys
 @dataclass(frozen=True)
 class AttachKeysPass(ModulePass):
     """
-    Write the key of each tensor of floats as the attribute `quant.key` of its op or argument.
+    Write the key of each float tensor as the attribute `quant.key` of its op or argument.
 
-    Passes of MLIR drop SSA names, and some drop locations. More of them keep attributes.
+    Passes of MLIR drop SSA names, and some drop locations; most keep attributes.
     """
 
     name = "attach-keys"

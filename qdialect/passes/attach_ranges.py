@@ -41,7 +41,7 @@ class AttachRangesPass(ModulePass):
     """The percentile of the maxima."""
 
     strict: bool = False
-    """Whether a value without a record, a record without a value and another module are errors."""
+    """Whether missing records, unused records and a profile of another module are errors."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for an unknown reduction or an invalid percentile."""

@@ -47,8 +47,8 @@ class ConvertRangesPass(ModulePass):
     """
     Convert `quant.stats` to casts to `!quant.calibrated` and back, or such casts to `quant.stats`.
 
-    Ranges of an axis, and a minimum that equals its maximum, are kept and reported, since
-    upstream's type has no form for them. `canonicalize` drops such casts.
+    Ranges along an axis, and ranges of length 0, are kept and reported, since upstream's type
+    cannot express them. `canonicalize` drops such casts.
     """
 
     name = "convert-ranges"
@@ -87,7 +87,7 @@ class ConvertRangesPass(ModulePass):
                     Outcome.CONVERTED,
                     old,
                     name_of(old),
-                    reason=f"'{new[-1].name}' says its range",
+                    reason=f"its range is in '{new[-1].name}'",
                     stands=result,
                 )
             )
@@ -104,7 +104,9 @@ def _to_calibrated(op: Operation) -> Sequence[Operation]:
     (value,) = op.operands
     statistics = statistics_of(op, shape_of(value.type))
     if statistics.axis is not None:
-        raise NotFoldable(Code.GRANULARITY, "'!quant.calibrated' has one range, of all elements")
+        raise NotFoldable(
+            Code.GRANULARITY, "'!quant.calibrated' has a single range for all elements"
+        )
     least, greatest = statistics.layer.tolist()
     if least >= greatest:
         raise NotFoldable(

@@ -31,6 +31,6 @@ class DropRangesPass(ModulePass):
         replaced.apply()
         for each in gone:
             each.operands = ()
-        # What they say something of may be unused, and stays.
+        # Their operands are kept, even if unused.
         for each in gone:
             Rewriter.erase_op(each)

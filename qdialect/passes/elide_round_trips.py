@@ -81,7 +81,7 @@ class RoundTripElider:
             return
         kept = keeping_attribute_of(op) or kept
         if kept is not None:
-            reason = f"the attribute '{kept}' says that it stays"
+            reason = f"it has the attribute '{kept}', so it is kept"
             record = FoldRecord(Outcome.REFUSED, op, op.name, code=Code.KEPT, reason=reason)
             self._report.records.append(record)
             return
@@ -96,7 +96,7 @@ class RoundTripElider:
             )
         else:
             is_same = f"{what} is the identity for every integer"
-            changes = f"{what} is gone, which changes numerics: {change}"
+            changes = f"{what} was dropped, which changes numerics: {change}"
             reason = is_same if change is None else changes
             record = FoldRecord(Outcome.ELIDED, op, op.name, reason=reason, stands=origin)
             self._replaced.add(op.result, origin)
@@ -106,10 +106,10 @@ class RoundTripElider:
     def _change(self, op: RoundTrip, origin: SSAValue) -> str | None:
         """The change of values if `origin` replaced the result of `op`, None if there is none."""
         if isinstance(op, DequantizeCastOp):
-            return "floats are no longer rounded and bounded"
+            return "floats are no longer rounded and clamped"
         type = element_type_or_self(origin.type)
         if not isinstance(type, UniformQuantizedType):
-            return "the type does not say how it is read"
+            return "the parameters of the type are not known"
         try:
             is_in_range = origin in self._in_range
             change = first_change(type, rounding_of(op), is_in_range=is_in_range)

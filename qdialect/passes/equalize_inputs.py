@@ -22,11 +22,11 @@ from qdialect.quantization.evaluations import worst_keys
 @dataclass(frozen=True)
 class EqualizeInputsPass(ModulePass):
     """
-    Multiply what layers read by scales, and divide their weights by them, before quantization.
+    Multiply the inputs of layers by scales, and divide their weights by them, before quantization.
 
-    Scales follow from `quant.stats` for each channel, and from the weights. They go into the rows
-    of the layer before where that is possible, and else into a product. Ranges follow. What cannot
-    be done is reported as remarks.
+    Scales are computed from `quant.stats` per channel, and from the weights. They are multiplied
+    into the rows of the layer before if possible, and otherwise a multiplication is inserted.
+    Recorded ranges are updated. Layers that cannot be equalized are reported as remarks.
     """
 
     name = "equalize-inputs"
@@ -35,7 +35,9 @@ class EqualizeInputsPass(ModulePass):
     """The keys of the layers; all layers by default."""
 
     worst: int | None = None
-    """How many layers are equalized: those with the lowest signal to noise in `evaluation`."""
+    """
+    The number of layers to equalize: those with the lowest signal-to-noise ratio in `evaluation`.
+    """
 
     evaluation: str | None = None
     """A file of `qdialect-evaluate --json`."""
@@ -47,32 +49,34 @@ class EqualizeInputsPass(ModulePass):
     """Whether scales are powers of two, so that results are the same bit for bit."""
 
     weights_only: bool = False
-    """Whether weights of connected layers are equalized with each other, without ranges."""
+    """
+    Whether weights of connected layers are equalized with each other, without recorded ranges.
+    """
 
     sweeps: int = 20
-    """With weights-only, how often scales are computed again, at most."""
+    """The maximum number of times that scales are recomputed with weights-only."""
 
     forks: str = "separate"
-    """`separate` scales for the layers that read one value, or `joined` ones."""
+    """Whether layers that read the same value have `separate` or `joined` scales."""
 
     report: str | None = None
-    """A file for the scales and the expected gains: JSON."""
+    """The file to write the scales and the expected gains to: JSON."""
 
     bits: int = 8
-    """The bits of inputs for which a gain is expected."""
+    """The bits of inputs for which the expected gain is computed."""
 
     weight_bits: int = 8
-    """The bits of weights."""
+    """The bits of weights for which the expected gain is computed."""
 
     granularity: str = "channel"
-    """The granularity of weights for which a gain is expected: `channel` or `tensor`."""
+    """The granularity of weights for the expected gain: `channel` or `tensor`."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a word, a number or a combination that there is not."""
+        """Raise ValueError for an invalid value, or combination of values, of options."""
         self.policy()
         self.resolution()
         if (self.worst is None) != (self.evaluation is None):
-            raise ValueError("worst and evaluation need each other")
+            raise ValueError("worst and evaluation must be given together")
         if self.worst is not None and self.worst < 0:
             raise ValueError(f"worst must not be negative, but is {self.worst}")
 
@@ -86,11 +90,11 @@ class EqualizeInputsPass(ModulePass):
         return EqualizationPolicy(rule, self.weights_only, self.forks == "joined", self.sweeps)
 
     def resolution(self) -> Resolution:
-        """The codes that a gain is expected of. Raises ValueError."""
+        """The quantization for which the gain is estimated. Raises ValueError."""
         return Resolution(self.bits, self.weight_bits, self.granularity)
 
     def choose(self, layers: Sequence[Sequence[str]]) -> Chosen:
-        """The layers that the options name. Raises OSError and ValueError."""
+        """The layers that the options select. Raises OSError and ValueError."""
         if self.worst is None or self.evaluation is None:
             return Chosen(self.layers or None)
         named = [keys for keys in layers if not self.layers or set(keys) & set(self.layers)]

@@ -1,4 +1,4 @@
-"""The pass that has ops on quantized values compute on floats, between casts."""
+"""The pass that makes ops on quantized values compute on floats, between casts."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from qdialect.post_training.fake_quantization import fake_quantize
 @dataclass(frozen=True)
 class FakeQuantizePass(ModulePass):
     """
-    Have ops that compute on quantized values compute on floats, between `dcast` and `qcast`.
+    Make ops that compute on quantized values compute on floats, between `dcast` and `qcast`.
 
-    Ops that only move values, casts and constants stay on quantized types. Ops that cannot be
-    computed on floats stay, and have a remark.
+    Ops that only move values, casts and constants stay on quantized types. Ops that cannot compute
+    on floats are kept, and reported as remarks.
     """
 
     name = "fake-quantize"

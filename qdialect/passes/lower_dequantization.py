@@ -42,7 +42,7 @@ def lower_dequantization(module: ModuleOp, context: Context, form: Form) -> Fold
             result.name_hint = op.result.name_hint
             replaced.add(op.result, result)
             gone.append(op)
-            reason = f"it is computed in {form.value}"
+            reason = f"it is lowered to {form.value}"
             report.records.append(
                 FoldRecord(Outcome.LOWERED, op, op.name, reason=reason, stands=result)
             )

@@ -10,7 +10,7 @@ from qdialect.passes.quantize_with_ranges import AssignmentPass
 @dataclass(frozen=True)
 class PropagateParametersForwardPass(AssignmentPass):
     """
-    Give results the parameters of operands that they hold the elements of.
+    Give results the parameters of operands whose elements they hold.
 
     The assignment is written as attributes, for the steps after this one.
     """

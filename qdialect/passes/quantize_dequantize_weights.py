@@ -1,4 +1,4 @@
-"""The pass that replaces constant weights by what their quantization leaves of them."""
+"""The pass that replaces constant weights by quantized and dequantized ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class QuantizeDequantizeWeightsPass(QuantizeWeightsPass):
     """
     Replace the constant weights of layers by quantized and dequantized ones, which are floats.
 
-    They are what `quantize-weights` with the same options has behind its casts.
+    They equal the results of the casts that `quantize-weights` inserts with the same options.
     """
 
     name = "quantize-dequantize-weights"

@@ -21,8 +21,9 @@ class QuantizeWeightsPass(ModulePass):
     """
     Quantize the constant weights of layers: `quant.dcast` of a `quant.constant`.
 
-    Scales and zero points follow from the weights, by the scheme of the chosen system. Shape ops
-    between a constant and its layer are folded. Weights that stay floats are reported as remarks.
+    Scales and zero points are computed from the weights, by the scheme of the chosen system. Shape
+    ops between a constant and its layer are folded. Weights that stay float are reported as
+    remarks.
     """
 
     name = "quantize-weights"
@@ -35,16 +36,16 @@ class QuantizeWeightsPass(ModulePass):
     """The length of a block along the axis that is summed over."""
 
     scheme: str = "torch-per-channel-symmetric"
-    """The name of a scheme, which begins with that of its system."""
+    """The name of a scheme, which begins with the name of its system."""
 
     storage: str = "i8"
-    """The integers: `i8`, `u8`, `i4`, `i16`, ..."""
+    """The storage type: `i8`, `u8`, `i4`, `i16`, ..."""
 
     otherwise: str = "leave"
-    """The fallback of a weight: `leave` it in floats, or a `coarser` granularity."""
+    """The fallback for a weight: `leave` it float, or use a `coarser` granularity."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for an unknown word or an invalid number."""
+        """Raise ValueError for an invalid value of an option."""
         self._policy()
 
     def _policy(self) -> WeightPolicy:

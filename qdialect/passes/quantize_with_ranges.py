@@ -32,46 +32,46 @@ from qdialect.quantization.profile import Profile
 
 @dataclass(frozen=True)
 class AssignmentPass(ModulePass):
-    """A pass that takes steps of `quantize-with-ranges`, and has its options."""
+    """A pass that runs steps of `quantize-with-ranges`, with its options."""
 
     STEPS: ClassVar[tuple[str, ...]]
     IS_WRITTEN: ClassVar[bool] = False
 
     config: str | None = None
-    """A file of layers that have another precision: JSON, as ONE's."""
+    """A file with the layers of other precisions: JSON, in ONE's format."""
 
     scheme: str | None = None
-    """The system whose rules are followed, and the storage: `one-u8` if no file names another."""
+    """The system whose rules are used, and the storage: `one-u8` unless `config` names another."""
 
     granularity: str | None = None
     """The granularity of weights: `layer` (or `tensor`), `channel`, `block`; default `channel`."""
 
     block_size: int = 32
-    """How many positions of the axis that is summed over share a scale."""
+    """The length of a block along the axis that is summed over."""
 
     weight_scheme: str | None = None
-    """The scheme of weights, as `quantize-weights` names them, in place of that of the system."""
+    """The scheme of weights, by its name in `quantize-weights`, instead of the system's."""
 
     weight_storage: str | None = None
     """The storage of weights: `i8`, `i4`, ...; default that of the system, or `i8`."""
 
     otherwise: str = "leave"
-    """Values that cannot have that granularity stay in floats, or have a `coarser` one."""
+    """The fallback for weights: `leave` them float, or use a `coarser` granularity."""
 
     input_types: tuple[str, ...] = ()
-    """The types that arguments get: `f32`, `u8`, `i8` or `i16`, for each or one for all."""
+    """The types of arguments: `f32`, `u8`, `i8` or `i16`; one for each, or one for all."""
 
     output_types: tuple[str, ...] = ()
-    """The types that results get, likewise."""
+    """The types of results, in the same way."""
 
     profile: str | None = None
-    """A profile with histograms, which say in a report what noise is expected."""
+    """A profile with histograms, to estimate the noise in reports."""
 
     save_ranges: bool = False
     """Whether `quant.stats` stays."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a word or a number that there is not."""
+        """Raise ValueError for an invalid value of an option."""
         self._settings(Configuration(), ())
         for word in (*self.input_types, *self.output_types):
             declared_scheme(word)
@@ -124,10 +124,10 @@ class AssignmentPass(ModulePass):
 @dataclass(frozen=True)
 class QuantizeWithRangesPass(AssignmentPass):
     """
-    Quantize the values that `quant.stats` knows, constants, weights and biases.
+    Quantize values with `quant.stats`, constants, weights and biases.
 
-    Users read quantized values behind `quant.dcast` of `quant.qcast`. Values in floats have a
-    remark.
+    Users read quantized values through `quant.dcast` of `quant.qcast`. Ops that stay float are
+    reported as remarks.
     """
 
     name = "quantize-with-ranges"

@@ -10,7 +10,7 @@ from qdialect.passes.quantize_with_ranges import AssignmentPass
 @dataclass(frozen=True)
 class RemoveRedundantQuantizePass(AssignmentPass):
     """
-    Keep the last of requantizations in a row, if it changes the type.
+    Keep only the last of consecutive requantizations, if it changes the type.
 
     The assignment is written as attributes, for the steps after this one.
     """

@@ -23,8 +23,8 @@ class ShiftStoragePass(ModulePass):
     Store quantized values as integers of the other signedness: `from=i8 to=u8`.
 
     Stored integers, zero points and storage bounds move by half of the codes, in all types and
-    constants. Values do not change. Ops that read stored integers are errors. Other storages
-    stay.
+    constants. Values do not change. Ops that read stored integers are errors. Other storages are
+    not changed.
     """
 
     name = "shift-storage"
@@ -36,20 +36,20 @@ class ShiftStoragePass(ModulePass):
     """The storage after, of the same width."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError unless one storage can become the other."""
+        """Raise ValueError unless the storages differ in signedness only."""
         self._shift()
 
     @classmethod
     @override
     def from_spec(cls, spec: ArgSpec) -> Self:
-        """As any pass, but Python keeps the word `from` for itself."""
+        """Read options; `from` is a keyword of Python, so its field has another name."""
         if "from" not in spec.parameters:
             raise ValueError(f'{cls.name} requires argument "from"')
         return super().from_spec(_renamed(spec, "from", "from_"))
 
     @override
     def spec(self, *, include_default: bool = False) -> ArgSpec:
-        """The options as text has them."""
+        """The options as in the text of a pipeline."""
         return _renamed(super().spec(include_default=include_default), "from_", "from")
 
     @override
@@ -63,8 +63,8 @@ class ShiftStoragePass(ModulePass):
         source, result = (_format(name, of) for name, of in (("from", self.from_), ("to", self.to)))
         if source.width != result.width or source.signed == result.signed:
             raise ValueError(
-                f"'from' and 'to' must be of one width and of different signs, not {self.from_} "
-                f"and {self.to}"
+                "'from' and 'to' must have the same width and different signedness, not "
+                f"{self.from_} and {self.to}"
             )
         return StorageShift(source)
 

@@ -21,7 +21,7 @@ class SinkQuantShapesPass(ModulePass):
     `qcast(f(x))` becomes `f(qcast(x))`, and likewise for `dcast` and `scast`, so that casts
     become adjacent. A per-axis or sub-channel type is derived anew for the operand of `f`.
     Casts of all operands of a concat become one cast of the concat. The number of casts never
-    grows.
+    increases.
     """
 
     name = "sink-quant-shapes"

@@ -55,7 +55,7 @@ def quant_shape_errors(module: ModuleOp, context: Context) -> Iterator[tuple[Ope
 
 
 def _error_of_constant(op: Operation, constants: Constants) -> str | None:
-    """The error of a constant that does not fit its type, None if it fits."""
+    """The error of a constant that does not match its type; None if it does."""
     elements = elements_attribute_of(op)
     if elements is None or not _is_quantized(op) or not isinstance(op.results[0].type, TensorType):
         return None
@@ -79,7 +79,7 @@ def _is_quantized(op: Operation) -> bool:
 
 
 def _lie(op: Operation, movements: Movements) -> str | None:
-    """The error of the result type of `op`, None if it is right."""
+    """The error of the result type of `op`; None if it is right."""
     values = (*movements.operands, op.results[0])
     if not all(isinstance(value.type, TensorType) for value in values):
         return None
@@ -89,7 +89,7 @@ def _lie(op: Operation, movements: Movements) -> str | None:
         return None
     if not all(quantized):
         moved = _type_text(types[quantized.index(not quantized[-1])])
-        return f"moves elements of {moved} to a result of {_type_text(types[-1])}: it is no cast"
+        return f"moves elements of {moved} to a result of {_type_text(types[-1])}: it is not a cast"
     *operands, declared = map(_tensor, values)
     movement = _movement_to(declared, movements)
     try:

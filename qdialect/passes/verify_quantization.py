@@ -1,4 +1,4 @@
-"""The pass that reports what kernels of integers could not compute in a quantized module."""
+"""The pass that reports ops of a quantized module that integer kernels cannot compute."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from qdialect.post_training.calibration.keys import keys_of
 @dataclass(frozen=True)
 class VerifyQuantizationPass(ModulePass):
     """
-    Report what is wrong with a quantized module, as ONE's verifier does, with reasons.
+    Report ops of a quantized module that integer kernels cannot compute, as ONE's verifier does.
 
     Storage, scales and zero points are checked around each op whose operands and results are
-    quantized: see docs/whole_models.md. What computes in floats between them is a warning.
+    quantized: see docs/whole_models.md. Ops that compute in floats in between are warnings.
     """
 
     name = "verify-quantization"
@@ -44,13 +44,13 @@ class VerifyQuantizationPass(ModulePass):
     """The expected granularity of weights: `layer`, `channel` or `block`; any by default."""
 
     config: str | None = None
-    """A file of layers that are to have another precision, as for `quantize-with-ranges`."""
+    """A file with the layers of other precisions, as for `quantize-with-ranges`."""
 
     strict: bool = False
     """Whether an op that computes in floats between quantized values is an error."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a word that there is not."""
+        """Raise ValueError for an invalid value of an option."""
         self._default()
         if self.scheme is not None:
             precision_of(self.scheme)

@@ -9,7 +9,9 @@ from qdialect.passes.quantize_with_ranges import AssignmentPass
 
 @dataclass(frozen=True)
 class WriteQuantizedPass(AssignmentPass):
-    """Read values behind `quant.dcast` of `quant.qcast`, as attributes say, and drop these."""
+    """
+    Write the assignment in attributes as `quant.qcast` and `quant.dcast`, and drop the attributes.
+    """
 
     name = "write-quantized"
     STEPS = ()

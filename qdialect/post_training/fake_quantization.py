@@ -64,23 +64,23 @@ _ZERO_POINTS: Final[Mapping[str, Mapping[int, int]]] = {
     "tosa.transpose_conv2d": _CONVOLUTION,
 }
 """
-The operands that are zero points, by the operand that they are of, or the result.
+The numbers of zero-point operands, by the number of the operand or result they belong to.
 
-For floats they are zero.
+On floats they are zero.
 """
 
 _SHIFTED_PRODUCT: Final = "tosa.mul"
 """Its shift is of `i8`, and 0 for floats."""
 
 _CONTROL: Final = frozenset({"builtin", "cf", "func", "ml_program", "scf"})
-"""Dialects of ops that hand values on."""
+"""Dialects of ops that pass values on unchanged."""
 
 
 def fake_quantize(module: ModuleOp, context: Context) -> FoldReport:
     """
     Make all ops of a module that compute on quantized values compute on floats.
 
-    Ops that cannot be are left as they are, and reported with the reason.
+    An op that cannot be made float is left as it is, and reported with the reason.
     """
     faking = _Faking(Constants(ResourceBlobs.of(context)))
     with models_of(context):
@@ -96,12 +96,12 @@ class _Faking:
     constants: Constants
     report: FoldReport = field(default_factory=lambda: FoldReport(verb="made float"))
     read: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    """The `quant.dcast` of each quantized value that is computed with."""
+    """The `quant.dcast` of each quantized value that a changed op reads."""
     inner: set[Operation] = field(default_factory=set[Operation])
-    """The ops in regions of those that compute, which change with them."""
+    """The ops in regions of changed ops, which change with these."""
 
     def visit(self, op: Operation) -> None:
-        """Have `op` compute on floats, if it computes on quantized values."""
+        """Make `op` compute on floats, if it computes on quantized values."""
         if op in self.inner or not any(map(_is_quantized, (*op.operands, *op.results))):
             return
         is_kept = model_of(op) is not None or is_cast(op) or _is_constant(op)
@@ -121,7 +121,7 @@ class _Faking:
         change(op, operands)
         for operand in before:
             maker = operand.owner
-            # A zero point of integers, which only this op had.
+            # An integer zero point that only this op read.
             if not operand.uses and isinstance(maker, Operation) and _is_constant(maker):
                 Rewriter.erase_op(maker)
         for result, type in zip(results, types, strict=True):
@@ -133,10 +133,10 @@ class _Faking:
         self.report.records.append(record)
 
     def _change(self, op: Operation) -> Callable[[Operation, Sequence[SSAValue]], None]:
-        """A function that makes `op`, or a copy of it, one on floats. Raises NotFoldable."""
+        """A function that makes `op`, or a copy of it, compute on floats. Raises NotFoldable."""
         is_layer = layer_of(op) is not None
         if not (is_layer or find_run(name_of(op)) or elementwise_model_of(op)):
-            raise NotFoldable(Code.UNKNOWN_OP, "it is not known what it computes")
+            raise NotFoldable(Code.UNKNOWN_OP, "the function that it computes is not known")
         for inner in (inner for region in op.regions for inner in region.walk()):
             name = name_of(inner)
             values = (*inner.operands, *inner.results)
@@ -147,7 +147,7 @@ class _Faking:
         quantized = [type for type in types if isinstance(type, QuantizedType)]
         uniform = [type for type in quantized if isinstance(type, UniformQuantizedType)]
         if len(uniform) < len(quantized):
-            raise NotFoldable(Code.UNKNOWN_OP, "a type does not say how it is read")
+            raise NotFoldable(Code.UNKNOWN_OP, "the parameters of a type are not known")
         zero_points = _ZERO_POINTS.get(name_of(op), {})
         for number in zero_points:
             self._check_zero_point(op, number, zero_points[number])
@@ -159,11 +159,11 @@ class _Faking:
                 continue
             if is_layer or type.bitwidth in widths:
                 raise NotFoldable(
-                    Code.UNKNOWN_OP, f"its integers of type '{type}' may be stored ones"
+                    Code.UNKNOWN_OP, f"its integers of type '{type}' may be storage values"
                 )
         for key, attribute in {**op.properties, **op.attributes}.items():
             if isinstance(attribute, IntegerAttr) and cast(IntegerAttr, attribute).type in stored:
-                raise NotFoldable(Code.UNKNOWN_OP, f"its attribute '{key}' may be a stored integer")
+                raise NotFoldable(Code.UNKNOWN_OP, f"its attribute '{key}' may be a storage value")
         expressed = uniform[0].expressed_type
 
         def change(op: Operation, operands: Sequence[SSAValue]) -> None:
@@ -197,7 +197,9 @@ class _Faking:
             copy.operands = ()
 
     def _check_zero_point(self, op: Operation, number: int, of: int) -> None:
-        """Raise NotFoldable unless an operand is the zero point that a type has, or a float."""
+        """
+        Raise NotFoldable unless an operand is the zero point of its type, or a float.
+        """
         if number >= len(op.operands):
             return
         operand, value = op.operands[number], op.results[0] if of == _RESULT else op.operands[of]
@@ -206,19 +208,19 @@ class _Faking:
         owner, type = operand.owner, element_type_or_self(value.type)
         values = self.constants.read(owner) if isinstance(owner, Operation) else None
         if values is None or not isinstance(type, UniformQuantizedType):
-            raise NotFoldable(Code.NOT_CONSTANT, f"operand #{number} is no constant zero point")
+            raise NotFoldable(Code.NOT_CONSTANT, f"operand #{number} is not a constant zero point")
         wrap = type.storage_format.wrap
         held = wrap(as_view(values).array().astype(np.int64)).reshape(-1)
         if not (wrap(type.zero_points).reshape(-1, 1) == held).all():
             raise NotFoldable(
-                Code.STALE_TYPE, f"operand #{number} is not the zero point that the type has"
+                Code.STALE_TYPE, f"operand #{number} differs from the zero point of the type"
             )
 
     def _zero(self, operand: SSAValue, expressed: AnyFloat) -> SSAValue:
-        """A zero of floats in the place of a zero point."""
+        """A float zero in place of a zero point."""
         source = operand.owner
         if not isinstance(source, Operation):
-            # Of a copy that is only verified.
+            # For a copy that is only verified.
             return Block(arg_types=[with_element_type(operand.type, expressed)]).args[0]
         zero = source.clone()
         zeros = np.zeros(shape_of(operand.type) or (), element_dtype(expressed))
@@ -245,7 +247,7 @@ class _Faking:
         return self.read[value]
 
     def _store(self, op: Operation, result: SSAValue, type: Attribute) -> None:
-        """Quantize a result, for all that uses it."""
+        """Quantize a result, for all of its users."""
         cast_op = QuantizeCastOp(result, type)
         cast_op.location = op.location
         Rewriter.insert_op(cast_op, InsertPoint.after(op))
@@ -279,7 +281,7 @@ def _values_in(blocks: Sequence[Block]) -> Sequence[SSAValue]:
 
 
 def _floats(type: Attribute) -> Attribute:
-    """A type of the numbers that are stored, if it is quantized; `type` itself otherwise."""
+    """The same type with expressed elements if it is quantized; else `type` itself."""
     element = element_type_or_self(type)
     if not isinstance(element, UniformQuantizedType):
         return type

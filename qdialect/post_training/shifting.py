@@ -1,8 +1,8 @@
 """
 Signed storage as unsigned, or the reverse: integers and zero points move by half of the codes.
 
-`(q + h) - (z + h)` is `q - z`, so no value changes. Constants are written anew. Other ops that
-read stored integers would read other ones: they are refused.
+`(q + h) - (z + h)` is `q - z`, so no value changes. Constants are rewritten. Any other op that
+reads stored integers would read different ones, so it is refused.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from qdialect.shape_ops.models import CastReads
 from qdialect.shape_ops.reading import Constants
 
 MAX_WIDTH: Final = 16
-"""Biases are of 32 bits, whatever the storage of the others is."""
+"""Biases have 32 bits, whatever the storage of other values."""
 
 _READS_BITS: Final = frozenset(
     {
@@ -67,12 +67,12 @@ _READS_BITS: Final = frozenset(
         "tensor.bitcast",
     }
 )
-"""Casts that read bits, and are not registered as casts."""
+"""Casts that reinterpret bits, and are not registered as casts."""
 
 
 @dataclass(frozen=True)
 class StorageShift:
-    """A signed storage that becomes the unsigned one of its width, or the reverse."""
+    """A change of storage between signed and unsigned integers of one width."""
 
     source: StorageFormat
 
@@ -84,11 +84,11 @@ class StorageShift:
 
     @property
     def result(self) -> StorageFormat:
-        """The storage that there is afterwards."""
+        """The storage after the change."""
         return self.source._replace(signed=not self.source.signed)
 
     def shifted(self, codes: IntArray) -> IntArray:
-        """The integers, moved; those beyond the width are cut before."""
+        """The shifted integers; integers beyond the width are truncated first."""
         return self.source.wrap(codes) + self.by
 
 
@@ -168,11 +168,13 @@ class _Shifting:
         self._rewritten: dict[Operation, Attribute] = {}
         """The constants of quantized types, with their new elements."""
         self._recast: dict[Operation, Attribute] = {}
-        """The casts of integer constants to quantized types, with the new elements of these."""
+        """
+        The casts of integer constants to quantized types, with the new elements.
+        """
         self.report = FoldReport(verb="shifted")
 
     def shift(self, module: ModuleOp) -> None:
-        """Shift the storage in all of a module. Raises OpErrors; it is unchanged then."""
+        """Shift the storage in the whole module. If it raises OpErrors, the module is unchanged."""
         ops = list(module.walk())
         for op in ops:
             refuse_function_constants(op, self._types)
@@ -188,12 +190,12 @@ class _Shifting:
             self._convert(op)
 
     def _check(self, op: Operation) -> str | None:
-        """The reason why `op` would mean something else; None if it would not."""
+        """Why the meaning of `op` would change; None if it would not."""
         types = [element_type_or_self(value.type) for value in (*op.operands, *op.results)]
         shifted = [type for type in types if self._types.converts(type)]
         for type in shifted:
             if isinstance(type, UniformQuantizedType) and not self._is_exact(type):
-                return f"'{type.expressed_type}' lacks integers of the storage"
+                return f"'{type.expressed_type}' cannot represent all integers of the storage"
         if not shifted:
             return None
         if (name := elements_attribute_of(op)) is not None:
@@ -207,15 +209,15 @@ class _Shifting:
         if _is_control(op):
             return None
         if name_of(op) in _READS_BITS:
-            return "it makes something else of the stored integers"
+            return "it converts the stored integers to something else"
         width = self._shift.source.width
         if any(isinstance(type, IntegerType) and type.bitwidth == width for type in types):
-            return f"its integers of {width} bits may be stored ones, or zero points"
+            return f"its integers of {width} bits may be storage values or zero points"
         for key in (*op.properties, *op.attributes):
             if "zero_point" in key or key.endswith("_zp"):
                 return f"its attribute '{key}' may be a zero point"
         if op.results and model_of(op) is None:
-            self._tell(op, "it is taken to compute with the numbers that its integers stand for")
+            self._tell(op, "it is assumed to compute with the dequantized values of its operands")
         return None
 
     def _check_cast(self, op: Operation) -> str | None:
@@ -227,7 +229,7 @@ class _Shifting:
             source = operand.owner if isinstance(operand.owner, Operation) else None
             name = None if source is None else elements_attribute_of(source)
             if isinstance(ends[1], IntegerType) or source is None or name is None:
-                return "stored integers are computed outside of quantized types"
+                return "it computes with stored integers, outside of quantized types"
             try:
                 self._recast[op] = self._elements_of(source, name)
             except NotFoldable as error:
@@ -235,13 +237,13 @@ class _Shifting:
         elif not isinstance(ends[0], StoredType) or isinstance(ends[1], StoredType):
             self._tell(
                 op,
-                "a quotient so close to a half that the sum with the zero point is rounded may "
-                "now go to its other neighbour",
+                "quotients close to a tie may now round to the other neighbour, since the sum "
+                "with the zero point is rounded",
             )
         return None
 
     def _is_exact(self, type: UniformQuantizedType) -> bool:
-        """Whether all integers of the storage are numbers of the expressed type."""
+        """Whether the expressed type represents all integers of the storage exactly."""
         greatest = np.array((1 << self._shift.source.width) - 1, dtype=np.float64)
         return bool(type.expressed_format.round(greatest) == greatest)
 
@@ -267,7 +269,7 @@ class _Shifting:
         return dense_elements(shifted, held)
 
     def _values(self, values: Values, held: AnyDenseElement) -> Values:
-        """Stored integers, whatever type holds them, as those of the other storage."""
+        """Stored integers as those of the other storage, whatever type holds them."""
         signed = held == IntegerType(self._shift.source.width)
         format = StorageFormat(self._shift.source.width, signed)
 
@@ -282,7 +284,7 @@ class _Shifting:
     # Changes
 
     def _recast_constant(self, op: Operation, elements: Attribute) -> None:
-        """Have a cast read a constant of its own, with other elements."""
+        """Make a cast read a constant of its own, with other elements."""
         source = cast(Operation, op.operands[0].owner)
         new = source.clone()
         set_attribute(new, cast(str, elements_attribute_of(source)), elements)
@@ -316,10 +318,10 @@ def _is_control(op: Operation) -> bool:
 
 def shift_storage(module: ModuleOp, context: Context, shift: StorageShift) -> FoldReport:
     """
-    Shift a storage in all types of a module, with all constants of them.
+    Shift a storage in all types of a module, and in all constants of these types.
 
-    The report has a record of each op that rounds, or that is not known. Raises OpErrors for ops
-    that read stored integers, or hold some; the module is unchanged then.
+    The report has a record of each op that rounds or is unknown. Raises OpErrors for ops that read
+    or hold stored integers; the module is unchanged then.
     """
     with models_of(context):
         shifting = _Shifting(shift, ResourceBlobs.of(context))

@@ -1,9 +1,9 @@
 """
-What a quantization chose for each value, and why: records for people and for other tools.
+The parameters that a quantization chose for each value, and why: records for people and tools.
 
-Signal to noise is that of the value alone: what is added by rounding what the op reads is not in
-it. It is measured where the numbers are known, in constants; elsewhere it follows from how numbers
-are spread in their range.
+Signal-to-noise ratios count the rounding of the value alone, without that of the values it is
+computed from. They are measured for constants; for other values they are estimated from the range
+or the histogram.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ class Role(StrEnum):
 
 
 class Basis(StrEnum):
-    """The source of a signal to noise ratio."""
+    """The source of a signal-to-noise ratio."""
 
     MEASURED = "measured"
-    """The numbers, which are known."""
+    """The elements, which are known."""
     HISTOGRAM = "histogram"
-    """How numbers were counted in the profile."""
+    """The histogram in the profile."""
     UNIFORM = "uniform"
     """The assumption that numbers are spread evenly in their range."""
 
 
 class Stored(NamedTuple):
-    """The parameters of a value, or of one operand that reads it with its own."""
+    """The parameters of a value, or of an operand that reads it with other ones."""
 
     type: UniformQuantizedType
     bits: int
@@ -56,16 +56,16 @@ class Stored(NamedTuple):
     scheme: str = ""
     """The name of the scheme that chose them; empty if the module, or the user, gave them."""
     origin: str = ""
-    """The key of the value whose parameters these were first; empty for its own."""
+    """The key of the value that the parameters were taken from; empty if they are its own."""
     range: tuple[float, float] | None = None
     """The range that the parameters were chosen for."""
     decibels: float | None = None
-    """The signal to noise ratio; None if it is not known."""
+    """The signal-to-noise ratio; None if it is not known."""
     basis: Basis | None = None
     saturated: float | None = None
-    """The share of numbers beyond the codes."""
+    """The fraction of elements beyond the range of codes."""
     saturated_elements: int | None = None
-    """How many elements of a constant are."""
+    """The number of elements of a constant beyond the range of codes."""
 
 
 class Reader(NamedTuple):
@@ -108,9 +108,9 @@ class QuantizationReport(FoldReport):
     """The report of a pass that quantizes: of ops, and of values."""
 
     values: list[ValueReport] = field(default_factory=list[ValueReport])
-    """In the order of the module; constants behind the ops that read them."""
+    """In module order; constants after the ops that read them."""
 
 
 def zero_points_of(type: UniformQuantizedType) -> NDArray[np.int64]:
-    """The zero points of a type: one of blocks holds them as signed integers of its width."""
+    """The zero points of a type. A sub-channel type holds them as signed integers of its width."""
     return type.storage_format.wrap(type.zero_points) if type.block_sizes else type.zero_points

@@ -1,8 +1,8 @@
 """
 Quantization of the constant weights of layers, by the ranges of their values.
 
-The shape ops between a constant and its layer are folded first: the quantized values are those that
-the layer reads, along the axes of its operand. So a fold before or after gives the same result.
+Shape ops between a constant and its layer are folded first, so that the tensor that the layer reads
+is quantized, along the axes of that operand. A fold before or after gives the same result.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ if TYPE_CHECKING:
 
 
 _PIECE: Final = 1 << 20
-"""Elements that are dequantized at once."""
+"""The number of elements that are dequantized at once."""
 
 
 class WeightGranularity(StrEnum):
@@ -97,7 +97,7 @@ class Otherwise(StrEnum):
     """The fallback for a weight that cannot have the requested granularity."""
 
     LEAVE = "leave"
-    """It stays in floats."""
+    """It stays float."""
     COARSER = "coarser"
     """It gets the next coarser granularity that fits."""
 
@@ -122,13 +122,15 @@ class WeightPolicy:
 
 
 class _Weight(NamedTuple):
-    """A tensor that is the weights of one or more layers."""
+    """A tensor that one or more layers read as weights."""
 
     value: SSAValue
     moved: MovedConstant
     layers: list[Operation]
     uses: list[tuple[Operation, int]]
-    """For each layer, the user of the tensor, itself or a broadcast before it; and the operand."""
+    """
+    For each layer: the user of the tensor (the layer, or a broadcast), and the operand number.
+    """
     axes: list[WeightAxes]
     """For each layer, the roles of the axes."""
 
@@ -151,8 +153,9 @@ def quantize_weights(
     """
     Replace each constant weight of a known layer by `quant.dcast` of a quantized constant.
 
-    If `is_dequantized`, by the floats that this is. The report has a record for each layer: the
-    type of its weights, or why they are left. If `is_explained`, it has the parameters, too.
+    If `is_dequantized`, by the floats that the cast would return. The report has a record for each
+    layer: the type of its weights, or why they are not quantized. If `is_explained`, it has the
+    parameters, too.
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
         quantizer = _WeightQuantizer(module, context, policy, budget)
@@ -164,9 +167,9 @@ def quantize_weights(
 
 class _WeightQuantizer:
     is_dequantized: bool = False
-    """Whether weights become floats again."""
+    """Whether weights are dequantized again."""
     keys: Mapping[SSAValue, str] | None = None
-    """The keys of all values, if the report names the parameters that were chosen for them."""
+    """The keys of all values, if the report lists the chosen parameters."""
 
     def __init__(
         self, module: ModuleOp, context: Context, policy: WeightPolicy, budget: MemoryBudget
@@ -176,7 +179,7 @@ class _WeightQuantizer:
         self._resources = ResourceBlobs.of(context)
         self._report = QuantizationReport(verb="quantized")
         self._uses = set[tuple[Operation, int]]()
-        """The operands that are weights: a layer, and a number."""
+        """The operands that are weights: the layer, and the operand number."""
         self._graph = FoldGraph(module, context, budget)
 
     def run(self) -> QuantizationReport:
@@ -207,7 +210,7 @@ class _WeightQuantizer:
         self._report.records.append(record)
 
     def _find(self, op: Operation, weights: dict[SSAValue, _Weight]) -> None:
-        """Add the weights of a layer. Raises NotFoldable if it has no constant ones."""
+        """Add the weights of a layer. Raises NotFoldable if they are not constant."""
         if (layer := layer_of(op)) is None:
             return
         sides = list(sides_of(layer))
@@ -236,9 +239,9 @@ class _WeightQuantizer:
         self, use: tuple[Operation, int], axes: WeightAxes
     ) -> tuple[tuple[Operation, int], WeightAxes] | None:
         """
-        Where a broadcast reads what only this operand is repeated from, and its axes there.
+        The operand of a broadcast whose result only this use reads, and its axes of weights.
 
-        None if it is made by another shape op. The weights are quantized before it, once.
+        None if another shape op makes the weights. They are quantized once, before the broadcast.
         """
         op, number = use
         value = self._graph.final(op.operands[number])
@@ -259,7 +262,7 @@ class _WeightQuantizer:
         return (repeats, list(repeats.operands).index(read.operands[0])), before
 
     def _is_read_alone(self, value: SSAValue, use: tuple[Operation, int]) -> bool:
-        """Whether a value, and values equal to it, have no other user."""
+        """Whether a value and its copies have no other user."""
         pending = [value]
         while pending:
             for other in pending.pop().uses:
@@ -272,12 +275,12 @@ class _WeightQuantizer:
         return True
 
     def _constant(self, value: SSAValue, user: Operation) -> MovedConstant:
-        """The constant behind a weight. Raises NotFoldable if it is not one of floats."""
+        """The constant behind a weight. Raises NotFoldable if its elements are not floats."""
         moved = self._graph.known(value, user)
         if moved.casts or moved.is_quantized:
             raise NotFoldable(Code.QUANTIZED, "its weights are quantized")
         if not isinstance(moved.layers[0].element_type, AnyFloat):
-            raise NotFoldable(Code.UNKNOWN_OP, "its weights are no floats")
+            raise NotFoldable(Code.UNKNOWN_OP, "its weights are not floats")
         return moved
 
     def _quantized(self, weight: _Weight) -> Operation:
@@ -299,7 +302,9 @@ class _WeightQuantizer:
         raise refusal
 
     def _other_user(self, value: SSAValue) -> Operation | None:
-        """An op that reads a value, perhaps through shape ops, other than as weights of a layer."""
+        """
+        An op that reads a value, perhaps through shape ops, but not as weights of a layer.
+        """
         pending, seen = [value], {value}
         while pending:
             for use in pending.pop().uses:
@@ -317,7 +322,7 @@ class _WeightQuantizer:
         if granularity is WeightGranularity.TENSOR:
             return PER_TENSOR
         shape = weight.moved.shape
-        # An axis of length 1 is as good as none, unless there is no other.
+        # Axes of length 1 are ignored, unless there are no others.
         all_axes = {WeightAxes(*(long_axes(axes, shape) for axes in each)) for each in weight.axes}
         if len(all_axes) > 1:
             raise NotFoldable(Code.GRANULARITY, "its weights are read along other axes by others")
@@ -364,7 +369,7 @@ class _WeightQuantizer:
     def _stored(
         self, values: Values, codes: Values, type: QuantizedTensor, expressed: AnyFloat
     ) -> Stored | None:
-        """The stored form of a weight and its noise, if a report is asked for."""
+        """The stored form of a weight and its noise, if a report is requested."""
         if self.keys is None:
             return None
         element, scheme = type.element_type, self._policy.scheme
@@ -389,7 +394,7 @@ class _WeightQuantizer:
     def _explain(
         self, weight: _Weight, stored: Stored | None, error: NotFoldable | None = None
     ) -> None:
-        """Report the stored form of a weight, or why it stays floats, if a report is wanted."""
+        """Report the stored form of a weight, or why it stays float, if a report is requested."""
         if self.keys is None:
             return
         self._report.values.append(
@@ -416,7 +421,7 @@ def blocks_of_weight(
     sizes = dict.fromkeys(channels, 1)
     if granularity is WeightGranularity.BLOCK:
         if not contracted:
-            raise NotFoldable(Code.GRANULARITY, "no axis of its weights is summed over")
+            raise NotFoldable(Code.GRANULARITY, "the layer sums over no axis of its weights")
         axis = contracted[-1]
         if shape[axis] % block_size:
             raise NotFoldable(
@@ -434,8 +439,8 @@ def quantized_values(
     """
     The codes of a constant by its own ranges, and its type.
 
-    Raises ValueError for values without codes, and VerifyException or TooManySlotsError for a type
-    that there is not.
+    Raises ValueError for values without codes, and VerifyException or TooManySlotsError if no type
+    has these parameters.
     """
     if isinstance(values, Splat):
         of_slots = np.broadcast_to(float_elements(values, expressed), blocks.slots(values.shape))
@@ -450,9 +455,9 @@ def quantized_values(
 
 def type_of_choice(choice: Choice, shape: Shape, expressed: AnyFloat) -> UniformQuantizedType:
     """
-    The element type that spells a choice for a tensor of `shape`.
+    The element type with the parameters of a choice, for a tensor of `shape`.
 
-    The shape is not read if there is one slot. Raises VerifyException and TooManySlotsError.
+    The shape is ignored if there is one slot. Raises VerifyException and TooManySlotsError.
     """
     return type_of_slots(
         storage_of(choice.scheme), expressed, choice.scales, choice.zero_points, shape
@@ -466,14 +471,14 @@ def type_of_slots(
     zero_points: NDArray[np.int64],
     shape: Shape,
 ) -> UniformQuantizedType:
-    """As `type_of_choice`, of slots that divide `shape` into equal blocks, or of one slot."""
+    """Like `type_of_choice`, for slots that divide `shape` into equal blocks, or for one slot."""
     if scales.size == 1:
         return type_of_slot(storage, expressed, float(scales.item()), int(zero_points.item()))
     axes = [axis for axis, count in enumerate(scales.shape) if count > 1]
     if len(axes) == 1 and scales.size == shape[axes[0]]:
         flat = scales.reshape(-1).astype("f8"), zero_points.reshape(-1)
         if not ((flat[0][1:] == flat[0][:-1]) & (flat[1][1:] == flat[1][:-1])).any():
-            # No neighbours are equal, so there is no type with longer blocks.
+            # No two neighbours are equal, so no type with longer blocks exists.
             return UniformQuantizedType.of_slots(storage, expressed, Slots.per_axis(axes[0], *flat))
     like = UniformQuantizedType.per_tensor(storage, expressed, 1.0)
     formats = FLOAT_FORMATS[expressed.name], like.storage_format
@@ -486,13 +491,13 @@ def type_of_slots(
 def type_of_slot(
     storage: Storage, expressed: AnyFloat, scale: float, zero_point: int
 ) -> UniformQuantizedType:
-    """The type of one scale and zero point, which are numbers. Raises VerifyException."""
+    """The per-tensor type of one scale and zero point. Raises VerifyException."""
     slots = Slots.per_tensor(scale, zero_point)
     return UniformQuantizedType.of_slots(storage, expressed, slots)
 
 
 def dequantized_values(codes: Values, tensor: QuantizedTensor) -> Values:
-    """The numbers that codes stand for, as the bits of their floats."""
+    """The dequantized values of codes, as the bits of their floats."""
     type, shape = tensor.element_type, tensor.get_shape()
     parameters = type.parameters_on(shape)
     expressed = type.expressed_type
@@ -503,7 +508,7 @@ def dequantized_values(codes: Values, tensor: QuantizedTensor) -> Values:
             return Splat(bits.reshape(-1)[0], shape)
         return np.broadcast_to(bits, shape)
     held, bits = as_view(codes).array(), np.empty(shape, dtype)
-    # Doubles of all elements at once would take several times the memory of the result.
+    # All elements as float64 would take several times the memory of the result.
     rows = max(1, _PIECE * shape[0] // max(1, held.size))
     for start in range(0, shape[0], rows):
         end = min(start + rows, shape[0])

@@ -1,1 +1,1 @@
-"""How quantization parameters are chosen: ranges, schemes, and files of ranges."""
+"""The choice of quantization parameters: ranges, schemes, and files of ranges."""

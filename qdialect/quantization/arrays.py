@@ -1,9 +1,10 @@
 """
-Ranges and codes of float arrays, computed in blocks that fit the cache, by several threads.
+Ranges and codes of float arrays, computed in cache-sized blocks, by a thread pool.
 
 A pass over memory costs more than the arithmetic. So each block of elements is read from memory
-once, computed with in the cache, and its codes are written once. numpy releases the interpreter
-lock, so each thread works on a block of its own. The result does not depend on blocks and threads.
+once, processed in the cache, and its codes are written once. numpy releases the interpreter lock,
+so threads process blocks in parallel. The result does not depend on the blocks or the number of
+threads.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class ArrayRange:
     """The range of each slot of an array."""
 
     minimum: NDArray[np.float32]
-    """Of the shape of the slots, one dimension per axis. Zero is never negative."""
+    """In the shape of the slots, one dimension per axis. Zeros are positive."""
     maximum: NDArray[np.float32]
     nans: int
     """The number of NaNs, which are skipped."""
@@ -78,7 +79,7 @@ class QuantizedArray:
     """Codes, and the parameters to read them with."""
 
     codes: NDArray[Any]
-    """Of the shape of the array, in the smallest dtype that holds the storage."""
+    """In the shape of the array, of the smallest dtype that holds the storage."""
     choice: Choice
     range: ArrayRange
 
@@ -102,7 +103,7 @@ def array_range(
     lengths, slots = blocks.lengths(array.shape), blocks.slots(array.shape)
     if not array.size:
         raise ValueError(f"an array of shape {list(array.shape)} has no range")
-    # Where an axis repeats one position, as in a splat, that one has the range of all.
+    # An axis with stride 0, as in a splat, repeats one position, which has the range of all.
     once = [not stride for stride in array.strides]
     distinct = array[tuple(slice(1) if is_once else slice(None) for is_once in once)]
     check_slots(math.prod(slots), distinct.size)
@@ -175,9 +176,9 @@ def quantize_alike(
     arrays: Sequence[NDArray[Any]], scheme: Scheme, blocks: Blocks = PER_TENSOR
 ) -> list[QuantizedArray]:
     """
-    As `quantize_array`, for several arrays of one shape and dtype: the results are the same.
+    Like `quantize_array`, for a batch of arrays of one shape and dtype, with the same results.
 
-    All are computed at once: for a small array, most of the time goes to the calls of numpy.
+    A batch is faster, since calls of numpy dominate the time of small arrays.
     """
     if len(arrays) == 1:
         return [quantize_array(arrays[0], scheme, blocks)]
@@ -198,7 +199,7 @@ def _codes(
     known: ArrayRange | None,
     threads: int | None,
 ) -> NDArray[Any]:
-    """Codes. `known` is the range of all elements, where the caller has it."""
+    """The codes. `known` is the range of the elements, if the caller knows it."""
     codes = np.empty(array.shape, choice.scheme.code_dtype)
     if codes.size:
         with _Pool(threads) as pool:
@@ -216,7 +217,7 @@ def _nan_message(array: NDArray[Any]) -> str:
 
 
 class _Pool:
-    """Runs independent calls, in threads if there are several."""
+    """Runs independent calls, on a thread pool if there are several."""
 
     def __init__(self, threads: int | None) -> None:
         self.threads = threads or min(processors(), _MOST_THREADS)
@@ -230,12 +231,16 @@ class _Pool:
             self._executor.shutdown()
 
     def run(self, function: Callable[[slice], None], count: int) -> None:
-        """Call `function` with ranges that make up `count`, and raise its exceptions."""
+        """
+        Call `function` on slices that partition `range(count)`.
+
+        Raises the exceptions of `function`.
+        """
         if count == 1 or self.threads == 1:
             function(slice(0, count))
             return
         if self._executor is None:
-            # To start threads takes longer than a small array.
+            # Starting threads takes longer than processing a small array.
             self._executor = ThreadPoolExecutor(self.threads)
         parts = min(count, 4 * self.threads)
         edges = [count * part // parts for part in range(parts + 1)]
@@ -276,7 +281,7 @@ class _Layout:
         self.shape = tuple(size for size, _ in merged)
         self.slots = tuple(size if is_slot else 1 for size, is_slot in merged)
         self.split = len(merged) - 1
-        """The outermost axis of which a block has several positions, and the axes after it."""
+        """The outermost axis along which a block has several positions."""
         self.row = 1
         while self.split and self.row * self.shape[self.split] <= _BLOCK // 2:
             self.row *= self.shape[self.split]
@@ -306,7 +311,7 @@ class _Layout:
 
 
 class _Extremes:
-    """Collects minimum, maximum, and the number of NaNs."""
+    """Computes minimum, maximum, and the number of NaNs."""
 
     def __init__(self, slots: tuple[int, ...], dtype: np.dtype[Any], *, skips_nans: bool) -> None:
         self.skips_nans = skips_nans
@@ -371,7 +376,7 @@ def _reduced(function: Any, values: NDArray[Any], slots: Sequence[int]) -> NDArr
 
 
 def _with_longer_rows(function: Any, rows: NDArray[Any]) -> NDArray[Any]:
-    """Rows to reduce along axis 1, where several were first reduced as one longer row."""
+    """Rows to reduce along axis 1, after several short rows were reduced as one longer row."""
     outer, count, inner = rows.shape
     several = _LONG // inner
     whole = count // several
@@ -407,13 +412,13 @@ class _Codes:
         self._parameters = [of.astype(dtype, copy=False).reshape(slots) for of in parameters]
         self._dtype = dtype
         self._codes = codes
-        # Codes of more bits than a float32 has digits are clamped as float64.
+        # Codes wider than the significand of float32 are clamped as float64.
         self._is_wide = choice.scheme.storage.width > 24
         self._half = just_below_half(dtype)
         self._buffers = local()
         self._is_checked = True
         if known is not None:
-            # Each step is monotonic.
+            # Each step is monotonic, so that the ends of the range decide.
             self._is_checked = not all(map(self._fits, (known.minimum, known.maximum)))
 
     def _fits(self, values: NDArray[Any]) -> bool:
@@ -449,7 +454,7 @@ class _Codes:
     def _quantize(
         self, values: NDArray[Any], numbers: NDArray[Any], scale: Any, origin: Any = 0
     ) -> None:
-        """Write rounded numbers that may be out of range."""
+        """Write the codes of rounded numbers, which may be out of range."""
         arithmetic, place = self._arithmetic, self._arithmetic.place
         if values.dtype.itemsize > 4:
             values = values.astype("f4")
@@ -507,7 +512,7 @@ def _round_to_float32(
         values, factors, addends = (
             np.broadcast_to(of, sums.shape)[is_halfway] for of in (values, factors, addends)
         )
-        # Exact: there are twice as many digits.
+        # Exact: float64 has more than twice the digits of float32.
         halfway, products = sums[is_halfway], values.astype("f8") * factors
         added = halfway - products
         lost = (products - (halfway - added)) + (addends - added)
@@ -532,7 +537,7 @@ def _broadcast_shape(
         first -= 1
     tail = shape[first:]
     row = math.prod(tail)
-    # This is faster than to broadcast along an axis that is short.
+    # Repeating is faster than broadcasting along a short axis.
     parameters = [np.repeat(of, tail[-1], -1) if of.shape[-1:] == (1,) else of for of in parameters]
     return (*shape[:first], row), [
         np.broadcast_to(of, (*of.shape[:first], *tail)).reshape(*of.shape[:first], row)
@@ -545,9 +550,9 @@ class _Piece:
     """A part of an array that is contiguous in row-major order."""
 
     place: tuple[slice, ...]
-    """The positions along the leading axes; the part is whole along the others."""
+    """The positions along the leading axes; the piece spans the other axes."""
     slots: tuple[slice, ...]
-    """The slots that it reads: along the axes of `place`."""
+    """The slots that it reads, along the axes of `place`."""
 
 
 def _pieces(
@@ -578,7 +583,7 @@ def _visit(
     visitor: _Extremes | _Codes,
     pool: _Pool,
 ) -> None:
-    """Let `visitor` visit all blocks of `array`. Raises ValueError if it finds a NaN."""
+    """Visit all blocks of `array`. Raises ValueError if `visitor` finds a NaN."""
     is_plain = array.flags.c_contiguous and array.dtype.isnative
     whole = _Piece((), ())
     pieces = [whole] if is_plain else _pieces(array.shape, lengths, slots, whole)

@@ -1,8 +1,8 @@
 """
-Parameters of biases, which follow from those of the input and the weight.
+Parameters of biases, derived from those of the input and the weight.
 
-An accumulator counts in steps of `input scale * weight scale`, so a bias that is added to it must
-have that scale.
+An accumulator has the scale `input scale * weight scale`, so a bias that is added to it must have
+the same scale.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class QuantizedBias:
     codes: NDArray[Any]
     """int32 or int64, of the shape of the bias."""
     scales: NDArray[np.float32]
-    """One per element, or a single one: float32."""
+    """float32: one per element, or a single one."""
     saturated: int
     """The number of elements that were clamped to the lowest or highest code."""
 
@@ -49,7 +49,7 @@ BIAS_RULES: Mapping[str, ValueArithmetic] = MappingProxyType(
     }
 )
 """
-By name: how a bias is quantized whose scale is the product.
+By name: the arithmetic of biases whose scale is the product.
 
 luci: `QuantizeBias.cpp` of https://github.com/Samsung/ONE; tico: `quantize_bias.py` of
 https://github.com/Samsung/TICO.
@@ -64,13 +64,13 @@ def quantize_bias(
     storage: StorageFormat,
 ) -> QuantizedBias:
     """
-    `bias` in steps of `input_scale * weight_scales`, the products of float32.
+    Quantize `bias` with the scales `input_scale * weight_scales`, float32 products.
 
     `bias` is float32, with one element for each of `weight_scales`, or there is one scale for
     all. `storage` is i32, or i64 for inputs of 16 bits, which no type of MLIR's quant dialect
-    has. Elements that do not fit are saturated and counted. An element that is zero may have a
-    scale of zero: it is code 0 of scale 1. Raises ValueError for any other element without a
-    positive finite scale, for NaN, and for shapes that do not fit.
+    has. Elements out of range are saturated and counted. A zero element may have a scale of zero:
+    it gets code 0 and scale 1. Raises ValueError for any other element without a positive finite
+    scale, for NaN, and for shapes that do not match.
     """
     numbers, scales = _bias_and_scales(bias, input_scale, weight_scales)
     is_nothing = (scales == 0) & (numbers == 0)
@@ -83,9 +83,9 @@ def bias_in_steps(
     numbers: NDArray[Any], scales: NDArray[Any], arithmetic: ValueArithmetic, storage: StorageFormat
 ) -> QuantizedBias:
     """
-    A bias of float32 in steps of `scales`, positive float32 that broadcast to its shape.
+    Quantize a float32 bias with `scales`, positive float32 that broadcast to its shape.
 
-    Elements that do not fit `storage` are saturated and counted. Raises ValueError for NaN.
+    Elements out of range of `storage` are saturated and counted. Raises ValueError for NaN.
     """
     with np.errstate(all="ignore"):
         if arithmetic.multiplies:
@@ -94,9 +94,9 @@ def bias_in_steps(
             quotients = numbers / scales
         rounded = arithmetic.rounding.round(quotients).astype("f8")
     if np.isnan(rounded).any():
-        raise ValueError("the bias has a NaN, which has no code")
+        raise ValueError("an element of the bias is NaN, which has no code")
     low, high = code_range(storage)
-    # The highest i64 is not a float64, but the next integer is.
+    # The highest i64 is not representable as float64, but the next integer is.
     too_high, too_low = rounded >= float(high + 1), rounded < low
     fitting = np.where(too_high | too_low, 0, rounded).astype(np.int64)
     codes = np.where(too_high, high, np.where(too_low, low, fitting))
@@ -110,7 +110,7 @@ def _bias_and_scales(
     numbers = array_of("bias", bias).astype("f4")
     weights = array_of("weight_scales", weight_scales).astype("f4")
     if weights.size not in (1, numbers.size):
-        raise ValueError(f"{weights.size} weight scales do not fit {numbers.size} biases")
+        raise ValueError(f"{weights.size} weight scales do not match {numbers.size} biases")
     weights = weights.reshape(numbers.shape if weights.size == numbers.size else ())
     with np.errstate(all="ignore"):
         return numbers, np.asarray(np.float32(input_scale) * weights)
@@ -125,7 +125,7 @@ def _check_scales(scales: NDArray[Any]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class GlowBias:
-    """A bias as Glow quantizes it, and the scales that the weight must have."""
+    """A bias as Glow quantizes it, and the scales that its weight must have."""
 
     bias: QuantizedBias
     weight_scales: NDArray[np.float32]
@@ -141,13 +141,13 @@ def glow_bias(
     raises_weights: bool = False,
 ) -> GlowBias:
     """
-    A bias of i32 with scales that it does not saturate with: those of the products, or larger.
+    An i32 bias with scales large enough not to saturate: those of the products, or larger.
 
     `bias` is float32. With several `weight_scales` there is one for each element, whose range is
-    the element alone; with one, the range is that of all elements. Where the product is less than
-    what `scheme`, one of Glow's, chooses for that range, the scale is the latter; with
-    `raises_weights` the weight's scale is raised in its place, and the product with it is the
-    scale, as in Glow's channel-wise convolutions. Raises as `quantize_bias` does.
+    the element alone; with one, the range is that of all elements. The scale is the product, or the
+    scale that `scheme`, one of Glow's, chooses for that range, whichever is larger. With
+    `raises_weights`, the weight's scale is raised instead, so that the product is large enough, as
+    in Glow's channel-wise convolutions. Raises as `quantize_bias` does.
 
     `specializeBiasQuantizationParams` and `specializeBiasWeightsQuantizationParams` in
     `lib/Quantization/Base/Base.cpp` of https://github.com/pytorch/glow.
@@ -169,9 +169,9 @@ def glow_bias(
 
 def bias_range_scheme(scheme: Scheme) -> Scheme:
     """
-    The scheme that chooses the scale of a bias of i32: a quarter of the codes, around zero.
+    The scheme that chooses the scale of an i32 bias: a quarter of the codes, around zero.
 
-    So in Glow, differences of codes fit 32 bits.
+    Glow uses it so that differences of codes fit 32 bits.
     """
     storage = StorageFormat(32, signed=True)
     low, high = code_range(storage)

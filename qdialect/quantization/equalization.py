@@ -2,8 +2,8 @@
 Equalization: scales that make the ranges of a layer's input and of its weights equal.
 
 A layer sums products over an index. If its input is multiplied by a scale for each index, and its
-weights are divided by it, the sums stay. After that, both have the range `sqrt(input * weights)` at
-each index, so that fewer codes are lost where one of the two is small.
+weights are divided by it, the sums do not change. With the right scales, both have the range
+`sqrt(input * weights)` at each index, so that fewer codes are wasted where one of the two is small.
 
 The arithmetic is that of PyTorch FX, in float32:
 https://github.com/pytorch/pytorch, `torch/ao/quantization/fx/_equalize.py`.
@@ -22,18 +22,22 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 STRENGTH: Final = 0.5
-"""The exponent with which both ranges become equal."""
+"""The exponent that makes both ranges equal."""
 
 _IS_EQUAL: Final = 1e-3
-"""Scales that are this close to 1 win nothing."""
+"""Scales this close to 1 gain nothing."""
 
 
 @dataclass(frozen=True)
 class ScaleRule:
-    """How scales follow from ranges. Raises ValueError for a strength that is not from 0 to 1."""
+    """
+    The rule that computes scales from ranges.
+
+    Raises ValueError for a strength outside [0, 1].
+    """
 
     strength: float = STRENGTH
-    """The exponent: with 0 the input keeps its ranges, with 1 it gets those of the weights."""
+    """The exponent: 0 keeps the ranges of the input, 1 gives it those of the weights."""
 
     power_of_two: bool = False
     """Whether scales are rounded to powers of two, which multiply and divide exactly."""
@@ -46,7 +50,7 @@ class ScaleRule:
         """
         The scale of each index: `(range of the weights / range of the input) ** strength`.
 
-        It is 1 where that is zero, infinite or NaN, or has no reciprocal in float32.
+        It is 1 where the quotient is zero, infinite or NaN, or has no reciprocal in float32.
         """
         with np.errstate(all="ignore"):
             spans = [np.asarray(of.maximum - of.minimum, "f4") for of in (weights, inputs)]
@@ -65,7 +69,7 @@ class ScaleRule:
 
 
 def nearest_powers_of_two(numbers: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The power of two next to each positive number, by its logarithm; others stay."""
+    """The power of two nearest to each positive number, by its logarithm; others are unchanged."""
     mantissas, exponents = np.frexp(numbers)
     is_above = mantissas > np.float32(math.sqrt(0.5))
     powers = np.ldexp(np.ones_like(numbers), exponents - np.where(is_above, 0, 1))
@@ -76,9 +80,9 @@ def scaled(
     numbers: NDArray[Any], factors: NDArray[np.float32], *, is_divided: bool = False
 ) -> NDArray[Any]:
     """
-    Numbers times factors, in the precision of the numbers, which is float32 at least.
+    Numbers times factors, in the precision of the numbers, which is at least float32.
 
-    To divide, torch multiplies by the reciprocal, and so does this.
+    Division multiplies by the reciprocal, as in torch.
     """
     wide = numbers if numbers.dtype == np.float64 else numbers.astype("f4", copy=False)
     with np.errstate(all="ignore"):
@@ -89,14 +93,14 @@ def scaled(
 
 @dataclass(frozen=True)
 class Noise:
-    """The expected power of the result of a layer, and of the errors of its codes."""
+    """The expected signal power of a layer's result, and the noise power of its codes."""
 
     signal: float
     noise: float
 
     @property
     def decibels(self) -> float:
-        """Signal to noise: infinite without noise."""
+        """The signal-to-noise ratio in dB; infinite without noise."""
         if not self.noise:
             return math.inf
         return 10 * math.log10(self.signal / self.noise) if self.signal else -math.inf
@@ -109,10 +113,10 @@ def expected_noise(
     weight_steps: NDArray[Any],
 ) -> Noise:
     """
-    What a sum of products is expected to have, if its terms are independent of each other.
+    The expected noise of a sum of products, if its terms are independent of each other.
 
-    `weights` are multiplied by inputs with the mean `squares`. A code is off by up to half a step,
-    anywhere: by a twelfth of the square of the step in the mean. All arrays broadcast.
+    `weights` are multiplied by inputs with the mean `squares`. The error of a code is uniform
+    within half a step, so its mean square is a twelfth of the squared step. All arrays broadcast.
     """
     of_weights = weights.astype("f8") ** 2
     noise = of_weights * input_steps**2 + squares * weight_steps**2
@@ -120,11 +124,11 @@ def expected_noise(
 
 
 def mean_squares(ranges: Range) -> NDArray[np.float64]:
-    """The mean of the squares of numbers that are anywhere in their range."""
+    """The mean square of numbers that are uniform in their range."""
     low, high = (np.asarray(end, "f8") for end in ranges)
     return (low * low + low * high + high * high) / 3
 
 
 def step_of(low: float, high: float, bits: int) -> float:
-    """The step of the codes of a range, to which 0 is added."""
+    """The step of the codes of a range, extended to include 0."""
     return (max(high, 0.0) - min(low, 0.0)) / (2**bits - 1)

@@ -1,4 +1,4 @@
-"""Which layers have the most noise, by the file of an evaluation."""
+"""The layers with the most noise, from the file of an evaluation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 from qdialect.quantization.file_errors import FileError, read_text
 
 _FORMAT: Final = "qdialect-evaluation"
-_REMEDY: Final = "write it by 'qdialect-evaluate --json'"
+_REMEDY: Final = "write it with 'qdialect-evaluate --json'"
 _WORDS: Final = {"inf": math.inf, "-inf": -math.inf}
 
 
@@ -18,7 +18,7 @@ def worst_keys(
     path: str, layers: Sequence[Sequence[str]], count: int
 ) -> tuple[list[str], list[str]]:
     """
-    The keys of the `count` layers with the lowest signal to noise, the lowest first.
+    The keys of the `count` layers with the lowest signal-to-noise ratio, the lowest first.
 
     Each layer has several keys; the first one that the file has is used. Layers without a key in
     the file follow, by their first keys. Raises OSError, and ValueError for another file.
@@ -35,7 +35,7 @@ def worst_keys(
 
 
 def _decibels(path: str) -> dict[str, float]:
-    """The least signal to noise of each value."""
+    """The least signal-to-noise ratio of each value, in dB."""
     text = read_text(path, _REMEDY)
     try:
         held: Any = json.loads(text)
@@ -47,7 +47,7 @@ def _decibels(path: str) -> dict[str, float]:
     found = dict[str, float]()
     for row in cast("list[Any]", rows) if isinstance(rows, list) else []:
         if not isinstance(row, dict) or "key" not in row or "signal_to_noise" not in row:
-            raise ValueError(f"{path}: a value has no key or no signal to noise; {_REMEDY}")
+            raise ValueError(f"{path}: a value has no key or no signal-to-noise ratio; {_REMEDY}")
         number = cast("dict[str, Any]", row)["signal_to_noise"]
         number = _WORDS.get(number, None) if isinstance(number, str) else number
         if isinstance(number, int | float):

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _NARROW: Final = 1e-6
-"""Of an interval shorter than this many steps, the middle stands for all."""
+"""An interval shorter than this many steps counts as its middle."""
 
 
 class Spread(NamedTuple):
-    """How numbers are spread: evenly within intervals, each of some weight."""
+    """A distribution of numbers: uniform within intervals, each with a weight."""
 
     lows: NDArray[np.float64]
     highs: NDArray[np.float64]
@@ -30,12 +30,14 @@ class Spread(NamedTuple):
 
     @classmethod
     def even(cls, minimum: float, maximum: float) -> Spread:
-        """Numbers that are spread evenly in a range."""
+        """The uniform distribution in a range."""
         return cls(*(np.array([each], "f8") for each in (minimum, maximum, 1)))
 
     @classmethod
     def of_histogram(cls, histogram: FloatHistogram, minimum: float, maximum: float) -> Spread:
-        """Numbers that were counted, but for infinite ones; those in the last bins are in range."""
+        """
+        The distribution of a histogram, except infinities; its outer bins are clipped to the range.
+        """
         near, far = histogram.edges
         lows, highs = (np.clip(each, minimum, maximum) for each in (near, far))
         is_finite = np.isfinite(near)
@@ -48,10 +50,10 @@ class Expected(NamedTuple):
     """The expected noise of a value."""
 
     decibels: float | None
-    """The signal to noise ratio, as `Noise` has it."""
+    """The signal-to-noise ratio in dB, as in `Noise`."""
 
     saturated: float
-    """The share of numbers that the lowest or the highest code stands for, and that are beyond."""
+    """The fraction of numbers beyond the range of codes, which are clamped."""
 
 
 def expected_noise(
@@ -62,16 +64,16 @@ def expected_noise(
     maximum: int,
 ) -> Expected:
     """
-    What rounding to codes from `minimum` to `maximum` does to numbers that are spread so.
+    The noise of rounding numbers with distribution `spread` to codes from `minimum` to `maximum`.
 
-    Each slot of `scales` and `zero_points` has as many of the numbers as any other.
+    Each slot of `scales` and `zero_points` has an equal share of the numbers.
     """
     scale, zero_point = (each.astype("f8").reshape(-1, 1) for each in (scales, zero_points))
     low, high = minimum - zero_point, maximum - zero_point
     total = spread.weights.sum() * scale.size
     if not total:
         return Expected(None, 0.0)
-    # All is counted in steps from here.
+    # From here on, the unit is one step.
     start, end = spread.lows / scale, spread.highs / scale
     width = end - start
     is_narrow = width <= _NARROW
@@ -85,7 +87,7 @@ def expected_noise(
     beyond = np.where(is_narrow, (middle < low - 0.5) | (middle > high + 0.5), below + above)
     weights = spread.weights
     signal, noise = (float((each * scale**2 * weights).sum()) for each in (signal, noise))
-    # A difference of integrals of almost the same size may be below zero.
+    # The difference of two nearly equal integrals may be negative.
     return Expected(
         Noise(signal, max(noise, 0.0), 1).decibels, float((beyond * weights).sum() / total)
     )
@@ -96,7 +98,7 @@ def _code(number: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> NDArra
 
 
 def _integral(end: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> NDArray[np.float64]:
-    """The integral of the square of the difference from the code, from zero on."""
+    """The integral, from 0 to `end`, of the squared difference from the code."""
     code = _code(end, low, high)
-    # Up to the middle before the last code there are 2 * code - 1 halves, of 1/24 each.
+    # There are 2 * code - 1 half steps, of 1/24 each, up to the last code's lower bound.
     return (2 * code - 1) / 24 + ((end - code) ** 3 + 1 / 8) / 3

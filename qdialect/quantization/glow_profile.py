@@ -3,7 +3,7 @@ Glow's profiles, as YAML: read, written, and converted.
 
 The files have three documents: the version of Glow's tools (which older files lack), a hash of
 the graph, and a list of ranges. `lib/Quantization/Serialization.cpp` of
-https://github.com/pytorch/glow. Of YAML, all is read that LLVM's printer writes there.
+https://github.com/pytorch/glow. The parser reads the subset of YAML that LLVM's printer writes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class GlowValue:
     """A float32, like `maximum`."""
     maximum: float
     histogram: tuple[float, ...]
-    """Counts of equal bins from `minimum` to `maximum`; Glow writes six digits of them."""
+    """Counts of equal bins from `minimum` to `maximum`; Glow writes them with six digits."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class GlowProfile:
     """A profile of Glow."""
 
     version: str
-    """The date on which Glow's tools were built, or nothing."""
+    """The build date of Glow's tools, or an empty string."""
     graph_hash: int
     """The hash of the graph before lowering: 64 bits."""
     values: Mapping[str, GlowValue]
@@ -85,9 +85,10 @@ class GlowProfile:
 
     def to_profile(self) -> Profile:
         """
-        The same as a profile of one record, whose fingerprint is the hash of the graph.
+        Convert to a profile of one record, whose fingerprint is the hash of the graph.
 
-        It has no histograms: theirs are of other bins. Their counts are the counts of elements.
+        It has no histograms, since their bins differ. The sums of Glow's counts are the numbers of
+        elements.
         """
         values = {
             key: Statistics(
@@ -102,7 +103,7 @@ class GlowProfile:
         return Profile(Fingerprint({_HASH: f"0x{self.graph_hash:016X}"}), values)
 
     def to_yaml(self) -> str:
-        """The text of a file: every number has all of its digits."""
+        """The text of a file, with all digits of each number."""
         lines = ["---", f"{_VERSION}: {_quoted(self.version)}", "...", "---"]
         lines += [f"{_HASH}: 0x{self.graph_hash:016X}", "...", "---"]
         for key, value in self.values.items():
@@ -131,11 +132,11 @@ def _decimal(number: float) -> str:
 _ENTRY = re.compile(r"(?P<item>- +)?(?P<key>[A-Za-z]+) *:(?= |$)[ ]*(?P<value>.*)")
 _FLOW = re.compile(r"\[([-+.\w\s,]*)\][ \t]*(?:#.*)?$", re.MULTILINE)
 _ELEMENT = re.compile(r"[^\s,](?:[^,]*[^\s,])?")
-# Python remembers each repetition of a group, so runs of plain characters are one group.
+# Python's `re` stores each repetition of a group, so runs of plain characters are one group.
 _SINGLE = re.compile(r"'([^']*+(?:''[^']*+)*)'\s*(?:#.*)?$")
 _DOUBLE = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*")\s*(?:#.*)?$')
 _INDICATORS = "[]{},#&*!|>%@`?~"
-"""Words and characters that a plain text in YAML may not be, or begin with."""
+"""The characters with which plain YAML text may not begin."""
 _NUMBER = re.compile(
     r"[-+]?(?:(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:e[-+]?[0-9]++)?|\.?inf(?:inity)?|\.?nan)",
     re.ASCII | re.IGNORECASE,
@@ -183,7 +184,7 @@ class _YamlReader:
         for fields in items:
             name = fields["NodeOutputName"]
             if (key := self._string(name)) in values:
-                self._fail(name, f"'{key}' is there twice")
+                self._fail(name, f"'{key}' is given twice")
             low, high = (self._float(fields[end]) for end in ("Min", "Max"))
             if not low <= high:
                 self._fail(fields["Min"], f"the minimum of '{key}' exceeds its maximum")
@@ -225,7 +226,7 @@ class _YamlReader:
         if value.text:
             found = _FLOW.match(self._text, value.offset)
             if found is None:
-                self._fail(value, "this list does not end")
+                self._fail(value, "this list has no closing bracket")
             return _Text(found[0], value.offset)
         found = re.compile(r"(\s*\n +- +[-+.\w]+ *(?=\n))*").match(self._text, value.offset)
         return _Text(found[0] if found else "", value.offset)
@@ -239,11 +240,11 @@ class _YamlReader:
                 starts.append(entry.key)
             key = entry.key
             if key.text not in _FIELDS:
-                self._fail(key, f"'{key.text}' is none of {', '.join(_FIELDS)}")
+                self._fail(key, f"'{key.text}' is not one of {', '.join(_FIELDS)}")
             if not items:
                 self._fail(key, "this is not an element of a list: there is no '- ' before")
             if key.text in items[-1]:
-                self._fail(key, f"'{key.text}' is there twice")
+                self._fail(key, f"'{key.text}' is given twice")
             items[-1][key.text] = entry.value
         for item, start in zip(items, starts, strict=True):
             if missing := [name for name in _FIELDS if name not in item]:

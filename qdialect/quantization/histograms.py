@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _DROPPED: Final = 20
-"""The low bits of a float32 that bins ignore: its sign, exponent and three bits are left."""
+"""The low bits of a float32 that bins ignore; its sign, exponent and three more bits remain."""
 
 _POSITIVE: Final = 1 << (31 - _DROPPED)
 """The number of bins without the sign."""
@@ -25,7 +25,7 @@ class FloatHistogram:
     """
     Counts of float32 numbers by their leading bits: sign, exponent, and three of the significand.
 
-    The bins are the same for all data, eight from a power of two to the next. So histograms can be
+    The bins are the same for all data: eight from a power of two to the next. So histograms can be
     added exactly, in any order, whatever their ranges.
     """
 
@@ -39,9 +39,11 @@ class FloatHistogram:
     """int64, one for each of `bins`."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for bins that there are not or twice, and other counts than theirs."""
+        """
+        Raise ValueError for bins that are out of range or not ascending, and for invalid counts.
+        """
         if self.bins.shape != self.counts.shape:
-            raise ValueError(f"{self.bins.size} bins do not fit {self.counts.size} counts")
+            raise ValueError(f"{self.bins.size} bins do not match {self.counts.size} counts")
         if np.any(self.bins[1:] <= self.bins[:-1]):
             raise ValueError("bins must be ascending")
         if self.bins.size and not -_POSITIVE <= self.bins[0] <= self.bins[-1] < _POSITIVE:
@@ -80,7 +82,7 @@ class FloatHistogram:
 
     @property
     def edges(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The least and the greatest magnitude of each bin, with its sign: float64."""
+        """The signed least and greatest magnitude of each bin: float64."""
         magnitudes = np.where(self.bins < 0, ~self.bins, self.bins)
         near, far = ((magnitudes + step).astype(np.int32) << _DROPPED for step in (0, 1))
         signs = np.where(self.bins < 0, -1.0, 1.0)
@@ -93,7 +95,7 @@ class FloatHistogram:
         """
         The counts in `bins` equal parts of a range: int64.
 
-        This is approximate: all numbers of a bin are counted at its middle, within the range.
+        This is approximate: a bin counts as its middle, clipped to the range.
         """
         near, far = self.edges
         with np.errstate(all="ignore"):
@@ -111,7 +113,7 @@ class GlowHistogram:
 
     `generateTensorHistogram` in `lib/Quantization/Base/Profile.cpp` of
     https://github.com/pytorch/glow, in float32 as there. It depends on the order of the tensors.
-    NaN does not count; counts are exact beyond 2**24, where Glow's no longer grow.
+    NaNs are skipped. Counts are exact beyond 2**24, where Glow's stop growing.
     """
 
     def __init__(self, bins: int = 10) -> None:
@@ -124,7 +126,7 @@ class GlowHistogram:
         values = tensor.astype("f4").reshape(-1)
         values = values[~np.isnan(values)]
         if not values.size:
-            raise ValueError("no element is a number")
+            raise ValueError("all elements are NaN, or there are none")
         low, high = values.min(), values.max()
         if not self.counts.any():
             self.minimum, self.maximum = low, high

@@ -23,7 +23,7 @@ class Noise:
     """
     The sums over elements that are finite in both tensors, and the number of the others.
 
-    An infinity that both have at the same place is left out without being counted as a difference.
+    Equal infinities at the same position are omitted without counting as a difference.
     """
 
     signal: float = 0.0
@@ -94,7 +94,7 @@ class Noise:
             return math.inf
         if not self.signal:
             return -math.inf
-        # Both are far from each other where one of them is close to the smallest double.
+        # A quotient could overflow or underflow, where a difference of logarithms does not.
         return 10 * (math.log10(self.signal) - math.log10(self.noise))
 
 
@@ -134,11 +134,13 @@ class Answers:
         right_before = right_after = 0
         if labels is not None:
             if labels.size != old.size:
-                raise ValueError(f"there are {labels.size} labels, and {old.size} answers")
+                raise ValueError(f"there are {labels.size} labels, but {old.size} answers")
             classes = expected.shape[-1]
             wrong = labels[(labels < 0) | (labels >= classes)]
             if wrong.size:
-                raise ValueError(f"there is a label {wrong[0]}, and there are {classes} classes")
+                raise ValueError(
+                    f"label {wrong[0]} is not the index of one of the {classes} classes"
+                )
             known = labels.reshape(-1)
             right_before, right_after = (int(np.count_nonzero(of == known)) for of in (old, new))
         return cls(
@@ -175,7 +177,7 @@ def _answers(numbers: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _squares(numbers: NDArray[Any]) -> float:
-    """The sum of squares; not zero unless all numbers are."""
+    """The sum of squares; zero only if all numbers are zero."""
     found = float(np.square(numbers).sum())
     return math.ulp(0.0) if not found and numbers.any() else found
 

@@ -45,10 +45,10 @@ def luci(storage: StorageFormat) -> Scheme:
     """
     ONE's scheme: asymmetric u8; symmetric i8 and i16, without their lowest code.
 
-    i8 is for weights only there. Raises ValueError for other storage.
+    ONE uses i8 only for weights. Raises ValueError for other storage.
     """
     if (floor := _LUCI_FLOORS.get(storage)) is None:
-        raise ValueError("luci has storage u8, i8 and i16 only")
+        raise ValueError("luci supports only the storage types u8, i8 and i16")
     low, high = code_range(storage)
     return Scheme(
         storage,
@@ -117,7 +117,7 @@ TORCH_EPS: Final = 2.0**-23
 
 def _torch(storage: StorageFormat, symmetry: Symmetry, *, per_tensor: bool) -> Scheme:
     if storage.width > 16:
-        raise ValueError("torch has storage of up to 16 bits")
+        raise ValueError("torch supports storage of at most 16 bits")
     low, high = code_range(storage)
     values = replace(_TORCH_VALUES, fused=per_tensor)
     return Scheme(
@@ -145,8 +145,8 @@ def torch_per_tensor_symmetric(storage: StorageFormat) -> Scheme:
     """
     `torch.per_tensor_symmetric`, of MinMaxObserver. Raises ValueError beyond 16 bits.
 
-    Unsigned codes have their zero point in the middle, rounded up, which torch does for all its
-    types, and for `quant_min` and `quant_max` rounds down: then set `symmetric_zero_point`.
+    Unsigned codes have their zero point in the middle, rounded up, as in torch for its own types.
+    With `quant_min` and `quant_max`, torch rounds it down: then set `symmetric_zero_point`.
     """
     return _torch(storage, Symmetry.SYMMETRIC, per_tensor=True)
 
@@ -174,13 +174,13 @@ SCHEMES: Mapping[str, Callable[[StorageFormat], Scheme]] = MappingProxyType(
         "torch-per-channel-symmetric": torch_per_channel_symmetric,
     }
 )
-"""By name: from storage to a scheme."""
+"""By name: functions from a storage format to a scheme."""
 
 
 def scheme_of(name: str, storage: StorageFormat) -> Scheme:
     """The scheme with that name for `storage`. Raises ValueError if there is none."""
     if (preset := SCHEMES.get(name)) is None:
-        raise ValueError(f"there is no scheme {name!r}; known are {', '.join(SCHEMES)}")
+        raise ValueError(f"there is no scheme {name!r}; the schemes are {', '.join(SCHEMES)}")
     try:
         return preset(storage)
     except ValueError as error:
@@ -194,7 +194,7 @@ def name_of_scheme(scheme: Scheme) -> str:
             if preset(scheme.storage) == scheme:
                 return name
         except ValueError:
-            # There is none of that name for this storage.
+            # The preset does not support this storage.
             continue
     return ""
 
@@ -210,12 +210,12 @@ _LUCI_PREDEFINED: Mapping[str, tuple[tuple[float, int], tuple[float, int]]] = Ma
 
 def luci_predefined(name: str, storage: StorageFormat) -> Choice:
     """
-    The parameters that ONE has for results of a known range, in `make_predefined_qparam`.
+    ONE's parameters for results with a known range, from `make_predefined_qparam`.
 
     `name` is "logistic", "tanh" or "softmax", and storage u8 or i16. Raises ValueError for others.
     """
     if name not in _LUCI_PREDEFINED or storage not in (U8, I16):
-        raise ValueError(f"luci has no predefined parameters for {name!r} and this storage")
+        raise ValueError(f"luci has no predefined parameters for {name!r} with this storage")
     scale, zero_point = _LUCI_PREDEFINED[name][storage == I16]
     return luci(storage).given(scale, zero_point)
 
@@ -227,10 +227,10 @@ _FIXED_RANGES: Mapping[str, tuple[int, int]] = MappingProxyType(
 
 def fixed_choice(name: str, scheme: Scheme) -> Choice:
     """
-    The parameters of results that are in a range known before any data.
+    The parameters of results with a known range.
 
-    `name` is "logistic", "tanh" or "softmax". With ONE's schemes they are ONE's. Else the range is
-    divided by the number of codes, as in TFLite's
+    `name` is "logistic", "tanh" or "softmax". ONE's schemes get ONE's parameters. For others the
+    range is divided by the number of codes, as in TFLite's
     https://ai.google.dev/edge/litert/conversion/tensorflow/quantization/quantization_spec, and
     symmetric codes have both signs. Raises ValueError for other names.
     """
@@ -248,9 +248,9 @@ def fixed_choice(name: str, scheme: Scheme) -> Choice:
 
 def luci_integer_scale(choice: Choice) -> Choice:
     """
-    `choice` with a whole scale, as ONE's `set_int_scale` makes it for integral results.
+    `choice` with a whole scale, as ONE's `set_int_scale` computes it for integral results.
 
-    A scale below one becomes one, any other is rounded half away from zero; zero points stay.
+    A scale below one becomes one; any other is rounded half away from zero. Zero points are kept.
     """
     rounded = Rounding.HALF_AWAY.round(choice.scales)
     scales = np.where(choice.scales < 1, np.ones((), "f4"), rounded)
@@ -261,13 +261,13 @@ def luci_single_values(values: object, storage: StorageFormat) -> tuple[Choice, 
     """
     Parameters and codes of slots that hold one value each, as ONE's `quant_const_per_channel`.
 
-    `values` are float32; the codes are of their shape. A value is its scale, and its code 1;
-    a negative one has code 0 and zero point 1 if storage is u8, or code -1 if it is i16. Zero
-    has no scale: it is code 0 of scale 1, where ONE has scale 0. Raises ValueError for other
-    storage, and for NaN and infinities.
+    `values` are float32; the codes have their shape. A positive value is its scale, with code 1. A
+    negative value has code 0 and zero point 1 if storage is u8, or code -1 if it is i16. Zero has
+    code 0 and scale 1, where ONE has scale 0. Raises ValueError for other storage, and for NaN and
+    infinities.
     """
     if storage not in (U8, I16):
-        raise ValueError("luci quantizes single values as u8 and i16 only")
+        raise ValueError("luci quantizes single values only as u8 and i16")
     scheme = luci(storage)
     numbers = np.asarray(values, "f4")
     is_negative, is_zero = numbers < 0, numbers == 0

@@ -1,9 +1,8 @@
 """
 Profiles: the recorded ranges of the values of a module, by their keys, as JSON.
 
-Floats are written so that they are read as the same float32, and infinities as text. A profile has
-the fingerprint of the module that it was recorded on; only profiles of the same module can be
-merged.
+Floats are written so that they round-trip as float32, and infinities as text. A profile has the
+fingerprint of the module that it was recorded on; only profiles of the same module can be merged.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class Fingerprint:
     def differences(self, other: Fingerprint) -> list[str]:
         """The differences of `other` from this one, in words; empty if it is the same."""
         return [
-            f"'{part}' is another"
+            f"'{part}' differs"
             if part in self.parts and part in other.parts
             else f"'{part}' is only in the {'first' if part in self.parts else 'second'}"
             for part in sorted({*self.parts, *other.parts})
@@ -62,7 +61,7 @@ class Profile:
 
     fingerprint: Fingerprint
     values: Mapping[str, Statistics]
-    """By the keys of values."""
+    """The statistics of values, by their keys."""
     aliases: Mapping[str, str] = field(default_factory=dict[str, str])
     """Other names of values, and the keys in `values` that they stand for."""
     reduction: Reduction = WHOLE
@@ -128,7 +127,7 @@ def merged_profiles(profiles: Sequence[Profile]) -> Profile:
                 "profiles of different modules cannot be merged: " + "; ".join(differences)
             )
         if first.reduction != other.reduction:
-            raise ValueError("profiles that reduce records in other ways cannot be merged")
+            raise ValueError("profiles with different reductions cannot be merged")
     for profile in profiles:
         for key, statistics in profile.values.items():
             found.setdefault(key, []).append(statistics)
@@ -167,7 +166,7 @@ def _to_json(statistics: Statistics) -> dict[str, Any]:
 
 
 def _nested(numbers: NDArray[np.float32]) -> Any:
-    """Nested lists; a float32 is written as the double that it is."""
+    """Nested lists; each float32 is converted exactly to a float."""
 
     def written(item: Any) -> Any:
         if isinstance(item, list):
@@ -204,7 +203,7 @@ class _JsonReader:
             reason = f"this is not JSON: {error.msg}"
             raise FileError(self._file, self._text, error.pos, reason, _RECORD_AGAIN) from None
         except ValueError:
-            # Of an integer of thousands of digits, which has no place.
+            # Python's error for an integer of thousands of digits has no position.
             digits = re.search(rf"[0-9]{{{sys.get_int_max_str_digits() + 1}}}", self._text)
             offset = 0 if digits is None else digits.start()
             reason = "this number has too many digits"
@@ -217,8 +216,8 @@ class _JsonReader:
         if (version := self._field((), profile, "version", int, "an integer")) != VERSION:
             raise self._error(
                 ("version",),
-                f"version {version} is not known",
-                f"read it with a qdialect that writes it; this one has version {VERSION}",
+                f"version {version} is not supported",
+                f"read it with the qdialect that wrote it; this one supports version {VERSION}",
             )
         self._check_names((), profile, _FIELDS)
         parts = self._texts(profile, "module")
@@ -291,7 +290,7 @@ class _JsonReader:
                     shapes.add(())
                     numbers.append(self._float((*path, at), item))
             if len(shapes) > 1:
-                raise self._error(path, "its elements do not have the same lengths")
+                raise self._error(path, "its elements differ in length")
             return (len(items), *(shapes.pop() if shapes else ()))
 
         shape = shape_of((*path, name), items)
@@ -319,7 +318,7 @@ class _JsonReader:
         return items
 
     def _count(self, path: _Path, number: int) -> int:
-        """A number of elements: of two such, the sum fits 64 bits."""
+        """A number of elements, at most half of 64 bits, so that sums of two do not overflow."""
         if not 0 <= number <= _MAX_COUNT:
             raise self._error(path, f"counts of elements are from 0 to {_MAX_COUNT}")
         return number
@@ -328,7 +327,7 @@ class _JsonReader:
         """Refuse unknown names: they may be mistyped."""
         for name in value:
             if name not in known:
-                told = f"{json.dumps(name)} is none of {', '.join(map(json.dumps, known))}"
+                told = f"{json.dumps(name)} is not one of {', '.join(map(json.dumps, known))}"
                 raise self._error((*path, name), told)
 
     def _list(self, path: _Path, value: _Object, name: str) -> list[Any]:
@@ -357,7 +356,7 @@ class _JsonReader:
             raise self._error(path, f"this must be {article}")
         if isinstance(value, _Object) and value.repeated is not None:
             raise self._error(
-                (*path, value.repeated), f"{json.dumps(value.repeated)} is there twice"
+                (*path, value.repeated), f"{json.dumps(value.repeated)} is given twice"
             )
         return value
 
@@ -393,7 +392,7 @@ def _offset_of(text: str, path: Sequence[str | int]) -> int:
                 key, at = decoder.raw_decode(text, at)
                 at = after_space(after_space(at) + 1)
             if key == step:
-                # The last key counts, if there are several.
+                # Of duplicate keys, the last one counts.
                 found = at
             at = after_space(decoder.raw_decode(text, at)[1])
             at = after_space(at + 1) if text[at] == "," else at

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BATCH: Final = 16
-"""The records in one batch of a moving average, as in ONE."""
+"""The number of records in a batch of a moving average, as in ONE."""
 
 SHARE: Final = 0.1
 """The weight of the next batch in a moving average, as in ONE."""
@@ -34,17 +34,17 @@ PERCENTILES: Final = (1.0, 99.0)
 
 
 class Range(NamedTuple):
-    """A range for each slot, as `Scheme.choose` takes it: float32 in the shape of the slots."""
+    """A range for each slot, for `Scheme.choose`: float32 in the shape of the slots."""
 
     minimum: NDArray[np.float32]
     maximum: NDArray[np.float32]
 
     def along(self, axes: Sequence[int], rank: int) -> Range:
         """
-        The same for a tensor of `rank` axes: with one dimension for each, as `Blocks.slots` has.
+        The same ranges with one dimension per axis of a tensor of `rank`, as in `Blocks.slots`.
 
         The ranges are those of the indices of `axes`, ascending, as in `Statistics`. Raises
-        ValueError if there are not as many axes, and if one is out of rank.
+        ValueError if the number of axes differs, or if an axis is out of bounds.
         """
         lengths = np.shape(self.minimum)
         if len(lengths) != len(axes) or not all(0 <= axis < rank for axis in axes):
@@ -62,11 +62,11 @@ class Statistics:
     """
     The ranges of one value in some records.
 
-    Raises ValueError for arrays that do not fit each other, and for an invalid range.
+    Raises ValueError for arrays that do not match, and for an invalid range.
     """
 
     axes: tuple[int, ...]
-    """The axes whose indices have ranges of their own, ascending; empty for one range."""
+    """The axes along which ranges are recorded per index, ascending; empty for one range."""
     records: NDArray[np.int64]
     """Indices of records, ascending: int64."""
     minima: NDArray[np.float32]
@@ -88,12 +88,12 @@ class Statistics:
         if shape != self.maxima.shape or len(shape) != 1 + len(self.axes):
             raise ValueError(
                 f"minima of shape {list(shape)} and maxima of {list(self.maxima.shape)} "
-                f"do not fit each other, or {len(self.axes)} axes"
+                f"do not match each other, or {len(self.axes)} axes"
             )
         if self.records.shape != shape[:1] or not shape[0]:
-            raise ValueError(f"{self.records.size} records do not fit {shape[0]} ranges")
+            raise ValueError(f"{self.records.size} records do not match {shape[0]} ranges")
         if 0 in shape:
-            raise ValueError("an axis has no indices, and so no ranges")
+            raise ValueError("an axis has length 0, and so no ranges")
         if np.any(self.records < 0) or np.any(np.diff(self.records) <= 0):
             raise ValueError("indices of records must be ascending and not negative")
         if not np.all(self.minima <= self.maxima):
@@ -110,9 +110,9 @@ class Statistics:
         threads: int | None = None,
     ) -> Statistics:
         """
-        The statistics of one record, whose value is `array`, as `array_range` finds them.
+        The statistics of one record with the value `array`, as `array_range` computes them.
 
-        Raises as `array_range`: also if all elements are NaN, of all or of one index.
+        Raises as `array_range`, also if all elements of an index are NaN.
         """
         axes = integers("axes", axes)
         found = array_range(array, Blocks.of_sizes(dict.fromkeys(axes, 1)), threads=threads)
@@ -144,8 +144,8 @@ class Statistics:
         """
         The percentile `low` of the minima of the records, and `high` of their maxima.
 
-        Interpolated as `numpy.percentile` does, in float64, and rounded to float32; not where
-        one neighbour is infinite: there it is the one that makes the range larger. Raises
+        They are interpolated like `numpy.percentile`, in float64, and rounded to float32. If a
+        neighbour is infinite, the result is the neighbour that makes the range larger. Raises
         ValueError if one is not from 0 to 100, and if `low` exceeds `high`.
         """
         _check_percentiles(low, high)
@@ -158,13 +158,13 @@ class Statistics:
         """
         A moving average over batches of records.
 
-        The batches are of `batch` records in the order of their indices; the average starts as
-        the range of the first, and `(1 - share) * average + share * range` is the next, in the
-        precision of each step of `getMovingAverage` in ONE's `record-minmax`. Raises ValueError
-        for a batch of none, and for a share that is not from 0 to 1.
+        A batch has `batch` records in the order of their indices. The average starts as the range
+        of the first batch; each step computes `(1 - share) * average + share * range`, in the
+        precision of `getMovingAverage` in ONE's `record-minmax`. Raises ValueError for an empty
+        batch, and for a share outside [0, 1].
         """
         if integer("batch", batch) < 1:
-            raise ValueError(f"a batch must have a record, not {batch}")
+            raise ValueError(f"a batch must have at least one record, not {batch}")
         if not 0 <= share <= 1:
             raise ValueError(f"the share must be from 0 to 1, not {share}")
         starts = range(0, len(self.records), batch)
@@ -221,13 +221,13 @@ WHOLE: Final = Reduction()
 
 
 def merged(statistics: Sequence[Statistics]) -> Statistics:
-    """Merge at least one. Raises as `Statistics.merge`."""
+    """Merge one or more statistics. Raises as `Statistics.merge`."""
     first, *others = statistics
     for other in others:
         if first.axes != other.axes or first.minima.shape[1:] != other.minima.shape[1:]:
-            raise ValueError(f"ranges of {_axes(first)} do not fit those of {_axes(other)}")
+            raise ValueError(f"ranges of {_axes(first)} do not match those of {_axes(other)}")
         if (first.histogram is None) != (other.histogram is None):
-            raise ValueError("only one of them has a histogram")
+            raise ValueError("only one of the two has a histogram")
     records = np.concatenate([of.records for of in statistics])
     order = np.argsort(records)
     records = records[order]
@@ -266,7 +266,7 @@ def _percentile(
 def _moving_average(batches: Sequence[NDArray[np.float32]], share: float) -> NDArray[np.float32]:
     kept = np.float32(1) - np.float32(share)
     average = batches[0]
-    # The average of infinities of both signs is NaN, which no scheme has parameters for.
+    # The average of opposite infinities is NaN, for which no scheme has parameters.
     with np.errstate(all="ignore"):
         for batch in batches[1:]:
             added = batch.astype("f8") * (1 - float(kept))

@@ -2,7 +2,7 @@
 Schemes: from a range to a scale and a zero point, and from values to codes.
 
 Systems agree on `real = (code - zero_point) * scale`, and on little else. Each difference is a
-choice of its own here, and a `Scheme` makes all of them; `presets.py` has those of other systems.
+field of `Scheme`; `presets.py` has the schemes of other systems.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ The largest width of a code, as in https://mlir.llvm.org/docs/Dialects/QuantDial
 
 
 _FEW_SLOTS: Final = 1 << 16
-"""The slots whose parameters are chosen at once, which bounds temporary memory to a few MiB."""
+"""The number of slots whose parameters are chosen at once; bounds temporary memory to a few MiB."""
 
 _LEAST_WITH_RECIPROCAL: Final = 2.0**-127
 """The reciprocal of a smaller scale is infinite in float32."""
@@ -36,16 +36,16 @@ _LEAST_WITH_RECIPROCAL: Final = 2.0**-127
 _LEAST_FLOAT32: Final = 2.0**-149
 
 _DIGITS: Final = 24
-"""The digits of a float32."""
+"""The bits of the significand of a float32."""
 
 
 class Symmetry(Enum):
-    """Whether the range that the codes stand for is symmetric about zero."""
+    """Whether the range of codes is symmetric about zero."""
 
     ASYMMETRIC = "asymmetric"
     SYMMETRIC = "symmetric"
     SYMMETRIC_IF_SIGNED = "symmetric-if-signed"
-    """Symmetric for ranges with negative numbers; codes from the lowest on for others."""
+    """Symmetric for ranges with negative numbers; else the minimum has the lowest code."""
 
 
 class Span(Enum):
@@ -58,7 +58,7 @@ class Span(Enum):
     """
     The range with its smaller side extended, over the number of steps.
 
-    The side is rounded to float32 before, and infinite ends to the largest number.
+    The side is first rounded to float32, and infinite ends to the largest finite number.
     """
 
     MAGNITUDE = "magnitude"
@@ -76,23 +76,23 @@ class ZeroPointRule(Enum):
 
     NEARER_END = "nearer-end"
     """
-    `round(code - end / scale)`, of that end of the range whose terms are smaller.
+    `round(code - end / scale)`, for the end of the range with the smaller terms.
 
     Zero where the ends cancel to within the epsilon of float32, if zero is not the lowest code.
     """
 
 
 class Rounding(Enum):
-    """The rounding of a number halfway between two integers."""
+    """The rounding of ties."""
 
     HALF_AWAY = "half-away"
     """Away from zero, like C's `round`."""
 
     HALF_EVEN = "half-even"
-    """To the even one, like C's `nearbyint`."""
+    """To even, like C's `nearbyint`."""
 
     def round(self, numbers: NDArray[Any]) -> NDArray[Any]:
-        """Integral numbers of the dtype and shape of `numbers`, which are floats."""
+        """Round floats to integral numbers of the same dtype and shape."""
         if self is Rounding.HALF_EVEN:
             return np.rint(numbers)
         # Adding 0.5 would round the largest number below 0.5 to 1.
@@ -115,7 +115,9 @@ class ZeroPointPlace(Enum):
     """`round(value / scale) + zero_point`."""
 
     AS_MINIMUM = "as-minimum"
-    """`lowest code + round((value - minimum) / scale)`: of the range that the codes stand for."""
+    """
+    `lowest code + round((value - minimum) / scale)`, where `minimum` is that of the codes' range.
+    """
 
 
 @dataclass(frozen=True)
@@ -125,11 +127,15 @@ class ValueArithmetic:
     rounding: Rounding
     place: ZeroPointPlace
     multiplies: bool
-    """By the reciprocal of the scale, rounded to float32; or else the value is divided."""
+    """
+    Whether values are multiplied by the float32 reciprocal of the scale, and not divided by it.
+    """
     precision: str = "f4"
     """The numpy dtype of every step: "f4" or "f8"."""
     fused: bool = False
-    """Whether values are multiplied, and zero points added, with one rounding to float32."""
+    """
+    Whether product and zero point are combined with one rounding to float32 (fused multiply-add).
+    """
 
     def __post_init__(self) -> None:
         """Raise ValueError for choices that contradict each other."""
@@ -140,7 +146,7 @@ class ValueArithmetic:
 @dataclass(frozen=True)
 class Scheme:
     """
-    The choice of scale and zero point for a range, and of codes for values.
+    A rule for the scale and zero point of a range, and for the codes of values.
 
     Ranges are float32. Raises ValueError for choices that contradict each other.
     """
@@ -154,7 +160,7 @@ class Scheme:
     zero_point_rule: ZeroPointRule
     zero_point_rounding: Rounding
     values: ValueArithmetic
-    """The arithmetic for values whose own range chose the parameters."""
+    """The arithmetic for values whose own range determined the parameters."""
     given_values: ValueArithmetic
     """The arithmetic for values with given parameters."""
     precision: str = "f8"
@@ -175,7 +181,7 @@ class Scheme:
         low, high = code_range(self.storage)
         if not low <= self.minimum < self.maximum <= high:
             raise ValueError(
-                f"codes {self.minimum} to {self.maximum} are no part of {low} to {high}"
+                f"codes {self.minimum} to {self.maximum} are not within {low} to {high}"
             )
         if not self.minimum <= self.symmetric_zero_point <= self.maximum:
             raise ValueError(f"zero point {self.symmetric_zero_point} is not a code")
@@ -186,12 +192,14 @@ class Scheme:
             raise ValueError(f"the least scale cannot be negative, as {self.scale_floor} is")
 
     def with_codes(self, minimum: int, maximum: int) -> Scheme:
-        """The same scheme for fewer codes, such as those of i8 without -128."""
+        """The same scheme with fewer codes, such as i8 without -128."""
         return replace(self, minimum=minimum, maximum=maximum)
 
     @property
     def code_dtype(self) -> np.dtype[Any]:
-        """The smallest integers of numpy that hold the codes, signed as the storage is."""
+        """
+        The smallest numpy integer dtype that holds the codes, with the signedness of the storage.
+        """
         size = next(size for size in (1, 2, 4) if 8 * size >= self.storage.width)
         return np.dtype(f"{'i' if self.storage.signed else 'u'}{size}")
 
@@ -199,10 +207,10 @@ class Scheme:
         """
         Scale and zero point for each range from `minimum` to `maximum`.
 
-        Both are numbers, or arrays of one shape, and are rounded to float32; zero is added to
-        the range. Raises ValueError for a range of NaN, for one that is inverted, for an
-        infinite one if the scheme has no rule for it, and if the scale is not a positive finite
-        float32; TypeError if they are not numbers.
+        Both are numbers, or arrays of one shape, and are rounded to float32; the range is extended
+        to include zero. Raises ValueError for NaN, for an inverted range, for an infinite range if
+        the scheme has no rule for it, and for a scale that is not a positive finite float32;
+        TypeError if they are not numbers.
         """
         low, high = np.broadcast_arrays(_float32("minimum", minimum), _float32("maximum", maximum))
         self._check_ranges(low, high)
@@ -230,7 +238,7 @@ class Scheme:
         return self._choice(rounded, rounded, zeros, self.given_values)
 
     def _check_ranges(self, low: NDArray[Any], high: NDArray[Any]) -> None:
-        # Slots may be many: bad ones are searched for only if there are any.
+        # There may be many slots, so invalid ones are located only if there are any.
         if np.all(low <= high) and (
             self.span is Span.EXTENDED_RANGE
             or np.isfinite((low.min(initial=0), high.max(initial=0))).all()
@@ -297,7 +305,7 @@ class Scheme:
     def _extended(
         self, low: NDArray[Any], high: NDArray[Any], is_symmetric: NDArray[Any]
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Finite ranges of float32; the smaller side of a symmetric one is extended."""
+        """Finite float32 ranges; the smaller side of a symmetric one is extended."""
         if is_symmetric.any():
             from_low, from_high = low.astype("f8") / self.minimum, high.astype("f8") / self.maximum
             is_low_larger = from_low > from_high
@@ -365,7 +373,7 @@ class Scheme:
         zero_points: NDArray[np.int64],
         arithmetic: ValueArithmetic,
     ) -> Choice:
-        # A product with one rounding: the differences of narrow codes are exact in float32, too.
+        # One rounding: differences of narrow codes are exact in float32, too.
         dtype = exact.dtype if self.storage.width < _DIGITS else np.dtype("f8")
         with np.errstate(all="ignore"):
             exact = exact.astype(dtype, copy=False)
@@ -388,19 +396,19 @@ class Choice:
     """float32 of any shape, like all the arrays."""
     zero_points: NDArray[np.int64]
     minimum: NDArray[np.float32]
-    """The number of the lowest code, computed with the scale before it was rounded."""
+    """The dequantized lowest code, computed with the unrounded scale."""
     maximum: NDArray[np.float32]
-    """The number of the highest code."""
+    """The dequantized highest code."""
 
     @classmethod
     def unfilled(
         cls, scheme: Scheme, arithmetic: ValueArithmetic, shape: tuple[int, ...]
     ) -> Choice:
-        """Arrays of `shape` for the choices of neighbouring slots."""
+        """Uninitialized arrays of `shape`, to be filled part by part."""
         floats = [np.empty(shape, "f4") for _ in range(3)]
         zero_points = np.empty(shape, np.int64)
         if scheme.symmetry is Symmetry.SYMMETRIC:
-            # One number for all slots needs no memory for each.
+            # Equal zero points are a broadcast view, which takes no memory per slot.
             zero_points = np.broadcast_to(np.int64(scheme.symmetric_zero_point), shape)
         return cls(scheme, arithmetic, floats[0], zero_points, *floats[1:])
 
@@ -444,7 +452,7 @@ def code_range(storage: StorageFormat) -> tuple[int, int]:
 
 
 def first_index(is_wanted: NDArray[Any]) -> tuple[int, ...]:
-    """The index of the first element that is True, of any shape."""
+    """The index of the first True element of an array of any shape."""
     return tuple(map(int, np.unravel_index(int(np.argmax(is_wanted)), is_wanted.shape)))
 
 
@@ -464,7 +472,7 @@ def _float32(name: str, values: object) -> NDArray[Any]:
 def _where(
     is_wanted: NDArray[Any], wanted: Callable[[], NDArray[Any]], other: Callable[[], NDArray[Any]]
 ) -> NDArray[Any]:
-    """`numpy.where`, which computes only those that are taken anywhere."""
+    """`numpy.where` that computes an alternative only if it is taken anywhere."""
     if not is_wanted.any():
         return other()
     if is_wanted.all():
@@ -476,10 +484,10 @@ _NEARLY_HALF: Final = 0.5 + 1e-12
 
 
 def _raised_to_powers_of_two(scales: NDArray[Any]) -> NDArray[Any]:
-    """`2 ** ceil(log2(scale))`, where `log2` is rounded, as C's is: float64."""
+    """`2 ** ceil(log2(scale))` in float64, with `log2` rounded like C's."""
     digits, exponents = np.frexp(np.atleast_1d(scales).astype("f8"))
     powers = exponents.astype(np.int64)
-    # Only just above a power of two does the rounding of the logarithm matter.
+    # The rounding of the logarithm matters only just above a power of two.
     for index in np.argwhere(digits <= _NEARLY_HALF):
         at = tuple(index)
         scale = math.ldexp(digits[at], int(exponents[at]))

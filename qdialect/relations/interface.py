@@ -2,8 +2,8 @@
 Relations between the quantization parameters of the operands and results of an op.
 
 Relations are registered for the names of ops, in one file per dialect: for all contexts, or in the
-`Relations` of a dialect. Shape ops need none, as their movements determine the parameters. Sums of
-products need none either: their models are in `qdialect.contractions`.
+`Relations` of a dialect. Shape ops need no relation, since their movements determine the
+parameters. Nor do sums of products, whose models are in `qdialect.contractions`.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Relation(StrEnum):
     """From the recorded range of the result, with a scale that is a whole number."""
 
     DERIVED = "derived"
-    """From the parameters of other operands: a bias counts in steps of their products."""
+    """From the parameters of other operands: the scale of a bias is the product of theirs."""
 
     GIVEN = "given"
-    """From the value itself, which is constant, or from a cast that the module has."""
+    """From the value itself, which is constant, or from an existing cast."""
 
 
 Limit: TypeAlias = float | SSAValue
@@ -57,19 +57,22 @@ class OpRelation:
     relation: Relation
 
     operands: tuple[int, ...] | None = None
-    """The numbers of the operands that are quantized; None for all tensors of floats."""
+    """The numbers of the operands that are quantized; None for all float tensors."""
 
     functions: frozenset[str] = frozenset()
-    """Its functions: names of `math` and `arith` in MLIR without a type, such as `exp`."""
+    """
+    The functions that it computes, by op names of MLIR's `math` and `arith` without a type, such as
+    `exp`.
+    """
 
     fixed: str = ""
-    """The range that its results have: `logistic`, `tanh` or `softmax`."""
+    """The name of the known range of its results: `logistic`, `tanh` or `softmax`."""
 
     is_homogeneous: bool = False
-    """Whether a positive factor of a channel of the operand is one of the result."""
+    """Whether a positive factor of a channel of the operand becomes a factor of the result."""
 
     keeps_places: bool = False
-    """Whether each element of the result is that of an operand at the same place."""
+    """Whether each result element equals an operand element at the same position."""
 
     singles: tuple[int, ...] = ()
     """The operands that have one number for each channel, such as the slope of a PReLU."""
@@ -82,7 +85,7 @@ class OpRelation:
 
 
 ReadRelation = Callable[[Any], OpRelation | None]
-"""Reads an op of one name; None if it has no known relation."""
+"""Reads an op by its name; None if it has no relation."""
 
 
 class Relations(OpModels[ReadRelation]):
@@ -92,7 +95,7 @@ class Relations(OpModels[ReadRelation]):
 
 
 class ReasonsToLeave(OpModels[str]):
-    """The reasons why known ops of a dialect stay in floats."""
+    """The reasons why known ops of a dialect stay float."""
 
     package = "qdialect.relations"
 
@@ -138,12 +141,12 @@ def register_relations(
 
 
 def register_left(prefix: str, names: str, reason: str) -> None:
-    """Register ops that stay in floats although they are known: their names, and the reason."""
+    """Register known ops that stay float: their names, and the reason."""
     _LEFT.add((f"{prefix}.{name}" for name in names.split()), reason)
 
 
 def reason_to_leave(op: Operation) -> str | None:
-    """The reason why a known op without a relation stays in floats; None for any other op."""
+    """The reason why a known op without a relation stays float; None for any other op."""
     return _LEFT.find(name_of(op))
 
 
@@ -151,7 +154,7 @@ def conversion(op: Operation) -> OpRelation:
     """
     The relation of a cast between types that are not quantized.
 
-    Between floats, the result has the numbers of the operand.
+    Between float types, the result has the elements of the operand, rounded.
     """
     is_of_floats = all(
         isinstance(element_type_or_self(value.type), AnyFloat)
@@ -173,7 +176,7 @@ def function_of(name: str) -> str:
 
 
 def is_known(name: str) -> bool:
-    """Whether there is a relation for ops of a name, or a reason to leave them in floats."""
+    """Whether a relation is registered for ops of a name, or a reason to leave them float."""
     return _RELATIONS.find(name) is not None or _LEFT.find(name) is not None
 
 

@@ -38,7 +38,7 @@ register_relations("linalg", "ceil floor round", Relation.WHOLE_NUMBER, (0,))
 register_relations("linalg", "select", Relation.SHARED, (1, 2), keeps_places=True)
 register_relations("linalg", "copy", Relation.SHARED, (0,), is_homogeneous=True, keeps_places=True)
 register_relations("linalg", "broadcast pack transpose unpack", Relation.SHARED, (0,))
-register_left("linalg", "fill", "its result is one number")
+register_left("linalg", "fill", "its result is a single number")
 register_left("linalg", "fill_rng_2d", "its result is random")
 register_left(
     "linalg",
@@ -53,7 +53,7 @@ _POOLS: Final = {
     "nchw": ((2, 3), "max sum=reduce"),
     "ndhwc": ((1, 2, 3), "max min sum=reduce"),
 }
-"""The axes of the windows of pools, by the layout in their names, and the pools there are."""
+"""The window axes and the kinds of pools, by the layout in their names."""
 
 for _layout, (_axes, _kinds) in _POOLS.items():
     for _kind in _kinds.split():
@@ -76,12 +76,12 @@ _CONSTANT: Final = "arith.constant"
 
 
 _FUNCTIONS: Final = {"max_signed": "max", "min_signed": "min", "negf": "neg", "powf": "pow"}
-"""The kinds of `linalg.elementwise` whose functions have other names."""
+"""The functions of kinds of `linalg.elementwise` with another name."""
 
 
 @relation("linalg.elementwise")
 def _elementwise(op: Operation) -> OpRelation | None:
-    """The relation of the function that the attribute `kind` names."""
+    """The relation of the function in the attribute `kind`."""
     kind = str(attribute_of(op, "kind")).rpartition("<")[2].rstrip(">")
     function = _FUNCTIONS.get(kind, kind)
     inputs = tuple(range(len(op.operands) - len(op.results)))
@@ -123,7 +123,7 @@ def _with_body(op: Operation) -> OpRelation | None:
             _chosen(op, ops[0], only),
         )
         count = len(ops[0].operands if only.operands is None else only.operands)
-        # A scalar operand adds elements that are in none of the tensors.
+        # A scalar operand adds elements that no tensor operand has.
         is_own = only.relation is Relation.SHARED and len(chosen) < count
         return OpRelation(Relation.OWN if is_own else only.relation, chosen, functions, only.fixed)
     if not ops:
@@ -133,8 +133,8 @@ def _with_body(op: Operation) -> OpRelation | None:
 
 def gathering_op(op: Operation) -> Operation | None:
     """
-    The `tensor.extract` that reads each element of the result of a `linalg.generic`, if all else
-    in its body computes integers.
+    The `tensor.extract` that produces the result of a `linalg.generic`; None unless all other ops
+    of its body compute integers.
     """
     if name_of(op) != "linalg.generic" or len(op.results) != 1 or _has_reduction(op):
         return None
@@ -167,7 +167,7 @@ def _functions_of(op: Operation) -> frozenset[str]:
 
 
 def _extreme(ops: list[Operation]) -> str | None:
-    """`max` or `min`, if a comparison and a selection compute one of them."""
+    """`max` or `min`, if a compare and a select compute it; else None."""
     if [name_of(op) for op in ops] != ["arith.cmpf", "arith.select"]:
         return None
     compare, select = ops
@@ -199,7 +199,7 @@ def _is_function(op: Operation) -> bool:
 
 
 def _inputs(op: Operation, body: Block) -> tuple[int, ...] | None:
-    """The numbers of the inputs that the body reads."""
+    """The operand numbers of the inputs that the body reads."""
     count = len(op.operands) - len(op.results)
     if count < 0:
         return None
@@ -207,7 +207,7 @@ def _inputs(op: Operation, body: Block) -> tuple[int, ...] | None:
 
 
 def _chosen(op: Operation, only: Operation, read: OpRelation) -> tuple[int, ...]:
-    """The inputs that the one op of a body reads as its quantized operands."""
+    """The inputs that the single op of a body reads as its quantized operands."""
     chosen = only.operands if read.operands is None else [only.operands[at] for at in read.operands]
     count = len(op.operands) - len(op.results)
     numbers = [_number(value) for value in chosen]
@@ -215,7 +215,7 @@ def _chosen(op: Operation, only: Operation, read: OpRelation) -> tuple[int, ...]
 
 
 def _number(value: SSAValue) -> int | None:
-    """The number of the operand that a value is an element of, which may be converted."""
+    """The number of the operand that a value is an element of, perhaps converted."""
     while isinstance(value.owner, Operation) and name_of(value.owner) in _CONVERSIONS:
         value = value.owner.operands[0]
     return value.index if isinstance(value, BlockArgument) else None
@@ -229,7 +229,7 @@ def _has_reduction(op: Operation) -> bool:
 
 
 def _is_logistic(ops: list[Operation]) -> bool:
-    """Whether each op reads the result of the one before, and otherwise ones."""
+    """Whether ops are the chain of `_LOGISTIC`, with constants of one."""
     for before, after in pairwise(ops):
         others = [each for each in after.operands if each is not before.results[0]]
         if len(others) == len(after.operands) or not all(map(_is_one, others)):

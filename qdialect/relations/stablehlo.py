@@ -63,12 +63,18 @@ register_left("stablehlo", "batch_norm_grad batch_norm_training", "it is a step 
 register_left("stablehlo", "bitcast_convert", "it reads bits, not numbers")
 register_left("stablehlo", "case if while", "it runs regions, in which ops are quantized")
 register_left(
-    "stablehlo", "cholesky triangular_solve", "a rounded matrix may have no such factor, or inverse"
+    "stablehlo",
+    "cholesky triangular_solve",
+    "a rounded matrix may have no such factorization or inverse",
 )
 register_left("stablehlo", "complex fft imag real", "it has complex numbers")
-register_left("stablehlo", "composite custom_call", "only its implementation says what it computes")
+register_left(
+    "stablehlo",
+    "composite custom_call",
+    "the function that it computes is defined by its implementation",
+)
 register_left("stablehlo", "dynamic_conv", "its padding is known at run time only")
-register_left("stablehlo", "einsum unary_einsum", "StableHLO has removed it")
+register_left("stablehlo", "einsum unary_einsum", "StableHLO removed it")
 register_left("stablehlo", "get_tuple_element tuple", "it has tuples")
 register_left("stablehlo", "rng rng_bit_generator", "its result is random")
 register_left("stablehlo", "select_and_scatter", "it is a step of training")
@@ -88,7 +94,7 @@ def _clamp(op: Operation) -> OpRelation:
 
 @relation("stablehlo.optimization_barrier")
 def _optimization_barrier(op: Operation) -> OpRelation | None:
-    """A barrier of one operand; of several, each is passed on by itself."""
+    """A barrier of one operand; None for several, which are forwarded separately."""
     if len(op.operands) != 1:
         return None
     return OpRelation(Relation.SHARED, is_homogeneous=True, keeps_places=True)
@@ -96,7 +102,7 @@ def _optimization_barrier(op: Operation) -> OpRelation | None:
 
 @relation("stablehlo.map")
 def _map(op: Operation) -> OpRelation | None:
-    """A function of elements."""
+    """An elementwise function, from the body."""
     inner = list(op.regions[0].block.ops)[:-1]
     if any(relation_of(each) is None or each.regions for each in inner):
         return None
@@ -105,7 +111,7 @@ def _map(op: Operation) -> OpRelation | None:
 
 @relation("stablehlo.scatter")
 def _scatter(op: Operation) -> OpRelation | None:
-    """Updates that take the place of elements, or are combined with them."""
+    """Updates that replace elements, or are combined with them."""
     if len(op.operands) != 3 or len(op.results) != 1:
         return None
     inner = [name_of(each) for each in op.regions[0].block.ops]
@@ -116,7 +122,7 @@ def _scatter(op: Operation) -> OpRelation | None:
 
 @relation("stablehlo.sort")
 def _sort(op: Operation) -> OpRelation:
-    """Elements in another order: of one tensor of floats, or of several, each with its own."""
+    """A reordering of elements: of one float tensor, or of several with separate parameters."""
     floats = [
         value for value in op.operands if isinstance(element_type_or_self(value.type), AnyFloat)
     ]
@@ -137,7 +143,7 @@ def _reduce(op: Operation) -> OpRelation | None:
 
 
 def _choosing(op: Operation) -> OpRelation | None:
-    """A reduction of several tensors that chooses elements, such as a maximum and its place."""
+    """A reduction of several tensors that selects elements, such as a maximum and its position."""
     if not {name_of(inner) for inner in op.regions[0].block.ops} <= _CHOOSING:
         return None
     chosen = tuple(
@@ -157,7 +163,7 @@ _CHOOSING = frozenset(
 
 @relation("stablehlo.reduce_window")
 def _reduce_window(op: Operation) -> OpRelation | None:
-    """A maximum is an element, or the initial value, unless that is the lowest number."""
+    """A pool. A maximum is an element, or the initial value unless that is the lowest number."""
     if (combiner := _combiner(op)) is None:
         return None
     is_maximum = combiner in _MAXIMUM
@@ -176,7 +182,7 @@ def _functions_of(op: Operation | None) -> frozenset[str]:
 
 
 def _windowed_axes(op: Operation) -> tuple[int, ...]:
-    """The axes on which a window is more than one element, or elements are added or skipped."""
+    """The axes along which a window has several elements, or elements are padded or skipped."""
     lists = [
         integers_of(op, name)
         for name in ("window_dimensions", "window_strides", "base_dilations", "window_dilations")
@@ -189,7 +195,7 @@ def _windowed_axes(op: Operation) -> tuple[int, ...]:
 
 
 def _combiner(op: Operation) -> str | None:
-    """The one op that combines two elements, if one operand is reduced by one op."""
+    """The function of the single op that combines two elements; None for other bodies."""
     if len(op.results) != 1 or len(op.operands) != 2:
         return None
     names = [name_of(inner) for inner in op.regions[0].block.ops]

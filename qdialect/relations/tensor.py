@@ -1,7 +1,7 @@
 """
 The ops of tensor on floats: https://mlir.llvm.org/docs/Dialects/TensorOps/.
 
-Most are shape ops. These relations are for numbers that are known at run time only.
+Most are shape ops. These relations apply where offsets or indices are known only at run time.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ register_relations("tensor", "concat", Relation.SHARED)
 register_relations("tensor", "insert_slice scatter", Relation.SHARED, (0, 1))
 register_left("tensor", "bitcast", "it reads bits, not numbers")
 register_left(
-    "tensor", "extract from_elements generate insert splat", "it has single numbers, not tensors"
+    "tensor",
+    "extract from_elements generate insert splat",
+    "it reads or makes scalars, not only tensors",
 )
 register_left("tensor", "parallel_insert_slice", "it is part of a parallel loop")

@@ -65,15 +65,19 @@ register_left(
     "it has scales of its own",
 )
 register_left("tosa", "cond_if while_loop", "it runs regions, in which ops are quantized")
-register_left("tosa", "custom", "only its implementation says what it computes")
-register_left("tosa", "variable variable_read variable_write", "it is state, which other calls see")
+register_left("tosa", "custom", "the function that it computes is defined by its implementation")
+register_left(
+    "tosa",
+    "variable variable_read variable_write",
+    "it reads or writes state that other calls share",
+)
 
 relation("tosa.cast")(conversion)
 
 
 @relation("tosa.clamp")
 def _clamp(op: Operation) -> OpRelation:
-    """A clamp from zero on is a relu, if it has no other end."""
+    """A clamp to zero and above is a relu; any other clamp has two ends."""
     ends = [find_attribute(op, name) for name in ("min_val", "max_val")]
     low, high = map(str, ends)
     is_relu = low.startswith(("0.0", "0x00000000 ")) and high.startswith(_NO_END)
@@ -102,6 +106,6 @@ def _reduce(op: Operation) -> OpRelation:
 
 @relation("tosa.resize")
 def _resize(op: Operation) -> OpRelation:
-    """The nearest elements are elements of the operand."""
+    """Nearest-neighbour resizing selects elements of the operand."""
     is_nearest = "NEAREST" in str(find_attribute(op, "mode"))
     return OpRelation(Relation.SHARED if is_nearest else Relation.OWN, (0,))

@@ -49,7 +49,7 @@ def term_of(op: Operation, operands: Sequence[Term]) -> Term:
     """The result of an op on scalars. Raises NotFoldable if that is not known."""
     arithmetic = ARITHMETIC.get(name_of(op))
     if arithmetic is None:
-        raise NotFoldable(Code.ARITHMETIC, f"'{name_of(op)}' is no part of a dequantization")
+        raise NotFoldable(Code.ARITHMETIC, f"'{name_of(op)}' is not part of a dequantization")
     _require_no_fast_math(op)
     return Apply(arithmetic, tuple(operands), op.results[0].type)
 

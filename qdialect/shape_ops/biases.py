@@ -75,7 +75,7 @@ def _numbers(op: Operation) -> NDArray[np.float64]:
 
 
 _MOST_DIGITS: Final = 53
-"""Numbers of so many digits are exact in double."""
+"""The number of significant bits that are exact in float64."""
 
 
 def _malformed(reason: str) -> NotFoldable:

@@ -154,7 +154,7 @@ class _Recognizer:
         if isinstance(term, Apply) and term.arithmetic is Arithmetic.QUANTIZE:
             return self._rounded(term, is_signed)
         if not isinstance(term, Input) or not isinstance(term.type, IntegerType):
-            raise _refusal("its operand is no constant of integers")
+            raise _refusal("its operand is not a constant of integers")
         if is_signed is None:
             is_signed = not has_signedness(cast(IntegerType, term.type), Signedness.UNSIGNED)
         return Dequantization(term.number, is_signed)
@@ -226,7 +226,7 @@ class _Recognizer:
             numbers = self._leaves[parameter].numbers()
         if numbers.dtype.kind == "f":
             if not (numbers == np.rint(numbers)).all():
-                raise _refusal("a zero point is no integer")
+                raise _refusal("a zero point is not an integer")
             return _extremes(numbers)
         stored = found.rounded_to or self._leaves[found.stored].type
         # At the width to which stored integers are extended, a zero point may be negative.
@@ -242,7 +242,7 @@ class _Recognizer:
 
 
 _SHORT: Final = 8
-"""Numbers of so many bits are exact in every float type that weights are dequantized to."""
+"""The number of significant bits that are exact in every float type of dequantized weights."""
 
 
 def _is_short_float(term: Term) -> bool:
@@ -276,7 +276,7 @@ def _extremes(numbers: NDArray[Any]) -> tuple[int, int]:
 def _format(type: Attribute) -> FloatFormat:
     found = FLOAT_FORMATS.get(type.name)
     if found is None:
-        raise _refusal(f"'{type}' is no float type")
+        raise _refusal(f"'{type}' is not a float type")
     return found
 
 

@@ -96,7 +96,7 @@ def _scalar(value: SSAValue) -> Scalar:
     owner = value.owner
     held = find_attribute(owner, "value") if isinstance(owner, ConstantOp) else None
     if not isinstance(held, IntegerAttr | FloatAttr):
-        raise NotFoldable(Code.ARITHMETIC, "its scale or zero point is no constant")
+        raise NotFoldable(Code.ARITHMETIC, "its scale or zero point is not a constant")
     return Scalar(cast("FloatAttr[Any]", held))
 
 
@@ -104,7 +104,7 @@ def _term(terms: Sequence[Term], result: Attribute, *, is_unsigned: bool) -> Ter
     """
     Integers are subtracted in the next wider type, and multiplied in the type of the scale.
 
-    As IREE's decomposition has it: a zero point is signed, whatever the stored integers are.
+    As in IREE's decomposition: a zero point is signed, whatever the stored integers are.
     """
     stored, scale, *zero_points = terms
     type, expressed = stored.type, scale.type

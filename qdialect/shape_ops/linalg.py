@@ -74,7 +74,7 @@ def _generic(op: Operation, operands: Operands) -> Movements:
 
 def _require_result(op: Operation) -> None:
     if len(op.results) != 1:
-        raise NotFoldable(Code.UNKNOWN_OP, "it has no tensor for a result")
+        raise NotFoldable(Code.UNKNOWN_OP, "its result is not a tensor")
 
 
 def _axes_of(map: Attribute) -> list[int | None]:
@@ -158,4 +158,4 @@ def _term(value: SSAValue, terms: Mapping[SSAValue, Term]) -> Term:
     constant = find_attribute(owner, "value") if isinstance(owner, Operation) else None
     if isinstance(constant, IntegerAttr | FloatAttr) and isinstance(owner, ConstantOp):
         return Scalar(cast("FloatAttr[Any]", constant))
-    raise NotFoldable(Code.ARITHMETIC, "its body reads values that are no constants")
+    raise NotFoldable(Code.ARITHMETIC, "its body reads values that are not constants")

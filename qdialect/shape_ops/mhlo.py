@@ -1,5 +1,5 @@
 """
-The ops of MHLO, which StableHLO was made of: the same by other names.
+The ops of MHLO, StableHLO's predecessor: the same ops with another prefix.
 
 https://github.com/tensorflow/mlir-hlo. The dimension numbers of a gather are an attribute of MHLO.
 """

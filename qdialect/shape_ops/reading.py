@@ -60,7 +60,7 @@ class Constants:
         self.resources = resources
         self._read: dict[Operation, Elements | NotFoldable] = {}
         self._shapes: dict[Operation, NDArray[np.integer[Any]]] = {}
-        """The integers of constants that are no tensors."""
+        """The integers of scalar constants."""
 
     def read(self, op: Operation) -> Elements | None:
         """
@@ -134,7 +134,7 @@ class Constants:
         if isinstance(attribute, IntegerAttr):
             type = cast(Any, attribute.type)
             return as_integers(np.asarray(attribute.value.data), type)
-        # The type of a tosa shape is no tensor type.
+        # The type of a tosa shape is not a tensor type.
         held = tensor_element_type(cast(Any, attribute).type)
         found = self._shapes[op] = integers_in(self.elements(op, name), held)
         return found

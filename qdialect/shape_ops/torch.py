@@ -298,7 +298,7 @@ def _check_operands(op: Operation, count: int) -> None:
 
 
 def _of_two(op: Operation, arithmetic: Arithmetic) -> Elementwise:
-    """Of two tensors, the axes of which are counted from the last."""
+    """The axes of two tensors, counted from the last one."""
     _check_operands(op, 2)
     shape, result = static_shape_of(op.results[0]), tensor_element_type(op.results[0].type)
     values = tuple(op.operands[:2])
@@ -557,7 +557,9 @@ def _with_numbers(op: Operation, operands: Operands) -> Elementwise:
         raise NotFoldable(Code.ARITHMETIC, f"a number is multiplied in '{expressed}'")
     scale, zero_point = (_scalar(value) for value in op.operands[1:3])
     if not isinstance(scale.type, AnyFloat) or not isinstance(zero_point.type, IntegerType):
-        raise NotFoldable(Code.ARITHMETIC, "its scale is no float, or its zero point no integer")
+        raise NotFoldable(
+            Code.ARITHMETIC, "its scale is not a float, or its zero point is not an integer"
+        )
     factor = scale if scale.type == expressed else _converted(scale, expressed)
     whole = tuple(range(len(shape_of(op.operands[0]))))
     return Elementwise((op.operands[0],), (whole,), _term(stored, zero_point, factor, expressed))
@@ -570,7 +572,7 @@ def _scalar(value: SSAValue) -> Scalar:
         "torch.constant.int",
         "torch.constant.float",
     ):
-        raise NotFoldable(Code.ARITHMETIC, "its scale or zero point is no constant")
+        raise NotFoldable(Code.ARITHMETIC, "its scale or zero point is not a constant")
     return Scalar(cast("FloatAttr[Any]", held))
 
 

@@ -179,7 +179,7 @@ def _broadcasting(op: Operation, arithmetic: Arithmetic) -> Elementwise:
 def _reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Operation]:
     shape, lengths = op.operands[1], shape_of_type(type)
     if not isinstance(shape.owner, Operation) or name_of(shape.owner) != "tosa.const_shape":
-        raise NotFoldable(Code.UNKNOWN_OP, "its shape is no constant")
+        raise NotFoldable(Code.UNKNOWN_OP, "its shape is not a constant")
     shape_type = cast(Any, shape.type).new([IntAttr(len(lengths))])
     constant = recreated(shape.owner, [], shape_type)
     held = constant.properties if "values" in constant.properties else constant.attributes

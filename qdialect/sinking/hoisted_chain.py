@@ -136,7 +136,7 @@ def _types_before(
             if before is None:
                 raise NotFoldable(
                     Code.NOT_INVERTIBLE,
-                    "no type of its operand gives its result the scales that the cast needs",
+                    "no operand type gives its result the scales that the cast needs",
                 )
             type = spell(element, before, Granularity.SUB_CHANNEL)
         except TooManySlotsError as error:

@@ -26,10 +26,10 @@ def join_casts(moving: MovingOp, operands: Sequence[SSAValue]) -> tuple[list[Cas
     owners = [operand.owner for operand in operands]
     casts = [owner for owner in owners if isinstance(owner, CastOp)]
     if len(operands) < 2 or len(casts) < len(operands):
-        raise NotFoldable(Code.CASTS, "not all operands are made by casts")
+        raise NotFoldable(Code.CASTS, "not all operands are results of casts")
     first = casts[0]
     if any(type(each) is not type(first) or each.properties != first.properties for each in casts):
-        raise NotFoldable(Code.CASTS, "its operands are made by different casts")
+        raise NotFoldable(Code.CASTS, "its operands are results of different casts")
     if any(each.parent is not moving.op.parent for each in casts):
         raise NotFoldable(Code.CASTS, "an operand is cast in another block")
     elements = [tensor_element_type(each.input.type) for each in casts]

@@ -92,7 +92,7 @@ class MovingOp:
         quantized = [isinstance(element, UniformQuantizedType) for element in elements]
         is_plain = len(set(elements)) == 1 and not isinstance(elements[0], QuantizedType)
         if not operands or not (all(quantized) or is_plain):
-            raise NotFoldable(Code.STALE_TYPE, "its types do not differ by a shape op")
+            raise NotFoldable(Code.STALE_TYPE, "its types differ in more than their shapes")
         movements, padding = _without_padding(read, result, known, is_quantized=all(quantized))
         shapes = _shapes(movements, [type.get_shape() for type in operands], result.get_shape())
         moving = cls(op, tuple(read.operands), movements, shapes, padding)
@@ -142,7 +142,7 @@ class MovingOp:
                     if is_quantized
                     else "of elements that are not quantized"
                 )
-                raise NotFoldable(Code.UNKNOWN_OP, f"there is no op for {kind} that does the same")
+                raise NotFoldable(Code.UNKNOWN_OP, f"there is no equivalent op for {kind}")
             if not is_quantized and (reason := unknown_length(movement, shapes)):
                 raise NotFoldable(Code.DYNAMIC_SHAPE, reason)
             shapes = (shape,)
@@ -243,7 +243,7 @@ def _without_padding(
             if any(movement.interior):
                 raise NotFoldable(Code.UNKNOWN_OP, "it pads between positions")
             if is_quantized or read.padding is None:
-                raise NotFoldable(Code.PADDING, "the padding is of a quantized type")
+                raise NotFoldable(Code.PADDING, "the padding has a quantized type")
             padding = _scalar(read.padding, known)
             if padding.type != result.element_type:
                 raise NotFoldable(
@@ -272,7 +272,7 @@ def _scalar(value: SSAValue, known: ConstantOperands) -> Scalar:
     else:
         stored, type, casts = constants.element(value)
         if casts:
-            raise NotFoldable(Code.PADDING, "the padding is made by a cast")
+            raise NotFoldable(Code.PADDING, "the padding is the result of a cast")
     if isinstance(type, IntegerType):
         return IntegerAttr(int(stored), cast(IntegerType, type), truncate_bits=True)
     if isinstance(type, AnyFloat):

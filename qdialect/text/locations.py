@@ -50,7 +50,7 @@ class RangeLoc(ParametrizedAttribute, BuiltinAttribute):
                 if index % 2 == 0:
                     printer.print_string(cast(StringAttr, part).data)
                     continue
-                # Metadata is no part of the location: locations in it are in `loc(...)`.
+                # Metadata is not part of the location: locations in it are in `loc(...)`.
                 printer.printing_location = (
                     cast(StringAttr, self.parts.data[index - 1]).data != _META
                 )

@@ -49,7 +49,7 @@ def number_up_to(greatest: int, digits: str) -> int | None:
 
 
 def width_error(digits: str) -> str | None:
-    """The message about an integer type of so many bits; None if MLIR has such a type."""
+    """The message about an integer type of this width; None if MLIR has the type."""
     width = number_up_to(2**32 - 1, digits)
     if width is None:
         return "invalid integer width"

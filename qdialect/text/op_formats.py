@@ -363,7 +363,7 @@ class _Applied(_Word):
 
 @dataclass
 class _Initial(_Word):
-    """The elements of a buffer, whose type is known."""
+    """The elements of a buffer of known type."""
 
     name: str
     type: str

@@ -581,7 +581,7 @@ _REPLACED: Final = (
     "ml_program.global_load_const",
     "vector.print",
 )
-"""Ops of which xDSL's classes refuse what MLIR accepts."""
+"""Ops whose classes in xDSL refuse IR that MLIR accepts."""
 
 _RENAMED: Final = {"ml_program.global_load_const": ("global_attr", "global")}
 """Properties with another name in xDSL: an accessor of xDSL's class, and MLIR's name."""

@@ -316,7 +316,7 @@ class MLIRPrinter(OpenPrinter):
         if (plain := text_of_plain_list(dense)) is not None:
             self.print_string(f"dense<{plain}>")
         else:
-            # Deferred, since elements that are no plain list are rare.
+            # Deferred, since elements that are not a plain list are rare.
             from qdialect.ir.elements import elements_of
             from qdialect.text.dense import print_dense
 

@@ -1,1 +1,1 @@
-"""The command line tool, and the parts of it that other tools may use."""
+"""The command line tools, and the parts that they share."""

@@ -59,7 +59,7 @@ _SECONDS_TO_KEEP: Final = 2.0
 """The least interval between two writes of the profile during a run."""
 
 _SHARE_OF_KEEPING: Final = 0.05
-"""The largest share of the time that these writes may take."""
+"""The largest fraction of the time that these writes may take."""
 
 
 class _CommandLine(ModuleArgumentParser):
@@ -78,13 +78,13 @@ class _CommandLine(ModuleArgumentParser):
         self.add_argument(
             "--histogram",
             action="store_true",
-            help="record histograms, too; IREE then returns whole values in place of their ranges, "
-            "which takes memory for all of them",
+            help="record histograms, too; IREE then returns whole values instead of their ranges, "
+            "which takes memory for all values at once",
         )
         self.add_argument(
             "--channels",
             action="store_true",
-            help="record a range for each channel of what layers read and compute, where "
+            help="record a range for each channel of the inputs and results of layers, where "
             "--equalize-inputs needs it",
         )
         reductions = self.add_mutually_exclusive_group()
@@ -103,7 +103,7 @@ class _CommandLine(ModuleArgumentParser):
         self.add_argument(
             "--resume",
             action="store_true",
-            help="keep the records that are in the profile, and run the others",
+            help="keep the records that are in the profile, and run only the missing ones",
         )
         self.add_reading_arguments()
 
@@ -115,7 +115,7 @@ class _Interruption:
 
     @contextmanager
     def taken(self) -> Generator[None]:
-        """Note the first signal; the second one ends the process."""
+        """Record the first signal; the second one ends the process."""
         before: dict[int, Any] = {}
         try:
             for name in _SIGNALS:
@@ -206,9 +206,9 @@ def _calibrate(options: Namespace, interruption: _Interruption) -> bool:
         raise ToolError(f"{error}; {keeper.told()}") from None
     told = keeper.told()
     if keeper.missing:
-        told += "; --resume goes on from there"
+        told += "; --resume continues from there"
     else:
-        # All records are done: a signal has stopped nothing.
+        # All records are done, so the signal has not stopped the run.
         interruption.number = None
     sys.stderr.write(f"{TOOL}: {told}\n")
     return True
@@ -232,7 +232,7 @@ def _record(
         with_iree=with_iree,
         max_steps=options.max_steps,
     )
-    # As many processes share the processors.
+    # Worker processes share the processors, so each gets one thread.
     threads = None if options.jobs == 1 else 1
     names = tuple(argument.names for argument in arguments)
     recording = Recording(
@@ -263,7 +263,7 @@ class _Keeper:
         recorded: RecordedFunction,
         count: int,
     ) -> None:
-        """Raises ToolError if the file cannot be written, or does not fit `--resume`."""
+        """Raises ToolError if the file cannot be written, or does not match `--resume`."""
         self.count = count
         self._path: str = options.output
         self._fingerprint = fingerprint
@@ -277,7 +277,7 @@ class _Keeper:
         if options.resume and os.path.exists(self._path):
             self._profile = self._read()
         if self._path not in STANDARD_OUTPUT:
-            # A file that cannot be written is an error now, not after hours of work.
+            # Report a file that cannot be written now, not after hours of work.
             Output(self._path).close(keep=False)
         self._written = time.monotonic()
         self._seconds_to_keep = _SECONDS_TO_KEEP
@@ -293,19 +293,19 @@ class _Keeper:
         found = [*profile.values.values()]
         reasons = [
             *profile.fingerprint.differences(self._fingerprint),
-            *(f"value '{key}' is in one of them only" for key in {*profile.values} ^ self._keys),
+            *(f"value '{key}' is only in one of the two" for key in {*profile.values} ^ self._keys),
         ]
         if any((of.histogram is not None) != self._with_histogram for of in found):
-            reasons.append(f"it has {'no' if self._with_histogram else 'a'} histogram")
+            reasons.append(f"its values have {'no' if self._with_histogram else 'a'} histogram")
         if len({tuple(of.records.tolist()) for of in found}) > 1:
             reasons.append("its values have different records")
         of_axes = {key: of.axes[0] if of.axes else None for key, of in profile.values.items()}
         if any(axis != self._axes.get(key, axis) for key, axis in of_axes.items()):
-            reasons.append("it has ranges of other axes")
+            reasons.append("its ranges are along other axes")
         if (last := max((int(of.records[-1]) for of in found), default=0)) >= self.count:
-            reasons.append(f"it has record {last}, and there are {self.count}")
+            reasons.append(f"it has record {last}, but there are only {self.count} records")
         if reasons:
-            raise ToolError(f"cannot go on with '{self._path}': {'; '.join(sorted(reasons))}")
+            raise ToolError(f"cannot resume from '{self._path}': {'; '.join(sorted(reasons))}")
         # The reduction may change, since the profile has each record.
         return replace(profile, aliases=self._aliases, reduction=self._reduction)
 
@@ -346,19 +346,19 @@ class _Keeper:
             output.close(is_written)
 
     def told(self) -> str:
-        """The state of the run, for a message."""
+        """A message about the state of the run."""
         recorded = self.count - len(self.missing)
         if self._profile is None:
-            return "no record is recorded, and nothing is written"
+            return "no records were run, so nothing is written"
         skipped = [key for key, of in self._profile.values.items() if of.nans]
         told = f"{recorded} of {self.count} records of {len(self._keys)} values are recorded"
         if skipped:
-            told += f"; NaN is skipped in {', '.join(repr(key) for key in sorted(skipped))}"
+            told += f"; NaNs are skipped in {', '.join(repr(key) for key in sorted(skipped))}"
         return told
 
 
 def _reduction(options: Namespace) -> Reduction:
-    """The reduction that the options ask for. Raises ToolError for invalid percentiles."""
+    """The reduction that the options select. Raises ToolError for invalid percentiles."""
     try:
         if options.percentile is not None:
             return Reduction(ReductionKind.PERCENTILE, *options.percentile)

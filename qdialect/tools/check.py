@@ -30,14 +30,14 @@ TOOL = "qdialect-check"
 class _CommandLine(ModuleArgumentParser):
     def __init__(self) -> None:
         super().__init__(TOOL, description="Compare the results of the functions of two modules.")
-        self.add_argument("before", help="the module that is right; - for standard input")
-        self.add_argument("after", help="the module that is to mean the same")
+        self.add_argument("before", help="the reference module; - for standard input")
+        self.add_argument("after", help="the module to compare with it")
         self.add_argument(
             "--runs",
             type=int,
             default=DEFAULT_RUNS,
             metavar="COUNT",
-            help="the most sets of arguments that a function is run with, where no proof "
+            help="the maximum number of runs of a function, with random arguments, where no proof "
             f"succeeds ({DEFAULT_RUNS})",
         )
         self.add_argument(
@@ -51,15 +51,15 @@ class _CommandLine(ModuleArgumentParser):
             "--ignore-attributes",
             default="",
             metavar="NAMES",
-            help="attributes that may be different, separated by commas",
+            help="attributes that may differ, separated by commas",
         )
         self.add_argument(
             "--max-steps",
             type=int,
             default=DEFAULT_STEPS,
             metavar="COUNT",
-            help="the most steps for proofs, and for runs, besides some for each op; an op that "
-            f"is looked at takes 1000, an element 1 ({DEFAULT_STEPS})",
+            help="the maximum number of steps for proofs and for runs, besides some for each op; "
+            f"comparing an op takes 1000, an element 1 ({DEFAULT_STEPS})",
         )
         self.add_reading_arguments()
 
@@ -77,9 +77,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str]) -> bool:
     options = _CommandLine().parse_args(arguments)
     if options.runs < 1:
-        raise ToolError(f"there must be one run at least, not {options.runs}")
+        raise ToolError(f"--runs must be at least 1, but is {options.runs}")
     if options.max_steps < 0:
-        raise ToolError(f"there cannot be {options.max_steps} steps at most")
+        raise ToolError(f"--max-steps must not be negative, but is {options.max_steps}")
     with memory_budget(options.max_memory):
         return _compare(options)
 
@@ -119,14 +119,14 @@ def _engine(name: str, before: Side, after: Side) -> Engine | None:
     """The engine that runs functions; None for the interpreter. Raises RunFailure and ToolError."""
     if name != "iree":
         return None
-    # It is asked for by name, and lowers modules by passes, which take time to import.
+    # Imported only if chosen, since its passes take time to import.
     from qdialect.tools.iree_engine import IreeEngine
 
     return IreeEngine(before, after)
 
 
 def _text(comparison: Comparison) -> str:
-    """The grounds on which each function, and the module, is called the same."""
+    """The reasons why each function, and the module, is the same."""
     lines = [f"function '{verdict.name}': {verdict}" for verdict in comparison.verdicts]
     count = len(lines)
     total = f"the same: {count} function{'' if count == 1 else 's'}"

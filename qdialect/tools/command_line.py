@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from xdsl.passes import ModulePass
     from xdsl.utils.arg_spec import ArgSpec
 
-MAX_MEMORY_HELP = "hold at most so many bytes beyond the input"
+MAX_MEMORY_HELP = "use at most this number of bytes beyond the input"
 
 SPLIT_MARKER = "// -----"
 
@@ -34,7 +34,7 @@ class Options:
     input_file: str = "-"
     output_file: str = "-"
     target: ArgSpec | None = None
-    """None is MLIR text, printed as the options say."""
+    """None for MLIR text, printed according to the options."""
 
     pass_pipeline: str | None = None
     allow_unregistered_dialect: bool = False
@@ -71,13 +71,13 @@ _FLAGS = {
     "print-op-generic": "print operations in generic form",
     "print-debuginfo": "print locations",
     "print-ir-after-all": "print the module after each pass, on standard error",
-    "split-input-file": f"process each part between `{SPLIT_MARKER}` lines by itself",
+    "split-input-file": f"process each part between `{SPLIT_MARKER}` lines separately",
     "time-passes": "print how long each pass took, on standard error",
     "remarks": "report each fold, and the reason for each shape op that is not folded",
     "fold-stats": "print a summary of the folds, on standard error",
     "quantization-table": "print how each value is quantized, and why, on standard error",
     "verify-diagnostics": "compare errors with the `expected-error` comments in the text",
-    "help": "print this, and exit",
+    "help": "print this help, and exit",
     "version": "print the version, and exit",
 }
 _SYNONYMS = {
@@ -93,14 +93,14 @@ _SYNONYMS = {
     "target": "t",
 }
 _VALUES = {
-    "o": "FILE: write there; it is written whole, or not touched",
+    "o": "FILE: write there; after an error, the file is unchanged",
     "p": "PASSES: run 'a,b{option=value}'",
     "pass-pipeline": "PASSES: run 'builtin.module(a,b{option=value})'",
     "fold-report": "FILE: write a record of each fold and refusal there, as JSON",
     "max-memory": f"BYTES: {MAX_MEMORY_HELP} ({DEFAULT_MAX_MEMORY})",
     "fold-plan": "FILE: write the plan of each fold there, as JSON",
     "quantization-report": "FILE: write how each value is quantized, and why, there, as JSON",
-    "read-with": "COMMAND: parse the generic form that COMMAND, a tool like mlir-opt, prints",
+    "read-with": "COMMAND: parse the generic form that COMMAND prints, a tool like mlir-opt",
     "t": "TARGET: print as TARGET, not as MLIR",
 }
 _BOOLEANS = {
@@ -172,13 +172,13 @@ def _set_value(name: str, value: str, options: Options) -> None:
         case "t":
             targets = _parse_specs(value)
             if len(targets) != 1:
-                raise ToolError(f"'{value}' is not one target")
+                raise ToolError(f"'{value}' is not a single target")
             options.target = targets[0]
         case "fold-report":
             options.fold_report = value
         case "read-with":
             options.read_with = value
-            # It may know any dialect.
+            # The other tool may know any dialect.
             options.allow_unregistered_dialect = True
         case "max-memory":
             options.max_memory = parse_max_memory(value)
@@ -193,9 +193,9 @@ def _set_value(name: str, value: str, options: Options) -> None:
 
 
 def _refuse_pass_as_input(name: str) -> None:
-    """Raise ToolError if an input is the name of a pass: its dashes are missing."""
+    """Raise ToolError if the input is named like a pass, whose dashes are probably missing."""
     if re.fullmatch(r"[a-z][a-z0-9-]*", name) and not os.path.exists(name) and _is_pass(name):
-        raise ToolError(f"there is no input file '{name}'; the pass of that name is '--{name}'")
+        raise ToolError(f"there is no input file '{name}'; did you mean the pass '--{name}'?")
 
 
 def parse_max_memory(text: str) -> int:
@@ -275,13 +275,13 @@ def _parse_passes(text: str) -> list[ArgSpec]:
 
 
 def _parse_specs(text: str) -> list[ArgSpec]:
-    """Names with options. Unlike for xDSL, there may be blanks around commas and braces."""
-    # Only a pipeline or a target in text is read with it; flags alone are not.
+    """Names with options. Unlike in xDSL, blanks around commas and braces are allowed."""
+    # Only textual pipelines and targets need it; flags do not.
     from xdsl.utils.arg_spec import parse_pipeline
     from xdsl.utils.exceptions import ArgSpecParseError
 
     tidy = re.sub(
-        # Blanks alone are an alternative, so that a long run of them is matched once.
+        # Blanks are an alternative of their own, so that a long run of them is matched once.
         rf"({_STRING})" r'|\s*+([,{}])\s*+|(\s++)|(?<==)([^\s",{}]++)',
         lambda match: match[1] or match[2] or match[3] or _quoted(match[4]),
         text.strip(),
@@ -291,7 +291,7 @@ def _parse_specs(text: str) -> list[ArgSpec]:
     except ArgSpecParseError as error:
         reason = str(error).strip().rpartition("\n")[2].strip()
     except (RuntimeError, StopIteration):
-        # xDSL does not expect the text to end within options.
+        # xDSL does not handle text that ends within options.
         reason = "unexpected end"
     if separated := _separated_by_spaces(tidy):
         reason = f"options are separated by spaces: '{separated}'"
@@ -299,7 +299,9 @@ def _parse_specs(text: str) -> list[ArgSpec]:
 
 
 def _quoted(value: str) -> str:
-    """The value of an option: xDSL reads words and numbers, and other text, a path, in quotes."""
+    """
+    The value of an option in quotes, unless it is a word or a number, which xDSL reads as it is.
+    """
     if re.fullmatch(r"[A-Za-z_][\w-]*+|[-+]?[\d.]++(?:[eE][-+]?\d++)?", value):
         return value
     return '"' + value.replace("\\", "\\\\") + '"'
@@ -309,7 +311,7 @@ _COMMA_BEFORE_OPTION = re.compile(r",(?=[\w-]+=)")
 
 
 def _separated_by_spaces(text: str) -> str | None:
-    """`text` with spaces in the place of commas between options, if it has such."""
+    """`text` with spaces instead of commas between options; None if it has no such commas."""
     separated, count = re.subn(
         r"\{[^{}]*\}", lambda options: _COMMA_BEFORE_OPTION.sub(" ", options[0]), text
     )
@@ -364,10 +366,10 @@ def _columns(lines: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 def _lines_of_pass(name: str, factory: Callable[[], type[ModulePass]]) -> Iterator[tuple[str, str]]:
     """The flag of a pass with the first line of its docstring, then its options."""
-    # Only `--help` asks passes for their options.
+    # Only `--help` reads the options of passes.
     from xdsl.passes import get_pass_option_infos
 
-    # It imports xDSL, which `--version` does without.
+    # It imports xDSL, which `--version` does not need.
     from qdialect.ir.errors import describe
 
     try:
@@ -375,7 +377,7 @@ def _lines_of_pass(name: str, factory: Callable[[], type[ModulePass]]) -> Iterat
     except Exception as error:
         yield f"--{name}", f"(does not load: {describe(error)})"
         return
-    # A dataclass without a docstring has its signature for one.
+    # The docstring of a dataclass defaults to its signature.
     text = (cls.__doc__ or "").strip()
     yield f"--{name}", "" if text.startswith(f"{cls.__name__}(") else text.partition("\n")[0]
     for option in get_pass_option_infos(cls):

@@ -298,7 +298,7 @@ def _check_outputs(options: Options) -> None:
                 where = "standard output" if path in STANDARD_OUTPUT else f"'{path}'"
                 raise ToolError(
                     f"the {other} and the {what} would both be written to {where}: "
-                    f"name a file for each, with {other_flag} and {flag}"
+                    f"choose different files with {other_flag} and {flag}"
                 )
         if options.input_file != "-" and overwrite_each_other(path, options.input_file):
             raise ToolError(f"the {what} would be written over the input file '{path}'")
@@ -312,7 +312,9 @@ def _check_outputs(options: Options) -> None:
 
 
 def _files_of_passes(passes: Iterable[PassSpec]) -> Iterator[tuple[str, str, str]]:
-    """Options that may name files: the names of the pass and the option, and the text."""
+    """
+    The options of passes that may be files: the names of the pass and the option, and the value.
+    """
     for spec in passes:
         if isinstance(spec, NestedSpec):
             yield from _files_of_passes(spec.passes)

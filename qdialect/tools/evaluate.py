@@ -1,4 +1,6 @@
-"""`qdialect-evaluate`: how far a quantized module is from the float module, on records."""
+"""
+`qdialect-evaluate`: compare the values of a quantized module with the float module, on records.
+"""
 
 from __future__ import annotations
 
@@ -47,13 +49,13 @@ class _CommandLine(ModuleArgumentParser):
     def __init__(self) -> None:
         super().__init__(
             TOOL,
-            description="Run a float module and a quantized one over the same records, and tell "
-            "how far the values of the second are from those of the first.",
+            description="Run a float module and a quantized one over the same records, and report "
+            "the signal-to-noise ratios of the quantized values.",
             epilog=RECORDS_HELP,
             formatter_class=RawDescriptionHelpFormatter,
         )
         self.add_argument("float", help="the float module; - for standard input")
-        self.add_argument("quantized", help="the quantized module, whose values are named alike")
+        self.add_argument("quantized", help="the quantized module, with the same names of values")
         add_run_arguments(self)
         self.add_argument(
             "--labels",
@@ -65,12 +67,14 @@ class _CommandLine(ModuleArgumentParser):
         )
         self.add_argument("--json", metavar="FILE", help="write the results as JSON, too")
         self.add_argument(
-            "--plot", metavar="FILE", help="draw the signal to noise of all values, as PNG or SVG"
+            "--plot",
+            metavar="FILE",
+            help="plot the signal-to-noise ratios of all values, as PNG or SVG",
         )
         self.add_argument(
             "--report",
             metavar="FILE",
-            help="draw what the report of the quantization expects beside it",
+            help="plot the ratios that the report of the quantization expects beside them",
         )
         self.add_reading_arguments()
 
@@ -90,8 +94,8 @@ def _run(arguments: Sequence[str]) -> bool:
     if options.worst < 0:
         raise ToolError(f"--worst must not be negative, but is {options.worst}")
     if options.report is not None and options.plot is None:
-        raise ToolError("--report is drawn by --plot=FILE")
-    # Errors are reported before hours of work, not after them.
+        raise ToolError("--report needs --plot=FILE")
+    # Report errors before hours of work, not afterwards.
     figures = None if options.plot is None else plot_module(options.plot)
     expected = {} if options.report is None else expected_from_report(options.report)
     if options.json is not None and options.json not in STANDARD_OUTPUT:
@@ -152,7 +156,7 @@ def _evaluate(options: Namespace) -> Evaluation | None:
                 message = f"not compared: {named}, since {each.reason}"
                 printer.remark(message, compilation.locate(each.op))
     if not compared.values:
-        raise ToolError("no value of FLOAT is in QUANTIZED, too: values are found by their keys")
+        raise ToolError("FLOAT and QUANTIZED have no value with the same key")
     try:
         count = len(RecordFiles(options.data, arguments, options.labels))
         types = compared.after.function.function_type.inputs
@@ -161,7 +165,7 @@ def _evaluate(options: Namespace) -> Evaluation | None:
     except RecordError as error:
         raise ToolError(str(error)) from None
     if options.labels is not None and not compared.results:
-        raise ToolError("--labels: no result has a number for each of several classes")
+        raise ToolError("--labels: no result has one number for each of several classes")
     functions = list[PreparedFunction]()
     for compilation, side in zip(compilations, sides, strict=True):
         name, with_iree = side.function.sym_name.data, options.engine == "iree"
@@ -212,20 +216,20 @@ def _evaluate(options: Namespace) -> Evaluation | None:
 
 @dataclass(frozen=True)
 class _Comparing:
-    """Running both functions, and comparing their results."""
+    """Runs both functions, and compares their results."""
 
     before: PreparedFunction
     after: PreparedFunction
     parts: tuple[int, ...]
     """The number of parts of each value; the results follow them."""
     names: tuple[tuple[str, ...], ...]
-    """Of the arguments, in files of records."""
+    """The names of each argument in files of records."""
     data: str
     labels: str | None
     max_memory: int
 
     def start(self) -> Callable[[int], _Compared]:
-        """Read the modules and the data. Raises RecordError for data that does not fit."""
+        """Read the modules and the data. Raises RecordError for data that does not match."""
         before, after = self.before.load(), self.after.load()
         arguments = [Argument(*each) for each in zip(self.names, before.types, strict=True)]
         records = RecordFiles(self.data, arguments, self.labels)

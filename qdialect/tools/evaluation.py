@@ -19,17 +19,17 @@ from qdialect.tools.numbers_in_json import number_to_json
 from qdialect.tools.tables import Table, write_tables
 
 _NAMED: Final = 10
-"""How many values that only one module has are named."""
+"""The number of values of only one module that are listed by name."""
 
 
 class Row(NamedTuple):
-    """A value, and how much noise it has."""
+    """A value and its noise."""
 
     value: ComparedValue
     noise: Noise
     decibels: float | None
     drop: float | None
-    """The loss of signal to noise against the worst operand of its op, in decibels."""
+    """The loss of the signal-to-noise ratio against the worst operand of its op, in dB."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Evaluation:
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:
-        """All values that are compared, in the order of the module."""
+        """All compared values, in module order."""
         known = dict[str, float]()
         for value, noise in self.noises:
             if (found := noise.decibels) is not None:
@@ -59,7 +59,7 @@ class Evaluation:
         return tuple(rows)
 
     def tables(self, worst: int) -> tuple[Table, ...]:
-        """All values; and the worst ones, by signal to noise and by its loss."""
+        """All values, and the worst ones, by signal-to-noise ratio and by its loss."""
         rows = self.rows
         lowest = sorted(
             (row for row in rows if row.noise.differing or _number(row.decibels) < math.inf),
@@ -71,8 +71,8 @@ class Evaluation:
         )
         return (
             _table("values", rows),
-            _table("lowest signal to noise", lowest[:worst]),
-            _table("largest drop from the operands of the op", losing[:worst]),
+            _table("lowest signal-to-noise ratios", lowest[:worst]),
+            _table("largest drops from the operands of an op", losing[:worst]),
         )
 
     def lines(self) -> list[str]:
@@ -82,7 +82,7 @@ class Evaluation:
             if (told := _left_out(row.noise)) is not None:
                 found.append(f"'{row.value.key}': {told}")
             elif row.decibels is None:
-                found.append(f"'{row.value.key}': squares of its elements exceed all numbers")
+                found.append(f"'{row.value.key}': squares of its elements overflow float64")
         for reason in dict.fromkeys(of.reason for of in self.not_compared):
             keys = [f"'{of.key}'" for of in self.not_compared if of.reason == reason]
             more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
@@ -97,17 +97,17 @@ class Evaluation:
                 found.append(f"{named}: accuracy is {before} for FLOAT, {after} for QUANTIZED")
             if answers.nans_before or answers.nans_after:
                 found.append(
-                    f"{named}: NaN is among the numbers of {answers.nans_before} answers of FLOAT, "
-                    f"and of {answers.nans_after} of QUANTIZED"
+                    f"{named}: answers with NaN: {answers.nans_before} of FLOAT, "
+                    f"{answers.nans_after} of QUANTIZED"
                 )
         if not self.answers:
-            found.append("no result has several classes: there is no top answer")
+            found.append("no result has several classes, so there are no top answers")
         plural = "" if self.records == 1 else "s"
         found.append(f"{self.records} record{plural}, run by {self.engine}")
         return found
 
     def to_json(self) -> str:
-        """All results. Infinities are texts, and NaN is null."""
+        """All results. Infinities are strings, and NaN is null."""
         return (
             json.dumps(
                 {
@@ -141,7 +141,10 @@ class Evaluation:
         )
 
     def write(self, stream: TextIO, worst: int) -> None:
-        """Write all: the tables by `rich`, where it is installed and there is a terminal."""
+        """
+        Write everything; tables are drawn by `rich` if it is installed and the stream is a
+        terminal.
+        """
         write_tables(stream, self.tables(worst))
         for line in self.lines():
             stream.write(f"{line}\n")
@@ -164,7 +167,7 @@ def _json_of(row: Row) -> dict[str, Any]:
 
 
 def _number(decibels: float | None) -> float:
-    """None counts as the highest."""
+    """The sort key; None comes last."""
     return math.inf if decibels is None else decibels
 
 
@@ -173,7 +176,7 @@ def _difference(before: float, after: float) -> float:
 
 
 def _left_out(noise: Noise) -> str | None:
-    """The elements that the signal to noise ratio leaves out, in words."""
+    """The elements that the signal-to-noise ratio omits, in words."""
     told = list[str]()
     if noise.nans_before or noise.nans_after:
         told.append(f"NaN in {noise.nans_before} of FLOAT and {noise.nans_after} of QUANTIZED")
@@ -181,7 +184,7 @@ def _left_out(noise: Noise) -> str | None:
         told.append(f"infinite in {noise.infinite}")
     if not told:
         return None
-    return f"elements are left out: {', '.join(told)}; {noise.differing} of them differ"
+    return f"elements are omitted: {', '.join(told)}; {noise.differing} of them differ"
 
 
 def _share(part: int, of: int) -> str:

@@ -1,4 +1,4 @@
-"""The signal to noise of all values, drawn by matplotlib."""
+"""The signal-to-noise ratios of all values, drawn by matplotlib."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ENDINGS: Final = (".png", ".svg", ".pdf")
 _ROWS_OF_PANEL: Final = 60
 _MOST_PANELS: Final = 4
 _MOST_NAMES: Final = 200
-"""How many values of a panel have their names beside them; of more, each second one, and so on."""
+"""The most values of a panel with a visible name; of more values, every second one has one, etc."""
 
 _DPI: Final = 120
 _FONT: Final = 7
@@ -28,10 +28,10 @@ _PANEL_WIDTH: Final = 7.5
 _ROW: Final = 0.17
 _DOUBLE_ROW: Final = 0.28
 _MARGIN: Final = 1.6
-"""In inches; the last one is that of the title, the axis and the legend together."""
+"""Sizes in inches; the last one is the height of the title, the axis and the legend together."""
 
 _WORDS: Final = {math.inf: "equal", -math.inf: "noise only", None: "no number"}
-"""The text in place of a bar that has no finite height."""
+"""The labels of values without a finite bar."""
 
 _COLOURS: Final = {
     "f32": "silver",
@@ -46,10 +46,14 @@ _OTHER_COLOURS: Final = ("tab:brown", "tab:olive", "tab:cyan")
 
 
 def plot_module(path: str) -> Any:
-    """matplotlib, to draw to a file. Raises ToolError if it is missing, or for another file."""
+    """
+    matplotlib, to plot to `path`.
+
+    Raises ToolError if it is missing, or for an unsupported file.
+    """
     if not path.endswith(_ENDINGS):
         raise ToolError(f"--plot: '{path}' must end in {', '.join(_ENDINGS)}")
-    # It would leave a file of no bytes where it cannot write one.
+    # matplotlib would leave an empty file if writing fails.
     Output(path).close(keep=False)
     try:
         library("matplotlib", "plot")
@@ -59,23 +63,27 @@ def plot_module(path: str) -> Any:
 
 
 def expected_from_report(path: str) -> dict[str, float]:
-    """The signal to noise that the report of a quantization expects, by keys. Raises ToolError."""
+    """
+    The expected signal-to-noise ratios in the report of a quantization, by key.
+
+    Raises ToolError.
+    """
     try:
         with open(path, encoding="utf-8") as file:
             held: Any = json.load(file)
     except OSError as error:
         raise ToolError(f"cannot open '{path}': {reason_of(error)}") from None
     except ValueError as error:
-        raise ToolError(f"'{path}' is no JSON: {error}") from None
+        raise ToolError(f"'{path}' is not JSON: {error}") from None
     of_object = cast("dict[str, Any]", held) if isinstance(held, dict) else {"values": held}
     listed: Any = of_object.get("values")
     if not isinstance(listed, list):
-        raise ToolError(f"'{path}' is no report of a quantization: it has no list of values")
+        raise ToolError(f"'{path}' is not a report of a quantization: it has no list of values")
     found = dict[str, float]()
     for each in cast("list[dict[str, Any]]", listed):
         key: Any = each.get("key") if hasattr(each, "get") else None
         if not isinstance(key, str):
-            raise ToolError(f"'{path}' is no report of a quantization: a value has no key")
+            raise ToolError(f"'{path}' is not a report of a quantization: a value has no key")
         try:
             number = number_from_json(each.get("signal_to_noise"))
         except ValueError as error:
@@ -94,12 +102,12 @@ def write_plot(figures: Any, rows: Sequence[Row], expected: Mapping[str, float],
 
 
 def draw(figures: Any, rows: Sequence[Row], expected: Mapping[str, float]) -> Any:
-    """A figure with a bar for each value, in the order of the module."""
+    """A figure with a bar for each value, in module order."""
     return _Drawing(figures, rows, expected).figure
 
 
 class _Drawing:
-    """A figure with one panel or several, beside each other, so that names can be read."""
+    """A figure with one or more panels side by side, so that names are readable."""
 
     def __init__(self, figures: Any, rows: Sequence[Row], expected: Mapping[str, float]) -> None:
         self._expected = expected
@@ -111,7 +119,7 @@ class _Drawing:
             for number in (*measured, *(expected.get(row.value.key) for row in rows))
             if number is not None and math.isfinite(number)
         ]
-        # There is room for a number beside the longest bar.
+        # Leave room for a number beside the longest bar.
         self._limits = min(1.15 * min(numbers, default=0.0), 0.0), 1.15 * max([*numbers, 10.0])
         panels = min(_MOST_PANELS, -(-len(rows) // _ROWS_OF_PANEL))
         length = -(-len(rows) // panels)
@@ -126,7 +134,7 @@ class _Drawing:
         axes: Any = self.figure.subplots(1, panels, squeeze=False, sharex=True)[0]
         for panel, axis in enumerate(axes):
             self._draw(axis, rows[panel * length : (panel + 1) * length], length)
-        self.figure.suptitle("Signal to noise of the quantized module")
+        self.figure.suptitle("Signal-to-noise ratios of the quantized module")
         self._add_legend()
 
     def _draw(self, axis: Any, rows: Sequence[Row], length: int) -> None:
@@ -179,7 +187,7 @@ class _Drawing:
             )
 
     def _colour(self, storage: str) -> str:
-        """The colour of a storage; common ones always have the same."""
+        """The colour of a storage; common storages have fixed colours."""
         if storage in _COLOURS:
             return _COLOURS[storage]
         others = [each for each in self._storages if each not in _COLOURS]
@@ -199,7 +207,7 @@ class _Drawing:
 
 
 def _shortened(key: str) -> str:
-    """A key with its middle left out, if it is long: names differ at their ends."""
+    """A key, with its middle elided if it is long: names differ at their ends."""
     if len(key) <= _MOST_CHARACTERS:
         return key
     side = (_MOST_CHARACTERS - 1) // 2

@@ -9,7 +9,7 @@ from qdialect.algebra.memory_budget import MemoryLimitError
 from qdialect.tools.tool_error import ToolError, abridged, printable, reason_of
 
 RECURSION_LIMIT = 4000
-"""Enough for some 400 nested regions; the stack of a process has room for many more."""
+"""Enough for about 400 nested regions; the stack of a process has room for many more."""
 
 EXIT_SUCCESS, EXIT_FAILURE = 0, 1
 EXIT_CLOSED_PIPE = 141
@@ -20,11 +20,11 @@ def run_tool(name: str, run: Callable[[Sequence[str]], bool], argv: Sequence[str
     """
     Run a tool with these arguments, or those of the process.
 
-    `run` says whether there was no error; it may raise ToolError for what is wrong outside
-    of the text, and OSError if standard output cannot be written. Returns the exit status:
-    0, or 1 if there was an error, which is on standard error. Raises KeyboardInterrupt.
+    `run` returns whether there was no error; it may raise ToolError for errors outside of the text,
+    and OSError if standard output cannot be written. Returns the exit status: 0, or 1 if there was
+    an error, which is on standard error. Raises KeyboardInterrupt.
 
-    Nothing of the process is changed but the recursion limit, which is restored.
+    The process is not changed, except for the recursion limit, which is restored.
     """
     recursion_limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(recursion_limit, RECURSION_LIMIT))
@@ -33,18 +33,18 @@ def run_tool(name: str, run: Callable[[Sequence[str]], bool], argv: Sequence[str
     except (ToolError, MemoryLimitError) as error:
         message = str(error)
     except SystemExit:
-        # argparse has printed its help. It raises ToolError for errors.
+        # argparse has printed its help; errors raise ToolError instead.
         return EXIT_SUCCESS
     except BrokenPipeError:
         return EXIT_CLOSED_PIPE
     except OSError as error:
         message = f"cannot write the output: {reason_of(error)}"
     except MemoryError as error:
-        # numpy says how much it has asked for.
+        # numpy's message has the requested size.
         message = f"out of memory: {error}".rstrip(": ")
     finally:
         sys.setrecursionlimit(recursion_limit)
-    # Outside of the handlers, the objects that the exception references are freed.
+    # Outside the handlers, the objects that the exception references are freed.
     told = abridged("\n".join(map(printable, message.splitlines())))
     sys.stderr.write(f"{name}: error: {told}\n")
     return EXIT_FAILURE

@@ -24,7 +24,7 @@ class ExpectedDiagnostic:
     text: str
     is_regex: bool
     line: int | None
-    """The line to find it on, or None for one without a place in the file."""
+    """The line of the diagnostic; None for a diagnostic without a location."""
     location: Location
     """The annotation itself."""
     was_produced: bool = field(default=False, init=False)
@@ -56,7 +56,7 @@ class DiagnosticVerifier(DiagnosticHandler):
     Compares diagnostics with the annotations in a text.
 
     An annotation is `expected-error {{text}}` in a comment, with `warning`, `remark` or
-    `note` in place of `error`. It speaks of its own line, or of another with `@+1`,
+    `note` in place of `error`. It applies to its own line, or to another one with `@+1`,
     `@-1`, `@above`, `@below` or `@unknown` before the text. `expected-error-re` has
     regular expressions between double braces inside its text.
     """
@@ -85,7 +85,7 @@ class DiagnosticVerifier(DiagnosticHandler):
         self._fail(message, diagnostic.location)
 
     def finish(self) -> bool:
-        """Report expected diagnostics that did not come; whether all was as expected."""
+        """Report missing diagnostics. Returns whether all diagnostics were as expected."""
         for expected in self._expected:
             if not expected.was_produced:
                 self._fail(

@@ -18,12 +18,12 @@ from qdialect.tools.tool_error import ToolError, reason_of
 
 _FORMATS: Final = {
     "ML\ufffdR": "MLIR bytecode: convert it to text with mlir-opt first",
-    "....TFL3": "a model of TensorFlow Lite: convert it to text of MLIR first",
-    "PK\x03\x04": "a zip archive, not text of MLIR",
-    "\x1f\ufffd": "a file that gzip has compressed: decompress it first",
-    "\ufffd\ufffd.\0|.\0": "text in UTF-16: write it in UTF-8",
+    "....TFL3": "a TensorFlow Lite model: convert it to MLIR text first",
+    "PK\x03\x04": "a zip archive, not MLIR text",
+    "\x1f\ufffd": "a gzip-compressed file: decompress it first",
+    "\ufffd\ufffd.\0|.\0": "UTF-16 text: save it as UTF-8",
 }
-"""Formats by a regular expression for the first characters of a file, where U+FFFD is no UTF-8."""
+"""Formats by a regular expression for the first characters; U+FFFD stands for invalid UTF-8."""
 
 
 class SourceText(NamedTuple):
@@ -54,13 +54,12 @@ def read_text(
     """
     The text of a file, or of standard input for `-`; None for a binary file, which is reported.
 
-    If there is a command, it is what that prints of the file. Raises ToolError if it cannot be
-    read.
+    With a command, its output for the file is read. Raises ToolError if the file cannot be read.
     """
     name = "<stdin>" if path == "-" else path
     try:
         if command is not None:
-            # It starts another program, which few runs do.
+            # Few runs start another program.
             from qdialect.tools.other_reader import read_with
 
             text = read_with(command, path)
@@ -90,6 +89,6 @@ def read_text(
 
 
 def _format_of(text: AbridgedInput) -> str | None:
-    """The format of a file that is no text of MLIR, if its first characters tell."""
+    """The format of a file that is not MLIR text, by its first characters; None if unknown."""
     formats = (name for start, name in _FORMATS.items() if re.match(start, text.content, re.DOTALL))
     return next(formats, None)

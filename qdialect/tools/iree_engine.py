@@ -1,4 +1,4 @@
-"""Compiling and running modules with IREE, and comparing the results of two."""
+"""Compiles and runs modules with IREE, and compares the results of two."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ _FLOATS: Final[dict[type[Attribute], str]] = {
     Float8E5M2Type: "float8_e5m2",
     Float8E5M2FNUZType: "float8_e5m2fnuz",
 }
-"""The dtypes of numpy and `ml_dtypes` for the floats that IREE takes."""
+"""The dtypes of numpy and `ml_dtypes` for the float types that IREE accepts."""
 
 
 def compile_module(side: Side, *, is_before: bool = True) -> tuple[ModuleOp, bytes]:
@@ -97,14 +97,14 @@ def compile_module(side: Side, *, is_before: bool = True) -> tuple[ModuleOp, byt
         for each in (
             DropRangesPass(),
             LowerQuantShapesPass(),
-            # As the casts are defined, and as the interpreter has it.
+            # The rounding by which casts are defined, and which the interpreter uses.
             LowerQuantOpsPass(rounding=Rounding.NEAREST_EVEN.value, keep_round_trips=True),
             StripFuncQuantTypesPass(),
         ):
             each.apply(side.context, module)
     except OpErrors as error:
         raise failure(f"it cannot be lowered for IREE: {error}") from None
-    # IREE may refuse what nothing uses.
+    # IREE may refuse unused ops.
     erase_with_unused(
         [op for op in module.walk() if isinstance(op, StorageCastOp) and not any(op.result.uses)]
     )
@@ -157,7 +157,7 @@ class LoadedModule:
         try:
             returned: Any = self._bound[function.sym_name.data](*given)
         except Exception as error:
-            # The runtime raises errors of many types, none of which is its own.
+            # The runtime has no error class of its own, and raises many types.
             raise self._failure(f"IREE does not run it: {describe(error)}", function) from None
         values: list[Any] = [returned] if len(types) == 1 else list(returned or [])
         return tuple(
@@ -170,7 +170,7 @@ class LoadedModule:
             elements = value.elements
             return elements.astype(dtype) if dtype == np.bool_ else elements.view(dtype)
         number = value.elements.reshape(1).view(dtype)[0].item()
-        # The runtime does not take bool.
+        # The runtime does not accept bool.
         return int(number) if isinstance(number, bool) else number
 
     def _returned(self, value: Any, type: Attribute, function: FuncOp) -> TypedArray:
@@ -199,7 +199,7 @@ class LoadedModule:
                 return np.dtype(np.bool_)
             kind = "u" if held.signedness.data is Signedness.UNSIGNED else "i"
             return np.dtype(f"{kind}{held.bitwidth // 8}")
-        raise self._failure(f"values of type '{held}' cannot be given to IREE", function)
+        raise self._failure(f"IREE does not accept values of type '{held}'", function)
 
     def _failure(self, reason: str, op: Operation) -> RunFailure:
         return RunFailure(reason, op, self._is_before)
@@ -219,7 +219,9 @@ class IreeEngine(Engine):
     """Compiles both modules for the CPU, and runs functions of both."""
 
     def __init__(self, before: Side, after: Side) -> None:
-        """Raises RunFailure if IREE does not compile one, and ToolError if there is no IREE."""
+        """
+        Raises RunFailure if IREE does not compile one, and ToolError if IREE is not installed.
+        """
         try:
             self._before = _CompiledModule(before, is_before=True)
             self._after = _CompiledModule(after, is_before=False)
@@ -276,11 +278,11 @@ def _distance(
         if furthest <= known.tolerance:
             return furthest
         allowed = f"{known.tolerance:.1e} of the largest element"
-        reason = f" ('{known.unordered}' is allowed {allowed})"
+        reason = f" ('{known.unordered}' allows {allowed})"
         if known.is_discrete:
             raise RunFailure(
-                f"{str(error).strip()}{reason}, but it rounds or compares floats, and a sum in "
-                "another order may go another way",
+                f"{str(error).strip()}{reason}, but it rounds or compares floats, which a "
+                "reordered sum may change",
                 function,
                 is_before=False,
             ) from None
@@ -310,7 +312,7 @@ def _closeness(furthest: float, known: DefinedBits) -> str:
         return "bit for bit"
     return (
         f"within {known.tolerance:.1e} of the largest element, "
-        f"since '{known.unordered}' may add floats in another order"
+        f"since '{known.unordered}' may add floats in a different order"
     )
 
 

@@ -1,4 +1,4 @@
-"""The common part of `qdialect-check` and `qdialect-run`: arguments, and reading a module."""
+"""The common parts of tools that read modules: arguments, and reading."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ModuleArgumentParser(ArgumentParser):
     """An argument parser that raises ToolError for wrong arguments."""
 
     def add_reading_arguments(self) -> None:
-        """Add the arguments that are about reading modules."""
+        """Add the arguments for reading modules."""
         self.add_argument(
             "--max-memory",
             type=parse_max_memory,
@@ -49,7 +49,7 @@ class ModuleArgumentParser(ArgumentParser):
 
     @override
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
-        # argparse says nothing if standard output cannot be written.
+        # argparse ignores errors of standard output.
         with standard_output() as stream:
             stream.write(self.format_help())
 
@@ -66,13 +66,13 @@ def read_module(path: str, handler: DiagnosticHandler, arguments: Namespace) -> 
     """
     The module in a file, verified; None if it has errors.
 
-    `arguments` are those about reading modules. Raises ToolError.
+    `arguments` are those of `add_reading_arguments`. Raises ToolError.
     """
     source = read_text(path, handler, arguments.read_with)
     if source is None:
         return None
     options = Options()
-    # The other tool may know dialects that are unknown here.
+    # The other tool may know more dialects.
     options.allow_unregistered_dialect = (
         arguments.allow_unregistered_dialect or arguments.read_with is not None
     )

@@ -22,7 +22,7 @@ class NestedPipeline(ModulePass):
     """
     Runs passes on each op of one name directly in a module, one after another.
 
-    As in MLIR, the passes see nothing else of the module:
+    As in MLIR, the passes see nothing of the module but the op:
     https://mlir.llvm.org/docs/PassManagement/#oppassmanager. Their result replaces the op. A nested
     pipeline runs on ops directly in those of the outer pipeline.
     """
@@ -55,7 +55,7 @@ class NestedPipeline(ModulePass):
             return
         names = {_name(each) for each in op.walk() if each is not op}
         if self.anchor in names:
-            reason = f"it is not directly in '{_name(op)}', and its pipeline does nothing"
+            reason = f"it is not directly in '{_name(op)}', so its pipeline does nothing"
             ctx.take_warning(op, f"operation '{self.anchor}' is deeper in the module: {reason}")
             return
         known = ctx.get_optional_op(self.anchor)
@@ -85,5 +85,5 @@ class NestedPipeline(ModulePass):
 
 
 def _name(op: Operation) -> str:
-    """The name of an op in the text, also of one that is not registered."""
+    """The name of an op in the text, also of an unregistered op."""
     return op.op_name.data if isinstance(op, UnregisteredOp) else op.name

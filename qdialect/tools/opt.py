@@ -1,8 +1,8 @@
 """
-`qdialect-opt`: xDSL's dialects and passes with qdialect's, under mlir-opt's habits.
+`qdialect-opt`: the dialects and passes of xDSL and qdialect, with the conventions of mlir-opt.
 
-https://mlir.llvm.org/docs/Tutorials/MlirOpt/ describes them. Modules are imported when they are
-needed, since a small run spends most of its time on imports.
+See https://mlir.llvm.org/docs/Tutorials/MlirOpt/. Modules are imported when they are needed, since
+a small run spends most of its time on imports.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _run(arguments: Sequence[str]) -> bool:
         with standard_output() as stream:
             stream.write(f"{help_text() if options.help else version_text()}\n")
         return True
-    # It imports xDSL, which takes most of a small run; `--version` and wrong flags do without.
+    # It imports xDSL, which takes most of a small run; `--version` and errors do not need it.
     from qdialect.tools.compilation import process
 
     return process(options)

@@ -1,4 +1,4 @@
-"""Texts that another tool reads: it prints them in generic form, which is parsed here."""
+"""Reads texts through another tool, which prints them in generic form."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _PRINT_GENERIC: Final = "--mlir-print-op-generic"
 
 def read_with(command: str, path: str) -> AbridgedInput:
     """
-    What a command prints of a file in generic form; `-` is standard input.
+    The output of a command for a file, in generic form; `-` is standard input.
 
-    The command is split as a shell does it. It gets a flag and the path as its last arguments,
-    as `mlir-opt` takes them. Raises ToolError if it fails or prints nothing, and NotUTF8Error.
+    The command is split like in a shell. The flag for generic form and the path are appended to its
+    arguments, as for `mlir-opt`. Raises ToolError if it fails or prints nothing, and NotUTF8Error.
     """
     try:
         arguments = shlex.split(command)
     except ValueError as error:
-        raise ToolError(f"--read-with: '{command}' is no command: {error}") from None
+        raise ToolError(f"--read-with: '{command}' is not a valid command: {error}") from None
     if not arguments:
-        raise ToolError("--read-with: there is no command")
+        raise ToolError("--read-with: the command is empty")
     program = arguments[0]
     name = f"{'<stdin>' if path == '-' else path} as {program} prints it"
-    # A pipe that nobody reads would stop the command when it is full.
+    # A full pipe that nobody reads would block the command.
     with TemporaryFile() as messages:
         with ExitStack() as children:
             child = child_process([*arguments, _PRINT_GENERIC, path], stderr=messages)

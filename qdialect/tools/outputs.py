@@ -22,19 +22,19 @@ _IN_PLACE_ONLY: Final = (errno.EACCES, errno.EBUSY, errno.EPERM, errno.EROFS, er
 
 class Output:
     """
-    Where modules are printed: standard output, or a file that is written whole or not.
+    The output of a tool: standard output, or a file that is replaced atomically.
 
-    The text of a file goes to a temporary file next to it, which then takes its name: a hard
-    link to the old file keeps the old text. The new file has the mode of the old one, and
-    its owner if this process may give files away. Where that is not possible, since the
-    folder cannot be written or the file is mounted, the text is copied into the old file at
-    the end. What is not a regular file, such as /dev/null, is written directly.
+    The text is written to a temporary file in the same folder, which is then renamed; hard links to
+    the old file keep the old text. The new file has the mode of the old one, and its owner if this
+    process may change owners. If the file cannot be replaced, since the folder is not writable or
+    the file is a mount point, the text is copied into the old file at the end. Special files such
+    as /dev/null are written directly.
     """
 
     stream: TextIO
 
     is_good: bool
-    """Whether the run had no error, so that the output is kept."""
+    """Whether the run had no error: then the output is kept."""
 
     def __init__(self, path: str) -> None:
         """Raises ToolError if the file cannot be written."""
@@ -49,7 +49,7 @@ class Output:
     def _open(self) -> TextIO:
         if self._path in STANDARD_OUTPUT:
             return _open_standard_output()
-        # Links there lead to whatever a stream of the process is redirected to.
+        # Links in /dev resolve to the target of a redirected stream.
         if os.path.abspath(self._path).startswith("/dev/"):
             return _open(self._path)
         self._path = os.path.realpath(self._path)
@@ -66,7 +66,7 @@ class Output:
         except OSError as error:
             if error.errno not in _IN_PLACE_ONLY:
                 raise
-            # Outputs are in other folders only where theirs cannot be written.
+            # Needed only if the folder of the output is not writable.
             from tempfile import gettempdir
 
             stream = self._open_temporary(gettempdir())
@@ -116,14 +116,14 @@ def _put_in_place(temporary: str, path: str) -> None:
     except OSError as error:
         if error.errno not in _IN_PLACE_ONLY or not os.path.exists(path):
             raise
-        # Files are copied only where the system cannot move them.
+        # Files are copied only if the system cannot rename them.
         from shutil import copyfile
 
         copyfile(temporary, path)
 
 
 def overwrite_each_other(first: str, second: str) -> bool:
-    """Whether two outputs are one file, or both standard output."""
+    """Whether two outputs are the same file, or both standard output."""
     if first in STANDARD_OUTPUT and second in STANDARD_OUTPUT:
         return True
     one, other = _status_of(first), _status_of(second)
@@ -133,7 +133,7 @@ def overwrite_each_other(first: str, second: str) -> bool:
 
 
 def _status_of(path: str) -> os.stat_result | None:
-    """The status of the file that an output goes to, None if there is none yet."""
+    """The status of the file of an output; None if it does not exist."""
     try:
         return os.fstat(sys.stdout.fileno()) if path in STANDARD_OUTPUT else os.stat(path)
     except FileNotFoundError:
@@ -152,7 +152,7 @@ def _open(file: str | int) -> TextIO:
 @contextmanager
 def standard_output() -> Generator[TextIO]:
     """
-    Standard output, for text of MLIR, which is UTF-8.
+    Standard output as a UTF-8 stream, for MLIR text.
 
     Raises ToolError if it is closed, and OSError at the end if it cannot be written.
     """
@@ -164,7 +164,7 @@ def standard_output() -> Generator[TextIO]:
 
 
 def _open_standard_output() -> TextIO:
-    """A stream of its own: `sys.stdout` keeps its encoding, and gets nothing that then fails."""
+    """A separate stream, so that the encoding and the buffer of `sys.stdout` do not change."""
     if is_closed(sys.stdout):
         raise ToolError("standard output is closed")
     sys.stdout.flush()
@@ -185,5 +185,9 @@ def _finish(stream: TextIO) -> None:
 
 
 def is_closed(stream: TextIO | None) -> bool:
-    """Python has None for a standard stream that the process was started without."""
+    """
+    Whether a stream is closed.
+
+    Python has None for a stream that the process was started without.
+    """
     return stream is None

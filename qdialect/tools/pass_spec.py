@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class NestedSpec(NamedTuple):
-    """Passes for the ops of one name, each alone: `func.func(a,b)`."""
+    """Passes that run on each op of one name separately: `func.func(a,b)`."""
 
     anchor: str
     passes: tuple[PassSpec, ...]

@@ -1,7 +1,8 @@
 """
-The commands as processes of their own, which end in `os._exit`.
+Runs the tools as processes, which end in `os._exit`.
 
-Here is all that concerns a whole process and not a call of `main`: signals, warnings, the end.
+This file has everything that concerns the process rather than a call of `main`: signals, warnings,
+exit.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ try:
 
     from qdialect.tools.ending import end_process
 except KeyboardInterrupt:
-    # Nothing handles the signal yet.
+    # No signal handler is installed yet.
     os._exit(130)
 
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
@@ -25,10 +26,10 @@ def run(tool: str = "opt") -> int:
     """
     Run `qdialect-opt`, or another tool, with the arguments of the process.
 
-    Returns the exit status. At its end the process exits without tearing down the
-    interpreter: freeing a large module object by object takes long, for nothing.
+    Returns the exit status. The process exits without tearing down the interpreter, since freeing a
+    large module takes long.
     """
-    # Before anything is imported that takes its time: until then, an interrupt is a traceback.
+    # Before slow imports: until here, an interrupt prints a traceback.
     for name in _SIGNALS:
         _end_on(name)
     # Only once signals are handled.
@@ -38,16 +39,16 @@ def run(tool: str = "opt") -> int:
     from functools import partial
     from importlib import import_module
 
-    # Python shows those of `__main__` only. A pass that is deprecated has such.
+    # By default, Python shows these warnings only for `__main__`. Deprecated passes emit them.
     warnings.filterwarnings("default", category=DeprecationWarning)
     warnings.showwarning = partial(_show_warning, tool)
     if tool == "opt":
-        # Each collection would visit all objects, of which there are many, and little is garbage.
+        # Each collection would visit all objects of a large module, and free little.
         gc.disable()
-    # Otherwise numpy starts threads for linear algebra, which is not used.
+    # Otherwise numpy starts threads for linear algebra, which no tool uses.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     statuses: list[int] = []
-    # Registered first, this is called last: the exit functions of others run before.
+    # Registered first, so that it runs after all other exit functions.
     atexit.register(partial(_leave, statuses))
     try:
         main = import_module(f"qdialect.tools.{tool}").main
@@ -80,7 +81,7 @@ def run_evaluate() -> int:
 
 
 def _end_on(name: str) -> None:
-    """End the process on a signal, unless whoever started it has it ignored, as nohup does."""
+    """End the process on a signal, unless the parent process ignores the signal, as nohup does."""
     number = getattr(signal, name, None)
     if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
         signal.signal(number, _end)
@@ -88,10 +89,10 @@ def _end_on(name: str) -> None:
 
 def _end(number: int, frame: object) -> None:
     """
-    End with the status that a shell gives a process which a signal has ended.
+    End with the status that a shell reports for a process that a signal ended.
 
-    No exception is raised: it could come at any point of any code, also of such that
-    catches all exceptions or cannot pass them on, such as `__del__`.
+    No exception is raised, since it could be raised anywhere, also in code that swallows
+    exceptions, such as `__del__`.
     """
     end_process(128 + number)
 
@@ -99,20 +100,20 @@ def _end(number: int, frame: object) -> None:
 def _show_warning(
     tool: str, message: Warning | str, category: type[Warning], *where: object
 ) -> None:
-    """In one line, without the place in the code of the tool."""
+    """Print a warning in one line, without its place in the code of the tool."""
     text = str(message).partition("\n")[0]
     sys.stderr.write(f"qdialect-{tool}: warning: {category.__name__}: {text}\n")
 
 
 def _leave(statuses: list[int]) -> None:
-    """End the process with its status; without one, Python has an error to tell."""
+    """End the process with its status; without one, let Python report its error."""
     if not statuses:
         return
     # Only once signals are handled.
     from contextlib import suppress
 
     for stream in filter(None, (sys.stdout, sys.stderr)):
-        # That the output cannot be written has been reported.
+        # Errors of the output have been reported.
         with suppress(OSError, ValueError):
             stream.flush()
     os._exit(statuses[0])

@@ -1,4 +1,4 @@
-"""The progress of a long run, on standard error: a bar on a terminal, else a line at times."""
+"""The progress of a long run on standard error: a bar on a terminal, else periodic lines."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ class Progress:
 
 
 def _bar(total: int, done: int) -> Any:
-    """A bar of `rich`; None if it is not installed, or standard error is no terminal."""
+    """
+    A progress bar of `rich`; None if it is not installed, or standard error is not a terminal.
+    """
     if is_closed(sys.stderr) or not sys.stderr.isatty():
         return None
     try:

@@ -43,7 +43,7 @@ class QuantizationReportFile:
 
 
 def values_of(reports: Iterable[FoldReport]) -> Sequence[ValueReport]:
-    """The values of all reports that have some."""
+    """The values of all reports."""
     return [
         value
         for report in reports
@@ -53,7 +53,9 @@ def values_of(reports: Iterable[FoldReport]) -> Sequence[ValueReport]:
 
 
 def table_of(reports: Iterable[FoldReport]) -> Table:
-    """A row for each value, and for each other way in which one is read."""
+    """
+    A table with a row for each value, and for each operand that reads it with other parameters.
+    """
     rows = list[tuple[str, ...]]()
     for value in values_of(reports):
         if value.stored is None:
@@ -108,7 +110,7 @@ def _range_text(range: Sequence[float] | None) -> str:
 
 
 def _parameters_text(type: UniformQuantizedType) -> str:
-    """The one scale and zero point, or how many there are."""
+    """The scale and zero point, or their number and range."""
     scales, zero_points = type.scales.reshape(-1), zero_points_of(type).reshape(-1)
     if scales.size == 1:
         return f"{scales[0]:.5g}:{zero_points[0]}"

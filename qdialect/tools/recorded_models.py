@@ -18,16 +18,16 @@ records:
   An .npz file has an array for each argument of the function: under arg0, arg1, ..., or under
   the key of the argument, such as its name in the text. If the argument has the shape S, an
   array of shape S is one record, and one of shape (n, *S) holds n records. All arrays of a file
-  hold as many. The .npz files of a folder are taken in the order of their names, as if they were
-  one. Records are numbered from 0. Elements have the dtype of the argument: float32 for f32;
-  bfloat16 and smaller floats are their bits. Arrays that do not fit are refused.
+  hold the same number of records. The .npz files of a folder are read in the order of their names,
+  as one sequence. Records are numbered from 0. Elements have the dtype of the argument: float32 for
+  f32; bfloat16 and smaller floats are their bits. Other arrays are errors.
 """
 
 
 def add_run_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments that are about running a function over records."""
+    """Add the arguments for running a function over records."""
     parser.add_argument(
-        "--data", required=True, metavar="PATH", help="an .npz file, or a folder of such"
+        "--data", required=True, metavar="PATH", help="an .npz file, or a folder of .npz files"
     )
     parser.add_argument(
         "--function", metavar="NAME", help="the function to run (main, or else the only public one)"
@@ -46,21 +46,21 @@ def add_run_arguments(parser: ArgumentParser) -> None:
         type=int,
         default=DEFAULT_MAX_STEPS,
         metavar="COUNT",
-        help="qdialect's interpreter runs at most so many ops for each record "
+        help="the maximum number of ops that qdialect's interpreter runs for each record "
         f"({DEFAULT_MAX_STEPS})",
     )
 
 
 def check_run_arguments(options: Namespace) -> None:
-    """Raise ToolError for fewer than one job, or than no steps."""
+    """Raise ToolError for fewer than one job, or a negative number of steps."""
     if options.jobs < 1:
-        raise ToolError(f"there must be one job at least, not {options.jobs}")
+        raise ToolError(f"--jobs must be at least 1, but is {options.jobs}")
     if options.max_steps < 0:
         raise ToolError(f"--max-steps must not be negative, but is {options.max_steps}")
 
 
 def chosen_function(module: ModuleOp, name: str | None) -> str:
-    """The function to run, also if none is named. Raises ToolError."""
+    """The function to run: `name`, or the default. Raises ToolError."""
     if name is not None:
         return name
     functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
@@ -74,11 +74,11 @@ def chosen_function(module: ModuleOp, name: str | None) -> str:
     if len(public) == 1:
         return public[0]
     known = ", ".join(f"'{name}'" for name in public) or "none"
-    raise ToolError(f"say which function to run, by --function: public ones are {known}")
+    raise ToolError(f"choose the function to run with --function: the public functions are {known}")
 
 
 def arguments_of(module: ModuleOp, function: FuncOp) -> tuple[Argument, ...]:
-    """The arguments that records have arrays for. `arg0` is the first, whatever its name."""
+    """The arguments, for which records have arrays. `arg0` is the first one, whatever its name."""
     keys = keys_of(module).of_values
     arguments = function.body.blocks[0].args
     numbered = [f"arg{number}" for number in range(len(arguments))]

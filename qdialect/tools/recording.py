@@ -1,4 +1,4 @@
-"""Running a function over records: in this process, or spread over several."""
+"""Runs a function over records, in this process or in several."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Task(Protocol[Found]):
     """The work on each record. It can be sent to another process."""
 
     def start(self) -> Callable[[int], Found]:
-        """A function that works on the record of an index. Both raise RecordError."""
+        """A function that processes the record of an index. Both raise RecordError."""
         ...
 
 
@@ -77,7 +77,7 @@ class PreparedFunction:
     binary: bytes | None
     """The binary of IREE; None if the interpreter runs the module."""
     passed: tuple[int | None, ...]
-    """Of each result, which argument it is; None if the function has to be run to return it."""
+    """For each result, the argument that it is; None if the function computes it."""
     max_steps: int
     """The maximum number of ops that the interpreter runs for a record."""
 
@@ -133,18 +133,18 @@ def record_errors(index: int, max_memory: int) -> Generator[None]:
 
 @dataclass(frozen=True)
 class Recording:
-    """Seeing the statistics of values."""
+    """A task that computes the statistics of values."""
 
     function: PreparedFunction
     values: RecordedValues
     names: tuple[tuple[str, ...], ...]
-    """Of the arguments, in files of records."""
+    """The names of each argument in files of records."""
     data: str
     max_memory: int
     threads: int | None
 
     def start(self) -> Callable[[int], Seen]:
-        """Read the module and the data. Raises RecordError for data that does not fit."""
+        """Read the module and the data. Raises RecordError for data that does not match."""
         function = self.function.load()
         arguments = [Argument(*each) for each in zip(self.names, function.types, strict=True)]
         records = RecordFiles(self.data, arguments)
@@ -166,10 +166,10 @@ def prepare(
     max_steps: int = DEFAULT_MAX_STEPS,
 ) -> PreparedFunction:
     """
-    Prepare a recording once for all processes: IREE compiles here.
+    Prepare a function once for all processes; IREE compiles it here.
 
-    The function of that name is changed: arguments are no more returned. Raises ToolError if there
-    is no IREE, and RunFailure if it does not compile the module.
+    The function of that name is changed: it no longer returns arguments. Raises ToolError if IREE
+    is not installed, and RunFailure if it does not compile the module.
     """
     binary, passed = None, without_passed_arguments(find_function(module, name))
     if with_iree:
@@ -181,7 +181,7 @@ def prepare(
             raise ToolError(f"--engine=iree: {error}") from None
         types = find_function(lowered, name).function_type
         declared = find_function(module, name).function_type
-        # Results are those of the lowered function, and records those of the one before.
+        # Results have the types of the lowered function, and records those of the original one.
         signature = FuncOp(name, (declared.inputs.data, types.outputs.data), Region())
         signature.sym_visibility = _PRIVATE
         module = ModuleOp([signature])
@@ -206,7 +206,7 @@ def record_all(task: Task[Found], indices: Sequence[int], jobs: int) -> Generato
 
 
 def _spread(task: Task[Found], indices: Iterable[int], jobs: int) -> Generator[Found]:
-    # Processes that are forked would share the locks of threads, such as those of IREE.
+    # Forked processes would inherit the locked mutexes of threads, such as IREE's.
     with _interrupts_kept_from_children():
         # This starts the process that removes semaphores: it must outlive this one.
         pool = ProcessPoolExecutor(jobs, get_context("spawn"), _start, (task,))
@@ -223,7 +223,7 @@ def _spread(task: Task[Found], indices: Iterable[int], jobs: int) -> Generator[F
             for each in done:
                 yield each.result()
     except BrokenProcessPool:
-        raise RecordError("a process that records has ended without a result") from None
+        raise RecordError("a worker process ended without a result") from None
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -247,7 +247,7 @@ def _interrupts_kept_from_children() -> Generator[None]:
 
 
 _started = list[Callable[[int], object]]()
-"""The work of this process on a record, if it is a worker."""
+"""The function that processes a record, if this process is a worker."""
 
 
 def _start(task: Task[object]) -> None:
@@ -273,4 +273,4 @@ class _NoErrors(DiagnosticHandler):
 
     @override
     def emit(self, diagnostic: Diagnostic) -> None:
-        raise RecordError(f"the function that records cannot be read: {diagnostic.message}")
+        raise RecordError(f"the recording function cannot be parsed: {diagnostic.message}")

@@ -1,4 +1,4 @@
-"""The dialects, passes and targets that the tools know by name, those of plug-ins too."""
+"""The dialects, passes and targets by name, including those of plug-ins."""
 
 from __future__ import annotations
 
@@ -49,11 +49,15 @@ ClassT = TypeVar("ClassT")
 @registered_cache
 @cache
 def _plugins() -> tuple[Universe, ...]:
-    """The xDSL plug-ins of other packages. One that does not load is left out, with a warning."""
-    # Only `--version`, and names that xDSL does not know, look for plug-ins (40 ms).
+    """
+    The xDSL plug-ins of other packages.
+
+    A plug-in that does not load is skipped with a warning.
+    """
+    # Only `--version` and names unknown to xDSL search plug-ins (40 ms).
     from importlib.metadata import entry_points
 
-    # Only names that xDSL does not know are looked for in plug-ins.
+    # Only names unknown to xDSL are searched in plug-ins.
     from xdsl.universe import Universe
 
     universes: list[Universe] = []
@@ -71,7 +75,7 @@ def _plugins() -> tuple[Universe, ...]:
 
 
 _REPLACED_IN_PART = ("memref", "ml_program", "vector")
-"""The dialects in which a few of xDSL's classes refuse what MLIR accepts."""
+"""The dialects of which a few of xDSL's classes refuse IR that MLIR accepts."""
 
 
 @registered_cache
@@ -101,14 +105,14 @@ def _passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
 
 def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
-    """All passes by name, those of plug-ins too."""
+    """All passes by name, including those of plug-ins."""
     plugged = (plugin.all_passes for plugin in _plugins())
     return {name: factory for passes in plugged for name, factory in passes.items()} | _passes()
 
 
 def get_all_targets() -> dict[str, Callable[[], type[Target]]]:
-    """All targets by name, those of plug-ins too."""
-    # Only `--target` and `--help` ask for targets.
+    """All targets by name, including those of plug-ins."""
+    # Only `--target` and `--help` need targets.
     from xdsl import targets
 
     plugged = (plugin.all_targets for plugin in _plugins())
@@ -126,7 +130,8 @@ def find_pass(name: str) -> Callable[[], type[ModulePass]] | None:
 
 class ToolContext(Context, FoldReportListener, WarningListener):
     """
-    A context with all dialects, which looks for unknown ones among the plug-ins.
+    A context with all dialects, which searches unknown ones in plug-ins.
+
     It collects the reports, the warnings and the plans of passes.
 
     Resources belong to the context; in xDSL, all modules of a process share them.
@@ -202,7 +207,7 @@ class ToolContext(Context, FoldReportListener, WarningListener):
             self.allow_unregistered = True
         if found is not None:
             return found
-        # Kept: the cache may forget a class, and two of one name would make unequal types.
+        # Kept here, since two classes of one name would make unequal types, and caches may evict.
         key = (make, name)
         if key not in self._unregistered:
             self._unregistered[key] = make(name)
@@ -240,7 +245,7 @@ def _unregistered_attr(name: str) -> type[Attribute]:
 
 
 def _index() -> Dialect:
-    # Its ops are those that xDSL lacks.
+    # xDSL lacks all of its ops.
     return Dialect("index", [], [])
 
 
@@ -318,7 +323,7 @@ def make_pass(spec: PassSpec) -> ModulePass:
 
 
 def make_target(spec: ArgSpec | None) -> Target | None:
-    """The target; None is MLIR text, printed as the options say. Raises ToolError."""
+    """The target; None for MLIR text. Raises ToolError."""
     if spec is None or (spec.name == "mlir" and not spec.parameters):
         return None
     targets = get_all_targets()
@@ -334,7 +339,7 @@ def _make(kind: str, factory: Callable[[], type[ConvertibleT]], spec: ArgSpec) -
         cls = factory()
     except Exception as error:
         raise ToolError(f"{kind} '{spec.name}' does not load: {describe(error)}") from error
-    # An option that is a word of Python, such as `from`, is a field with an underscore behind it.
+    # The field of an option that is a Python keyword, such as `from`, ends in an underscore.
     options = {
         field.name.rstrip("_").replace("_", "-"): field for field in fields(cls) if field.init
     }
@@ -367,8 +372,8 @@ def _option_value(option: str, field: Field[object], value: ParameterListType) -
     """
     The value of an option; a flag without a value is true, as in mlir-opt.
 
-    Raises ToolError if it is of another type than the option. A dataclass may say in
-    its metadata what the value `is`, such as "a number of bytes".
+    Raises ToolError if the value is of another type than the option. The metadata of a field may
+    describe the value under the key `is`, such as "a number of bytes".
     """
     name = field.type if isinstance(field.type, str) else type_repr(field.type)
     name, rest = name.strip("'").replace(" ", ""), ""

@@ -1,8 +1,8 @@
 """
 `qdialect-run`: run a function of a module, and print its results.
 
-It shares the flags of xDSL's `xdsl-run`, but not its class: the errors of `xdsl-run` print the
-whole module and have no location.
+It has the flags of xDSL's `xdsl-run`, but not its class: errors of `xdsl-run` print the whole
+module and have no location.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _CommandLine(ModuleArgumentParser):
         super().__init__(TOOL, description="Run a function, and print its results.")
         self.add_argument("input_file", nargs="?", default="-", help="- for standard input")
         self.add_argument(
-            "--symbol", "--entry", default="main", metavar="NAME", help="the function (main)"
+            "--symbol", "--entry", default="main", metavar="NAME", help="the function to run (main)"
         )
         arguments = self.add_mutually_exclusive_group()
         arguments.add_argument(
@@ -60,16 +60,19 @@ class _CommandLine(ModuleArgumentParser):
             metavar="VALUES",
             help="its arguments, separated by commas: 'dense<[1, 2]> : tensor<2xi8>, 1.5 : f32'",
         )
-        arguments.add_argument("--args-file", metavar="FILE", help="a file of the same")
+        arguments.add_argument("--args-file", metavar="FILE", help="a file with the arguments")
         arguments.add_argument(
-            "--random-inputs", type=int, metavar="SEED", help="make arguments, by that seed"
+            "--random-inputs",
+            type=int,
+            metavar="SEED",
+            help="make random arguments, with this seed",
         )
         self.add_argument(
             "--max-steps",
             type=int,
             default=DEFAULT_MAX_STEPS,
             metavar="COUNT",
-            help=f"run at most so many ops ({DEFAULT_MAX_STEPS})",
+            help=f"the maximum number of ops to run ({DEFAULT_MAX_STEPS})",
         )
         self.add_argument("--verbose", action="store_true", help="print the arguments too")
         self.add_reading_arguments()
@@ -112,11 +115,11 @@ def _run_function(options: Namespace) -> bool:
         printer.error(str(error), compilation.source.name)
         return False
     printed = [*values, *results] if options.verbose else results
-    # A splat is printed as one element.
+    # A splat prints as one element.
     lists = [value.elements for value in printed if without_repeats(value.elements).size > 1]
     nbytes, most = sum(elements.nbytes for elements in lists), options.max_memory
     if nbytes > most:
-        # A view takes no memory, but its text does, wherever it goes.
+        # A view takes no memory, but its text does.
         raise MemoryLimitError(
             f"{nbytes} bytes of results are too many to print: {most} are allowed (--max-memory)"
         )
@@ -199,7 +202,7 @@ class _ValueParser(LocatingParser):
         if is_tensor and not is_static(shape):
             self.raise_error("a tensor must have a static shape", type_position)
         if not is_tensor and element_type_or_self(type) is not type:
-            self.raise_error("a number is no tensor", type_position)
+            self.raise_error("a number cannot have a tensor type", type_position)
         element_type = element_type_or_self(type)
         is_stored = isinstance(element_type, StoredType)
         try:

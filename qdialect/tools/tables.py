@@ -1,4 +1,4 @@
-"""Tables: as lines of text, or drawn by `rich`."""
+"""Tables, as lines of text or drawn by `rich`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ class Table(NamedTuple):
     names: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     texts: int
-    """How many of the columns, which are the first ones, are left-aligned."""
+    """The number of leading columns that are left-aligned."""
 
 
 def write_tables(stream: TextIO, tables: Iterable[Table]) -> None:
-    """Write those that have rows: by `rich`, where it is installed and there is a terminal."""
+    """
+    Write the tables that have rows, by `rich` if it is installed and the stream is a terminal.
+    """
     console = _console(stream)
     for table in tables:
         if not table.rows:
@@ -44,7 +46,7 @@ def _plain(table: Table) -> str:
 
 
 def _console(stream: TextIO) -> Any:
-    """A console of `rich`, where it is installed and the stream is a terminal; else None."""
+    """A console of `rich` if it is installed and the stream is a terminal; else None."""
     if not stream.isatty():
         return None
     try:
@@ -61,6 +63,6 @@ def _rich(table: Table) -> Any:
     for number, name in enumerate(table.names):
         made.add_column(name, justify="left" if number < table.texts else "right", overflow="fold")
     for cells in table.rows:
-        # Names are no markup.
+        # Names must not be read as markup.
         made.add_row(*(texts.Text(cell) for cell in cells))
     return made

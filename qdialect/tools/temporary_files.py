@@ -1,4 +1,4 @@
-"""The temporary files of this process, for whatever ends it without unwinding the stack."""
+"""The temporary files of this process, to be deleted if it ends without unwinding the stack."""
 
 import os
 
@@ -6,12 +6,16 @@ _paths: set[str] = set()
 
 
 def register(path: str) -> None:
-    """Register a file for `remove_all`, before it is created: none is left behind."""
+    """
+    Register a file for `remove_all`.
+
+    Call it before the file is created, so that none is left.
+    """
     _paths.add(path)
 
 
 def forget(path: str) -> None:
-    """Unregister a file that is gone, or has another name."""
+    """Unregister a file that was deleted or renamed."""
     _paths.discard(path)
 
 
@@ -21,5 +25,5 @@ def remove_all() -> None:
         try:
             os.unlink(path)
         except OSError:
-            # The file has not been created yet, or has just been renamed.
+            # The file is not created yet, or was just renamed.
             continue

@@ -16,7 +16,7 @@ class ToolError(Exception):
 
 
 def printable(text: str) -> str:
-    """`text` with escapes for control characters, which a terminal would obey."""
+    """`text` with control characters escaped, which a terminal would interpret."""
     if text.isprintable():
         return text
     return "".join(
@@ -25,19 +25,19 @@ def printable(text: str) -> str:
 
 
 def abridged(message: str) -> str:
-    """A message, cut to the length that is printed."""
+    """A message, truncated to the maximum length."""
     is_short = len(message) <= MAX_MESSAGE_LENGTH
     return message if is_short else message[:MAX_MESSAGE_LENGTH] + "..."
 
 
 def reason_of(error: OSError | ValueError) -> str:
-    """The message of the system about a file, without its name."""
+    """The system's error message about a file, without the name of the file."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
-    """The end of a message about a name that there is not: the nearest one, if any is near."""
-    # Only messages about wrong names need it (7 ms).
+    """The end of a message about an unknown name: the closest known name, if any is close."""
+    # Only messages about unknown names need it (7 ms).
     from difflib import get_close_matches
 
     close = get_close_matches(name, list(known), n=1)

@@ -1,4 +1,4 @@
-"""Verification with the place of each wrong operation, and without printing the module."""
+"""Verification with the location of each invalid operation, and without printing the module."""
 
 from __future__ import annotations
 
@@ -28,23 +28,22 @@ from qdialect.tools.diagnostics import DiagnosticHandler, Location
 
 class ModuleVerifier:
     """
-    Verifies a module operation by operation, and tells where the wrong ones are.
+    Verifies a module operation by operation, and reports invalid ones with their locations.
 
-    xDSL's own `verify` prints the whole module into its error, constants included. As in
-    mlir-opt, verification ends at the first wrong operation of each op that is isolated
-    from above.
+    xDSL's own `verify` prints the whole module into its error, constants included. As in mlir-opt,
+    verification of each op that is isolated from above ends at its first invalid operation.
     """
 
     def __init__(self, locate: Callable[[Operation], Location], handler: DiagnosticHandler) -> None:
         self._locate = locate
         self._handler = handler
         self._valid: set[_Key] = set()
-        """Keys of ops that were found valid: a module does not change while it is verified."""
+        """Keys of ops that were found valid. A module does not change while it is verified."""
         self._symbols: dict[Operation, dict[str, Operation]] = {}
         """The symbols that an op defines in its region, by name."""
 
     def verify(self, op: Operation) -> bool:
-        """Whether an operation and all in it are well formed."""
+        """Whether an operation and all nested operations are valid."""
         for region in op.regions:
             for block in region.blocks:
                 if not self._verify_block(block):
@@ -70,7 +69,7 @@ class ModuleVerifier:
                 return False
             return self._refuse(op, message_of(error))
         except Exception:
-            # A verifier that reads a malformed op, such as an index beyond its operands.
+            # The verifier itself fails on a malformed op, such as one with too few operands.
             message = f"'{_name(op)}' op cannot be verified: its verifier fails on it"
             return self._refuse(op, message)
         return True
@@ -88,7 +87,9 @@ class ModuleVerifier:
         return is_valid
 
     def _callee_of(self, call: Operation) -> Operation | None:
-        """The op that defines the symbol of a call; None if there is none, or it is nested."""
+        """
+        The op that defines the symbol of a call; None if there is none, or the symbol is nested.
+        """
         callee, table = call.properties.get("callee"), call.parent_op()
         while table is not None and not table.has_trait(SymbolTable):
             table = table.parent_op()
@@ -143,7 +144,9 @@ def _key(op: Operation) -> _Key | None:
 def _looked_at_by(
     cls: type[Operation],
 ) -> Callable[[Any], Sequence[VerifiedPart] | None] | None:
-    """A function for the attributes that the verifiers of a class read; None if unknown."""
+    """
+    A function that returns the attributes that the verifiers of a class read; None if unknown.
+    """
     if cls.verify is not Operation.verify:
         return None
     if issubclass(cls, VerifiedByAttributes):
@@ -167,7 +170,7 @@ def _is_verified_by_constraints(cls: type[Operation]) -> bool:
 
 
 def _needs_terminator(block: Block) -> bool:
-    """Whether a block must end in a terminator, be it empty or not."""
+    """Whether a block must end in a terminator, even if it is empty."""
     region, parent = block.parent, block.parent_op()
     if region is None or parent is None:
         return False
@@ -181,7 +184,7 @@ def _name(op: Operation) -> str:
 
 
 def _verify_place(op: Operation) -> None:
-    """Raise VerifyException if an op uses an erased value, or may not be at its place."""
+    """Raise VerifyException if an op uses an erased value, or is at an illegal place."""
     if any(isinstance(operand, ErasedSSAValue) for operand in op.operands):
         raise VerifyException(f"'{_name(op)}' op uses a value that was erased")
     if op.next_op is not None and not op.successor_uses:
@@ -202,7 +205,7 @@ def _verify_place(op: Operation) -> None:
 
 def _verify_permutation(op: Operation) -> None:
     """
-    Raise VerifyException if a transpose has no permutation of the axes of its operand.
+    Raise VerifyException unless a transpose has a permutation of the axes of its operand.
 
     xDSL uses the numbers as indices, unchecked. The message is MLIR's.
     """

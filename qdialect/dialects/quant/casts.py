@@ -279,7 +279,7 @@ class RequantizeOp(CastOp):
 
     @override
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
-        """`requantize(x) = x`, if that is so for every integer of the type of both."""
+        """`requantize(x) = x`, if that holds for every integer of the types."""
         if self.input.type != self.result.type or keeping_attribute_of(self) is not None:
             return None
         type = cast(UniformQuantizedType, element_type_or_self(self.input.type))

@@ -115,7 +115,7 @@ def _storage_integers(given: object, type: QuantizedTensor) -> Values:
         )
     if values.shape != shape:
         raise ValueError(
-            f"values of shape {list(values.shape)} are no constant of shape {list(shape)}"
+            f"values of shape {list(values.shape)} cannot be a constant of shape {list(shape)}"
         )
     # Skip reading 256 MiB of elements if every integer of the dtype is in range.
     if array.dtype != element_dtype(element_type_of(quantized)) or not _fills_dtype(quantized):

@@ -85,7 +85,7 @@ def verified_parts(type: Attribute) -> Sequence[VerifiedPart]:
     """
     What verifiers read of a type that fits its shape, and has elements of the right kind.
 
-    Slots were verified as the type was made, and may differ; but not what they are the slots of.
+    Slots were verified with the type, and may differ; the storage and the expressed type may not.
     """
     whole = (type,)
     if isinstance(type, TensorType):

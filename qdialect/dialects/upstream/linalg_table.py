@@ -281,7 +281,7 @@ class NamedStructuredOp(FormsDiffer, IRDLOperation, ABC):
 
     @classmethod
     def parse_kind(cls, parser: Parser) -> dict[str, Attribute]:
-        """Read what is written before anything else, as properties. Raises ParseError."""
+        """Parse the leading part of the custom form as properties. Raises ParseError."""
         return {}
 
     @classmethod
@@ -544,7 +544,7 @@ def _define(name: str, properties: str) -> type[NamedStructuredOp]:
 
 
 def _extended(definition: OpDef, properties: Iterable[str]) -> OpDef:
-    """A definition with the properties that MLIR has, all of which but the maps are optional."""
+    """A definition with MLIR's properties, which are optional except for the maps."""
     optional = {name: OptPropertyDef(AnyAttr()) for name in properties if name != "indexing_maps"}
     return replace(
         definition,

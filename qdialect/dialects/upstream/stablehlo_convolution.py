@@ -104,6 +104,6 @@ def _parse_of_window(parser: Parser) -> tuple[str, Attribute]:
         flags = parser.parse_comma_separated_list(square, parser.parse_boolean)
         return "window_reversal", DenseArrayBase.from_list(i1, flags)
     if name not in _OF_WINDOW:
-        parser.raise_error(f"'{name}' is no property of a window", position)
+        parser.raise_error(f"'{name}' is not a property of a window", position)
     integers = parser.parse_comma_separated_list(square, parser.parse_integer)
     return _OF_WINDOW[name], DenseArrayBase.from_list(i64, integers)

@@ -1,5 +1,5 @@
 """
-The ops of arith that xDSL has no class for.
+The ops of arith for which xDSL has no class.
 
 https://mlir.llvm.org/docs/Dialects/ArithOps/.
 """

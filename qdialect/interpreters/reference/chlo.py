@@ -1,5 +1,5 @@
 """
-The ops of CHLO for functions that StableHLO has no op for.
+The ops of CHLO for functions without an op in StableHLO.
 
 https://github.com/openxla/stablehlo/blob/main/docs/generated/chlo.md.
 """

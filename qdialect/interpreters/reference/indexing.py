@@ -22,9 +22,9 @@ Integers = NDArray[np.int64]
 
 
 def indices_of(value: TypedArray) -> Integers:
-    """Positions as int64. Raises InterpretationError for numbers that are no integers."""
+    """Positions as int64. Raises InterpretationError for numbers that are not integers."""
     if not is_integer(value.element_type):
-        raise InterpretationError("its indices are no integers")
+        raise InterpretationError("its indices are not integers")
     if value.elements.dtype == np.int64:
         return value.elements
 
@@ -64,7 +64,7 @@ class WindowNumbers:
     starts: Sequence[int]
     """The axes of the operand that the elements of a vector of indices are positions of."""
     vector: int
-    """The axis of the indices that is made of vectors; none if there is no such axis."""
+    """The axis of the indices that holds index vectors; None if there is none."""
 
 
 def _places(

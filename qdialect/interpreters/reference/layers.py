@@ -26,7 +26,7 @@ def run_layer(
     """
     contraction = layer_of(op)
     if not isinstance(contraction, Contraction):
-        raise InterpretationError("it is no sum of products")
+        raise InterpretationError("it is not a sum of products")
     windows = windows_of(op, contraction)
     with all_numbers(*operands) as numbers:
         lhs, rhs = (numbers[at] for at in contraction.operands)

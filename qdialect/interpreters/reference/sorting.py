@@ -98,5 +98,5 @@ def _merged(order: Order, width: int, is_before: IsBefore) -> Order:
         low = np.where(is_open & goes_on, middle + 1, low)
         high = np.where(is_open & ~goes_on, middle, high)
     place = own - np.where(is_left, 0, width) + low - first
-    # Two elements may have one place if the comparison is no order, as that of NaN is none.
+    # Two elements may get the same place if the comparison is not an order, as with NaN.
     return np.take_along_axis(order, np.argsort(place, axis=1, kind="stable"), 1)

@@ -273,7 +273,9 @@ def _numbered(op: Operation, declared: Attribute) -> TypedArray:
     shape = shape_of(declared) or ()
     axis = integer_of(op, "iota_dimension")
     if DYNAMIC in shape or not 0 <= axis < len(shape):
-        raise InterpretationError("its result has no such axis, or no static shape")
+        raise InterpretationError(
+            "the axis is out of range of its result, or the shape of the result is not static"
+        )
     require_possible(shape)
     line = [1] * len(shape)
     line[axis] = shape[axis]
@@ -467,7 +469,7 @@ def _gather(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Se
 def _scatter(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
-    """Elements are combined in the order of the updates, of which StableHLO says nothing."""
+    """Elements are combined in the order of the updates, which StableHLO leaves open."""
     count = len(operands) // 2
     values, indices, updates = operands[:count], operands[count], operands[count + 1 :]
     fields = (

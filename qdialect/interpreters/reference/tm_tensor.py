@@ -1,5 +1,5 @@
 """
-The ops of torch-mlir that linalg has no form for: scans, sorts and scatters.
+The ops of torch-mlir without a form in linalg: scans, sorts and scatters.
 
 They write to their last operands, as ops of linalg do.
 https://github.com/llvm/torch-mlir/blob/main/include/torch-mlir-dialects/Dialect/TMTensor/IR/TMTensorOps.td

@@ -134,7 +134,7 @@ def _clamp(
 def _number_of(op: Operation, name: str) -> float | int:
     attribute = find_attribute(op, name)
     if not isinstance(attribute, FloatAttr | IntegerAttr):
-        raise InterpretationError(f"'{name}' is no number")
+        raise InterpretationError(f"'{name}' is not a number")
     return cast("FloatAttr[Any] | IntegerAttr[Any]", attribute).value.data
 
 
@@ -164,7 +164,7 @@ def _cast(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequ
 
     def nearest_code(numbers: Numbers, least: int, greatest: int) -> Numbers:
         if np.isnan(numbers).any():
-            raise InterpretationError("the result is undefined: NaN is no integer")
+            raise InterpretationError("the result is undefined: NaN is not an integer")
         nearest = np.rint(numbers)
         # The greatest 64-bit integer is not a double.
         inside = np.clip(nearest, least, np.nextafter(float(greatest + 1), 0)).astype(np.int64)

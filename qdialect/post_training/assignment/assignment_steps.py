@@ -1,11 +1,11 @@
 """
 The steps that choose the parameters of a module, in the order of ONE's QuantizeWithMinMax.
 
-Each is a function of a graph and of the assignment that the steps before it have made. Activations
-are first, since everything follows from them. Layers of another precision are set apart before
-parameters move, so that none moves from one precision to another. Parameters move backward before
-they move forward: where both could be, forward it is. Values with fixed parameters are between the
-two, so that these move on. Biases are last: their scale is the product of the two others.
+Each step is a function of a graph and of the assignment before it. Activations come first, since
+all other parameters depend on them. Layers of another precision are separated before parameters
+propagate, so that none crosses from one precision to another. Parameters propagate backward, then
+forward, so that forward wins where both apply. Fixed parameters are assigned in between, so that
+they propagate forward. Biases come last: their scale is the product of the two others.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ Step = Callable[["Flow", Assignment], Assignment]
 
 
 def assign_activations(flow: Flow, before: Assignment) -> Assignment:
-    """Each value that has a recorded range, by its own range alone."""
+    """Assigns parameters to each value with a recorded range, by that range alone."""
     graph, found = flow.graph, dict[SSAValue, Assigned]()
     of_schemes = dict[tuple[int, Attribute], list[SSAValue]]()
     for value in graph.values:
@@ -85,7 +85,11 @@ def assign_activations(flow: Flow, before: Assignment) -> Assignment:
 def _of_ranges(
     flow: Flow, values: Sequence[SSAValue], scheme: Scheme
 ) -> Iterator[tuple[SSAValue, Assigned]]:
-    """Values of one type by their ranges: all at once, or one by one if one has no parameters."""
+    """
+    The parameters of values of one type by their ranges.
+
+    All are computed at once, or one by one if one of them has no parameters.
+    """
     ranges = [flow.graph.ranges[value] for value in values]
     expressed = cast(AnyFloat, element_type_or_self(values[0].type))
     try:
@@ -106,7 +110,7 @@ def _of_ranges(
 
 
 def assign_mixed_precision(flow: Flow, before: Assignment) -> Assignment:
-    """Layers of another precision: their operands are requantized to it, their results from it."""
+    """Requantizes the operands of layers of another precision to it, and their results from it."""
     default = flow.settings.default
     reads = dict(before.reads)
 
@@ -133,7 +137,7 @@ def assign_mixed_precision(flow: Flow, before: Assignment) -> Assignment:
 
 
 def remove_redundant_quantize(flow: Flow, before: Assignment) -> Assignment:
-    """Of requantizations in a row the last one is kept, and that only if it changes the type."""
+    """Keeps only the last of consecutive requantizations, and only if it changes the type."""
     reads = dict[Use, tuple[Assigned, ...]]()
     for use, chain in before.reads.items():
         made = before.values.get(flow.graph.value(use.value))
@@ -143,7 +147,9 @@ def remove_redundant_quantize(flow: Flow, before: Assignment) -> Assignment:
 
 
 def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
-    """From results to operands, where both have to be the same: concat, pad, select, and shapes."""
+    """
+    Propagates from results to operands that share them: of concat, pad, select, shape ops.
+    """
     graph = flow.graph
     values, reads = dict(before.values), dict(before.reads)
     for node in reversed(graph.nodes):
@@ -159,13 +165,13 @@ def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
         is_pinned = flow.is_pinned(node.results[0])
         for use, type in zip(node.uses, types_before(node, made.type), strict=True):
             value = graph.value(use.value)
-            # One of both does not follow the other: it is read as the result is made.
+            # The operand keeps its own parameters, and is requantized to those of the result.
             is_apart = value in values and (is_pinned or flow.is_pinned(value))
             if is_apart and is_pinned and not is_joining:
                 if type_behind(node, values[value].type) == made.type:
-                    # What is moved may have more scales than the part that is left.
+                    # The operand may have more scales than the part of it that is in the result.
                     continue
-                # Only this op reads it so, which may take a part of it.
+                # Only this op reads it with these parameters, and it may read a part of it.
                 type = type_before_shape(node, made.type)
             if type is None or flow.is_given(use.value):
                 continue
@@ -191,9 +197,9 @@ def _before_clamp(
     flow: Flow, node: Node, values: Mapping[SSAValue, Assigned]
 ) -> Mapping[SSAValue, Assigned]:
     """
-    The parameters of what a clamp alone reads, and nothing is known of: those of its result.
+    The parameters of its result, for an operand without a range that only a clamp reads.
 
-    The result is the same: rounding does not change which of two numbers is the larger one.
+    The result does not change: rounding is monotonic.
     """
     read = [use for use in node.uses if not flow.graph.is_constant(use.value)]
     made = values.get(node.results[0]) if len(node.results) == 1 else None
@@ -214,7 +220,7 @@ def _before_clamp(
 
 def _behind_clamp(flow: Flow, node: Node, before: Assignment) -> Mapping[SSAValue, Assigned]:
     """
-    The parameters of the result of a clamp that nothing is known of: those of its operand.
+    The parameters of its operand, for the result of a clamp without a range.
 
     They have codes for the result if it is between the operand and zero, and zero has a code.
     """
@@ -267,7 +273,9 @@ def _numbers_of(graph: FlowGraph, limit: Limit) -> NDArray[np.floating]:
 
 
 def assign_constant_inputs(flow: Flow, before: Assignment) -> Assignment:
-    """Constant operands that nothing else determines, by their own values."""
+    """
+    Assigns parameters to the remaining constant operands by their own values.
+    """
     reads = dict[Use, tuple[Assigned, ...]]()
     for node in flow.graph.nodes:
         for use in flow.constant_uses(node):
@@ -281,7 +289,9 @@ def assign_constant_inputs(flow: Flow, before: Assignment) -> Assignment:
 
 
 def assign_fixed_values(flow: Flow, before: Assignment) -> Assignment:
-    """Results whose range is known before any data, and scales that have to be whole numbers."""
+    """
+    Assigns parameters to results with a known range, and scales that must be whole numbers.
+    """
     values = dict[SSAValue, Assigned]()
     for node in flow.graph.nodes:
         if not node.fixed and node.relation is not Relation.WHOLE_NUMBER:
@@ -289,7 +299,7 @@ def assign_fixed_values(flow: Flow, before: Assignment) -> Assignment:
         for result in node.results:
             if flow.is_pinned(result):
                 continue
-            # Without a range of its own, it may have that of what it is moved to.
+            # Without a range of its own, it may have the range of the value that it is moved to.
             known = before.values.get(result)
             moved = None if known is None else known.range
             if (own := flow.own(result, flow.precision(node), moved)) is not None:
@@ -299,7 +309,7 @@ def assign_fixed_values(flow: Flow, before: Assignment) -> Assignment:
 
 def propagate_forward(flow: Flow, before: Assignment) -> Assignment:
     """
-    From operands to results, where a result only holds elements of an operand, or clamped ones.
+    Propagates from operands to results that only hold elements of an operand, perhaps clamped.
     """
     graph, values, reads = flow.graph, dict(before.values), dict(before.reads)
     for node in graph.nodes:
@@ -315,7 +325,7 @@ def propagate_forward(flow: Flow, before: Assignment) -> Assignment:
             continue
         type = type_behind(node, read.type)
         if node.filler is not None and read.type.granularity is not Granularity.PER_TENSOR:
-            reason = "what it fills with is one number, and what it fills has several scales"
+            reason = "the padding value has one scale, and the padded operand has several"
             flow.refusals[node.op] = NotFoldable(Code.GRANULARITY, reason)
             continue
         if type is not None and (type := type_expressing(type, result)) is not None:
@@ -327,7 +337,9 @@ def propagate_forward(flow: Flow, before: Assignment) -> Assignment:
 
 
 def assign_input_types(flow: Flow, before: Assignment) -> Assignment:
-    """Arguments of quantized types, which are requantized for those who read something else."""
+    """
+    Assigns types to arguments, and requantizes them for users with other parameters.
+    """
     values, reads, declared = dict(before.values), dict(before.reads), dict(before.declared)
     for function in flow.graph.functions:
         arguments = list(function.args)
@@ -344,7 +356,7 @@ def assign_input_types(flow: Flow, before: Assignment) -> Assignment:
 
 
 def assign_output_types(flow: Flow, before: Assignment) -> Assignment:
-    """Results of quantized types, to which the values that are returned are requantized."""
+    """Assigns quantized types to function results, and requantizes the returned values to them."""
     reads, declared = dict(before.reads), dict(before.declared)
     for function in flow.graph.functions:
         for end in (block.last_op for block in function.body.blocks):
@@ -364,7 +376,7 @@ def assign_output_types(flow: Flow, before: Assignment) -> Assignment:
 def _declared(
     values: Sequence[SSAValue], words: Sequence[str], option: str
 ) -> Iterator[tuple[int, Scheme]]:
-    """The numbers of values that get a quantized type. Raises ValueError for other types."""
+    """The positions of values that get a quantized type, and its scheme. Raises ValueError."""
     if not words:
         return
     if len(words) not in (1, len(values)):
@@ -382,7 +394,7 @@ def _declared(
 def _as_declared(
     flow: Flow, made: Assigned | None, value: SSAValue, scheme: Scheme
 ) -> Assigned | None:
-    """The parameters of a value with another storage, or as they are."""
+    """The parameters of a value, converted to another storage if it differs."""
     if made is None or made.type.storage_format == scheme.storage:
         return made
     return flow.own(value, replace(flow.settings.default, activations=scheme))
@@ -403,7 +415,7 @@ STEPS: Mapping[str, Step] = MappingProxyType(
         "output-types": assign_output_types,
     }
 )
-"""By name, in the order in which they are taken first."""
+"""The steps by name, in the order of their first use."""
 
 SEQUENCE = (*STEPS, "redundant-quantize")
 """The names of all steps, in order."""

@@ -36,7 +36,7 @@ class LayerSetting:
 
     names: tuple[str, ...]
     alternates: tuple[tuple[str, ...], ...]
-    """Other names that the layers may have, all of a list at once."""
+    """Lists of other names for the layers; exactly one list applies."""
     dtype: str | None
     granularity: str | None
 
@@ -58,8 +58,8 @@ class Configuration:
         """
         Read a file.
 
-        Raises OSError if the file cannot be opened, and ValueError for other contents. The message
-        has the file, and the line and column if the error has them. A byte order mark is skipped.
+        Raises OSError if the file cannot be opened, and ValueError if its contents are invalid. The
+        message has the file, and the line and column if known. A byte order mark is skipped.
         """
         text = read_text(path, "write it in UTF-8").removeprefix("\ufeff")
         try:
@@ -86,7 +86,7 @@ class Configuration:
         )
 
     def of_layers(self, keys: Collection[str], default: Precision) -> Mapping[str, Precision]:
-        """The precision of each layer that is named. Raises ValueError for names there are not."""
+        """The precision of each named layer. Raises ValueError for unknown names."""
         found = dict[str, Precision]()
         for layer in self.layers:
             try:
@@ -104,7 +104,7 @@ class Configuration:
 
 
 def _precision(layer: LayerSetting, default: Precision) -> Precision:
-    """The precision of a layer. Raises ValueError for words that there are not."""
+    """The precision of a layer. Raises ValueError for unknown words."""
     precision = default if layer.dtype is None else precision_of(layer.dtype)
     granularity = (
         default.weights.granularity
@@ -121,21 +121,21 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict[str, Any]()
     for name, held in pairs:
         if name in found:
-            raise ValueError(f"'{name}' is there twice")
+            raise ValueError(f"'{name}' is given twice")
         found[name] = held
     return found
 
 
 def _matching(layer: LayerSetting, keys: Collection[str]) -> Sequence[str]:
-    """The one list of names that are all keys."""
+    """The list of names whose names are all keys. Raises ValueError unless there is exactly one."""
     lists = (layer.names, *layer.alternates)
     matching = [names for names in lists if all(name in keys for name in names)]
     if len(matching) == 1:
         return matching[0]
     if matching:
-        raise ValueError(f"several lists of names are in the module: {list(map(list, matching))}")
+        raise ValueError(f"several lists of names match the module: {list(map(list, matching))}")
     missing = [name for name in layer.names if name not in keys]
-    raise ValueError(f"no layer has the name '{missing[0]}'")
+    raise ValueError(f"no value has the key '{missing[0]}'")
 
 
 def _layer(held: object, number: int) -> LayerSetting:
@@ -162,7 +162,7 @@ def _object(held: object, what: str, fields: Sequence[str] | None = None) -> dic
         raise ValueError(f"{what} must be an object")
     found = cast("dict[str, Any]", held)
     if fields is not None and (unknown := [name for name in found if name not in fields]):
-        raise ValueError(f"{what} has no '{unknown[0]}'; known are {', '.join(fields)}")
+        raise ValueError(f"{what} has no '{unknown[0]}'; the fields are {', '.join(fields)}")
     return found
 
 

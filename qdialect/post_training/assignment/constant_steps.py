@@ -49,7 +49,9 @@ from qdialect.post_training.assignment.flow import Flow
 
 
 def assign_weights(flow: Flow, before: Assignment) -> Assignment:
-    """Constant weights, by their own values, along the axes that their layers name."""
+    """
+    Assigns parameters to constant weights by their own values, along their channel axes.
+    """
     reads = dict[Use, tuple[Assigned, ...]]()
     alike = dict[object, list[_Weight]]()
     for node in flow.graph.nodes:
@@ -80,10 +82,10 @@ def assign_weights(flow: Flow, before: Assignment) -> Assignment:
 
 def _of_singles(flow: Flow, node: Node, use: Use) -> Assigned:
     """
-    The parameters of a constant with one number for each channel: these are its scales.
+    The parameters of a constant with one number for each channel: its magnitudes are the scales.
 
-    By schemes that have no such rule, and with one scale for all, they are those of any constant.
-    Raises NotFoldable, ValueError, or that there is no such type.
+    With one scale for all, or a scheme without this rule, they are those of any constant. Raises
+    NotFoldable, ValueError, VerifyException or TooManySlotsError.
     """
     precision, shape = flow.precision(node), shape_of(use.value.type) or ()
     scheme = precision.activations
@@ -98,11 +100,13 @@ def _of_singles(flow: Flow, node: Node, use: Use) -> Assigned:
 
 
 _MOST_ALIKE: Final = 1 << 10
-"""The most elements of a weight that is quantized with others, and the most of these."""
+"""
+The most elements of a weight that is quantized in a batch, and the most weights of a batch.
+"""
 
 
 class _Weight(NamedTuple):
-    """A weight in floats, and which of its elements share a slot."""
+    """A float weight, and the blocks of its elements that share a slot."""
 
     node: Node
     use: Use
@@ -112,7 +116,7 @@ class _Weight(NamedTuple):
 
     @property
     def kind(self) -> object:
-        """A key: constants with equal keys are quantized at once."""
+        """A key: constants with equal keys are quantized in one batch."""
         expressed = element_type_or_self(self.use.value.type)
         return id(self.scheme), expressed, self.blocks, self.numbers.shape, self.numbers.dtype.str
 
@@ -129,15 +133,17 @@ def _weight(flow: Flow, node: Node, use: Use) -> _Weight:
 
 
 def _of_weights(flow: Flow, weights: Sequence[_Weight]) -> Mapping[Use, tuple[Assigned, ...]]:
-    """The parameters of weights of one kind: all at once, or one by one if one has none."""
+    """
+    The parameters of weights with equal keys: as a batch, or one by one if one has none.
+    """
     first = weights[0]
     reads = dict[Use, tuple[Assigned, ...]]()
     try:
         if first.numbers.size > _MOST_ALIKE:
-            # Its codes are not kept beside its numbers.
+            # The codes are not kept, since the numbers are still in memory.
             found = array_range(first.numbers, first.blocks)
             if found.nans:
-                raise ValueError("one is NaN, which has no code")
+                raise ValueError("an element is NaN, which has no code")
             chosen = [(None, first.scheme.choose(found.minimum, found.maximum), found)]
         else:
             arrays = [weight.numbers for weight in weights]
@@ -160,13 +166,13 @@ def _of_weights(flow: Flow, weights: Sequence[_Weight]) -> Mapping[Use, tuple[As
 
 
 def assign_biases(flow: Flow, before: Assignment) -> Assignment:
-    """Biases, in steps of the product of the scales of the input and of the weights."""
+    """Assigns biases the product of the scales of the input and of the weights as their scale."""
     reads = dict[Use, tuple[Assigned, ...]]()
     for node in flow.graph.nodes:
         if node.unknown_bias is not None:
             added = f"operand {node.unknown_bias.number} of '{name_of(node.unknown_bias.op)}'"
             number = filled_with(flow.graph, node.unknown_bias.value)
-            what = "is no constant"
+            what = "is not a constant"
             if number is not None:
                 what = f"is filled with {number:g} at run time: write it as a constant"
             flow.float_biases[node.op] = f"{added} {what}"
@@ -182,7 +188,7 @@ def assign_biases(flow: Flow, before: Assignment) -> Assignment:
 
 
 def _blocks_of(flow: Flow, node: Node, shape: Shape) -> Blocks:
-    """Which elements of the weights of a node share a slot. Raises NotFoldable."""
+    """The blocks of elements of a node's weights that share a slot. Raises NotFoldable."""
     if node.table is not None:
         axes = WeightAxes((node.table.axis,), ())
     else:
@@ -201,25 +207,25 @@ def _blocks_of(flow: Flow, node: Node, shape: Shape) -> Blocks:
 
 
 def _of_bias(flow: Flow, node: Node, before: Assignment) -> Assigned:
-    """The parameters of a bias. Raises NotFoldable, or that there is no such type."""
+    """The parameters of a bias. Raises NotFoldable, VerifyException or TooManySlotsError."""
     assert node.bias is not None
     assert node.weight is not None
     use = node.bias.use
     read = before.read(node.uses[0], flow.graph.value(node.uses[0].value)) if node.uses else None
     if read is None or read.type.granularity is not Granularity.PER_TENSOR:
-        raise NotFoldable(Code.NO_RECORD, "its input has no single scale")
+        raise NotFoldable(Code.NO_RECORD, "its input does not have a single scale")
     slots = _scales_of(flow, node.weight, before)
     of_bias = shape_of(use.value.type) or ()
     lengths = [slots.shape[axis] for axes in node.bias.weight_axes for axis in axes]
     if prod(lengths) != slots.size:
-        raise NotFoldable(Code.GRANULARITY, "its sums are of products of several scales")
+        raise NotFoldable(Code.GRANULARITY, "it sums products with different scales")
     order = [axis for axes in node.bias.weight_axes for axis in axes]
     others = [axis for axis in range(slots.ndim) if axis not in order]
     divided = [prod(slots.shape[axis] for axis in axes) for axes in node.bias.weight_axes]
     if slots.size > 1 and any(
         count not in (1, length) for count, length in zip(divided, of_bias, strict=True)
     ):
-        raise NotFoldable(Code.GRANULARITY, "it has not one number for each channel")
+        raise NotFoldable(Code.GRANULARITY, "it does not have one number for each channel")
     scales = slots.transpose(order + others).reshape(divided)
     with np.errstate(all="ignore"):
         product = np.asarray(np.float32(read.type.scales.item()) * scales.astype("f4"))
@@ -231,7 +237,8 @@ def _of_bias(flow: Flow, node: Node, before: Assignment) -> Assigned:
         is_step = (product > 0) & np.isfinite(product) & np.isfinite(np.float32(1) / product)
     if not is_step.all() or np.isnan(numbers).any():
         raise NotFoldable(
-            Code.ILLEGAL_TYPE, "a product of two scales is no step in float32, or an element is NaN"
+            Code.ILLEGAL_TYPE,
+            "a product of two scales is out of range in float32, or an element is NaN",
         )
     precision = flow.precision(node)
     storage = precision.bias_storage
@@ -251,7 +258,7 @@ def _storage_of_bias(width: int) -> Storage:
 
 def _scales_of(flow: Flow, use: Use, before: Assignment) -> NDArray[Any]:
     """
-    The scales of a weight: for each of its axes one, or one for each position.
+    The scales of a weight. Each axis has length 1, or that of the weight.
 
     Raises NotFoldable.
     """

@@ -42,14 +42,18 @@ class Flow:
         self.graph = graph
         self.settings = settings
         self.refusals = dict[Operation, NotFoldable]()
-        """Why an op stays in floats."""
+        """Why an op stays float."""
         self.float_biases = dict[Operation, str]()
-        """Why the bias of a layer does."""
+        """Why the bias of a layer stays float."""
         self.weights: dict[tuple[Use, Assigned], tuple[NDArray[Any] | None, Choice]] = {}
-        """The codes of weights that were quantized with others, and the choices of all."""
+        """The codes of weights that were quantized in batches, and the choices of all weights."""
 
     def precision(self, node: Node) -> Precision:
-        """The precision of an op: a shape op has that of the layer next to its smaller side."""
+        """
+        The precision of an op.
+
+        A shape op has the precision of the layer next to its smaller side.
+        """
         return self._precisions[node]
 
     def precision_of(self, value: SSAValue) -> Precision:
@@ -98,10 +102,10 @@ class Flow:
         self, value: SSAValue, precision: Precision, otherwise: Range | None = None
     ) -> Assigned | None:
         """
-        The parameters of a value, from its producer and its range, or else another range.
+        The parameters of a value, from its producer and its range, or else from `otherwise`.
 
-        A value that only holds elements of another one is made as that is; without a range of its
-        own, it has the range of that, too.
+        A value that only holds elements of another one has the producer of that value, and its
+        range unless it has one of its own.
         """
         ranged, maker = self._sources.get(value) or (value, self.graph.makers.get(value))
         found = self.graph.ranges.get(ranged)
@@ -121,7 +125,10 @@ class Flow:
 
     @cached_property
     def _sources(self) -> Mapping[SSAValue, tuple[SSAValue, Node | None]]:
-        """For what only holds elements: the value whose range it has, and what made the first."""
+        """
+        The value that provides the range, and the producer, of values that only hold elements of
+        it.
+        """
         found = dict[SSAValue, tuple[SSAValue, Node | None]]()
         for node in self.graph.nodes:
             if not passes_on(node) or node.results[0] in self.graph.given:
@@ -138,7 +145,7 @@ class Flow:
         try:
             found = array_range(numbers)
             if found.nans:
-                raise ValueError("it has a NaN, which has no code")
+                raise ValueError("an element is NaN, which has no code")
             choice = precision.activations.choose(found.minimum, found.maximum)
         except ValueError as error:
             raise NotFoldable(Code.ILLEGAL_TYPE, f"its operand {use.number}: {error}") from None
@@ -172,13 +179,13 @@ class Flow:
         return found
 
     def _by_setting(self, value: SSAValue, key: str) -> Assigned:
-        """The scale and the zero point that the settings have. Raises ValueError."""
+        """The parameters with the scale and zero point of the settings. Raises ValueError."""
         choice = self.precision_of(value).activations.given(*self.settings.parameters[key])
         expressed = element_type_or_self(value.type)
         return self._assigned(choice, expressed, Relation.GIVEN, self.graph.ranges.get(value))
 
     def _to_copy(self, source: SSAValue | None, key: str) -> Assigned:
-        """The parameters of a value whose parameters another one gets. Raises ValueError."""
+        """The parameters of a value that the settings copy to another one. Raises ValueError."""
         if source is not None and key in self.settings.parameters:
             return self._by_setting(source, key)
         if source is not None and (given := self.graph.given.get(source)) is not None:
@@ -187,11 +194,11 @@ class Flow:
             raise ValueError(f"'{key}' has several scales")
         own = None if source is None else self.own(source, self.precision_of(source))
         if own is None:
-            raise ValueError(f"'{key}' has no range to choose any by")
+            raise ValueError(f"'{key}' has no range to choose parameters from")
         return own
 
     def is_pinned(self, value: SSAValue) -> bool:
-        """Whether the parameters of a value are given, and so do not follow from others."""
+        """Whether the parameters of a value are given, so that none propagate to it."""
         return value in self.graph.given or value in self.forced
 
     def is_given(self, value: SSAValue) -> bool:
@@ -199,14 +206,14 @@ class Flow:
         return self.graph.is_constant(value) and self.graph.stored(value) is None
 
     def constant_uses(self, node: Node) -> Iterator[Use]:
-        """The constant operands that a node reads as codes, and that are floats."""
+        """The float constants among the operands that a node reads as codes."""
         for use in node.uses:
             if self.graph.is_constant(use.value) and not self.is_given(use.value):
                 yield use
 
 
 def _range_of(type: UniformQuantizedType) -> Range | None:
-    """The range that the codes of a per-tensor type stand for; None for other types."""
+    """The range of dequantized values of a per-tensor type; None for other types."""
     if type.granularity is not Granularity.PER_TENSOR:
         return None
     scale, zero_point = type.single_slot
@@ -216,5 +223,5 @@ def _range_of(type: UniformQuantizedType) -> Range | None:
 
 
 def _size(value: SSAValue) -> int:
-    """The number of elements; with one for a length that is not known."""
+    """The number of elements; unknown lengths count as 1."""
     return prod(abs(length) for length in shape_of(value.type) or ())

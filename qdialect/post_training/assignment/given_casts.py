@@ -1,7 +1,7 @@
 """
-What a module is quantized with already: casts of StableHLO, and quantized constants of floats.
+The quantization that a module already has: StableHLO's casts, and casts of float constants.
 
-Both are written as ops of quant. So parameters that are there are read in one form.
+Both are rewritten to ops of quant, so that existing parameters are read in one form.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DEQUANTIZE: Final = "stablehlo.uniform_dequantize"
 
 
 def rewrite_casts(module: ModuleOp) -> None:
-    """Write the casts of StableHLO between floats and uniform types as those of quant."""
+    """Rewrite StableHLO's casts between floats and uniform types to casts of quant."""
     for op in list(module.walk()):
         if name_of(op) not in (_QUANTIZE, _DEQUANTIZE):
             continue
@@ -58,7 +58,7 @@ def rewrite_casts(module: ModuleOp) -> None:
         try:
             new.verify()
         except VerifyException:
-            # StableHLO would refuse it, too, but no dialect has verified it.
+            # StableHLO's verifier would refuse it, but has not run.
             new.erase()
             continue
         new.location = op.location
@@ -71,7 +71,9 @@ def _is_uniform(value: SSAValue) -> bool:
 
 
 def write_constants(graph: FlowGraph) -> bool:
-    """Write each cast of a constant to a quantized type as a constant; whether there is any."""
+    """
+    Fold casts of constants to quantized types into constants. Returns whether any was.
+    """
     gone = list[Operation]()
     for op in graph.ops:
         if not isinstance(op, QuantizeCastOp) or not _is_uniform(op.result):

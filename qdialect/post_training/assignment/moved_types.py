@@ -1,4 +1,6 @@
-"""The quantized types on one side of an op that moves or joins elements, by those on the other."""
+"""
+The quantized types on one side of an op that moves or joins elements, from the other side's types.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def joins(node: Node) -> bool:
-    """Whether several operands have to be read as the result is made."""
+    """Whether several operands must have the parameters of the result."""
     return node.relation is Relation.SHARED and len(node.uses) > 1 and len(node.results) == 1
 
 
@@ -49,7 +51,7 @@ def passes_on(node: Node) -> bool:
 
 
 def types_before(node: Node, type: UniformQuantizedType) -> Sequence[UniformQuantizedType | None]:
-    """The type of each operand with which the result has `type`; None where there is none."""
+    """The type of each operand for a result of `type`; None where no type exists."""
     is_whole = all(movement.values is ValueSet.SAME for movement in node.movements)
     if type.granularity is Granularity.PER_TENSOR:
         return [type if joins(node) or is_whole else None] * len(node.uses)
@@ -66,7 +68,7 @@ def types_before(node: Node, type: UniformQuantizedType) -> Sequence[UniformQuan
 
 
 def type_before_shape(node: Node, type: UniformQuantizedType) -> UniformQuantizedType | None:
-    """The type before a shape op of one operand that is behind it `type`, even if it repeats."""
+    """The operand type of a unary shape op with result `type`, even if the op repeats elements."""
     if type.granularity is Granularity.PER_TENSOR:
         return type
     return types_before(node, type)[0]
@@ -80,7 +82,7 @@ def _type_before(
     at: int,
     shapes: Sequence[Shape | None],
 ) -> UniformQuantizedType | None:
-    """The type of one operand, by the movement undone."""
+    """The type of one operand, by the inverse of the movement."""
     if operand is None or DYNAMIC in operand:
         return None
     try:
@@ -108,16 +110,16 @@ def _type_before(
         return None
 
 
-# Layers are alike: their biases are broadcast in the same way.
+# Cached, since most layers broadcast their biases in the same way.
 @registered_cache
 @lru_cache(maxsize=256)
 def _axis_before(
     movement: Movement, axis: int, shape: Shape, operand: Shape
 ) -> tuple[int, tuple[int, ...]] | None:
     """
-    Where an axis is before a movement: its number there, and which of its positions, in order.
+    The axis of the operand that an axis of the result comes from, and its positions, in order.
 
-    None if several axes, or none, take its part.
+    None unless it comes from exactly one axis.
     """
     length = shape[axis]
     lengths = tuple(length if each == axis else 1 for each in range(len(shape)))
@@ -138,7 +140,7 @@ def _axis_before(
 def _along_axis(
     type: UniformQuantizedType, axis: int, positions: Sequence[int], shape: Shape
 ) -> UniformQuantizedType:
-    """A per-axis type of other positions, along another axis."""
+    """A per-axis type with the slots of these positions, along another axis."""
     lengths = tuple(len(positions) if each == axis else 1 for each in range(len(shape)))
     scales = type.scales.take(positions).reshape(lengths)
     zero_points = type.zero_points.take(positions).reshape(lengths)
@@ -146,7 +148,7 @@ def _along_axis(
 
 
 def type_expressing(type: UniformQuantizedType, value: SSAValue) -> UniformQuantizedType | None:
-    """The type that stands for floats of the type of a value; None if their range is too small."""
+    """The type with the float type of a value as expressed type; None if its range is too small."""
     expressed = cast(AnyFloat, element_type_or_self(value.type))
     if type.expressed_type == expressed:
         return type

@@ -1,8 +1,8 @@
 """
-Which parameters the values of a module have, before they are written into it.
+The parameters assigned to the values of a module, before they are written as casts.
 
-An assignment is not changed: each step of `assignment_steps` returns a new one. As attributes of
-the ops, it can be printed between two steps.
+An assignment is immutable: each step of `assignment_steps` returns a new one. It can be stored as
+attributes of ops, and so printed between two steps.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from qdialect.post_training.value_graph.flow_graph import Range, Use
 from qdialect.relations.interface import Relation
 
 PARAMETERS: Final = "quant.parameters"
-"""The attribute with the parameters of the results of an op, or of an argument."""
+"""The attribute with the parameters of the results of an op, or of a function argument."""
 
 ARGUMENTS: Final = "quant.arguments"
 """The attribute with the parameters of the arguments of the blocks in an op, one after another."""
@@ -39,7 +39,9 @@ DECLARED: Final = "quant.declared"
 """The attribute with the type that an argument or a result of a function gets."""
 
 READS: Final = "quant.reads"
-"""The attribute with the parameters of the operands of an op, where a user has its own."""
+"""
+The attribute with the parameters of operands, where they differ from those of the value.
+"""
 
 
 class Assigned(NamedTuple):
@@ -54,29 +56,30 @@ class Assigned(NamedTuple):
     """The recorded range, if the parameters follow from one."""
 
     origin: str = ""
-    """The key of the value whose parameters these were first; empty for its own."""
+    """The key of the value that the parameters were taken from; empty if they are its own."""
 
     bits: int = 0
-    """The bits of the codes of a bias, if they are more than those of any type."""
+    """The width of the codes of a bias in bits, if it exceeds that of any type."""
 
     def is_same_as(self, other: Assigned) -> bool:
-        """Whether a value with one needs no requantization to have the other."""
+        """Whether no requantization is needed from one to the other."""
         return self.type == other.type
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """Parameters of values, and of operands that are read as something else."""
+    """Parameters of values, and of operands that are read with other parameters."""
 
     values: Mapping[SSAValue, Assigned] = field(default_factory=dict[SSAValue, Assigned])
-    """As its maker makes each value."""
+    """The parameters of each value as it is produced."""
 
     reads: Mapping[Use, tuple[Assigned, ...]] = field(
         default_factory=dict[Use, tuple[Assigned, ...]]
     )
     """
-    As ops read their operands: a constant is quantized with the last; any other value is
-    requantized to each in turn.
+    The parameters of operands, where an op reads a value with other ones.
+
+    A constant is quantized with the last of them; any other value is requantized to each in turn.
     """
 
     declared: Mapping[SSAValue | Use, Assigned] = field(
@@ -119,7 +122,7 @@ def write_attributes(module: ModuleOp, assignment: Assignment) -> None:
 
 
 def read_attributes(module: ModuleOp) -> Assignment:
-    """The assignment that is written as attributes. Raises ValueError for others."""
+    """The assignment stored as attributes. Raises ValueError if they are malformed."""
     values = dict[SSAValue, Assigned]()
     reads = dict[Use, tuple[Assigned, ...]]()
     declared = dict[SSAValue | Use, Assigned]()
@@ -163,7 +166,7 @@ def drop_attributes(module: ModuleOp) -> None:
 
 
 def _add(value: SSAValue, name: str, assigned: Assigned) -> None:
-    """Write the parameters of a value on its producer, or on its function."""
+    """Store the parameters of a value on its producer, or on its function."""
     if not isinstance(value, BlockArgument):
         result = cast("OpResult[Attribute]", value)
         _add_at(result.op, len(result.op.results), result.index, name, assigned)

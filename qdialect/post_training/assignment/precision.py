@@ -1,4 +1,4 @@
-"""How the values of one layer are quantized, and how those of a module are."""
+"""The quantization settings of a layer, and of a module."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ PRECISIONS: Mapping[str, Callable[[], Precision]] = MappingProxyType(
         ),
     }
 )
-"""By name: the schemes of a system for activations, weights and biases."""
+"""The schemes of a system for activations, weights and biases, by name."""
 
 WEIGHT_SCHEMES: Mapping[str, str] = MappingProxyType(
     {
@@ -69,7 +69,7 @@ WEIGHT_SCHEMES: Mapping[str, str] = MappingProxyType(
         "glow-i8": "glow-symmetric",
     }
 )
-"""By the name of a precision: that of the scheme of its weights."""
+"""The name of the scheme of weights, by the name of a precision."""
 
 _OF_DTYPE: Final[Mapping[str, str]] = {"uint8": "one-u8", "int16": "one-s16"}
 """The words of ONE's configuration."""
@@ -79,12 +79,12 @@ def precision_of(name: str) -> Precision:
     """The precision of that name, or of ONE's `uint8` and `int16`. Raises ValueError."""
     found = PRECISIONS.get(_OF_DTYPE.get(name, name))
     if found is None:
-        raise ValueError(f"there is no scheme '{name}'; known are {', '.join(PRECISIONS)}")
+        raise ValueError(f"there is no scheme '{name}'; the schemes are {', '.join(PRECISIONS)}")
     return found()
 
 
 def granularity_of(word: str) -> WeightGranularity:
-    """The granularity that a word means, `layer` being ONE's for `tensor`. Raises ValueError."""
+    """The granularity of that name; `layer` is ONE's name for `tensor`. Raises ValueError."""
     word = "tensor" if word == "layer" else word
     if word not in tuple(WeightGranularity):
         words = ", ".join(("layer", *WeightGranularity))
@@ -93,7 +93,7 @@ def granularity_of(word: str) -> WeightGranularity:
 
 
 def storage_named(word: str) -> StorageFormat:
-    """The storage that a word such as `i8` or `u4` means. Raises ValueError."""
+    """The storage of that name, such as `i8` or `u4`. Raises ValueError."""
     found = re.fullmatch("([iu])([0-9]{1,2})", word)
     if found is None:
         raise ValueError(f"storage must be a type such as i8 or u4, not '{word}'")
@@ -103,7 +103,7 @@ def storage_named(word: str) -> StorageFormat:
 def weight_policy(
     scheme: Scheme, granularity: str, block_size: int, otherwise: str
 ) -> WeightPolicy:
-    """A policy by the words of options. Raises ValueError for others."""
+    """The policy of these option values. Raises ValueError if one is invalid."""
     if block_size < 1:
         raise ValueError(f"block-size must be positive, not {block_size}")
     if otherwise not in tuple(Otherwise):
@@ -123,41 +123,41 @@ _FLOAT_WORDS: Final = ("f32", "float32")
 
 
 def check_precision(precision: Precision) -> None:
-    """Raise ValueError if the system that a precision is named after does not have it."""
+    """Raise ValueError if the system that a precision is named after does not support it."""
     weights = precision.weights
     if weights.scheme == luci(I16) and weights.granularity is WeightGranularity.TENSOR:
         raise ValueError(
-            f"scheme {precision.name} has no granularity=layer: ONE's kernels of 16 bits read a "
-            "scale for each channel; use granularity=channel"
+            f"scheme {precision.name} has no granularity=layer: ONE's 16-bit kernels read a scale "
+            "for each channel; use granularity=channel"
         )
 
 
 def declared_scheme(word: str) -> Scheme | None:
     """
-    The scheme of arguments or results of a function, by a word such as `u8`; None for floats.
+    The scheme of function arguments or results, by a name such as `u8`; None for floats.
 
-    Raises ValueError for another word.
+    Raises ValueError for an unknown name.
     """
     if word in _FLOAT_WORDS:
         return None
     if (found := _DECLARED.get(word)) is None:
-        raise ValueError(f"'{word}' is none of {', '.join((*_FLOAT_WORDS, *_DECLARED))}")
+        raise ValueError(f"'{word}' is not one of {', '.join((*_FLOAT_WORDS, *_DECLARED))}")
     return found()
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a module is quantized."""
+    """The settings of the quantization of a module."""
 
     default: Precision
     layers: Mapping[str, Precision] = field(default_factory=dict[str, Precision])
-    """By the key of a layer's result: precisions other than the default."""
+    """Precisions other than the default, by the key of a layer's result."""
     parameters: Mapping[str, tuple[float, int]] = field(
         default_factory=dict[str, tuple[float, int]]
     )
-    """By key: the scale and the zero point that a value has, whatever its range is."""
+    """By key: the scale and zero point of a value, which override its range."""
     copies: Mapping[str, str] = field(default_factory=dict[str, str])
-    """By key: the key of the value whose parameters a value has."""
+    """By key: the key of the value whose parameters are copied."""
     input_types: tuple[str, ...] = ()
     """The types of the arguments of functions: one for all, or one for each; none if floats."""
     output_types: tuple[str, ...] = ()

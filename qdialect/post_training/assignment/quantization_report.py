@@ -34,9 +34,9 @@ from qdialect.shape_ops.interface import Code, name_of
 
 class ValueReporter:
     """
-    What is to be told of the values of a graph.
+    Reports the values of a graph.
 
-    It has to be made before the module changes, and asked after that.
+    It has to be constructed before the module changes, and called afterwards.
     """
 
     def __init__(self, flow: Flow, assignment: Assignment, profile: Profile | None) -> None:
@@ -115,7 +115,7 @@ class ValueReporter:
         return found._replace(decibels=expected.decibels, basis=basis, saturated=expected.saturated)
 
     def _spread(self, value: SSAValue, assigned: Assigned) -> tuple[Basis, Spread] | None:
-        """How the numbers of a value are spread; None if it has no range."""
+        """The distribution of the elements of a value; None if it has no range."""
         maker = self._graph.makers.get(value)
         is_filled = maker is not None and maker.filler is not None
         # The recorded range may include the fill value, which the estimate leaves out.
@@ -171,17 +171,17 @@ class ValueReporter:
                         None,
                         f"it is inside {inside.name} of {len(inside.ops)} ops, one function",
                     )
-                return None, "the bias is added to it before it is quantized"
+                return None, "it is quantized only after the bias is added"
             if (layer := self._graph.of_biases.get(owner)) is not None:
                 reason = f"it broadcasts the bias of '{name_of(layer.ops[0])}', which is quantized"
                 return None, self._flow.float_biases.get(layer.op, reason)
             if owner in unknown:
-                unknown_op = f"it is not known what '{name_of(owner)}' does to parameters"
+                unknown_op = f"no relation between the parameters of '{name_of(owner)}' is known"
                 return Code.UNKNOWN_OP, reason_to_leave(owner) or unknown_op
         reads = [use for use in self._readers[value] if use in written.uses]
         if not reads:
-            return None, "nothing that is quantized makes or reads it"
-        return Code.NO_RECORD, "there is no record of it"
+            return None, "no quantized op makes or reads it"
+        return Code.NO_RECORD, "it has no recorded range"
 
     def _refusal(self, node: Node, written: Written) -> tuple[Code, str]:
         refusal = self._flow.refusals.get(node.op)
@@ -242,7 +242,7 @@ def _values_of(graph: FlowGraph) -> Iterator[SSAValue]:
     seen, blocks = set[Block](), iter(graph.blocks)
     for op in graph.ops:
         while op.parent not in seen:
-            # One before it may have no op on floats.
+            # Blocks before it may have no op on floats.
             block = next(blocks)
             seen.add(block)
             yield from filter(is_quantizable, block.args)
@@ -255,7 +255,7 @@ def _values_of(graph: FlowGraph) -> Iterator[SSAValue]:
 
 
 def given_type(graph: FlowGraph, value: SSAValue) -> UniformQuantizedType | None:
-    """The type of a constant that the module has quantized, as it is read; None for floats."""
+    """The type in which ops read a constant that was quantized in the input; None for floats."""
     moved = graph.constant(value)
     for layer in reversed(() if moved is None else moved.layers):
         if layer.parameters is not None and isinstance(layer.element_type, UniformQuantizedType):

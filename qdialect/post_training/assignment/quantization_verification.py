@@ -1,8 +1,8 @@
 """
-What a quantized module must be so that integer kernels can compute it, as ONE's verifier checks it.
+Checks that integer kernels can compute a quantized module, as ONE's verifier does.
 
-Only what is written is read here: the types before and after the casts around each op. Nothing is
-chosen, and nothing that chooses is used.
+The checks read only the types before and after the casts around each op. They share no code with
+the steps that choose parameters.
 """
 
 from __future__ import annotations
@@ -65,23 +65,25 @@ _FIXED: Final[Mapping[tuple[str, StorageFormat], Sequence[tuple[float, int]]]] =
     ("softmax", _I8): [(1 / 256, -128)],
     ("softmax", _I16): [(1 / 32767, 0), (1 / 32768, 0)],
 }
-"""Scales and zero points that kernels of ONE and TFLite have for functions with a known range."""
+"""Scales and zero points that kernels of ONE and TFLite use for functions with a known range."""
 
 _RELATIVE: Final = 2.0**-23
-"""How far a float32 may be from the product of two others, rounded once, and a little more."""
+"""
+The relative tolerance of a float32 product: one rounding and a little more.
+"""
 
 _LEAST: Final = 2.0**-149
-"""The least float32."""
+"""The least positive float32."""
 
 
 class Expectation(NamedTuple):
     """The expected types of the layers of a module; None for any."""
 
     storage: StorageFormat | None = None
-    """Of activations."""
+    """The storage of activations."""
     weight_storage: StorageFormat | None = None
     granularity: str | None = None
-    """Of weights: `tensor`, `channel` or `block`."""
+    """The granularity of weights: `tensor`, `channel` or `block`."""
 
 
 @dataclass
@@ -99,7 +101,7 @@ def verify_quantization(
     """
     Check all ops of a module whose operands and results are quantized.
 
-    `expected` has what layers are to be that differ from `default`, by the keys of their results.
+    `expected` has the types of layers that differ from `default`, by the keys of their results.
     """
     with models_of(context), memory_budget() as budget:
         graph = flow_graph(module, context, budget, has_reshaped_layers=True)
@@ -167,8 +169,8 @@ class _Verifier:
             if node.name and any(map(self._made, op.results)):
                 self._error(
                     op,
-                    f"is inside {node.name} of {len(node.ops)} ops, and its result is quantized: "
-                    "they are one function; remove the casts between them",
+                    f"is one of the {len(node.ops)} ops of {node.name}, and its result is "
+                    "quantized: these ops are one function; remove the casts between them",
                 )
         uses = node.uses if node.filler is None else (*node.uses, node.filler)
         reads = {use: self._read(use.value) for use in uses}
@@ -187,20 +189,24 @@ class _Verifier:
         for type in dict.fromkeys(types):
             self._check_zero_points(node.op, type, "an activation")
         if not types or (node.results and not made) or (not known and not node.weight):
-            # It computes in floats, and its operands or its result are quantized for others.
+            # It computes in float; its operands or its result are quantized for other ops.
             return
         if len(known) < len(reads):
             missing = [use.number for use, type in reads.items() if type is None]
             self._float(
                 node.op,
                 f"reads operand {missing[0]} as floats, while its result is quantized: it computes "
-                "in floats; record a range for it, or for what is before it",
+                "in floats; record a range for that operand, or for a value that it is computed "
+                "from",
             )
             return
         if node.name == "" and any(
             map(self._made, (r for op in node.ops[:-1] for r in op.results))
         ):
-            self._float(node.op, "adds a bias to what is rounded: remove the casts between them")
+            self._float(
+                node.op,
+                "adds a bias to sums that are already quantized: remove the casts between them",
+            )
             return
         self._check_storage(node, reads, made)
         if node.relation is Relation.MOVED or node.relation is Relation.SHARED:
@@ -237,7 +243,7 @@ class _Verifier:
         if outside.size:
             self._error(
                 op,
-                f"has {what} of '{_name(type)}' with zero point {outside.flat[0]}, which is no "
+                f"has {what} of '{_name(type)}' with zero point {outside.flat[0]}, which is not a "
                 f"code: codes are from {low} to {high}; choose one of them, so that zero is exact",
             )
         elif type.storage_format.width > 8 and zero_points.any():
@@ -261,7 +267,7 @@ class _Verifier:
         if expected is not None and computes and wanted.storage_format != expected:
             self._error(
                 node.op,
-                f"computes in '{_name(wanted)}', and is to compute in '{_format_name(expected)}': "
+                f"computes in '{_name(wanted)}', but '{_format_name(expected)}' is expected: "
                 "quantize it again, or give it that precision in the configuration",
             )
         for what, type in types:
@@ -269,7 +275,7 @@ class _Verifier:
                 self._error(
                     node.op,
                     f"has '{_name(type)}' in {what}, and '{_name(wanted)}' in {first}: an op "
-                    "computes in one precision; put a 'quant.requantize' before or behind it",
+                    "computes in one precision; put a 'quant.requantize' before or after it",
                 )
                 return
 
@@ -279,7 +285,7 @@ class _Verifier:
         reads: Mapping[Use, UniformQuantizedType | None],
         made: Sequence[UniformQuantizedType],
     ) -> None:
-        """Checks that movements and joins have the parameters of their operands."""
+        """Check that results of movements and joins have the parameters of their operands."""
         if not made or node.table is not None:
             return
         (result,) = made[:1]
@@ -298,7 +304,7 @@ class _Verifier:
             if (wrong := _moved_wrong(node.movements, tensors, _tensor(result, shape))) is not None:
                 self._error(
                     node.op,
-                    f"moves numbers whose parameters do not move with them: {wrong}; run "
+                    f"moves elements, but its result does not have their parameters: {wrong}; run "
                     "'--propagate-parameters-forward' before the casts are written",
                 )
             return
@@ -306,14 +312,14 @@ class _Verifier:
             if type != result:
                 self._error(
                     node.op,
-                    f"only moves numbers, and has {_slot_text(type)} in operand {use.number} and "
+                    f"only moves elements, and has {_slot_text(type)} in operand {use.number} and "
                     f"{_slot_text(result)} in its result: kernels copy codes; requantize the "
                     "operand, or give both the same parameters",
                 )
                 return
 
     def _check_class(self, node: Node, made: UniformQuantizedType) -> None:
-        """Results with a range that is known, and whole numbers."""
+        """Check results with a known range, and results that are whole numbers."""
         if node.fixed:
             known = _FIXED.get((node.fixed, made.storage_format), ())
             slot = np.float32(made.scales.flat[0]), int(made.zero_points.flat[0])
@@ -322,7 +328,7 @@ class _Verifier:
                 self._error(
                     node.op,
                     f"is a {node.fixed}, and its result has {_slot_text(made)}: kernels make "
-                    f"{scale:.9g}:{zero} of '{_name(made)}', whatever the data are; run "
+                    f"{scale:.9g}:{zero} of '{_name(made)}' for any data; run "
                     "'--assign-fixed-values'",
                 )
         if node.relation is Relation.WHOLE_NUMBER:
@@ -330,8 +336,8 @@ class _Verifier:
             if scale != round(scale):
                 self._error(
                     node.op,
-                    f"makes whole numbers, and its result has scale {scale:.9g}: they are exact in "
-                    "steps of a whole number only; run '--assign-fixed-values'",
+                    f"computes whole numbers, and its result has scale {scale:.9g}: only a whole "
+                    "scale represents them exactly; run '--assign-fixed-values'",
                 )
 
     # Layers
@@ -352,8 +358,8 @@ class _Verifier:
         if expected.weight_storage is not None and type.storage_format != expected.weight_storage:
             self._error(
                 weight.op,
-                f"has weights of '{_name(type)}', and is to have "
-                f"'{_format_name(expected.weight_storage)}': quantize them again",
+                f"has weights of '{_name(type)}', but '{_format_name(expected.weight_storage)}' "
+                "is expected: quantize them again",
             )
         if shape is None or DYNAMIC in shape:
             return
@@ -371,13 +377,13 @@ class _Verifier:
         scales: NDArray[np.float64],
         granularity: str | None,
     ) -> bool:
-        """Whether the scales of weights are along the axes that kernels know."""
+        """Whether the scales of weights are along axes that kernels support."""
         slots = type.parameters_on(cast(Shape, shape_of(weight.value.type))).coarsen().scales.shape
         varying = [axis for axis, count in enumerate(slots) if count > 1]
         if granularity == "tensor" and varying:
             self._error(
                 weight.op,
-                f"has weights with {prod(slots)} scales, and is to have one: quantize them with "
+                f"has weights with {prod(slots)} scales, but one is expected: quantize them with "
                 "granularity=layer",
             )
             return False
@@ -398,7 +404,7 @@ class _Verifier:
                     weight.op,
                     f"has weights with scales along axis {axis}, which is summed over: a sum of "
                     f"products has one scale for each channel, along axis {named}; quantize them "
-                    "along that",
+                    "along that axis",
                 )
                 return False
         return True
@@ -416,15 +422,15 @@ class _Verifier:
         if bias is None:
             self._float(
                 op,
-                "adds a bias of floats, while its result is quantized: quantize it in steps of the "
-                "product of the scales of the input and of the weights",
+                "adds a float bias, while its result is quantized: quantize the bias with the "
+                "product of the scales of the input and of the weights as its scale",
             )
             return
         if bias.zero_points.any():
             self._error(
                 op,
-                f"has a bias with zero point {_nonzero(bias.zero_points)}: it "
-                "is added to sums, which have zero point 0",
+                f"has a bias with zero point {_nonzero(bias.zero_points)}: it is added to sums, "
+                "whose zero point is 0",
             )
         is_wide = activation.storage_format.width > 8
         if not (32 < bias.width <= 64 if is_wide else bias.width == 32) or not bias.is_signed:
@@ -445,8 +451,8 @@ class _Verifier:
         if product is None:
             self._error(
                 op,
-                "has a bias, and sums of products with several scales: a bias counts in "
-                "steps of one; quantize the weights per channel",
+                "has a bias, and sums of products with several scales: a bias needs a single "
+                "scale for each sum; quantize the weights per channel",
             )
             return
         found = bias.scales
@@ -455,8 +461,8 @@ class _Verifier:
         except ValueError:
             self._error(
                 op,
-                f"has a bias with {found.size} scales, and {product.size} channels: it has one for "
-                "each, or one for all",
+                f"has a bias with {found.size} scales, and {product.size} channels: a bias has "
+                "one scale for each channel, or one for all",
             )
             return
         is_close = abs(found - product) <= product * _RELATIVE + _LEAST
@@ -527,17 +533,21 @@ class _Verifier:
             if isinstance(before, DequantizeCastOp) and before.input.type != op.result.type:
                 self._error(
                     op,
-                    "quantizes what is quantized already: 'quant.requantize' says so, and no "
-                    "cleanup removes it",
+                    "quantizes a dequantized value: use 'quant.requantize', which no cleanup "
+                    "removes",
                 )
         if isinstance(op, RequantizeOp):
             if isinstance(op.operands[0].owner, RequantizeOp):
-                self._error(op, "requantizes what is requantized: read what is before both")
+                self._error(
+                    op,
+                    "requantizes the result of a 'quant.requantize': read the operand of the "
+                    "first one",
+                )
             elif op.operands[0].type == op.results[0].type:
                 self._error(op, "changes nothing: read its operand")
 
     def _check_known(self, op: Operation) -> None:
-        """Tell of an op between quantized values of which nothing is known."""
+        """Report an unknown op between quantized values."""
         if op in self._graph.node_of or isinstance(op, FuncOp) or is_cast(op) or is_statistics(op):
             return
         if op.has_trait(IsTerminator, value_if_unregistered=False):
@@ -549,7 +559,7 @@ class _Verifier:
         if reads and any(self._made(result) for result in op.results if is_quantizable(result)):
             self._float(
                 op,
-                "is between quantized values, and it is not known what it does to parameters: it "
+                "is between quantized values, and no relation between its parameters is known: it "
                 "computes in floats; register a relation for it"
                 if (reason := reason_to_leave(op)) is None
                 else f"is between quantized values, and computes in floats: {reason}",
@@ -562,7 +572,7 @@ class _BiasRead(NamedTuple):
     width: int
     is_signed: bool
     scales: NDArray[np.float64]
-    """They broadcast to its shape."""
+    """Broadcastable to the shape of the bias."""
     zero_points: NDArray[np.int64]
     codes: NDArray[Any] | None
 
@@ -573,7 +583,7 @@ def _products(
     weight_axes: Sequence[Sequence[int]],
     shape: Shape,
 ) -> NDArray[np.float64] | None:
-    """The scale of the sums for each element of a bias; None if a sum has several."""
+    """The scale of the sums for each element of a bias; None if a sum has several scales."""
     order = [axis for axes in weight_axes for axis in axes]
     others = [axis for axis in range(len(shape)) if axis not in order]
     if any(scales.shape[axis] > 1 for axis in others):
@@ -590,7 +600,7 @@ def _products(
 def _moved_wrong(
     movements: Sequence[Movement], operands: Sequence[QuantizedTensor], result: QuantizedTensor
 ) -> str | None:
-    """How the parameters of a result differ from those that are moved; None if they do not."""
+    """How the parameters of a result differ from the moved ones; None if they are equal."""
     try:
         verify_result(Chain.of(movements), operands, result)
     except VerifyException as error:

@@ -66,11 +66,11 @@ class WrittenConstant(NamedTuple):
 
     elements: int
     saturated: int
-    """How many did not fit the storage."""
+    """The number of elements beyond the range of codes."""
     range: Range | None
-    """Of the elements, if that was asked for."""
+    """The range of the elements, if requested."""
     noise: Noise | None
-    """How far the codes are from the elements, likewise."""
+    """The difference of the codes from the elements, if requested."""
 
 
 @dataclass(frozen=True)
@@ -80,26 +80,28 @@ class Written:
     nodes: Sequence[Node]
     """The nodes that read and make quantized values."""
     floats: Mapping[Node, str]
-    """Why others stay in floats."""
+    """Why the other nodes stay float."""
     quantized: AbstractSet[SSAValue]
     """The values that are quantized."""
     constants: Mapping[Use, WrittenConstant]
-    """Operands of quantized nodes that are constants."""
+    """The constant operands of quantized nodes."""
 
     @cached_property
     def uses(self) -> AbstractSet[Use]:
-        """The operands of quantized nodes, but for weights and biases."""
+        """The operands of quantized nodes, except weights and biases."""
         return {use for node in self.nodes for use in node.uses}
 
     def saturated(self, node: Node) -> Iterator[tuple[Use, int]]:
-        """The constants of a node with elements that did not fit, and how many there are."""
+        """
+        The constants of a node with elements beyond the range of codes, and their number.
+        """
         for use in constant_uses(node):
             if (found := self.constants.get(use)) is not None and found.saturated:
                 yield use, found.saturated
 
 
 def constant_uses(node: Node) -> Sequence[Use]:
-    """The operands of a node that may be constants, with its weight and its bias."""
+    """The operands of a node that may be constants, including its weight and its bias."""
     bias = None if node.bias is None else node.bias.use
     return [
         use
@@ -110,17 +112,17 @@ def constant_uses(node: Node) -> Sequence[Use]:
 
 def write_quantized(flow: Flow, assignment: Assignment, *, is_measured: bool = False) -> Written:
     """
-    Write an assignment into its module; if `is_measured`, also how far constants are from it.
+    Write an assignment into its module as casts.
 
-    Each value that is quantized is read behind `quant.dcast` of `quant.qcast`, and each constant as
-    `quant.dcast` of a `quant.constant`. An op stays in floats if one of its operands or results has
-    no parameters.
+    Each quantized value is read through `quant.dcast` of `quant.qcast`, and each constant as
+    `quant.dcast` of a `quant.constant`. An op stays float if one of its operands or results has no
+    parameters. If `is_measured`, the result has the noise of constants.
     """
     return _Writer(flow, assignment, is_measured=is_measured).write()
 
 
 def why_in_floats(flow: Flow, assignment: Assignment, node: Node) -> str | None:
-    """Why a node stays in floats; None if it does not."""
+    """Why a node stays float; None if it is quantized."""
     graph = flow.graph
     if (refusal := flow.refusals.get(node.op)) is not None:
         return str(refusal)
@@ -137,7 +139,7 @@ def why_in_floats(flow: Flow, assignment: Assignment, node: Node) -> str | None:
         if result not in assignment.values:
             return f"there is no record of its result '{graph.keys.get(result, '')}'"
     if (passes_on(node) or joins(node)) and not _is_alike(flow, assignment, node):
-        return "its operands do not have the parameters that its result is given"
+        return "its operands do not have the parameters of its result"
     weight = node.weight
     if weight is not None and weight not in assignment.reads and not flow.is_given(weight.value):
         return "its weights have no parameters"
@@ -145,7 +147,7 @@ def why_in_floats(flow: Flow, assignment: Assignment, node: Node) -> str | None:
 
 
 def _is_alike(flow: Flow, assignment: Assignment, node: Node) -> bool:
-    """Whether the operands of an op that moves or joins them are read as its result is made."""
+    """Whether the operands of an op that moves or joins them have the parameters of its result."""
     made = assignment.values[node.results[0]].type
     is_single = made.granularity is Granularity.PER_TENSOR
     if is_single and not flow.is_pinned(node.results[0]):
@@ -172,7 +174,7 @@ class _Writer:
         """The quantized value for each value."""
         self._requantized = dict[tuple[SSAValue, Attribute], SSAValue]()
         self._dequantized = dict[SSAValue, SSAValue]()
-        """For each quantized value, its cast back."""
+        """The `quant.dcast` of each quantized value."""
         self._constants = dict[tuple[SSAValue, Assigned], SSAValue]()
         self._made = dict[tuple[SSAValue, Assigned], WrittenConstant]()
         self._of_uses = dict[Use, WrittenConstant]()
@@ -218,7 +220,7 @@ class _Writer:
         return Written(nodes, floats, self._codes.keys(), self._of_uses)
 
     def _quantize(self, value: SSAValue) -> None:
-        """Insert the casts behind a value, unless they are there."""
+        """Insert the casts of a value, unless they exist."""
         last = self._graph.last.get(value, value)
         if value in self._graph.given:
             codes = self._codes[value] = self._graph.codes[value]
@@ -237,7 +239,7 @@ class _Writer:
         self._dequantized[quantize.results[0]] = back.results[0]
 
     def _read(self, value: SSAValue, chain: Sequence[Assigned]) -> SSAValue:
-        """A value as one user reads it, after the requantizations of a chain."""
+        """A value as one user reads it: requantized to the parameters of `chain`, in order."""
         codes = self._codes[value]
         for link in chain:
             key = codes, cast(Attribute, link.type)
@@ -255,7 +257,7 @@ class _Writer:
         return self._dequantized[codes]
 
     def _declare_argument(self, argument: SSAValue) -> None:
-        """Make an argument a quantized one, in place of the cast of it."""
+        """Give an argument its quantized type, in place of its cast."""
         quantize = cast(Operation, self._codes[argument].owner)
         between = quantize.operands[0].owner
         new = Rewriter.replace_value_with_new_type(argument, self._codes[argument].type)
@@ -264,14 +266,14 @@ class _Writer:
             Rewriter.erase_op(between)
 
     def _declare_result(self, use: Use) -> None:
-        """Return the codes of a value."""
+        """Make the function return the codes of a value."""
         back = use.value.owner
         if isinstance(back, DequantizeCastOp):
             use.op.operands[use.number] = back.operands[0]
             erase_unused([back])
 
     def _written_constants(self, nodes: Sequence[Node]) -> Iterator[tuple[Use, SSAValue]]:
-        """The dequantized constants that operands are replaced by."""
+        """The dequantized constants that replace operands."""
         for node in nodes:
             for use in constant_uses(node):
                 if not self._graph.is_constant(use.value):
@@ -288,7 +290,9 @@ class _Writer:
         return self._constants[key]
 
     def _new_constant(self, node: Node, use: Use, assigned: Assigned) -> SSAValue:
-        """A quantized constant and its cast back, at its source if shape ops repeat it."""
+        """
+        A quantized constant and its `quant.dcast`, before shape ops that repeat elements.
+        """
         moved = self._graph.constant(use.value)
         assert moved is not None
         source, path, type = use.value, list[Operation](), assigned.type
@@ -324,7 +328,7 @@ class _Writer:
     def _before_shapes(
         self, value: SSAValue, type: UniformQuantizedType
     ) -> tuple[SSAValue, list[Operation], UniformQuantizedType] | None:
-        """The constant before shape ops, these, and its type; None if that is not known."""
+        """The constant before shape ops, these ops, and its type; None if the type is not known."""
         path = list[Operation]()
         while elements_attribute_of(op := cast(Operation, value.owner)) is None:
             if is_statistics(op):
@@ -352,7 +356,9 @@ class _Writer:
         tensor: QuantizedTensor,
         assigned: Assigned,
     ) -> Values:
-        """The codes of a constant: by its scheme, if its own values have chosen the parameters."""
+        """
+        The codes of a constant, by the scheme that chose its parameters, if one did.
+        """
         expressed = cast(AnyFloat, element_type_or_self(use.value.type))
         precision = self._flow.precision(node)
         is_weight = use == node.weight
@@ -386,11 +392,11 @@ class _Writer:
     def _tell(
         self, use: Use, assigned: Assigned, values: Values, codes: Values, tensor: QuantizedTensor
     ) -> None:
-        """Note what became of the elements of a constant."""
+        """Record the saturation and the noise of a constant."""
         type, shape = tensor.element_type, tensor.get_shape()
         is_own = assigned.relation is Relation.GIVEN
         if is_own and not self._is_measured:
-            # Parameters that were chosen for these elements hold all of them.
+            # Parameters that were chosen for these elements represent all of them.
             self._made[use.value, assigned] = WrittenConstant(prod(shape), 0, None, None)
             return
         expressed = type.expressed_type
@@ -434,7 +440,7 @@ class _Writer:
         tensor: QuantizedTensor,
         assigned: Assigned,
     ) -> list[Operation]:
-        """A bias in steps of its scales, and its cast back."""
+        """A bias quantized by its scales, and its `quant.dcast`."""
         expressed = cast(AnyFloat, element_type_or_self(source.type))
         shape = tensor.get_shape()
         numbers = np.broadcast_to(float_elements(values, expressed), shape).astype("f4")
@@ -463,7 +469,7 @@ class _Writer:
 
 
 def _scales_on(type: UniformQuantizedType, shape: Shape) -> NDArray[np.float64]:
-    """The scales of a type, which broadcast to the shape of its tensor."""
+    """The scales of a type, broadcastable to the shape of its tensor."""
     match type.granularity:
         case Granularity.PER_TENSOR:
             return type.scales

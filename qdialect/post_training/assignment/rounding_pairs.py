@@ -1,6 +1,7 @@
 """
-Pairs of ops of linalg that quantize floats and read them back, as torch-mlir lowers those of torch
-and of ONNX, read as casts of quant.
+Rewrites pairs of linalg ops that quantize and dequantize to casts of quant.
+
+torch-mlir lowers torch's and ONNX's casts to such pairs.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ from qdialect.shape_ops.unused_ops import erase_unused
 
 
 class _Numbers(NamedTuple):
-    """The numbers that ops compute with: one for all elements, or one for each place of an axis."""
+    """
+    The constants that ops compute with: one number, or one for each position of an axis.
+    """
 
     held: tuple[float, ...]
     axis: int | None = None
@@ -50,20 +53,20 @@ class _Numbers(NamedTuple):
 
 
 class _Rounding(NamedTuple):
-    """How floats become integers, or integers floats."""
+    """The parameters of a conversion from floats to integers, or back."""
 
     scales: tuple[float, ...]
     zero_points: tuple[float, ...]
-    """Of each position of the axis, as scales."""
+    """Of each position of the axis, like `scales`."""
     axis: int | None
     width: int
     is_signed: bool
     ends: tuple[int, int] | None = None
-    """The lowest and the highest integer of a rounding."""
+    """The lowest and the highest integer of a quantization, inclusive."""
 
 
 def rewrite_pairs(module: ModuleOp) -> bool:
-    """Write what rounds floats, and the floats that are read of it, as casts; whether any is."""
+    """Rewrite quantization and dequantization pairs to casts. Returns whether there is any."""
     gone = list[Operation]()
     for op in list(module.walk()):
         back = _elementwise(op)
@@ -109,9 +112,9 @@ def rewrite_pairs(module: ModuleOp) -> bool:
 
 def _elementwise(op: Operation) -> SSAValue | None:
     """
-    The input of an op of linalg that computes each element of its result from one of it.
+    The input of an elementwise linalg op; None for other ops.
 
-    It may read constants, too: single numbers, or vectors along an axis.
+    The op may also read constants: single numbers, or vectors along an axis.
     """
     if name_of(op) != "linalg.generic" or len(op.operands) < 2 or len(op.results) != 1:
         return None
@@ -129,9 +132,9 @@ def _elementwise(op: Operation) -> SSAValue | None:
 
 def _steps(op: Operation) -> Iterator[tuple[str, _Numbers | None, Attribute]]:
     """
-    What a body does to its argument, op by op: name, constant, and the type of the result.
+    The ops of a body that is a chain of steps on its argument: name, constant, and result type.
 
-    A name is empty where it does something else than that.
+    An op that is not such a step has an empty name.
     """
     block = op.regions[0].block
     value: SSAValue = block.args[0]
@@ -142,7 +145,7 @@ def _steps(op: Operation) -> Iterator[tuple[str, _Numbers | None, Attribute]]:
                 yield "", None, value.type
             return
         if value not in inner.operands:
-            # It makes a constant of others, which is read where it is used.
+            # It computes a constant from constants, which is read where it is used.
             continue
         is_ordered = inner.operands[0] is value
         others = [each for each in inner.operands if each is not value]
@@ -159,7 +162,7 @@ def _steps(op: Operation) -> Iterator[tuple[str, _Numbers | None, Attribute]]:
 
 
 def _numbers(op: Operation, value: SSAValue) -> _Numbers | None:
-    """The numbers of a value in the body of an op, if it is a constant, or converted of one."""
+    """The numbers of a value in a body, if it is a constant or a converted constant."""
     owner = value.owner
     if not isinstance(owner, Operation):
         return _operand(op, value.index) if isinstance(value, BlockArgument) else None
@@ -205,7 +208,7 @@ def _operand(op: Operation, number: int) -> _Numbers | None:
 
 
 def _along_axis(*numbers: _Numbers | None) -> tuple[list[tuple[float, ...]], int | None] | None:
-    """Numbers that are along one axis, or for all elements, with one for each place; the axis."""
+    """Numbers along at most one common axis, with one for each position, and that axis."""
     known = [each for each in numbers if each is not None]
     axes = {each.axis: len(each.held) for each in known if each.axis is not None}
     if len(known) != len(numbers) or len(axes) > 1:

@@ -1,4 +1,4 @@
-"""Products with one between a layer and its bias: alpha and beta of torch's `addmm`."""
+"""Multiplications by one between a layer and its bias: alpha and beta of torch's `addmm`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from qdialect.shape_ops.unused_ops import erase_unused
 
 
 def drop_unit_factors(graph: FlowGraph) -> bool:
-    """Replace the product of ones with a constant, or with sums, by these; whether there is any."""
+    """
+    Drop multiplications of a constant or of sums by one. Returns whether there is any.
+    """
     gone = list[SSAValue]()
     for op in graph.ops:
         if not _is_product(op):
@@ -43,7 +45,7 @@ def _is_product(op: Operation) -> bool:
 
 
 def _is_sum(graph: FlowGraph, value: SSAValue) -> bool:
-    """Whether a layer makes a value."""
+    """Whether a value is the result of a layer."""
     maker = graph.value(value).owner
     try:
         return isinstance(maker, Operation) and isinstance(layer_of(maker), Contraction)

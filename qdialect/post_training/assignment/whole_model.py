@@ -1,4 +1,4 @@
-"""The whole sequence: a graph is read, its parameters are assigned and written, and reported."""
+"""The whole sequence: read the graph, assign parameters, write them, and report."""
 
 from __future__ import annotations
 
@@ -49,20 +49,20 @@ def quantize_model(
     is_explained: bool = False,
 ) -> FoldReport:
     """
-    Take the named steps for a module, from the assignment in its attributes.
+    Run the named steps on a module, starting from the assignment in its attributes.
 
-    `read_settings` is called with the keys of the module. The assignment is written as casts, or
-    else as attributes. The report has a record for each op: how its result is quantized, or why it
-    stays in floats. If `is_explained`, it has what was chosen for each value, too, with the help of
-    the histograms of `profile`. Raises ValueError for settings that do not fit.
+    `read_settings` is called with the keys of the module. The assignment is written as casts or as
+    attributes. The report has a record for each op: the type of its result, or why it stays float.
+    If `is_explained`, it has the choice for each value, too, estimated with the histograms of
+    `profile` if there are any. Raises ValueError for settings that do not fit the module.
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
         rewrite_casts(module)
         if rewrite_pairs(module):
-            # Constants of the same model are read as floats likewise.
+            # So that dequantized constants of the same model are read as floats, too.
             raise_dequantization(module, context, FoldPolicy())
         graph = flow_graph(module, context, budget, has_reshaped_layers=True)
-        # Each changes the module that was read.
+        # Each of them changes the module, so that the graph must be read again.
         changes = [write_constants(graph), drop_unit_factors(graph)]
         if any(changes):
             graph = flow_graph(module, context, budget, has_reshaped_layers=True)
@@ -85,7 +85,7 @@ def quantize_model(
 
 
 def _check_layers(flow: Flow) -> None:
-    """Raise ValueError for a layer of another precision that is no op that is known."""
+    """Raise ValueError if the settings name a layer whose op has no relation."""
     named = dict.fromkeys(flow.settings.layers)
     if not named:
         return
@@ -109,7 +109,7 @@ _NO_RELATION: Final = "no relation between the parameters of its operands and re
 
 
 def _refusals(flow: Flow) -> FoldReport:
-    """The ops that stay in floats so far."""
+    """The ops that are known to stay float so far."""
     report = FoldReport(verb="quantized")
     for op, refusal in flow.refusals.items():
         report.records.append(
@@ -119,7 +119,7 @@ def _refusals(flow: Flow) -> FoldReport:
 
 
 def _is_unknown(flow: Flow, op: Operation) -> bool:
-    """Whether an op computes with tensors of floats in a way that is not known."""
+    """Whether an op computes with float tensors, and no relation for it is known."""
     if op in flow.graph.node_of or isinstance(op, FuncOp) or is_cast(op):
         return False
     if op in flow.graph.of_biases:

@@ -31,7 +31,7 @@ def attach_ranges(module: ModuleOp, profile: Profile, reduction: Reduction) -> F
     """
     Insert `quant.stats` after each value that has a record in `profile`, in place of any there.
 
-    A value that only holds the numbers of another one gets none. The report names values without a
+    A value that only holds the elements of another one gets none. The report lists values without a
     record, and records without a value.
     """
     report = FoldReport(verb="attached")
@@ -82,12 +82,12 @@ def _op_of(value: SSAValue) -> Operation:
 
 
 def _misfit(statistics: Statistics, value: SSAValue) -> str | None:
-    """Why ranges do not fit a value; None if they do."""
+    """Why ranges do not match a value; None if they do."""
     axes, shape = statistics.axes, shape_of(value.type)
     if not axes:
         return None
     if len(axes) > 1:
-        return f"has ranges of the axes {list(axes)}, and 'quant.stats' of one at most"
+        return f"has ranges of the axes {list(axes)}, but 'quant.stats' supports at most one axis"
     axis = next(iter(axes))
     count = statistics.minima.shape[1]
     if shape is None or axis >= len(shape) or shape[axis] not in (-1, count):

@@ -1,8 +1,8 @@
 """
-Two functions that return the same values, as a float module and a quantized one hold them.
+A function of a float module and one of its quantized form that return corresponding values.
 
-Values are found by their keys. In a quantized module, the value that is compared is the one that
-its users read: the result of a cast to floats, if there is one.
+Values correspond by their keys. In a quantized module, the compared value is the one that users
+read: the result of a cast to floats, if there is one.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from qdialect.post_training.calibration.recorded_function import (
 from qdialect.shape_ops.interface import is_cast, name_of
 
 ARGUMENT = "argument"
-"""The name of the producer of a value that no op makes."""
+"""The producer name of a value without a defining op."""
 
 
 class ComparedValue(NamedTuple):
-    """A value that both functions return, in one or several parts."""
+    """A value that both functions return, in one or more parts."""
 
     key: str
     op: str
@@ -56,21 +56,21 @@ class ComparedValue(NamedTuple):
 
 
 class ComparedResult(NamedTuple):
-    """A result that has one number for each class, so that it answers a question."""
+    """A result of a classifier, with one number for each class."""
 
     number: int
     key: str
 
 
 class NotCompared(NamedTuple):
-    """A value that both modules have, or only one of them, and why it is not compared."""
+    """A value of one or both modules, and why it is not compared."""
 
     key: str
     reason: str
 
 
 class OneFunction(NamedTuple):
-    """One of two functions that return the same values."""
+    """One of the two functions."""
 
     module: ModuleOp
     function: FuncOp
@@ -81,7 +81,11 @@ class OneFunction(NamedTuple):
 
 @dataclass(frozen=True)
 class ComparedFunctions:
-    """Both take the same arguments, and return the parts of values, and then results."""
+    """
+    The two functions.
+
+    Both have the same arguments, and return the parts of values, then the results.
+    """
 
     before: OneFunction
     after: OneFunction
@@ -102,16 +106,16 @@ def compare_functions(
     before: ModuleOp, after: ModuleOp, names: tuple[str, str], contexts: tuple[Context, Context]
 ) -> ComparedFunctions:
     """
-    Functions that return the comparable values of the functions `names`, one of each module.
+    Make functions that return the comparable values of the functions `names`, one of each module.
 
-    Both modules are changed: shape ops are folded into constants, since the weights of the
-    quantized module may be in the layout that layers read. Raises InterpretationError if there is
-    no such function, and ValueError if they differ in arguments or results.
+    Both modules are changed: shape ops are folded into constants, since the quantized weights may
+    be in the layout that layers read. Raises InterpretationError if a function does not exist, and
+    ValueError if they differ in arguments or results.
     """
     for module, context in zip((before, after), contexts, strict=True):
         # A fold may change the order of values that have no name.
         attach_keys(module)
-        # A broadcast stays one in both, whether its operand is quantized or not.
+        # Broadcasts are kept in both modules, whether their operands are quantized or not.
         fold_shapes(module, context, FoldPolicy(max_repetition=0))
     return _Comparison(before, after, names).functions()
 
@@ -125,7 +129,7 @@ class _Side:
         self.roots, self.left_out = recordable_values(module, self.function)
         self.keys, _, self._aliases = keys_of(module)
         self.members = dict[str, list[SSAValue]]()
-        """The values that hold the numbers of each key, without results of casts of them."""
+        """The values that hold the elements of each key, without the results of their casts."""
         block = self.function.body.blocks[0]
         for value, key in self.keys.items():
             owner = value.owner
@@ -138,7 +142,9 @@ class _Side:
         """The values that are computed from constants alone, which a fold may have replaced."""
 
     def root_of(self, key: str) -> str | None:
-        """The key here of the value that has `key` in the other module, or as an alias here."""
+        """
+        The key in this module of the value with `key` in the other module, or with this alias here.
+        """
         key = key if key in self.roots else self._aliases.get(key, key)
         return key if key in self.roots else None
 
@@ -182,17 +188,20 @@ class _Comparison:
         return ComparedFunctions(one, other, (*self._values,), results, (*self._not_compared,))
 
     def _add(self, key: str, there: str) -> str | None:
-        """Have the values of a key compared, and of its key `there`, or say why they are not."""
+        """
+        Compare the values of a key with those of the key `there`, or report why they are not
+        compared.
+        """
         olds, news = self._before.roots[key], self._after.roots[there]
         pairs = [*zip(olds, news, strict=False)]
         if len(olds) != len(news):
             return f"{len(olds)} values have it in FLOAT, and {len(news)} in QUANTIZED"
         for old, new in pairs:
-            # Without a name, it is a place in the module, which may be that of another value.
+            # The key of a nameless value is its number, which may belong to another value.
             if key.startswith("@") and not self._are_made_alike(old, new):
                 return (
                     f"it is made by '{_maker_of(old)}' in FLOAT, and by '{_maker_of(new)}' in "
-                    "QUANTIZED: give values names, by --attach-keys, before they are quantized"
+                    "QUANTIZED: run --attach-keys before the module is quantized"
                 )
             if (reason := _shape_mismatch(old, new)) is not None:
                 return reason
@@ -215,7 +224,7 @@ class _Comparison:
         return None
 
     def _moved(self, key: str, there: str) -> list[tuple[SSAValue, _Reading]]:
-        """The first result of a shape op that is quantized in place of the operand."""
+        """The first results of shape ops that are quantized in place of their operand."""
         sides = self._before.members[key], self._after.members[there]
         if len(sides[0]) != len(sides[1]):
             return []
@@ -227,12 +236,12 @@ class _Comparison:
         return []
 
     def _are_made_alike(self, old: SSAValue, new: SSAValue) -> bool:
-        """Whether both are made by ops of one name, or both from constants."""
+        """Whether the ops that make both have the same name, or both values are constant."""
         are_constants = old in self._before.constants and new in self._after.constants
         return are_constants or _maker_of(old) == _maker_of(new)
 
     def _results(self) -> Iterator[ComparedResult]:
-        """Have the results compared that have a number for each class."""
+        """Compare the results that have a number for each class."""
         olds, news = self._before.results, self._after.results
         if len(olds) != len(news):
             raise ValueError(f"FLOAT returns {len(olds)} values, and QUANTIZED {len(news)}")
@@ -252,11 +261,11 @@ class _Comparison:
 
 
 def _readings_of(value: SSAValue) -> list[_Reading]:
-    """A value as its users read it: a cast of it for each type, or the value itself."""
+    """The values that the users of a value read: a cast for each type, or the value itself."""
     found, pending = dict[Attribute, _Reading](), [value]
     while pending:
         of = pending.pop(0)
-        # The last use comes first.
+        # xDSL lists the last use first.
         users = [use.operation for use in of.uses][::-1]
         casts = [op for op in users if is_cast(op)]
         pending += [op.results[0] for op in casts]
@@ -269,7 +278,7 @@ def _readings_of(value: SSAValue) -> list[_Reading]:
 
 
 def _stored_type(value: SSAValue) -> Attribute | None:
-    """The type that a value is quantized to, or that a cast makes floats of."""
+    """The quantized type that a value is cast to, or cast from."""
     if not is_recordable(value):
         return (
             value.type
@@ -291,13 +300,13 @@ def _name_of_storage(type: Attribute) -> str:
 
 
 def _maker_of(value: SSAValue) -> str:
-    """The name of the op that makes a value, before casts."""
+    """The name of the op that makes a value, casts skipped."""
     owner = casts_to(value).origin.owner
     return name_of(owner) if isinstance(owner, Operation) else ARGUMENT
 
 
 def _shape_mismatch(old: SSAValue, new: SSAValue) -> str | None:
-    """Why two values cannot be compared element by element, as far as types say it."""
+    """Why the types of two values rule out an elementwise comparison; None if they do not."""
     shapes = shape_of(old.type), shape_of(new.type)
     one, other = shapes
     if one is None or other is None:
@@ -309,7 +318,7 @@ def _shape_mismatch(old: SSAValue, new: SSAValue) -> str | None:
 
 
 def _as_floats(value: SSAValue) -> SSAValue:
-    """The floats that a quantized value stands for; any other value itself."""
+    """A quantized value, dequantized; any other value itself."""
     type = value.type
     if not isinstance(type, TensorType):
         return value
@@ -324,16 +333,16 @@ def _as_floats(value: SSAValue) -> SSAValue:
 
 
 def _behind(value: SSAValue) -> InsertPoint:
-    """Where a value is there."""
+    """The insertion point behind the definition of a value."""
     owner = value.owner
     return InsertPoint.at_start(owner) if isinstance(owner, Block) else InsertPoint.after(owner)
 
 
 def _take(function: FuncOp, types: Sequence[Attribute]) -> None:
     """
-    Have a function take values of these types, where it takes quantized ones of such floats.
+    Change quantized arguments of a function to these float types.
 
-    Raises ValueError if it takes others.
+    Raises ValueError if the function has other arguments.
     """
     block = function.body.blocks[0]
     if len(types) != len(block.args):

@@ -1,4 +1,4 @@
-"""Fingerprints of modules, by which a profile knows the module that it was recorded on."""
+"""Fingerprints of modules, which identify the module that a profile was recorded on."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class _Hash:
         """The hash of an op, with its regions."""
         for op in top.walk():
             if is_statistics(op):
-                # The op only passes its operand on.
+                # The op only forwards its operand.
                 self._numbers[op.results[0]] = self._number(op.operands[0])
                 continue
             self._add(name_of(op))
@@ -114,7 +114,7 @@ class _Hash:
 
 
 def _says_nothing(attribute: Attribute) -> bool:
-    """Whether these are attributes of a function's arguments that consist of keys only."""
+    """Whether these are argument attributes of a function that hold nothing but keys."""
     if not isinstance(attribute, ArrayAttr):
         return False
     items = cast("ArrayAttr[Attribute]", attribute).data
@@ -124,4 +124,4 @@ def _says_nothing(attribute: Attribute) -> bool:
 _KEYS: Final = {KEY_ATTRIBUTE}
 
 _PROPAGATES_NAN: Final = NanModeAttr("PROPAGATE")
-"""The default of an attribute that MLIR prints in generic form alone."""
+"""A default value, which MLIR prints only in generic form."""

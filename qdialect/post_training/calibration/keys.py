@@ -2,13 +2,13 @@
 Keys: names of values that survive lowering and folding, and identify recorded ranges.
 
 The name of a value is, in this order, the attribute `quant.key` of its op, the name in its
-location, and its SSA name. A value that holds the numbers of another one has the same key: the
-result of a shape op that drops and adds nothing, of a cast, and of `quant.stats`. So a fold of
-shape ops, and casts around a value, change no key. A value that is quantized in the model, such
-as a weight, gives its name to the result of a cast of it.
+location, and its SSA name. A value that holds the elements of another one has the same key: the
+result of a cast, of `quant.stats`, and of a shape op that neither drops nor adds elements. So
+folding shape ops or inserting casts changes no key. A value that is quantized in the model, such as
+a weight, gives its name to its cast to floats.
 
-Values without a name are numbered. Those that depend on constants alone are not: a fold may remove
-or move them. The first op that reads one names it.
+Values without a name are numbered. Values that depend on constants alone are not numbered, since a
+fold may remove or move them: their name is derived from the first op that reads them.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ class Keys(NamedTuple):
 
     aliases: Mapping[str, str]
     """
-    Other names for keys: those of values that hold the numbers of another one.
+    The keys by other names: those of values that hold the elements of another one.
 
-    A layer that was lowered to others may have given its name to a reshape behind them. So have
-    quantized values that floats are made of.
+    A layer that was lowered to several ops may have left its name on a reshape behind them; a
+    quantized value may hold the name of its cast to floats.
     """
 
 
@@ -83,14 +83,14 @@ def keys_of(module: ModuleOp) -> Keys:
 
 
 def is_recordable(value: SSAValue) -> bool:
-    """Whether ranges can be recorded for a value: it is a tensor of floats that are defined."""
+    """Whether ranges can be recorded for a value: it is a float tensor with defined elements."""
     type: Attribute = value.type
     if not _is_float(element_type_or_self(type).__class__) or not is_tensor(type):
         return False
     return not (isinstance(value, OpResult) and name_of(value.op) in _UNDEFINED)
 
 
-# To ask whether a type is one of many takes longer than all the rest.
+# Cached, since the type checks dominate the time of reading keys.
 @registered_cache
 @lru_cache(maxsize=64)
 def _is_float(cls: type[Attribute]) -> bool:
@@ -111,7 +111,7 @@ class _KeyFinder:
         self._named: dict[str, int] = {}
         self._nameless: dict[str, int] = {}
         self._chains: dict[SSAValue, CastChain] = {}
-        """The casts that made a value from an integer tensor, which has no key."""
+        """The casts that made a value from an integer tensor. The tensor has no key."""
         self._dequantized: dict[CastChain, SSAValue] = {}
 
     def find(self, module: ModuleOp) -> Keys:
@@ -120,7 +120,7 @@ class _KeyFinder:
             if (chain := _dequantization_of(value)) is not None:
                 self._chains[value] = chain
                 self._dequantized.setdefault(chain, value)
-        # Keys in attributes come first, and are taken then.
+        # Keys in attributes are assigned first, so that no other value gets them.
         explicit = {value: key for value, _ in values if (key := self._given_key(value))}
         self._named = dict.fromkeys(explicit.values(), 1)
         functions = self._find_roots(values, explicit)
@@ -155,7 +155,9 @@ class _KeyFinder:
         functions: Mapping[SSAValue, str],
         explicit: Mapping[SSAValue, str],
     ) -> dict[SSAValue, str]:
-        """The keys of the values with a key of their own; `explicit` are those of attributes."""
+        """
+        The keys of the values with a key of their own; `explicit` holds the keys in attributes.
+        """
         names, constant = dict(explicit), constant_values(module)
         nameless = list[SSAValue]()
         for value, function in functions.items():
@@ -167,7 +169,7 @@ class _KeyFinder:
             else:
                 names[value] = self._unique(name or self._numbered(function))
         order = {op: number for number, op in enumerate(module.walk())} if nameless else {}
-        # The op that reads a constant may make another one, which comes later.
+        # A constant may be named after its reader, which must have its name by then.
         for value in reversed(nameless):
             readings = [
                 self._reading(use, names, constant, functions[value])
@@ -178,7 +180,7 @@ class _KeyFinder:
         return names
 
     def _uses(self, root: SSAValue, order: Mapping[Operation, int]) -> list[Use]:
-        """The uses that make others of the numbers of `root`, in the order of the text."""
+        """The uses that compute with the elements of `root`, in the order of the text."""
         found, pending = list[Use](), [root]
         while pending:
             for use in pending.pop().uses:
@@ -189,7 +191,9 @@ class _KeyFinder:
         return sorted(found, key=lambda use: (order[use.operation], use.index))
 
     def _holds(self, value: SSAValue, root: SSAValue) -> bool:
-        """Whether a value has the key of `root`, or is quantized between two that have it."""
+        """
+        Whether a value has the key of `root`, or is the quantized value between two with that key.
+        """
         if value in self._roots_of:
             return self._roots_of[value] is root
         return is_cast(cast(Operation, value.owner)) and not is_recordable(value)
@@ -206,12 +210,12 @@ class _KeyFinder:
         root = next((root for root in roots if root in known), None)
         reader = f"@{function}" if root is None else known[root]
         if root in constant:
-            # A fold may replace it by another op.
+            # Without the op's own name: a fold may replace it by another op.
             reader += f".{name_of(use.operation)}"
         return f"{reader}.{use.index}"
 
     def _given_key(self, value: SSAValue) -> str | None:
-        """The key in an attribute: of the value, of its `quant.stats`, or of its origin."""
+        """The key in an attribute of the value, of its `quant.stats`, or of its origin."""
         given = _own_key(value)
         if given is None:
             behind = (use.operation for use in value.uses)
@@ -265,12 +269,13 @@ class _KeyFinder:
         )
 
     def _same_as(self, value: SSAValue) -> SSAValue | None:
-        """The value that has exactly the same numbers, if there is one."""
+        """The value that has exactly the same elements, if there is one."""
         op = value.owner
         if not isinstance(op, Operation):
             return None
         if is_cast(op):
-            # The quantized value between two casts has no key: the one that it was made of has.
+            # The quantized value between two casts has no key; the operand of the first cast has
+            # one.
             chain = casts_to(value)
             same = chain.origin if is_recordable(chain.origin) else self._dequantized[chain]
             return None if same is value else same
@@ -342,7 +347,7 @@ class CastChain(NamedTuple):
 
 
 def casts_to(value: SSAValue) -> CastChain:
-    """The casts that have made a value; none if its owner is no cast."""
+    """The chain of casts that ends with a value; empty if its owner is not a cast."""
     types = list[Attribute]()
     while isinstance(value, OpResult) and is_cast(value.op):
         types.append(value.type)
@@ -351,10 +356,10 @@ def casts_to(value: SSAValue) -> CastChain:
 
 
 def _dequantization_of(value: SSAValue) -> CastChain | None:
-    """The casts from a tensor of other elements than floats, which has no key, to `value`."""
+    """The casts to `value` from a tensor of other elements than floats, which has no key."""
     chain = casts_to(value)
     if not chain.types:
-        # Those that are asked for are recordable.
+        # Only recordable values are asked for.
         return None
     return None if is_recordable(chain.origin) else chain
 

@@ -1,11 +1,11 @@
 """
-Records, that is sets of arguments of a function, in files of numpy.
+Records (sets of arguments of a function) in numpy files.
 
-A file `.npz` has an array for each argument: under `arg0`, `arg1` and so on, or under the key of
+A `.npz` file has an array for each argument: under `arg0`, `arg1` and so on, or under the key of
 the argument. If the argument has the shape S, an array of shape S is one record, and one of shape
-(n, *S) holds n records. All arrays of a file hold as many. The files of a folder are taken in the
-order of their names, as if they were one. Elements have the dtype of the argument; nothing is
-converted. Labels, which no function takes, may be there beside the arguments.
+(n, *S) holds n records. All arrays of a file hold the same number of records. The files of a folder
+are read in the order of their names, as one sequence. Elements have the dtype of the argument;
+nothing is converted. A file may also hold labels, which are not arguments.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ _UNREADABLE = (
     zlib.error,
     NotImplementedError,
 )
-"""The exceptions of numpy for a file that it cannot read."""
+"""The exceptions that numpy raises for an unreadable file."""
 
 
 class RecordError(ValueError):
-    """Data that cannot be read, or does not fit the function."""
+    """Data that cannot be read, or does not match the function."""
 
 
 class Argument(NamedTuple):
-    """An argument that records have an array for."""
+    """An argument, for which records have an array."""
 
     names: tuple[str, ...]
     """The names that its array may have; messages use the first one."""
@@ -75,7 +75,7 @@ class _Part:
     """The index of its first record."""
     count: int
     names: tuple[str, ...]
-    """The array of each argument."""
+    """The name of the array of each argument."""
     is_batch: bool
 
 
@@ -86,10 +86,10 @@ class RecordFiles:
         self, path: str | Path, arguments: Sequence[Argument], labels: str | None = None
     ) -> None:
         """
-        Look into the files.
+        Read the headers of the files.
 
-        `labels` is the name of an array of integers, as many for each record as there are answers.
-        Raises RecordError for an array that does not fit.
+        `labels` is the name of an array of integers: one label for each answer of a record. Raises
+        RecordError for an array that does not match.
         """
         self._arguments = tuple(arguments)
         self._labels = labels
@@ -133,7 +133,7 @@ class RecordFiles:
         return part
 
     def _arrays(self, part: _Part) -> list[NDArray[Any]]:
-        """The arrays of a file and its labels, kept until those of another are asked for."""
+        """The arrays and the labels of a file, cached until another file is read."""
         if self._loaded is None or self._loaded[0] is not part:
             # The arrays of the last file are freed before others are read.
             self._loaded = None
@@ -152,7 +152,7 @@ class RecordFiles:
             given = [name for name in argument.names if name in unknown]
             if len(given) > 1:
                 both = " and ".join(f"'{name}'" for name in given)
-                raise RecordError(f"'{path}': there are both {both}")
+                raise RecordError(f"'{path}': give only one of the arrays {both}")
             if not given:
                 wanted = " or ".join(f"'{name}'" for name in argument.names)
                 there = ", ".join(f"'{name}'" for name in headers) or "none"
@@ -174,7 +174,9 @@ class RecordFiles:
         if unknown:
             extra = ", ".join(f"'{name}'" for name in sorted(unknown))
             wanted = ", ".join(f"'{of.names[0]}'" for of in self._arguments) or "none"
-            raise RecordError(f"'{path}': {extra} is no argument of the function: it has {wanted}")
+            raise RecordError(
+                f"'{path}': {extra} is not an argument of the function: the arguments are {wanted}"
+            )
         counts = dict[str, int | None]()
         for name, argument in zip(names, self._arguments, strict=True):
             counts[name] = _count_of(path, name, headers[name], argument.type)
@@ -183,9 +185,9 @@ class RecordFiles:
                 f"'{name}' has {'one, unbatched' if count is None else count}"
                 for name, count in counts.items()
             )
-            raise RecordError(f"'{path}': arrays do not hold the same number of records: {told}")
+            raise RecordError(f"'{path}': arrays differ in their number of records: {told}")
         count = next(iter(counts.values()), None)
-        # One record with many labels has them all.
+        # All labels of a file with a single record belong to that record.
         shape = () if self._labels is None else headers[self._labels].shape
         if count is not None and self._labels is not None and shape[:1] != (count,):
             raise RecordError(
@@ -224,17 +226,17 @@ def _headers(path: Path) -> dict[str, _Header]:
                         (2, 0): np.lib.format.read_array_header_2_0,
                     }.get(version)
                     if read is None:
-                        raise ValueError(f"'{name}' has the unknown version {version}")
+                        raise ValueError(f"'{name}' has the unsupported format version {version}")
                     shape, _, dtype = read(stream)
                     array = re.sub(r"\.npy\Z", "", name)
                     if array in found:
-                        raise ValueError(f"'{array}' is there twice")
+                        raise ValueError(f"'{array}' is there several times")
                     held = archive.getinfo(name).file_size - stream.tell()
                     wanted = math.prod(shape) * dtype.itemsize
-                    # numpy allocates the size in the header, however short the file is.
+                    # numpy would allocate the size in the header, even for a short file.
                     if held != wanted and not dtype.hasobject:
                         raise ValueError(
-                            f"'{array}' has {held} bytes, and its shape takes {wanted}"
+                            f"'{array}' has {held} bytes, but its shape needs {wanted}"
                         )
                     found[array] = _Header(shape, dtype)
     except _UNREADABLE as error:
@@ -253,8 +255,8 @@ def _count_of(path: Path, name: str, header: _Header, type: Attribute) -> int | 
         raise RecordError(f"{place}: the argument is of type '{type}': {error}") from None
     if not is_alike:
         raise RecordError(
-            f"{place} has elements of dtype {header.dtype}, and the argument of type "
-            f"'{type}' takes {wanted}"
+            f"{place} has elements of dtype {header.dtype}, but the argument of type '{type}' "
+            f"needs {wanted}"
         )
     is_scalar = element_type_or_self(type) is type
     shape = () if is_scalar else shape_of(type)
@@ -287,14 +289,14 @@ def _dtype_name(type: Attribute) -> str:
         return "bool" if is_bit else dtype_of(held).name
     if isinstance(held, AnyFloat):
         return f"its bits, as uint{8 * dtype_of(held).itemsize}"
-    raise InterpretationError(f"records cannot have elements of type '{held}'")
+    raise InterpretationError(f"elements of type '{held}' are not supported in records")
 
 
 def _is_dtype(dtype: np.dtype[Any], type: Attribute) -> bool:
     """Whether elements may have a dtype. Raises InterpretationError."""
     name, held = _dtype_name(type), held_type(element_type_or_self(type))
     if name.startswith("its bits"):
-        # Those of `ml_dtypes` are void in a file.
+        # A file stores the dtypes of `ml_dtypes` as void.
         return dtype.kind in "uV" and dtype.itemsize == dtype_of(held).itemsize
     if name != "bool" and isinstance(held, IntegerType) and _is_signless(held):
         return dtype.kind in "iu" and dtype.itemsize == dtype_of(held).itemsize

@@ -1,7 +1,7 @@
 """
 The function that calibration runs: it returns the float tensors of another one, or their ranges.
 
-So any engine that can run functions can record values, without hooks of its own.
+So any engine that can run functions can record values; it needs no hooks.
 """
 
 from __future__ import annotations
@@ -64,18 +64,18 @@ _FLOATS: Final = (
     Float8E5M2Type,
     Float8E5M2FNUZType,
 )
-"""The element types that are recorded: the floats that both engines know."""
+"""The element types that are recorded: the floats that both engines support."""
 
 _RESULTS_OF_RANGE: Final = 4
 """The minimum, the maximum, the count of numbers, and the count of NaNs."""
 
 
 class LeftOut(NamedTuple):
-    """Values that are not recorded, all for one reason."""
+    """Values that are not recorded, for one common reason."""
 
     keys: tuple[str, ...]
     op: Operation
-    """The op of the function that holds them, or a function."""
+    """The op that holds the values: an op in the function, or another function."""
     reason: str
 
 
@@ -86,11 +86,13 @@ class RecordedValues:
     keys: tuple[str, ...]
     """The key of each value, in the order of the results; parts of one tensor share a key."""
     axes: tuple[int | None, ...]
-    """The axis whose indices have ranges of their own, for each value; None for one range."""
+    """
+    For each value, the axis along which ranges are recorded per index; None for a single range.
+    """
     are_whole: bool
-    """Whether the results are the values, and not their ranges."""
+    """Whether the results are the values instead of their ranges."""
     have_histograms: bool = False
-    """Whether histograms are recorded, too; only of whole values."""
+    """Whether histograms are recorded, too, which requires whole values."""
 
     def statistics(
         self, index: int, results: Sequence[TypedArray], *, threads: int | None = None
@@ -98,7 +100,7 @@ class RecordedValues:
         """
         The statistics of one record, by the keys of values.
 
-        Raises ValueError for a value without a number.
+        Raises ValueError for a value without elements, or with only NaN.
         """
         found = dict[str, Statistics]()
         step = 1 if self.are_whole else _RESULTS_OF_RANGE
@@ -142,9 +144,9 @@ def record_function(
     A copy of a module with one public function, which has the arguments of the function `name`.
 
     Its results are the float tensors of that function that have a key of their own, or their
-    ranges. Values in the regions of its ops, in its later blocks, and in functions that it calls
-    are left out: they may be computed several times, or not at all. Values in `axes` have a range
-    for each index of that axis. Raises InterpretationError if there is no such function.
+    ranges. Values in regions of its ops, in blocks after the first, and in called functions are
+    left out: they may be computed several times, or not at all. Values in `axes` have a range for
+    each index of that axis. Raises InterpretationError if the function does not exist.
     """
     found, left_out = recordable_values(module, find_function(module, name))
     roots = [value for each in found.values() for value in each]
@@ -163,7 +165,11 @@ def record_function(
 
 
 def _common_axis(parts: Sequence[SSAValue], axes: Mapping[SSAValue, int]) -> Sequence[int | None]:
-    """The axis of each part of one tensor: the same of all, with as many indices, or none."""
+    """
+    The axis of each part of one tensor.
+
+    All parts have the same axis and length, or else none has an axis.
+    """
     found = {
         (axes.get(part), shape_of(part)[axes[part]] if part in axes else None) for part in parts
     }
@@ -200,12 +206,12 @@ def returning(
     module: ModuleOp, function: FuncOp, values: Sequence[SSAValue]
 ) -> tuple[ModuleOp, FuncOp, list[SSAValue]]:
     """
-    A copy of a module with one public function, whose arguments are those of a function there.
+    A copy of a module with one public function, which has the arguments of `name` in the module.
 
-    It returns copies of some of that function's values, which come along.
+    The function returns copies of `values`, which are returned, too.
     """
     copy = module.clone()
-    # One more function: others may call the one that it is made of, for its results.
+    # A new function, since other functions may call the original one.
     copies = dict[SSAValue, SSAValue]()
     made = function.clone(copies)
     for op in copy.ops:
@@ -236,24 +242,24 @@ def _place_of(block: Block, function: FuncOp) -> tuple[Operation, str]:
     """
     The op that holds a block, and why the values of the block are not recorded.
 
-    The block is not the first one of `function`. The op is an op of `function`, `function`
-    itself, or another op of the module.
+    The block is not the entry block of `function`. The op is in `function`, `function` itself, or
+    elsewhere in the module.
     """
     around = block.parent_op()
     if around is function:
-        return function, "this block of the function may not be run, or more than once"
+        return function, "this block may run several times, or never"
     assert around is not None
     while (above := around.parent_op()) is not function:
         if above is None or isinstance(around, FuncOp):
-            return around, "another function is called"
+            return around, "the function may run several times, or never"
         around = above
-    return around, "a region of the op may not be run, or more than once"
+    return around, "the region may run several times, or never"
 
 
 def _unrecordable(type: Attribute) -> str | None:
-    """Why the values of a type cannot be recorded, if they cannot."""
+    """Why the values of a type cannot be recorded; None if they can."""
     if not isinstance(type, TensorType):
-        return f"'{type}' is no ranked tensor"
+        return f"'{type}' is not a ranked tensor"
     tensor = cast("TensorType[Attribute]", type)
     if not isinstance(tensor.element_type, _FLOATS):
         return f"elements of type '{tensor.element_type}' are not recorded"
@@ -268,7 +274,7 @@ def _free_name(module: ModuleOp, name: str) -> str:
 
 
 def return_instead(function: FuncOp, results: Sequence[SSAValue]) -> None:
-    """Have a function return these values instead of its own."""
+    """Make a function return these values instead of its own."""
     for block in function.body.blocks:
         if isinstance(last := block.last_op, ReturnOp):
             last.operands = results
@@ -280,13 +286,13 @@ def return_instead(function: FuncOp, results: Sequence[SSAValue]) -> None:
 
 def without_passed_arguments(function: FuncOp) -> tuple[int | None, ...]:
     """
-    Have a function no more return its arguments.
+    Remove returned arguments from the results of a function.
 
-    IREE may write what it computes into the memory of an argument that is returned, too. What comes
-    back says of each result that there was which argument it is; None if it is none.
+    IREE may overwrite the memory of an argument that is also returned. The result has, for each
+    former result, the number of the argument that it was, or None.
     """
     ends = (block.last_op for block in function.body.blocks)
-    # A function that loops for ever, or that an op of another dialect ends, returns nothing.
+    # A function without `func.return`, such as an endless loop, returns nothing.
     returned = next((op.operands for op in ends if isinstance(op, ReturnOp)), ())
     arguments = function.body.blocks[0].args
     passed = {cast(SSAValue, argument): at for at, argument in enumerate(arguments)}
@@ -298,11 +304,10 @@ def without_passed_arguments(function: FuncOp) -> tuple[int | None, ...]:
 
 def _range_of(value: SSAValue, axis: int | None) -> Sequence[SSAValue]:
     """
-    The results that `RecordedValues.statistics` reads a range from, computed after the value.
+    Insert the computation of the results that `RecordedValues.statistics` reads a range from.
 
-    With an axis, each of them has an element for each of its indices.
-
-    The ops are of linalg and arith, which an engine accepts beside those of any other dialect.
+    With an axis, each result has one element for each of its indices. The ops are of linalg and
+    arith, which engines accept together with any other dialect.
     """
     type = cast("TensorType[AnyFloat]", value.type)
     rank, wide = len(type.get_shape()), f64 if type.element_type == f64 else f32
@@ -319,7 +324,7 @@ def _range_of(value: SSAValue, axis: int | None) -> Sequence[SSAValue]:
     with ImplicitBuilder(body) as (element, low, high, numbers, nans):
         if type.element_type != wide:
             element = arith.ExtFOp(element, wide).result
-        # NaN is neither less nor greater than anything.
+        # NaN fails each ordered comparison.
         ends = [
             arith.SelectOp(arith.CmpfOp(element, end, order), element, end).result
             for end, order in ((low, "olt"), (high, "ogt"))
@@ -361,7 +366,7 @@ def _of_range(index: int, results: Sequence[TypedArray], axes: tuple[int, ...]) 
     if not numbers.all():
         of = f" at an index of axis {axes[0]}" if axes else ""
         raise ValueError(
-            f"all elements{of} are NaN: they have no range" if nans.any() else "there is no element"
+            f"all elements{of} are NaN: they have no range" if nans.any() else "it has no elements"
         )
     with np.errstate(over="ignore"):
         # Adding 0 makes a negative zero positive.
@@ -371,7 +376,7 @@ def _of_range(index: int, results: Sequence[TypedArray], axes: tuple[int, ...]) 
 
 
 def floats_of(value: TypedArray) -> NDArray[Any]:
-    """The elements as numpy has them: float16, float32 or float64, or integers."""
+    """The elements as a numpy array of float16, float32 or float64, or of integers."""
     match held_type(element_type_or_self(value.type)):
         case Float16Type() | Float32Type() | Float64Type():
             return value.elements.view(f"f{value.elements.itemsize}")
@@ -380,7 +385,7 @@ def floats_of(value: TypedArray) -> NDArray[Any]:
 
 
 def _together(first: Statistics, second: Statistics) -> Statistics:
-    """The statistics of two parts of one tensor, in the same record."""
+    """The statistics of two parts of one tensor in the same record, merged."""
     return Statistics(
         first.axes,
         first.records,

@@ -1,10 +1,9 @@
 """
 The axes along which equalization needs ranges: those of the channels that layers sum over.
 
-What a layer reads has an axis that its weights have, too. So have the values before it, as far as
-factors pass, and the result of the layer before. Where that would be several axes, as before a
-reshape to one, it is the axis of that layer's channels, whose rows can have factors, or else the
-longest.
+The input of a layer shares an axis with its weights. So do the values before it, as far as factors
+propagate, and the result of the layer before. Of several axes, as before a reshape that merges
+them, the channel axis of that layer is chosen, whose rows can have factors, or else the longest.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class _Finder:
             node: passage for node, passage in found if passage is not None
         }
         self._made: dict[SSAValue, NDArray[Any]] = {}
-        """Different numbers for the rows that make a value."""
+        """For a value, arrays with distinct numbers for the rows that compute it."""
         self._axes = dict[SSAValue, int]()
 
     def find(self) -> Iterator[tuple[SSAValue, int]]:
@@ -65,7 +64,7 @@ class _Finder:
             yield value, axis
             maker = self._graph.makers.get(value)
             if maker in self._layers:
-                # A bias has the axes of the sums that it is added to.
+                # A bias has the axes of its sums.
                 yield from ((each, axis) for op in maker.ops[:-1] for each in op.results)
 
     def _read_by(self, node: Node) -> None:
@@ -85,7 +84,7 @@ class _Finder:
                 self._note(self._graph.value(use.value), of_operand)
 
     def _note(self, value: SSAValue, numbers: NDArray[Any]) -> None:
-        """Choose one of the axes that numbers have, unless another reader has chosen."""
+        """Choose one of the axes along which numbers vary, unless another reader has chosen."""
         axes = [axis for axis, length in enumerate(numbers.shape) if length > 1]
         shape = shape_of(value.type) or ()
         axes = [axis for axis in axes if shape[axis] == numbers.shape[axis]]
@@ -96,7 +95,7 @@ class _Finder:
         self._axes.setdefault(value, max(rows or axes, key=lambda axis: (shape[axis], axis)))
 
     def _made_by(self, node: Node) -> None:
-        """Note the indices of the rows of weights that are those of a result."""
+        """Note the row of weights that each element of a result is computed with."""
         indices, passage = self._layers.get(node), self._passages.get(node)
         if indices is not None:
             assert node.weight is not None

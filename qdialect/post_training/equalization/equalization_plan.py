@@ -1,4 +1,6 @@
-"""The plan of an equalization: the changes to a module, as data, before any of them is written."""
+"""
+The plan of an equalization: all changes to a module, as data, computed before the first is made.
+"""
 
 from __future__ import annotations
 
@@ -26,31 +28,37 @@ class EqualizationPolicy:
     rule: ScaleRule = field(default_factory=ScaleRule)
 
     weights_only: bool = False
-    """Whether rows of weights and columns of the next ones are equalized, without other ranges."""
+    """
+    Whether only the rows of weights and the columns of the next layer's are equalized, without
+    recorded ranges.
+    """
 
     joined_forks: bool = False
-    """Whether layers that read the same value have the same scales, as one layer would."""
+    """Whether layers that read the same value share their scales."""
 
     sweeps: int = 1
-    """How often scales are computed from the weights of the sweep before; with weights only."""
+    """
+    The number of sweeps over the weights, each from the result of the one before; with weights
+    only.
+    """
 
 
 @dataclass(eq=False)
 class Layer:
-    """A layer that may be equalized."""
+    """A layer that can be equalized."""
 
     node: Node
     key: str
     use: Use
-    """The operand that it reads, and that is no weight."""
+    """Its input: the operand that is not the weights."""
     value: SSAValue
-    """The value of that operand, before `quant.stats` and pairs of casts."""
+    """The value of that operand, with `quant.stats` and pairs of casts skipped."""
     weights: NDArray[Any]
-    """The numbers that it multiplies by."""
+    """The elements of its weights."""
     indices: LayerIndices
     has_quantized_weights: bool
     why_no_rows: str | None
-    """Why its rows cannot be multiplied, if they cannot."""
+    """Why its rows cannot be multiplied; None if they can."""
 
     @property
     def result(self) -> SSAValue:
@@ -60,7 +68,7 @@ class Layer:
 
 @dataclass(eq=False)
 class Product:
-    """A value that is multiplied, and the operands that read the product."""
+    """An inserted multiplication of a value, and the operands that read the product."""
 
     value: SSAValue
     factors: Factors
@@ -68,29 +76,29 @@ class Product:
     """The ranges of the product, if they are known."""
     uses: list[Use] = field(default_factory=list[Use])
     layers: list[Layer] = field(default_factory=list[Layer])
-    """The layers that ask for it."""
+    """The layers that request it."""
 
 
 @dataclass(eq=False)
 class Plan:
-    """The changes of an equalization, before any of them is written."""
+    """The changes of an equalization."""
 
     graph: FlowGraph
     layers: Sequence[Layer]
     scales: dict[Layer, Factors] = field(default_factory=dict[Layer, Factors])
     """The scales of layers: inputs are multiplied by them, and weights divided."""
     inputs: dict[Layer, Range] = field(default_factory=dict[Layer, Range])
-    """The ranges of the inputs of layers, where they are known."""
+    """The ranges of the inputs of layers, if known."""
     values: dict[SSAValue, Factors] = field(default_factory=dict[SSAValue, Factors])
-    """The factors of values that are made anew."""
+    """The factors of values whose producers change."""
     products: dict[tuple[SSAValue, bytes], Product] = field(
         default_factory=dict[tuple[SSAValue, bytes], "Product"]
     )
-    """The products that are inserted in front of readers."""
+    """The multiplications to insert."""
     ranges: dict[SSAValue, GroupedRanges] = field(default_factory=dict[SSAValue, GroupedRanges])
-    """The ranges of changed values after the change, where they are known."""
+    """The ranges of changed values after the change, if known."""
     constants: dict[Use, Factors] = field(default_factory=dict[Use, Factors])
-    """Constants, beside weights and biases, that have factors."""
+    """The factors of constants other than weights and biases."""
     refusals: list[tuple[Operation, NotFoldable]] = field(
         default_factory=list[tuple[Operation, NotFoldable]]
     )

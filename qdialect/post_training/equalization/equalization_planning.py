@@ -60,9 +60,9 @@ def plan_equalization(
     unwritable: Mapping[Node, NotFoldable] = MappingProxyType({}),
 ) -> Plan:
     """
-    Decide what is changed.
+    Plan the changes.
 
-    `chosen` are the keys of the layers that may be; None for all. Nodes that are `unwritable` are
+    `chosen` has the keys of the layers that may be changed; None for all. Nodes in `unwritable` are
     refused.
     """
     return _Planner(graph, policy, chosen, unwritable).plan()
@@ -83,7 +83,7 @@ class _Planner:
         self._layers = {layer.node: layer for layer in self._read_layers(chosen)}
         self._ranges = dict[SSAValue, list[GroupedRanges]]()
         self._barred = set[SSAValue]()
-        """Values that get no factors, since something that belongs to them cannot follow."""
+        """Values that get no factors, since their ranges or readers could not follow."""
         self._scales = dict[Layer, Factors]()
 
     def _refuse(self, op: Operation, code: Code, reason: str) -> None:
@@ -118,8 +118,8 @@ class _Planner:
             maker = self._graph.value(use.value).owner
             if use.value in self._graph.derived and isinstance(maker, Operation):
                 return (
-                    f"'{name_of(maker)}' computes its weights from constants, and is no exact "
-                    "dequantization: see what --raise-dequantization says of it"
+                    f"'{name_of(maker)}' computes its weights from constants, and is not an exact "
+                    "dequantization: see the remarks of --raise-dequantization"
                 )
         return "neither of its operands is constant"
 
@@ -129,12 +129,14 @@ class _Planner:
         assert weight is not None
         indices = indices_of(node)
         if indices is None:
-            raise NotFoldable(Code.UNKNOWN_OP, "its weights slide over constants")
+            raise NotFoldable(Code.UNKNOWN_OP, "its window slides over a constant input")
         numbers, is_quantized = constant_numbers(self._graph, weight.value)
         use = next(each for each in node.uses if each.number == side.other)
         shape = shape_of(use.value.type) or ()
         if any(shape[axis] not in (n, DYNAMIC) for axis, n in indices.lengths().items()):
-            raise NotFoldable(Code.UNKNOWN_OP, "its operands have other lengths than its weights")
+            raise NotFoldable(
+                Code.UNKNOWN_OP, "the axes of its operands and of its weights differ in length"
+            )
         value = self._graph.value(use.value)
         why = self._why_no_rows(node)
         return Layer(node, key, use, value, numbers, indices, is_quantized, why)
@@ -152,12 +154,12 @@ class _Planner:
         start = use.value
         if has_any(graph, start) or not isinstance(element_type_or_self(start.type), AnyFloat):
             return None
-        return "what is added to its sums is no constant of floats"
+        return "its bias is not a constant of floats"
 
     # Ranges
 
     def ranges(self, value: SSAValue) -> list[GroupedRanges]:
-        """The known ranges of a value: its own, and those that follow from others by movements."""
+        """The known ranges of a value: its own, and those moved by shape ops."""
         if value not in self._ranges:
             self._ranges[value] = [*self._own_ranges(value), *self._moved_ranges(value)]
         return self._ranges[value]
@@ -198,7 +200,7 @@ class _Planner:
     # Scales
 
     def plan(self) -> Plan:
-        """Compute the scales, and see how far they get."""
+        """Compute the scales, and propagate them."""
         plan = Plan(self._graph, list(self._layers.values()))
         sweeps = self._policy.sweeps if self._policy.weights_only else 1
         for _ in range(sweeps):
@@ -216,7 +218,7 @@ class _Planner:
             try:
                 _, plan.inputs[layer] = self._range_of_inputs(layer)
             except NotFoldable:
-                # It is told where scales follow from ranges.
+                # It is reported where scales are computed from ranges.
                 continue
         plan.refusals = [(op, error) for (op, _), error in self._refusals.items()]
         return plan
@@ -240,34 +242,34 @@ class _Planner:
     def _ranges_of(self, layer: Layer, plan: Plan) -> tuple[Range, Range]:
         """The ranges of the columns of a layer's weights, and of the inputs that they multiply."""
         if layer.value in self._graph.given:
-            raise NotFoldable(Code.QUANTIZED, "what it reads is quantized")
+            raise NotFoldable(Code.QUANTIZED, "its input is quantized")
         if self._policy.weights_only:
             return self._magnitudes_of(layer, plan)
         known, inputs = self._range_of_inputs(layer)
         axes = tuple(axis for axis in layer.indices.shared if inputs.minimum.shape[axis] > 1)
         low, high = (layer.indices.columns(layer.weights, axes, of) for of in (np.min, np.max))
         columns = Range(*(np.asarray(of, "f4") for of in (low, high)))
-        # One range gets one scale: the ranges of its parts are unknown.
+        # A group with one range gets one scale: the ranges of its parts are unknown.
         return known.pooled(columns), inputs
 
     def _range_of_inputs(self, layer: Layer) -> tuple[GroupedRanges, Range]:
-        """The known ranges of the input of a layer, and the same by shared index."""
+        """The known ranges of the input of a layer, and the same per shared index."""
         known = self.ranges(layer.value)
         name = self._graph.keys.get(layer.value, "")
         lengths = layer.indices.lengths()
         long = [axis for axis, length in lengths.items() if length > 1]
         if not lengths:
-            raise NotFoldable(Code.UNKNOWN_OP, "it sums over nothing that its weights have")
+            raise NotFoldable(Code.UNKNOWN_OP, "it sums over no axis of its weights")
         pairs = [(each, each.along(tuple(lengths))) for each in known]
         grouped, best = max(pairs, key=lambda pair: pair[1].minimum.size, default=(None, None))
         if grouped is None or best is None:
-            raise NotFoldable(Code.NO_RECORD, f"there is no record of what it reads, '{name}'")
+            raise NotFoldable(Code.NO_RECORD, f"there is no record of its input '{name}'")
         if long and best.minimum.size == 1:
             raise NotFoldable(
                 Code.NO_RECORD,
-                f"the record of what it reads, '{name}', has one range along axis {long[-1]}: it "
-                "needs one for each index; 'qdialect-calibrate --channels' records one axis of a "
-                "value, and a second 'quant.stats' may have another one",
+                f"the record of its input '{name}' has one range along axis {long[-1]}, but one "
+                "for each index is needed; 'qdialect-calibrate --channels' records one axis of a "
+                "value, and a second 'quant.stats' can hold another one",
             )
         return grouped, best
 
@@ -275,8 +277,7 @@ class _Planner:
         """
         The magnitudes of the columns of a layer, and of the rows that provide its input.
 
-        They are those that there would be without the scales between them, so that the next ones
-        take their place.
+        They exclude the current scales between the layers, which the next ones replace.
         """
         rows = self._rows_behind(layer.value, plan)
         own = self._scales.get(layer, ones(rows.ndim))
@@ -284,7 +285,7 @@ class _Planner:
         others = tuple(axis for axis in range(rows.ndim) if axis not in layer.indices.shared)
         if not np.isfinite(rows).any():
             raise NotFoldable(
-                Code.NOT_CONSTANT, "what it reads is not made by a layer that is rewritten"
+                Code.NOT_CONSTANT, "its input is not the result of a layer that is rewritten"
             )
         is_finite = np.isfinite(rows).all(axis=others, keepdims=True)
         rows = np.where(is_finite, rows.max(axis=others, keepdims=True), np.nan).astype("f4")
@@ -294,7 +295,7 @@ class _Planner:
         return Range(*np.asarray([-columns, columns], "f4")), Range(-rows, rows)
 
     def _current_weights(self, layer: Layer, plan: Plan) -> NDArray[Any]:
-        """The weights as the sweep before left them."""
+        """The weights after the previous sweep."""
         weights = layer.weights
         if (scales := self._scales.get(layer)) is not None:
             weights = scaled(weights, layer.indices.on_weights(scales), is_divided=True)
@@ -303,7 +304,9 @@ class _Planner:
         return weights
 
     def _rows_behind(self, value: SSAValue, plan: Plan) -> NDArray[np.float32]:
-        """For each element of a value the magnitude of the row that it is made by; NaN for none."""
+        """
+        For each element of a value, the magnitude of the row that computes it; NaN without one.
+        """
         unknown = ones(len(shape_of(value.type) or ())) * np.float32(np.nan)
         maker = self._graph.makers.get(value)
         if maker is None:
@@ -327,7 +330,7 @@ class _Planner:
     # Factors
 
     def _settle(self, plan: Plan) -> None:
-        """Walk until nothing more has to be barred."""
+        """Repeat the walk until no more values have to be barred."""
         while True:
             plan.products.clear()
             plan.constants.clear()
@@ -337,7 +340,11 @@ class _Planner:
                 return
 
     def _take(self, walk: FactorWalk, plan: Plan) -> bool:
-        """Take the result of a walk; True if a value was barred, and a new walk is needed."""
+        """
+        Add the result of a walk to the plan.
+
+        Returns True if a value was barred, so that another walk is needed.
+        """
         graph, is_barred = self._graph, False
         for value, factors in walk.values.items():
             for held in (value, *walk.inner(value)):
@@ -349,7 +356,7 @@ class _Planner:
             reader = graph.node_of.get(use.op)
             if self._policy.weights_only:
                 for layer in walk.claims[use]:
-                    reason = "what it reads has other users, or is not made by layers alone"
+                    reason = "its input has other users, or is not computed by layers alone"
                     self._refuse(layer.node.ops[0], Code.USES, reason)
                     self._scales[layer] = ones(self._scales[layer].ndim)
                 is_barred = True
@@ -386,19 +393,19 @@ class _Planner:
         name = self._graph.keys.get(held, "")
         op = value.owner if isinstance(value.owner, Operation) else self._graph.module
         if held in self._graph.given:
-            self._refuse(op, Code.QUANTIZED, f"'{name}' is quantized, and keeps its scale")
+            self._refuse(op, Code.QUANTIZED, f"'{name}' is quantized, so its scale is kept")
             return
         self._refuse(
             op,
             Code.NO_RECORD,
             f"the record of '{name}' lacks a range for each index of "
-            f"{'axis' if len(axes) == 1 else 'axes'} {', '.join(map(str, axes)) or 'its axes'}: "
-            "it is multiplied behind that",
+            f"{'axis' if len(axes) == 1 else 'axes'} {', '.join(map(str, axes)) or 'its axes'}: a "
+            "multiplication is inserted after it",
         )
 
 
 def _representable(scales: Factors, value: SSAValue) -> Factors:
-    """The scales as a constant of the type of a value holds them."""
+    """The scales, rounded to the element type of a value."""
     type = element_type_or_self(value.type)
     if not isinstance(type, AnyFloat) or type.name in ("f32", "f64"):
         return scales
@@ -411,7 +418,7 @@ def _representable(scales: Factors, value: SSAValue) -> Factors:
 def _joined(
     columns: Mapping[Layer, tuple[Range, Range]],
 ) -> dict[Layer, tuple[Range, Range]]:
-    """With the weights of layers that read the same as those of one layer."""
+    """The ranges, with layers that read the same value joined to one."""
     groups = dict[tuple[SSAValue, tuple[int, ...]], list[Layer]]()
     for layer, (weights, _) in columns.items():
         groups.setdefault((layer.value, weights.minimum.shape), []).append(layer)

@@ -1,8 +1,8 @@
 """
-What equalization has done, layer by layer, and the signal to noise that is expected of it.
+The changes of an equalization, layer by layer, and the expected signal-to-noise ratios.
 
-The noise is that of codes of the input and of the weights of one layer, of as many bits as are
-asked for. The input has one range, and the weights have one for each row or for all.
+The noise of a layer is that of its quantized input and weights, with the requested number of bits.
+The input is quantized per tensor, and the weights per row or per tensor.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _VERSION = 1
 @dataclass(frozen=True)
 class Resolution:
     """
-    The codes that noise is expected of.
+    The quantization for which noise is estimated.
 
-    Raises ValueError for numbers of bits that are not from 2 to 16, and for another granularity.
+    Raises ValueError for a number of bits that is not from 2 to 16, and for an unknown granularity.
     """
 
     bits: int = 8
@@ -57,12 +57,12 @@ class Resolution:
 
 @dataclass(frozen=True)
 class EqualizedLayer:
-    """One layer."""
+    """The changes of one layer."""
 
     key: str
     op: str
     axes: tuple[int, ...]
-    """The axes of its input that scales vary along."""
+    """The axes of its input along which scales vary."""
     scales: tuple[float, ...]
     rows: tuple[float, ...]
     """The factors of its rows; empty without factors."""
@@ -71,7 +71,7 @@ class EqualizedLayer:
 
     @property
     def gain(self) -> float:
-        """The decibels that are expected to be won."""
+        """The expected gain in dB."""
         return _difference(self.before.decibels, self.after.decibels)
 
 
@@ -81,7 +81,7 @@ def _difference(before: float, after: float) -> float:
 
 @dataclass(frozen=True)
 class EqualizationReport:
-    """All layers whose weights are changed."""
+    """The layers whose weights are changed."""
 
     layers: Sequence[EqualizedLayer]
 
@@ -100,7 +100,7 @@ class EqualizationReport:
         return 10 * math.log10(shares[0] / shares[1])
 
     def to_json(self) -> str:
-        """The text of a file; decibels of no noise are null."""
+        """The report as JSON; the decibels of zero noise are null."""
         layers: list[Mapping[str, Any]] = [
             {
                 "key": layer.key,
@@ -131,11 +131,11 @@ def _finite(number: float) -> float | None:
 
 def report_on(plan: Plan, resolution: Resolution, names: Mapping[Layer, str]) -> EqualizationReport:
     """
-    What a plan changes, from the weights as they are before it.
+    The report of a plan, from the weights before the change.
 
-    `names` are the layers that are changed, and the names of their ops.
+    `names` has the changed layers, and the names of their ops.
     """
-    # A weight or the end of a range may be infinite, and so is its noise then.
+    # Weights and ends of ranges may be infinite; so is their noise.
     with np.errstate(all="ignore"):
         return EqualizationReport([_layer(plan, *layer, resolution) for layer in names.items()])
 
@@ -188,9 +188,9 @@ def _squares_before(
     plan: Plan, layer: Layer, resolution: Resolution, scales: Factors | None, *, is_after: bool
 ) -> NDArray[np.float64]:
     """
-    The squares of steps that values before a relu add to those of what a layer reads.
+    The squared steps that values before a relu add to those of a layer's input.
 
-    They have a range of their own, and their noise passes where they are positive.
+    Such values have a range of their own, and their noise passes the relu where they are positive.
     """
     graph, value = plan.graph, layer.value
     found = np.zeros((1,) * len(shape_of(layer.use.value.type) or ()))
@@ -209,7 +209,7 @@ def _squares_before(
         above = np.maximum(high, 0) / np.maximum(high - np.minimum(low, 0), np.finfo("f4").tiny)
         least, greatest = map(float, ranges.whole)
         step = step_of(least, greatest, resolution.bits)
-        # A product behind it multiplies its noise, too.
+        # A multiplication behind it multiplies its noise, too.
         factors = 1 if scales is None or value in plan.values else scales.astype("f8")
         found = found + above * (step * factors) ** 2
     return found

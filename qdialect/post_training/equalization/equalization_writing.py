@@ -1,8 +1,7 @@
 """
-A plan of equalization, written into its module.
+Writes a plan of equalization into its module.
 
-New constants are made before anything is changed: a layer whose weights cannot be written is told
-then, and nothing is left half done.
+New constants are made before the first change, so that an error leaves the module unchanged.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ class Step(NamedTuple):
 
 
 class UnwritableError(Exception):
-    """A plan cannot be written, for these layers."""
+    """A plan cannot be written, because of these layers."""
 
     def __init__(self, nodes: Sequence[Node], reason: NotFoldable) -> None:
         super().__init__(str(reason))
@@ -81,9 +80,9 @@ class UnwritableError(Exception):
 
 def write_equalization(plan: Plan, context: Context) -> dict[Product, Operation]:
     """
-    Change the module as planned, and return the op that makes each product.
+    Change the module as planned, and return the op that computes each product.
 
-    Raises UnwritableError, with the module as it was.
+    If it raises UnwritableError, the module is unchanged.
     """
     return _Writer(plan, context).write()
 
@@ -97,9 +96,9 @@ class _Writer:
         """The ops that were inserted."""
         self._known = dict[tuple[SSAValue, tuple[tuple[bytes, bool], ...]], SSAValue]()
         self._sources: list[tuple[Operation, Operation]] = []
-        """Old constants, and new ones like them."""
+        """Old constants, and their replacements."""
         self._rounded: dict[SSAValue, NDArray[Any]] = {}
-        """The numbers of weights that are quantized anew."""
+        """The dequantized elements of requantized weights."""
         self._keys = {*plan.graph.keys.values()}
 
     def write(self) -> dict[Product, Operation]:
@@ -118,12 +117,12 @@ class _Writer:
         erase_unused([op for op in old if isinstance(op, Operation)])
         for source, new in self._sources:
             if source.parent is not None:
-                # A key is one of values, and the old ones are still there.
+                # Keys are unique, and the old constants still exist.
                 new.attributes.pop(KEY_ATTRIBUTE, None)
         return made
 
     def _steps(self) -> Iterator[tuple[Use, list[Step], Node]]:
-        """The constants that are changed, and how."""
+        """The constants that change, with their steps."""
         plan = self._plan
         for layer in plan.layers:
             steps = list[Step]()
@@ -158,7 +157,7 @@ class _Writer:
     # Constants
 
     def _rebuilt(self, value: SSAValue, steps: Sequence[Step]) -> SSAValue:
-        """A constant that is multiplied, behind the same ops. Raises NotFoldable."""
+        """A constant, multiplied, behind copies of the same ops. Raises NotFoldable."""
         key = value, tuple((step.factors.tobytes(), step.is_divided) for step in steps)
         if key not in self._known:
             self._known[key] = self._new_constant(value, steps)
@@ -219,7 +218,7 @@ class _Writer:
             if is_cast(owner) and not is_statistics(owner):
                 before = owner.operands[0].type
             else:
-                # Shape ops moved the parameters: this is their spelling.
+                # Shape ops moved the parameters: this type has the moved ones.
                 layer = moved.layers[at]
                 assert layer.parameters is not None
                 before = TensorType(layer.quantized.with_parameters(layer.parameters), moved.shape)
@@ -258,7 +257,7 @@ class _Writer:
                 _set_ranges(op, found, has_axis=own is not None)
 
     def _rewrite_broadcast(self, layer: Layer, bias: Bias) -> None:
-        """The ranges behind what broadcasts a bias to lengths that are known at run time."""
+        """The ranges behind a broadcast of a bias to lengths known only at run time."""
         broadcast, rows = bias.use.op, self._plan.rows(layer)
         if (axes := broadcast_axes(broadcast)) is None or broadcast in layer.node.ops:
             return
@@ -274,7 +273,7 @@ class _Writer:
             _set_ranges(op, _ranges_of(placed, grouped_ranges(op)))
 
     def _multiply(self, product: Product) -> Operation:
-        """Insert a product, with its ranges, and have its readers read it."""
+        """Insert a multiplication with its ranges, and redirect its readers to it."""
         value, graph = product.value, self._graph
         place = self._place(product)
         op = multiplied(_dialect(product), value, product.factors, self._context, place)
@@ -284,7 +283,7 @@ class _Writer:
         key = self._free_key(f"{name}_equalized")
         op.attributes[KEY_ATTRIBUTE] = StringAttr(key)
         for maker in (operand.owner for operand in op.operands if operand is not value):
-            # Lengths that are known at run time only make scales a value, and no constant.
+            # With lengths known only at run time, the scales are broadcast by an op.
             if isinstance(maker, Operation) and broadcast_axes(maker) is not None:
                 maker.attributes[FLOAT_ATTRIBUTE] = UnitAttr()
                 maker.attributes[KEY_ATTRIBUTE] = StringAttr(self._free_key(f"{key}_scales"))
@@ -295,7 +294,7 @@ class _Writer:
         if (ranges := product.ranges) is not None:
             whole = floats_attribute(np.array(ranges.whole, "f8"))
             by_axis = axis = None
-            # A group of several positions has no range for each of them.
+            # A group of several positions does not have a range for each position.
             if len(ranges.axes) == 1 and ranges.groups.size == len(ranges.minima):
                 (axis,) = ranges.axes
                 at = ranges.groups.reshape(-1)
@@ -312,7 +311,7 @@ class _Writer:
         return op
 
     def _place(self, product: Product) -> SSAValue:
-        """The value before a product: the last `quant.stats`, if it has readers."""
+        """The operand of a multiplication: the last `quant.stats`, if it has readers."""
         last = self._graph.last.get(product.value, product.value)
         owner = last.owner
         block = owner.parent if isinstance(owner, Operation) else None
@@ -334,7 +333,7 @@ class _Writer:
 
 
 def _dialect(product: Product) -> str:
-    """The dialect in which what reads a product is written."""
+    """The dialect of the readers of a product."""
     return name_of(product.uses[0].op).partition(".")[0]
 
 
@@ -356,7 +355,7 @@ def _on_bias(rows: Factors, bias: Bias, layer: Layer) -> Factors:
 def _pulled(
     movements: Sequence[Any], operands: Sequence[SSAValue], steps: Sequence[Step]
 ) -> list[list[Step]] | None:
-    """The steps for each operand of a shape op; None if they would differ for one element."""
+    """The steps for each operand of a shape op; None if one element would need different ones."""
     shapes = [tuple(shape_of(each.type) or ()) for each in operands]
     found = list[list[Step]]([] for _ in operands)
     try:
@@ -380,7 +379,7 @@ def _bits(numbers: NDArray[Any], type: AnyFloat) -> NDArray[Any]:
 
 
 def _requantized(numbers: NDArray[Any], like: UniformQuantizedType) -> tuple[NDArray[Any], Any]:
-    """Codes of as many slots as a type has, and of the same integers. Raises NotFoldable."""
+    """Codes with the storage and the slots of a type, and new parameters. Raises NotFoldable."""
     is_symmetric = not like.zero_points.any()
     scheme = scheme_of(
         f"torch-per-channel-{'symmetric' if is_symmetric else 'affine'}", like.storage_format
@@ -397,14 +396,14 @@ def _requantized(numbers: NDArray[Any], like: UniformQuantizedType) -> tuple[NDA
 
 
 def _ranges_of(numbers: NDArray[Any], own: GroupedRanges) -> GroupedRanges:
-    """The ranges of numbers, in the same groups."""
+    """The ranges of numbers, for the same groups."""
     others = tuple(axis for axis in range(numbers.ndim) if axis not in own.axes)
     low, high = (of(numbers, axis=others).reshape(-1).astype("f4") for of in (np.min, np.max))
     return GroupedRanges(own.groups, low, high)
 
 
 def _set_ranges(op: Operation, ranges: GroupedRanges, *, has_axis: bool = True) -> None:
-    """Write ranges to an op of statistics."""
+    """Write ranges to a `quant.stats`."""
     _set(op, LAYER_STATS, np.array(ranges.whole, "f8"))
     if find_attribute(op, AXIS_STATS) is None:
         return

@@ -1,4 +1,4 @@
-"""Equalization of a module: it is read, planned, written, and reported."""
+"""Equalization of a module: read, plan, write, report."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from qdialect.post_training.value_graph.flow_reading import flow_graph
 from qdialect.shape_ops.interface import Code, NotFoldable, models_of, name_of
 
 Choose = Callable[[Sequence[Sequence[str]]], "Chosen"]
-"""Chooses layers, each of which has several keys."""
+"""Chooses layers, each given by its keys."""
 
 
 class Chosen(NamedTuple):
-    """The keys of the layers to equalize; None for all. Those that are not known are missing."""
+    """The keys of the layers to equalize (None for all), and those of unknown layers."""
 
     keys: Collection[str] | None
     missing: Sequence[str] = ()
@@ -60,9 +60,9 @@ def equalize_inputs(
     choose: Choose = lambda keys: Chosen(None),
 ) -> Equalized:
     """
-    Move scale between what layers read and their weights.
+    Move scales from the inputs of layers to their weights.
 
-    The outcomes have a record for each layer that is changed, and for each that could not be.
+    The outcomes have a record for each layer that is changed, and for each that cannot be.
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
 
@@ -136,9 +136,9 @@ def _outcomes(
             told.append(f"its rows are scaled by {min(of.rows):.6g} to {max(of.rows):.6g}")
         if layer.has_quantized_weights:
             behind = ", behind a cast" * (layer.node.ops[0] in raised.layers)
-            told.append(f"its weights are quantized anew{behind}")
+            told.append(f"its weights are requantized{behind}")
         if of.before.noise:
-            told.append(f"{of.gain:+.2f} dB are expected")
+            told.append(f"the expected gain is {of.gain:+.2f} dB")
         op = layer.node.ops[0]
         outcomes.records.append(
             FoldRecord(Outcome.EQUALIZED, op, name_of(op), reason="; ".join(told))
@@ -150,7 +150,7 @@ def _outcomes(
             FoldRecord(Outcome.REFUSED, op, name_of(op), code=error.code, reason=str(error))
         )
     for key in missing:
-        reason = f"the evaluation has no signal to noise of '{key}'"
+        reason = f"the evaluation has no signal-to-noise ratio for '{key}'"
         module = plan.graph.module
         outcomes.records.append(
             FoldRecord(Outcome.REFUSED, module, name_of(module), code=Code.NO_VALUE, reason=reason)

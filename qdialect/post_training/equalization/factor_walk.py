@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class FactorWalk:
-    """The factors of all values, if layers have these scales."""
+    """The factors of all values, given the scales of layers."""
 
     def __init__(
         self,
@@ -34,9 +34,9 @@ class FactorWalk:
         self._passages = passages
         self._barred = barred
         self._wanted = dict[Use, Factors]()
-        """The factors that the readers ask for."""
+        """The factors that readers request."""
         self.claims = dict[Use, list[Layer]]()
-        """The layers that they ask for."""
+        """The layers that request them."""
         self._asked = dict[SSAValue, Factors]()
         self.values = dict[SSAValue, Factors]()
         self.products: list[tuple[Use, Factors]] = []
@@ -54,7 +54,10 @@ class FactorWalk:
         return [each for op in maker.ops[:-1] for each in op.results]
 
     def _ask(self) -> None:
-        """From the last op to the first: the requested factors, as far as they can be provided."""
+        """
+        Compute the requested factors, from the last op to the first, as far as they can be
+        provided.
+        """
         for node in reversed(self._graph.nodes):
             for result in node.results:
                 factors = self._agreed(result)
@@ -73,7 +76,7 @@ class FactorWalk:
                         self.claims[use] = layers
 
     def _agreed(self, value: SSAValue) -> Factors | None:
-        """The factors that all readers of a value ask for; None if it is better left alone."""
+        """The factors that all readers of a value request; None if it should not change."""
         found: Factors | None = None
         for use in self._graph.readers_of(value):
             wanted = self._wanted.get(use)
@@ -86,9 +89,9 @@ class FactorWalk:
 
     def _place(self) -> None:
         """
-        Multiply as late as possible: what no layer provides is not moved up for nothing.
+        Place multiplications as late as possible, unless layers provide their factors earlier.
 
-        It is moved up to a value whose range is recorded, since there it is known.
+        A multiplication moves up to a value with a recorded range, since its range is known there.
         """
         for node, passage in self._passages.items():
             (result,) = node.results
@@ -102,7 +105,9 @@ class FactorWalk:
                     del self._wanted[use]
 
     def _follow(self) -> None:
-        """From the first op to the last: the factors that there are, also where none is needed."""
+        """
+        Compute the resulting factors, from the first op to the last, also where none is requested.
+        """
         for node in self._graph.nodes:
             for result in node.results:
                 if (asked := self._asked.get(result)) is None:
@@ -125,6 +130,6 @@ class FactorWalk:
                 self.products.append((use, filled(wanted)))
 
     def _of_read(self, use: Use) -> Factors:
-        """The factors of an operand, as it is read."""
+        """The factors of an operand as its op reads it."""
         value = self._graph.value(use.value)
         return self.values[value] if value in self._asked else filled(self._wanted[use])

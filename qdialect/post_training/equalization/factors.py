@@ -1,13 +1,11 @@
 """
 Factors of the elements of a tensor, and how they move with the elements.
 
-Factors are an array of the rank of the tensor. An axis of length 1 has one factor for all of its
-positions, so that a factor for each channel takes no more memory than it needs; an axis of unknown
-length is always such one. NaN stands for any factor: no element is there that is read. Most factors
-vary along one axis, but a reshape may leave them any pattern, and each of them can be multiplied.
-
-What moves them is where each element of a result is from, so each movement is known here: forward
-from an operand, and backward to it.
+Factors are an array of the rank of the tensor. An axis of length 1 has one factor for all
+positions, which saves memory; axes of unknown length always have length 1. NaN stands for any
+factor, where no element is read. Most factors vary along one axis, but a reshape may produce any
+pattern. They move by the source position of each result element, so every movement is supported:
+forward from an operand, and backward to it.
 """
 
 from __future__ import annotations
@@ -33,21 +31,21 @@ if TYPE_CHECKING:
 Factors: TypeAlias = "NDArray[np.float32]"
 
 _STAND_INS = (2, 3)
-"""Lengths in the place of those that are known at run time only: what holds for both is general."""
+"""Lengths that replace unknown ones: a property that holds for both is taken to hold for all."""
 
 
 def ones(rank: int) -> Factors:
-    """The factors that change nothing."""
+    """Factors of one."""
     return np.ones((1,) * rank, "f4")
 
 
 def are_ones(factors: Factors) -> bool:
-    """Whether factors change nothing."""
+    """Whether all factors are one."""
     return bool((np.isnan(factors) | (factors == 1)).all())
 
 
 def compact(values: NDArray[Any]) -> NDArray[Any]:
-    """The same with length 1 along each axis on which nothing varies."""
+    """The same array with length 1 along each axis along which it is constant."""
     for axis in range(values.ndim):
         first = values.take([0], axis) if values.shape[axis] > 1 else values
         if first is not values and _are_equal(values, first):
@@ -56,12 +54,12 @@ def compact(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _are_equal(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    """Whether numbers are equal; one NaN is as good as another."""
+    """Whether arrays are equal; NaN equals NaN."""
     return bool(((one == other) | ((one != one) & (other != other))).all())
 
 
 def merged(one: Factors, other: Factors) -> Factors | None:
-    """The factors of elements for which one of both has a factor; None if they differ."""
+    """The union of factors, where NaN is no factor; None if they differ anywhere."""
     one, other = np.broadcast_arrays(one, other)
     if ((one != other) & ~np.isnan(one) & ~np.isnan(other)).any():
         return None
@@ -69,7 +67,7 @@ def merged(one: Factors, other: Factors) -> Factors | None:
 
 
 def filled(factors: Factors, by: Factors | None = None) -> Factors:
-    """Factors without NaN: there they are those of another array, and then 1."""
+    """Factors with NaN replaced by those of another array, or by 1."""
     if by is not None:
         one, other = np.broadcast_arrays(factors, by)
         factors = np.where(np.isnan(one), other, one)
@@ -77,17 +75,17 @@ def filled(factors: Factors, by: Factors | None = None) -> Factors:
 
 
 _BYTES_PER_ELEMENT: Final = 32
-"""For the number of an element, and copies while factors are moved."""
+"""For the index of an element, and for temporary copies of factors."""
 
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Where the elements of a result of movements are from."""
+    """The source of each element of the result of movements."""
 
     operands: tuple[Shape, ...]
     result: Shape
     index: NDArray[np.int64]
-    """For each element of the result, its number in all operands; -1 where there is padding."""
+    """For each element of the result, its linear index in all operands together; -1 for padding."""
 
     @classmethod
     def of(cls, movements: Sequence[Movement], operands: Sequence[Shape]) -> Places:
@@ -126,11 +124,11 @@ class Places:
 
     @property
     def pads(self) -> bool:
-        """Whether an element is from no operand."""
+        """Whether any element is padding."""
         return bool((self.index < 0).any())
 
     def pulled(self, factors: Factors) -> list[Factors] | None:
-        """The factors of the operands that make those of the result; None if there are none."""
+        """The operand factors that give the result these factors; None if there are none."""
         wanted = np.broadcast_to(factors, self.result).reshape(-1)
         is_known = ~np.isnan(wanted) & (self.index >= 0)
         wanted, index = wanted[is_known], self.index[is_known]
@@ -152,7 +150,7 @@ class Places:
         return compact(held[self.index].reshape(self.result))
 
     def keeps(self, groups: Sequence[NDArray[np.int64]]) -> bool:
-        """Whether the result has all elements of each group of operands that it has one of."""
+        """Whether the result has all or none of the elements of each group of the operands."""
         if self.pads:
             return False
         pairs = zip(groups, self.operands, strict=True)
@@ -164,10 +162,10 @@ class Places:
 
 def places_of(movements: Sequence[Movement], operands: Sequence[Shape]) -> list[Places]:
     """
-    The places of movements of operands: several if lengths are known at run time only.
+    The sources of the elements of movements: several if lengths are known only at run time.
 
-    Each of them has other lengths in their place. Raises NotCertifiableError for a movement that is
-    not known, or whose lengths are not.
+    Each of them is for other lengths in their place. Raises NotCertifiableError for an unknown
+    movement, or a movement with unknown lengths of its own.
     """
     if not any(DYNAMIC in shape for shape in operands):
         return [Places.of(movements, operands)]
@@ -183,7 +181,7 @@ def places_of(movements: Sequence[Movement], operands: Sequence[Shape]) -> list[
 
 
 def _with_length(movement: Movement, operands: Sequence[Shape], length: int) -> Movement:
-    """A movement whose own unknown length is one that fits its operands."""
+    """A movement with its own unknown length replaced by one that fits its operands."""
     shape = movement.shape if isinstance(movement, Reshape | BroadcastInDim) else ()
     if DYNAMIC not in shape:
         return movement
@@ -216,7 +214,11 @@ class GroupedRanges:
     """Ranges of groups of elements of a tensor, such as its channels."""
 
     groups: NDArray[np.int64]
-    """The group of each element; an axis of length 1 has the same along it, as of factors."""
+    """
+    The group of each element.
+
+    As with factors, length 1 stands for the same group along an axis.
+    """
     minima: NDArray[np.float32]
     maxima: NDArray[np.float32]
 
@@ -243,9 +245,9 @@ class GroupedRanges:
 
     def pooled(self, of_positions: Range) -> Range:
         """
-        The ranges of positions, such as `along` has, with one range for each group.
+        The ranges of positions, as of `along`, with one range for each group.
 
-        Groups that are told apart by other axes only count as one.
+        Groups that differ only in other axes count as one.
         """
         others = tuple(
             axis for axis, length in enumerate(of_positions.minimum.shape) if length == 1
@@ -259,7 +261,7 @@ class GroupedRanges:
         return Range(low[positions], high[positions])
 
     def along(self, axes: Sequence[int]) -> Range:
-        """The ranges at the positions of some axes: with length 1 along all others."""
+        """The ranges at the positions of some axes, with length 1 along all other axes."""
         others = tuple(axis for axis in range(self.groups.ndim) if axis not in axes)
         low, high = self.minima[self.groups], self.maxima[self.groups]
         return Range(low.min(axis=others, keepdims=True), high.max(axis=others, keepdims=True))

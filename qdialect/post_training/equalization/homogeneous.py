@@ -1,10 +1,10 @@
 """
-Ops that pass on a positive factor of an element to the results that are computed from it.
+Homogeneous ops: a positive factor of the operand becomes a factor of the result.
 
-Shape ops move factors with the elements. What computes each element has a degree: a factor of its
-operand comes out as often as the degree says. `relu`, absolute values and products with constants
-have degree 1, a logistic function has none. A pool has degree 1 in what it combines, and so factors
-must not vary in a window.
+Shape ops move factors with the elements. An op on elements has a degree d: a factor f of the
+operand becomes f**d. `relu`, absolute values and products with constants have degree 1; a logistic
+function has no degree. A pool has degree 1 in the elements that it combines, so factors must not
+vary within a window.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Degrees = frozenset[int]
-"""The degrees that a number has: a zero and an infinity have each of them."""
+"""The degrees of a number; zeros and infinities have all of them."""
 
 _ANY: Final = frozenset({-1, 0, 1, 2})
 _NONE: Final = frozenset[int]()
@@ -49,7 +49,7 @@ _SCALED: Final = frozenset({1})
 _REPEATING: Final = frozenset(
     {"linalg.broadcast", "linalg.fill", "stablehlo.dynamic_broadcast_in_dim", "tensor.splat"}
 )
-"""The ops that repeat their first operand, also to lengths that are known at run time only."""
+"""The ops that repeat their first operand, also to lengths known only at run time."""
 
 _WITH_BODY: Final = ("linalg.generic", "linalg.map", "linalg.reduce")
 """The ops whose regions define their function."""
@@ -64,20 +64,19 @@ class Passage(Protocol):
         ...
 
     def pulled(self, factors: Factors) -> Sequence[Factors] | None:
-        """The factors of the operands that make those of the result; None if there are none."""
+        """The operand factors that give the result these factors; None if there are none."""
         ...
 
     def moved(self, operands: Sequence[NDArray[Any]], new: object) -> NDArray[Any] | None:
         """
-        What is said of the elements of the operands, for those of the result.
+        Labels of the operands' elements, moved to the elements of the result.
 
-        `new` is said of padding. None if the op combines elements of which different things are
-        said.
+        `new` is the label of padding. None if the op combines elements with different labels.
         """
         ...
 
     def keeps(self, groups: Sequence[NDArray[np.int64]]) -> bool:
-        """Whether the result has all elements of each group of operands that it has one of."""
+        """Whether the result has all or none of the elements of each group of the operands."""
         ...
 
 
@@ -86,7 +85,7 @@ def passage_of(graph: FlowGraph, node: Node) -> Passage | None:
     if node.weight is not None or len(node.ops) != 1 or len(node.results) != 1:
         return None
     try:
-        # A shape op that moves nothing has no movements.
+        # A shape op that is an identity has no movements.
         is_moving = node.movements or node.relation is Relation.MOVED
         return _movement(graph, node) if is_moving else _computation(graph, node)
     except (NotFoldable, NotCertifiableError, MemoryLimitError):
@@ -95,7 +94,7 @@ def passage_of(graph: FlowGraph, node: Node) -> Passage | None:
 
 @dataclass(frozen=True, eq=False)
 class _Moving:
-    """A shape op."""
+    """The passage of a shape op."""
 
     uses: Sequence[Use]
     places: Sequence[Places]
@@ -146,13 +145,15 @@ def _shape(value: SSAValue) -> Shape:
 
 @dataclass(frozen=True, eq=False)
 class _Along:
-    """An op that computes along the axes that it keeps, and combines elements along the others."""
+    """The passage of an op that keeps some axes, and combines elements along the others."""
 
     use: Use
     kept: Sequence[int | None]
-    """For each axis of the operand that of the result, or None if it combines elements along it."""
+    """
+    For each axis of the operand, that of the result, or None if elements are combined along it.
+    """
     rank: int
-    """Of the result."""
+    """The rank of the result."""
 
     @property
     def uses(self) -> Sequence[Use]:
@@ -228,7 +229,7 @@ def _pool(use: Use, mixed: Sequence[int]) -> Passage | None:
     before, after = _shape(use.value), _shape(use.op.results[0])
     kept = [None if axis in mixed else axis for axis in range(len(before))]
     if len(after) == len(before) - len(mixed):
-        # The axes are gone.
+        # Reduced axes are dropped.
         numbers = iter(range(len(after)))
         kept = [None if axis is None else next(numbers) for axis in kept]
     elif len(after) != len(before):
@@ -239,14 +240,14 @@ def _pool(use: Use, mixed: Sequence[int]) -> Passage | None:
 
 
 def _degrees_of(graph: FlowGraph, value: SSAValue) -> Degrees:
-    """The degrees of an operand that is a constant."""
+    """The degrees of a constant operand."""
     if has_any(graph, value):
         return _ANY
     return _FIXED if graph.is_constant(value) else _NONE
 
 
 def has_any(graph: FlowGraph, value: SSAValue) -> bool:
-    """Whether a value is zero or infinite in all of its elements, so that no factor changes it."""
+    """Whether all elements of a value are zero or infinite, so that no factor changes it."""
     if (number := number_of(value)) is not None:
         return _is_unchanged(np.asarray(number))
     owner = graph.value(value).owner
@@ -257,7 +258,7 @@ def has_any(graph: FlowGraph, value: SSAValue) -> bool:
 
 
 def _is_unchanged(numbers: NDArray[Any]) -> bool:
-    """Whether all are zero, or at the end of the range of their type."""
+    """Whether all numbers are zero, or at an end of the range of their type."""
     return bool(((numbers == 0) | (np.abs(numbers) >= np.finfo("f4").max)).all())
 
 
@@ -331,7 +332,7 @@ def _degrees_of_body(block: Block, degrees: Mapping[SSAValue, Degrees]) -> Degre
 
 
 def _kept_axes(op: Operation, number: int) -> Sequence[int | None] | None:
-    """For each axis of an operand that of the result, None where it is combined."""
+    """For each axis of an operand, that of the result; None for combined axes."""
     rank = len(_shape(op.operands[number]))
     if name_of(op) == "linalg.map":
         return range(rank)
@@ -347,7 +348,7 @@ def _kept_axes(op: Operation, number: int) -> Sequence[int | None] | None:
 
 
 def _loops(map: Attribute) -> Sequence[int] | None:
-    """The loops that index the axes of an operand, each one at most once."""
+    """The loop that indexes each axis of an operand; None if a loop indexes two."""
     if not isinstance(map, AffineMapAttr):
         return None
     loops = [each.position for each in map.data.results if isinstance(each, AffineDimExpr)]

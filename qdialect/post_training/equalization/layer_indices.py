@@ -1,10 +1,9 @@
 """
 The indices that the operands and the result of a layer share, by the labels of their axes.
 
-An index of the input is one that the weights have, too: mostly the axis that is summed over, or
-the channels of a depthwise convolution. Where channels are in groups, the input has an axis of all
-of them, and the weights have one for those of a group, besides the group that the channel of the
-result is in.
+The input and the weights share the axis that is summed over, or the channels of a depthwise
+convolution. With grouped channels, the input has one axis for all of them. The weights have an axis
+for the channels within a group; the group follows from the channel of the result.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 _GROUP = "group"
 
 Split = Sequence[tuple[str, ...]]
-"""For each axis of a tensor the labels that it is split into."""
+"""For each axis of a tensor, the labels that it is split into."""
 
 
 class LayerIndices:
@@ -32,7 +31,7 @@ class LayerIndices:
     def __init__(self, layer: Contraction, side: Side, weights: Shape) -> None:
         """`weights` is a static shape."""
         self._lengths: dict[str, int] = {}
-        """Of the labels that the weights have."""
+        """The lengths of the labels of the weights."""
         shared = {label for label in side.labels if label in side.other_labels}
         grouped = {label for label in side.labels if label not in side.other_labels}
         result = "".join(side.result_labels)
@@ -55,7 +54,7 @@ class LayerIndices:
             if is_split:
                 self._lengths[_GROUP] = layer.groups
         self.shared = tuple(axis for axis, label in enumerate(side.other_labels) if label in shared)
-        """The axes of the input whose indices the weights have, too."""
+        """The axes of the input that the weights share."""
         self._plain: Split = [(label,) for label in side.labels]
         self._of_result: Split = [
             tuple(label.strip("()"))
@@ -73,16 +72,16 @@ class LayerIndices:
         }
 
     def on_weights(self, inputs: NDArray[Any]) -> NDArray[Any]:
-        """Numbers for the indices of the input, for the elements of the weights."""
+        """Numbers per index of the input, broadcast to the elements of the weights."""
         found = _moved(inputs, self._of_inputs, self._of_weights, self._lengths)
         assert found is not None, "the numbers vary along an axis that is not shared"
         return found
 
     def columns(self, weights: NDArray[Any], axes: Sequence[int], reduce: Any) -> NDArray[Any]:
         """
-        The weights reduced to numbers for each index of some axes of the input.
+        The weights reduced to a number for each index of some axes of the input.
 
-        `reduce` is `np.min` or alike.
+        `reduce` is a reduction such as `np.min`.
         """
         split = _split(weights, self._of_weights, self._lengths)
         kept = {label for axis in axes for label in self._of_inputs[axis]}
@@ -94,7 +93,7 @@ class LayerIndices:
 
     def rows_on_weights(self, result: NDArray[Any]) -> NDArray[Any] | None:
         """
-        Numbers for the indices of the result, for the elements of the weights.
+        Numbers per index of the result, broadcast to the elements of the weights.
 
         None if they vary along an axis that the weights do not have.
         """
@@ -113,7 +112,7 @@ class LayerIndices:
 def _moved(
     numbers: NDArray[Any], axes: Split, to: Split, lengths: Mapping[str, int]
 ) -> NDArray[Any] | None:
-    """Numbers for axes of other labels; None if they vary along one that is gone."""
+    """Numbers for axes with other labels; None if they vary along a dropped axis."""
     labels = [label for of in axes for label in of]
     wanted = [label for of in to for label in of]
     split = _split(numbers, axes, lengths)
@@ -134,7 +133,7 @@ def _split(numbers: NDArray[Any], axes: Split, lengths: Mapping[str, int]) -> ND
 
 
 def _arranged(numbers: NDArray[Any], labels: Sequence[str], to: Sequence[str]) -> NDArray[Any]:
-    """Axes in another order: with length 1 where there is none, and without those that are gone."""
+    """Axes in another order. New axes have length 1; axes without a label in `to` are dropped."""
     order = [labels.index(label) for label in to if label in labels]
     gone = [at for at in range(len(labels)) if at not in order]
     numbers = numbers.transpose([*order, *gone])
@@ -143,7 +142,7 @@ def _arranged(numbers: NDArray[Any], labels: Sequence[str], to: Sequence[str]) -
 
 
 def _joined(numbers: NDArray[Any], axes: Split, lengths: Mapping[str, int]) -> NDArray[Any]:
-    """The numbers with the axes of labels that are one axis joined."""
+    """The numbers with the labels of each axis merged."""
     full, shape, at = list[int](), list[int](), 0
     for labels in axes:
         of = numbers.shape[at : at + len(labels)]

@@ -40,7 +40,7 @@ def is_layer_node(node: Node) -> bool:
 
 
 def indices_of(node: Node) -> LayerIndices | None:
-    """The indices of a layer; None if it has no weights, or the window slides over them."""
+    """The indices of a layer; None if it has no weights, or its window slides over them."""
     assert node.side is not None
     assert node.weight is not None
     layer, shape = layer_of(node.ops[0]), shape_of(node.weight.value.type)
@@ -60,9 +60,9 @@ def keys_of_node(graph: FlowGraph, node: Node) -> list[str]:
 
 def constant_numbers(graph: FlowGraph, value: SSAValue) -> tuple[NDArray[Any], bool]:
     """
-    The numbers of a constant, and whether they are dequantized ones.
+    The elements of a constant, and whether they are dequantized.
 
-    Raises NotFoldable for what is not stored as floats, or quantized before one cast.
+    Raises NotFoldable unless they are stored as floats, or quantized and cast once.
     """
     moved = graph.constant(value)
     if moved is None:
@@ -72,7 +72,7 @@ def constant_numbers(graph: FlowGraph, value: SSAValue) -> tuple[NDArray[Any], b
     if at is None:
         type = moved.layers[0].element_type
         if not isinstance(type, AnyFloat):
-            raise NotFoldable(Code.UNKNOWN_OP, "its weights are no floats")
+            raise NotFoldable(Code.UNKNOWN_OP, "its weights are not floats")
         return np.broadcast_to(float_elements(values, type), moved.shape), False
     parameters = moved.layers[at].parameters
     assert parameters is not None
@@ -83,9 +83,9 @@ def constant_numbers(graph: FlowGraph, value: SSAValue) -> tuple[NDArray[Any], b
 
 def quantized_layer(moved: MovedConstant) -> int | None:
     """
-    Which layer of a constant is quantized, before casts to floats; None if none is.
+    The number of the quantized layer of a constant, before casts to floats; None if none is.
 
-    Raises NotFoldable if that is not known of all casts.
+    Raises NotFoldable for unknown casts.
     """
     layers, casts = moved.layers, list(moved.casts)
     while casts and is_statistics(casts[-1]):
@@ -94,8 +94,8 @@ def quantized_layer(moved: MovedConstant) -> int | None:
     if any(layer.sides is not None for layer in layers):
         raise NotFoldable(
             Code.ARITHMETIC,
-            "arithmetic computes its weights, and is no exact dequantization: see what "
-            "--raise-dequantization says of it",
+            "arithmetic computes its weights, and is not an exact dequantization: see the remarks "
+            "of --raise-dequantization",
         )
     if not quantized:
         if all(map(is_statistics, moved.casts)):

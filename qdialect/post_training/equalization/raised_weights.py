@@ -1,8 +1,9 @@
 """
-Weights that arithmetic dequantizes, as exporters of other dialects write it.
+Weights that are dequantized by arithmetic, as some exporters write it.
 
-They are read, and quantized anew, behind casts of quant. What is not changed keeps its form: which
-layers are is found out with a copy of the module, which shares all elements.
+The arithmetic is raised to casts of quant, so that the weights can be read and requantized.
+Arithmetic of unchanged layers is kept: a copy of the module, which shares all elements, is
+equalized first to find out which layers change.
 """
 
 from __future__ import annotations
@@ -25,26 +26,26 @@ from qdialect.shape_ops.statistics import is_statistics
 
 
 class Verdict(NamedTuple):
-    """What would become of the layers of a module."""
+    """The outcome for the layers of a module."""
 
     changed: Iterable[Operation]
     refusals: Iterable[tuple[Operation, NotFoldable]]
 
 
 class Raised(NamedTuple):
-    """What became of weights that arithmetic dequantizes."""
+    """The outcome for weights that arithmetic dequantizes."""
 
     layers: Collection[Operation]
-    """The layers whose weights are behind a cast now."""
+    """The layers whose weights were raised to casts."""
 
     refusals: Mapping[Operation, Sequence[NotFoldable]]
-    """For each other layer with such weights the reasons why it is not changed."""
+    """For each other layer with such weights, the reasons why it is not changed."""
 
 
 def raise_weights(
     module: ModuleOp, context: Context, judge: Callable[[ModuleOp], Verdict]
 ) -> Raised:
-    """Raise what dequantizes the weights of the layers that would be changed."""
+    """Raise the dequantization of the weights of layers that will change."""
     if (copy := raised_copy(module, context)) is None:
         return Raised((), {})
     behind = _arithmetic_behind(module)
@@ -65,7 +66,7 @@ class RaisedCopy(NamedTuple):
 
     module: ModuleOp
     originals: Mapping[Operation, Operation]
-    """For each op that is not new the one that it is a copy of."""
+    """The original of each copied op; new ops have none."""
 
     def original(self, value: SSAValue) -> SSAValue | None:
         """The value that a value is a copy of; None for new ones."""

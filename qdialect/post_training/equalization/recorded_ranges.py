@@ -32,7 +32,7 @@ def statistics_behind(graph: FlowGraph, value: SSAValue) -> Iterator[Operation]:
 
 
 def _behind(op: Operation) -> Iterator[SSAValue]:
-    """The results of the readers of an op: the second cast of a pair is one of them."""
+    """The results of the readers of an op, such as the second cast of a pair."""
     for result in op.results:
         for use in result.uses:
             yield from use.operation.results

@@ -1,9 +1,9 @@
 """
 Functions that are written as several ops: softmax, normalizations, and gates such as gelu.
 
-Such ops start from one value, and join again in one. A value is found to be the start of a join by
-dominance in the graph of data: each path to the join goes through it. The values between stay
-in floats: they have no recorded ranges, and rounding each of them would lose most of the precision.
+The ops of such a function start from one value and end in one op. The start dominates the end in
+the data-flow graph: each path to the end goes through it. The values in between stay float: they
+have no recorded ranges, and rounding each of them would lose most of the precision.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ from qdialect.shape_ops.models import Operands
 from qdialect.shape_ops.statistics import is_statistics
 
 _MOST_OPS: Final = 64
-"""The most ops of one function. A polynomial for `erf` has some 30."""
+"""The most ops of one function. A polynomial for `erf` has about 30."""
 
 _MOST_BETWEEN: Final = 16
-"""The most ops between a comparison and what selects by it."""
+"""The most ops between a comparison and the select that reads it."""
 
 
 @dataclass(frozen=True, eq=False)
 class FloatRegion:
-    """Ops that are one function of `entries`."""
+    """Ops that compute one function of `entries`."""
 
     ops: tuple[Operation, ...]
-    """The last one makes the result. Dead ops that read the others are among them."""
+    """The last op computes the result. Dead readers of the other ops are included."""
     entries: frozenset[SSAValue]
-    """The values from outside that the ops read, without constants."""
+    """The values from outside that the ops read, except constants."""
     name: str
     fixed: str = ""
-    """`softmax` if the results are in its range."""
+    """The name of the known range of the results, such as `softmax`; empty without one."""
 
 
 class _Dominators:
     """
-    For each value, the nearest one that all paths to it go through.
+    The immediate dominator of each value: the nearest value on all paths to it.
 
-    Each has a link far up the tree, so that the common ancestor of two values is found in a number
-    of steps that is logarithmic. Myers, "An applicative random-access stack", 1983.
+    Each value has a jump pointer to an ancestor, so that the common ancestor of two values is found
+    in a logarithmic number of steps. Myers, "An applicative random-access stack", 1983.
     """
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class _Dominators:
         self._depth[value] = self._depth[parent] + 1
 
     def of(self, value: SSAValue) -> SSAValue | None:
-        """The nearest dominator of a value; None if there is no one value."""
+        """The immediate dominator of a value; None if it has none."""
         return self._parent.get(value)
 
     def knows(self, value: SSAValue) -> bool:
@@ -96,7 +96,7 @@ class _Dominators:
         return one
 
     def _lifted(self, value: SSAValue | None, to: SSAValue | None) -> SSAValue | None:
-        """The ancestor of a value that is no deeper than another."""
+        """The nearest ancestor of a value that is not deeper than `to`."""
         depth = self._depth[to]
         while self._depth[value] > depth:
             jump = self._jump[value]
@@ -105,33 +105,31 @@ class _Dominators:
 
 
 class _Step(NamedTuple):
-    """An op that a region may have."""
+    """An op that may be in a region."""
 
     functions: frozenset[str]
     operands: tuple[SSAValue, ...]
-    """Its operands that are tensors of floats and no constants."""
+    """Its float tensor operands, except constants."""
 
 
 class Known(NamedTuple):
     """Lookups in a module: the source of a value, its readers, its constants."""
 
     value_of: Callable[[SSAValue], SSAValue]
-    """The value before `quant.stats` and the like, which only carry ranges."""
+    """The value with `quant.stats` and other ops that only carry ranges skipped."""
     is_constant: Callable[[SSAValue], bool]
     """Whether a value is computed from constants alone."""
     splat_of: Callable[[SSAValue], float | None]
-    """The number that all elements of a constant are."""
+    """The number that all elements of a constant equal; None if they differ."""
     is_mask: Callable[[SSAValue], bool]
-    """Whether some numbers of a value are only there to be ignored by a softmax."""
+    """Whether a value holds mask numbers, which have no weight in a softmax."""
     operands: Operands
-    """Reads those that parametrize ops."""
+    """Reads constant operands that parametrize ops."""
 
 
 def float_regions(ops: Sequence[Operation], values: Known) -> list[FloatRegion]:
     """
-    The functions that `ops`, which are in the order of their module, are written as.
-
-    No op is in two of the regions.
+    The disjoint regions among `ops`, which are in module order.
     """
     return _Finder(ops, values).regions()
 
@@ -151,7 +149,7 @@ class _Finder:
                 self._steps[op] = step
         found = list[FloatRegion]()
         taken = set[Operation]()
-        # A larger function ends later, and includes the smaller ones in it.
+        # In reverse, since a larger function ends later, and includes smaller ones.
         for op in reversed(self._ops):
             region = None if op in taken or _is_dead(op) else self._ending_at(op)
             if region is not None and taken.isdisjoint(region.ops):
@@ -160,7 +158,7 @@ class _Finder:
         return found
 
     def _with_dead_readers(self, region: FloatRegion) -> FloatRegion:
-        """Dead ops that read inside a region belong to it: no value in it is quantized for them."""
+        """Add the dead readers of a region to it, so that no inner value is quantized for them."""
         *inner, last = region.ops
         readers = [reader for op in inner for reader in self._users(op.results[0])]
         dead = [op for op in dict.fromkeys(readers) if _is_dead(op) and op in self._place]
@@ -188,14 +186,16 @@ class _Finder:
         if found is None or not op.results:
             return None
         if any(other.first_use is not None for other in op.results[1:]):
-            # The position of a maximum is computed with it, and may be unused.
+            # The op computes a maximum and its position; one of them may be unused.
             return None
         return _Step(functions, tuple(dict.fromkeys(read)))
 
     def _compares(self, value: SSAValue, place: float, most: int) -> bool:
         """
-        Whether ops that compare numbers make a value: through at most so many that only move it,
-        or are logical. These are added as steps before a place.
+        Whether a value is computed by comparisons, through at most `most` movements and logical
+        ops.
+
+        The ops are added as steps at `place`.
         """
         maker = value.owner
         if not isinstance(maker, Operation) or self._values.is_constant(value):
@@ -246,13 +246,13 @@ class _Finder:
         return None
 
     def _is_gate(self, op: Operation, functions: frozenset[str]) -> bool:
-        """Whether an op multiplies, or selects, by a function of what it multiplies."""
+        """Whether an op multiplies or selects a value by a function of the same value."""
         last = self._steps[op].functions
         is_product = bool(last & _PRODUCTS) and bool(functions & _NONLINEAR)
         return is_product or ("select" in last and bool(functions & _COMPARISONS))
 
     def _is_affine(self, op: Operation, entry: SSAValue) -> bool:
-        """Whether what an op adds are functions of the entry, and not the entry itself."""
+        """Whether all addends of an op are functions of the entry other than the entry itself."""
         for value in self._steps[op].operands:
             while value is not entry and not (step := self._steps[self._maker(value)]).functions:
                 if len(step.operands) != 1:
@@ -265,7 +265,7 @@ class _Finder:
     def _with_negation(
         self, ops: set[Operation], entry: SSAValue
     ) -> tuple[set[Operation], Sequence[SSAValue]]:
-        """Also what negates the entry for these ops alone."""
+        """Add a negation of the entry that only these ops read."""
         maker = entry.owner
         step = self._steps.get(maker) if isinstance(maker, Operation) else None
         if step is None or step.functions != frozenset({"neg"}) or len(step.operands) != 1:
@@ -305,7 +305,7 @@ class _Finder:
         return "log-softmax" if is_log else None
 
     def _is_share(self, op: Operation, chosen: SSAValue | None = None) -> bool:
-        """Whether an op divides numbers by their sum, or by that of those that are chosen."""
+        """Whether an op divides numbers by their sum, or by the sum of the chosen ones."""
         step = self._steps.get(op)
         if step is None or len(step.operands) != 2:
             return False
@@ -354,25 +354,27 @@ class _Finder:
         return step.functions == frozenset({"reciprocal"})
 
     def _dividend(self, op: Operation) -> SSAValue | None:
-        """What an op divides."""
+        """The dividend of a division, also of one by a reciprocal; None for other ops."""
         inner = [each for region in op.regions for each in region.walk()]
         divisions = [each for each in inner if name_of(each) == "arith.divf"] if inner else [op]
         return divisions[0].operands[0] if len(divisions) == 1 else None
 
     def _number(self, value: SSAValue) -> float | None:
-        """The number that a constant, of one element or of a tensor, holds everywhere."""
+        """The number that all elements of a constant equal; a scalar may be a constant, too."""
         if is_recordable(value) and self._values.is_constant(value):
             return self._values.splat_of(value)
         held = find_attribute(value.owner, "value") if isinstance(value.owner, Operation) else None
         return float(held.value.data) if isinstance(held, FloatAttr) else None
 
     def _selects_share(self, op: Operation) -> bool:
-        """Whether the constants that an op selects are in the range of a softmax."""
+        """Whether the constants of a select are in the range of a softmax."""
         numbers = list(self._constants([op]))
         return bool(numbers) and all(of is not None and 0 <= of <= 1 for of in numbers)
 
     def _with_select(self, ops: set[Operation], op: Operation) -> set[Operation]:
-        """Also what sets results of a softmax to a constant, where its operands were masked."""
+        """
+        Add a select that sets results of a softmax to a constant where its operands were masked.
+        """
         readers = list(self._readers(op.results[0]))
         if len(readers) != 1 or (step := self._steps.get(readers[0])) is None:
             return ops
@@ -380,7 +382,7 @@ class _Finder:
         return {*ops, readers[0]} if is_select and self._selects_share(readers[0]) else ops
 
     def _chain(self, op: Operation) -> FloatRegion | None:
-        """A function of one value that is computed step by step, with constants."""
+        """A function of one value that is computed by a chain of ops with constants."""
         chain = [op]
         while len(chain) < _LONGEST_CHAIN:
             step = self._steps[chain[0]]
@@ -411,14 +413,14 @@ class _Finder:
             ):
                 continue
             if name == "batch normalization" and None not in constants:
-                # Those of channels differ.
+                # Constants per channel differ.
                 continue
             entry = self._steps[ops[0]].operands[0]
             return self._region({*ops}, [entry], name)
         return None
 
     def _constants(self, ops: Sequence[Operation]) -> Iterator[float | None]:
-        """The numbers that constants hold which ops read; None for one that holds several."""
+        """The numbers of the constants that ops read; None for a constant with several numbers."""
         for op in ops:
             for value in op.operands:
                 if is_recordable(value) and self._values.is_constant(value):
@@ -431,7 +433,7 @@ class _Finder:
     def _with_mask(
         self, ops: set[Operation], entry: SSAValue
     ) -> tuple[set[Operation], Sequence[SSAValue]] | None:
-        """Extend the region by the ops of a mask, which hides some numbers of the entry."""
+        """Extend the region by the ops that mask elements of the entry."""
         moves, value = list[Operation](), entry
         while isinstance(value.owner, Operation) and value.owner in self._steps:
             maker = value.owner
@@ -450,7 +452,7 @@ class _Finder:
     def _with_difference(
         self, ops: set[Operation], entry: SSAValue
     ) -> tuple[set[Operation], SSAValue]:
-        """Add the producers of an entry that is a value without its mean, or its maximum."""
+        """Add the producers of an entry that is a value minus its mean or its maximum."""
         maker = entry.owner
         if not isinstance(maker, Operation) or maker not in self._steps:
             return ops, entry
@@ -472,11 +474,11 @@ class _Finder:
                 return ops
             between.append(last)
             if step.functions:
-                # Movements are part of the region if a function follows them.
+                # Movements are included if such an op follows them.
                 ops.update(between)
 
     def _readers(self, value: SSAValue) -> Iterator[Operation]:
-        """The users of a value that are not dead, or those that these are in."""
+        """The users of a value that are not dead, or the ops that contain these."""
         for reader in self._users(value):
             if not _is_dead(reader):
                 while reader not in self._place and (outer := reader.parent_op()) is not None:
@@ -495,7 +497,7 @@ class _Finder:
                 yield use.operation
 
     def _joined(self, op: Operation) -> tuple[set[Operation], SSAValue] | None:
-        """The ops on all paths to an op from the value that they start at; None if too many."""
+        """The ops on all paths from a dominator to an op, and the dominator; None if too many."""
         if len(self._steps[op].operands) < 2:
             return None
         entry = self._dominators.of(op.results[0])
@@ -519,7 +521,7 @@ class _Finder:
     def _region(
         self, ops: set[Operation], entries: Sequence[SSAValue], name: str
     ) -> FloatRegion | None:
-        """A region, if no other op reads the values in it."""
+        """A region, if no other op reads its inner values."""
         ordered = sorted(ops, key=self._place.__getitem__)
         for inner in ordered[:-1]:
             if any(reader not in ops for reader in self._readers(inner.results[0])):
@@ -541,9 +543,9 @@ class _Finder:
 
 def _is_sum_of_parts(functions: frozenset[str]) -> bool:
     """
-    Whether functions of one value that are added make one function, by those that it has.
+    Whether a sum of functions of one value is one function, by the names of its parts.
 
-    Others, such as a value and its absolute value, are layers of their own.
+    Other sums, such as a value plus its absolute value, are separate layers.
     """
     return any(needed <= functions <= needed | allowed for needed, allowed in _SUMS)
 
@@ -554,7 +556,7 @@ def _is_dead(op: Operation) -> bool:
 
 
 def _is_used(value: SSAValue) -> bool:
-    """Whether an op reads a value, other than to tell its range."""
+    """Whether an op reads a value, except to record its range."""
     return any(
         not is_statistics(use.operation) or _is_used(use.operation.results[0]) for use in value.uses
     )
@@ -575,7 +577,7 @@ def _read(op: Operation, operands: Operands) -> tuple[frozenset[str], Sequence[S
         if (model := model_of(op)) is not None:
             return frozenset(), read_movements(op, model, operands).operands
     except NotFoldable:
-        # Its numbers are known at run time only, or it is another op of this name.
+        # Its attributes or constants are unknown, or it is another op of this name.
         pass
     if (inner := gathering_op(op)) is not None:
         return frozenset(), inner.operands[:1]
@@ -594,7 +596,7 @@ _COMPARISONS: Final = frozenset(
     {"cmp", "compare", "equal", "greater", "greater_equal", "is_finite", "isfinite", "isnan"}
 )
 _JOINS: Final = _PRODUCTS | {"add", "max", "min", "select", "sub"}
-"""The functions that the last op of a region with several paths may compute."""
+"""The functions that may end a region with several paths."""
 
 _CHAINS: Final = {
     re.compile(form): name
@@ -607,17 +609,17 @@ _CHAINS: Final = {
         ("max min|min max|clamp clamp", "clamp"),
     )
 }
-"""The names of functions that are written as one op after another, by the functions of these."""
+"""The names of functions that are chains of ops, by a pattern of the ops' functions."""
 
 _LONGEST_CHAIN: Final = 6
 _FIXED: Final = {"softmax": "softmax", "sigmoid": "logistic"}
-"""The ranges of functions that are known."""
+"""The known ranges of functions, by the names of the functions."""
 
 _INVERSES: Final = frozenset({"div", "pow", "reciprocal", "rsqrt", "sqrt"})
-"""Functions of which a normalization has one."""
+"""A normalization has one of these functions."""
 
 _MASKING: Final = frozenset({"add", "select", "sub"})
-"""Functions that mask: elements become a number, or as low as it."""
+"""Functions that mask: they set elements to a number, or add a very low one."""
 
 _NONLINEAR: Final = frozenset(
     {
@@ -653,7 +655,7 @@ _NONLINEAR: Final = frozenset(
         "trunc",
     }
 )
-"""The functions of which a gate has one: a product of linear functions is no gate."""
+"""A gate has one of these functions: a product of linear functions is not a gate."""
 
 _LINEAR_PARTS: Final = frozenset({"abs", "add", "clamp", "max", "min", "neg", "sub"})
 _SUMS: Final = (
@@ -664,11 +666,11 @@ _SUMS: Final = (
     # The logarithm of a sigmoid, and of a sum of exponentials.
     (frozenset({"exp", "log"}), _LINEAR_PARTS | {"mul"}),
     (frozenset({"exp", "log1p"}), _LINEAR_PARTS | {"mul"} | _COMPARISONS | {"select"}),
-    # An exponential below zero, and a line above.
+    # elu: an exponential below zero, and a line above.
     (frozenset({"expm1", "min"}), _LINEAR_PARTS | _PRODUCTS),
-    # The root of a square and a constant, which is smooth where a relu is not.
+    # The square root of a square plus a constant: a smooth relu.
     (frozenset({"pow"}), _PRODUCTS | {"add", "sub"}),
     (frozenset({"sqrt"}), _PRODUCTS | {"add", "pow", "square", "sub"}),
     (frozenset({"rsqrt", "reciprocal"}), _PRODUCTS | {"add", "pow", "square", "sub"}),
 )
-"""Functions that are written as a sum: those that each has, and those that it may have."""
+"""Functions that are written as a sum: the required and the optional parts of each."""

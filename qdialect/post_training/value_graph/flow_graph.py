@@ -1,8 +1,8 @@
 """
 A graph of the float values of a module: the producer and the users of each.
 
-A layer and the bias that is added to it are one node. So are the ops of a function that is written
-as several, such as a softmax: the values between them stay in floats.
+A layer and its bias are one node. So are the ops of a function that is written as several ops, such
+as a softmax: the values between them stay float.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 FLOAT_ATTRIBUTE: Final = "quant.float"
-"""The attribute of an op that computes with floats, whatever is quantized around it."""
+"""The attribute of an op that must compute with floats."""
 
 _LENGTHS: Final = frozenset(
     {
@@ -55,7 +55,7 @@ _LENGTHS: Final = frozenset(
         "torch.aten.size.int",
     }
 )
-"""Ops that read the lengths of a tensor, and none of its elements."""
+"""Ops that read only the lengths of a tensor."""
 
 
 class Use(NamedTuple):
@@ -71,14 +71,14 @@ class Use(NamedTuple):
 
 
 class Range(NamedTuple):
-    """The least and the greatest number that was recorded for a value."""
+    """The least and the greatest element recorded for a value."""
 
     minimum: float
     maximum: float
 
 
 def is_quantizable(value: SSAValue) -> bool:
-    """Whether a value can be quantized: it is a ranked builtin tensor of floats."""
+    """Whether a value can be quantized: it is a builtin ranked float tensor."""
     return isinstance(value.type, TensorType) and is_recordable(value)
 
 
@@ -88,26 +88,30 @@ class Bias:
 
     use: Use
     weight_axes: tuple[tuple[int, ...], ...]
-    """For each axis of the bias, the axes of the weights that are channels there."""
+    """For each axis of the bias, the channel axes of the weights along it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """An op, or some that are one for quantization."""
+    """One or more ops that are one unit for quantization."""
 
     ops: tuple[Operation, ...]
-    """In the order of the module."""
+    """The ops, in module order."""
 
     relation: Relation
 
     uses: tuple[Use, ...]
-    """The operands that are read as codes, without weights and biases."""
+    """The operands that are read as codes, except weights and biases."""
 
     results: tuple[SSAValue, ...]
-    """The tensors of floats that it makes."""
+    """The float tensor results."""
 
     movements: tuple[Movement, ...] = ()
-    """The movements of a shape op. The first takes all `uses`, the others the result before."""
+    """
+    The movements of a shape op.
+
+    The first reads all `uses`, each other one the result before it.
+    """
 
     weight: Use | None = None
     side: Side | None = None
@@ -118,28 +122,30 @@ class Node:
     bias: Bias | None = None
 
     unknown_bias: Use | None = None
-    """The operand that is added to the sums of a layer, if it is no constant."""
+    """The operand that is added to the sums of a layer, if it is not a constant."""
 
     singles: tuple[Use, ...] = ()
-    """Constants with one number for each channel, none of which is summed over."""
+    """Constants with one number for each channel, along axes that are not summed over."""
 
     filler: Use | None = None
-    """A constant below all numbers, which is read as the result is made."""
+    """
+    A constant that is the lowest number of its type, which is read with the result's parameters.
+    """
 
     fixed: str = ""
-    """The range that the result of an op is known to have."""
+    """The name of the known range of the result; empty without one."""
 
     keeps_places: bool = False
-    """Whether each element of the result is that of an operand at the same place."""
+    """Whether each result element equals an operand element at the same position."""
 
     is_clamp: bool = False
-    """Whether it limits one operand by constants, as relu does."""
+    """Whether the op clamps one operand by constants, like relu."""
 
     refusal: str = ""
-    """Why it has to stay in floats, if so."""
+    """Why the node has to stay float; empty if it does not."""
 
     name: str = ""
-    """The function that several ops compute, such as `softmax`."""
+    """The name of the function that several ops compute, such as `softmax`."""
 
     @property
     def op(self) -> Operation:
@@ -152,8 +158,8 @@ class FlowGraph:
     """
     The nodes of a module, and the facts about the values between them.
 
-    Values are those that nodes and functions make. `quant.stats`, and pairs of `quant.qcast` and
-    `quant.dcast`, are no nodes: they say something of the value before them.
+    Its values are results of nodes and arguments of functions. `quant.stats`, and pairs of
+    `quant.qcast` and `quant.dcast`, are not nodes: they describe the value before them.
     """
 
     module: ModuleOp
@@ -161,32 +167,32 @@ class FlowGraph:
     """The constants of the module, and the results of shape ops on them."""
 
     has_reshaped_layers: bool = False
-    """Whether a layer reaches to a bias behind a reshape that adds or drops axes of length 1."""
+    """Whether a layer includes a bias behind a reshape that adds or drops axes of length 1."""
 
     nodes: list[Node] = field(default_factory=list[Node])
     of_biases: dict[Operation, Node] = field(default_factory=dict[Operation, Node])
-    """The ops that broadcast a bias, which are no nodes, and the layer that reads it."""
+    """The layers of ops that broadcast a bias. These ops are not nodes."""
 
     ranges: dict[SSAValue, Range] = field(default_factory=dict[SSAValue, Range])
     given: dict[SSAValue, UniformQuantizedType] = field(
         default_factory=dict[SSAValue, UniformQuantizedType]
     )
-    """The types of values that casts of the module quantize."""
+    """The types that casts in the module quantize values to."""
 
     codes: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    """The quantized value of each value that such casts quantize, and of their float results."""
+    """The quantized value of each operand and each float result of these casts."""
 
     same: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    """The value before `quant.stats` or a pair of casts, for the value behind it."""
+    """The value before `quant.stats` or a pair of casts, by the value behind it."""
 
     derived: set[SSAValue] = field(default_factory=set[SSAValue])
-    """Results that ops other than shape ops compute from constants alone: they stay floats."""
+    """Values computed from constants alone by ops other than shape ops: they stay float."""
 
     last: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    """For each value, that behind the last of them."""
+    """For each value, the one behind its last `quant.stats` or pair of casts."""
 
     ops: list[Operation] = field(default_factory=list[Operation])
-    """The ops on tensors of floats, in the order of the module."""
+    """The ops on float tensors, in module order."""
 
     blocks: list[Block] = field(default_factory=list[Block])
     """The blocks of functions, and of regions that hold ops on tensors of the model."""
@@ -198,14 +204,14 @@ class FlowGraph:
     )
 
     def value(self, read: SSAValue) -> SSAValue:
-        """The value that is read, before its ranges and casts."""
+        """The value that is read, with `quant.stats` and pairs of casts skipped."""
         while read in self.same:
             read = self.same[read]
         return read
 
     @cached_property
     def functions(self) -> Sequence[FuncOp]:
-        """The functions that are visible outside the module and have a body."""
+        """The public functions with a body."""
         found = [op for op in self.module.walk() if isinstance(op, FuncOp)]
         return [
             op
@@ -226,14 +232,14 @@ class FlowGraph:
 
     @cached_property
     def readers(self) -> Mapping[SSAValue, Sequence[Use]]:
-        """The operands that read a value, also those of unknown ops."""
+        """The operands that read a value, including those of unknown ops."""
         return {value: list(self.readers_of(value)) for value in self.values}
 
     def readers_of(self, value: SSAValue) -> Iterator[Use]:
         """
-        The operands that read a value, as it is or behind its ranges and casts.
+        The operands that read a value, directly or behind `quant.stats` and casts.
 
-        What asks for its lengths alone does not read it.
+        Ops that read only its lengths are excluded.
         """
         pending = [value]
         while pending:
@@ -252,7 +258,7 @@ class FlowGraph:
 
     @cached_property
     def values(self) -> Sequence[SSAValue]:
-        """The operands and results of nodes, without constants."""
+        """The operands and results of nodes, except constants."""
         found = dict[SSAValue, None]()
         for node in self.nodes:
             uses = node.uses if node.weight is None else (*node.uses, node.weight)
@@ -265,7 +271,7 @@ class FlowGraph:
 
     @cached_property
     def float_reads(self) -> Sequence[SSAValue]:
-        """The arguments that ops read as floats, whatever is quantized around them."""
+        """The arguments that are read by ops that must compute with floats."""
         ops = [op for op in self.module.walk() if stays_float(op)]
         values = [self.value(operand) for op in ops for operand in op.operands]
         return [of for of in values if isinstance(of, BlockArgument) and is_quantizable(of)]
@@ -275,11 +281,11 @@ class FlowGraph:
         return self.constant(value) is not None
 
     def is_computed(self, value: SSAValue) -> bool:
-        """Whether a value is computed from constants, by whatever ops."""
+        """Whether a value is computed from constants alone, by any ops."""
         return self.is_constant(value) or value in self.derived
 
     def constant(self, value: SSAValue) -> MovedConstant | None:
-        """The elements of a value that is computed from constants."""
+        """The constant behind a value; None if it is not constant."""
         if value not in self._constants:
             self._constants[value] = self._read_constant(value)
         return self._constants[value]
@@ -296,7 +302,7 @@ class FlowGraph:
             return None
 
     def stored(self, value: SSAValue) -> MovedConstant | None:
-        """As `constant`, of elements that are stored as the floats that they are."""
+        """Like `constant`, but only for elements that are stored as floats."""
         moved = self.constant(value)
         is_plain = moved is not None and all(
             is_statistics(each) or _converts_floats(each) for each in moved.casts
@@ -304,14 +310,14 @@ class FlowGraph:
         return moved if is_plain else None
 
     def numbers(self, value: SSAValue) -> NDArray[np.floating]:
-        """The elements of a constant that is `stored`; one element stands for equal ones."""
+        """The elements of a `stored` constant; one element if all are equal."""
         moved = self.stored(value)
         assert moved is not None
         type = cast(AnyFloat, element_type_or_self(value.type))
         return np.atleast_1d(float_elements(self.elements(moved), type))
 
     def elements(self, moved: MovedConstant) -> Values:
-        """The elements of a constant that is `stored`, as bits of the last type of floats."""
+        """The elements of a `stored` constant, as bits of its last float type."""
         values = self.folding.values_of(moved)
         types = [
             moved.provenance.sources[0].results[0].type,
@@ -332,7 +338,7 @@ class FlowGraph:
 
 
 def number_of(value: SSAValue) -> float | None:
-    """The number of a constant that is no tensor; None of any other value."""
+    """The number of a scalar constant; None for any other value."""
     owner = value.owner
     if not isinstance(owner, Operation) or (name := elements_attribute_of(owner)) is None:
         return None
@@ -341,7 +347,7 @@ def number_of(value: SSAValue) -> float | None:
 
 
 def stays_float(op: Operation) -> bool:
-    """Whether an attribute says that an op computes with floats, and reads them as they are."""
+    """Whether an attribute marks an op that must compute with floats."""
     return FLOAT_ATTRIBUTE in op.attributes
 
 

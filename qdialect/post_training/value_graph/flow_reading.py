@@ -1,4 +1,4 @@
-"""The reading of a module as a graph: which ops are one node, and the roles of their operands."""
+"""Reads a module as a graph: groups ops into nodes, and finds the roles of their operands."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def flow_graph(
     has_reshaped_layers: bool = False,
 ) -> FlowGraph:
     """
-    Read a module, whose models are active.
+    Read a module. Models of its ops must be active.
 
     If `has_reshaped_layers`, the result of a layer may have other axes of length 1 than its sums.
     """
@@ -99,14 +99,14 @@ def flow_graph(
             graph.nodes.append(node)
             done.update(node.ops)
     biases = {node.bias.use.op: node for node in graph.nodes if node.bias is not None}
-    # What broadcasts a bias belongs to it.
+    # The broadcast of a bias belongs to its layer.
     graph.nodes = [node for node in graph.nodes if node.bias is not None or node.op not in biases]
     graph.of_biases = {op: node for op, node in biases.items() if op not in node.ops}
     return graph
 
 
 def _ops_of(op: Operation) -> Iterator[Operation]:
-    """The ops in functions and in control flow: others compute with their own regions."""
+    """The ops in functions and in control flow; regions of other ops are their own computation."""
     pending = [op]
     while pending:
         op = pending.pop()
@@ -116,7 +116,7 @@ def _ops_of(op: Operation) -> Iterator[Operation]:
 
 
 def _blocks_in(op: Operation) -> Sequence[Block]:
-    """The blocks in an op that hold ops on tensors of the model."""
+    """The blocks of an op that hold ops on tensors of the model."""
     is_whole = name_of(op) in _CONTROL or any(
         op.has_trait(trait, value_if_unregistered=False)
         for trait in (SymbolTable, IsolatedFromAbove)
@@ -145,7 +145,7 @@ def _has_floats(op: Operation) -> bool:
 
 
 def _read_records(graph: FlowGraph, op: Operation) -> None:
-    """Note the ranges, or the parameters, that an op says of its operand."""
+    """Record the ranges or the parameters that an op attaches to its operand."""
     if is_statistics(op):
         value = graph.value(op.operands[0])
         low, high = statistics_of(op, shape_of(op.operands[0].type)).layer
@@ -160,7 +160,7 @@ def _read_records(graph: FlowGraph, op: Operation) -> None:
     elif isinstance(op, DequantizeCastOp):
         maker = op.operands[0].owner
         if not isinstance(maker, QuantizeCastOp) or maker.input.type != op.results[0].type:
-            # An argument, a requantization, or an op of quantized types makes the codes.
+            # The codes come from an argument, a requantization, or an op on quantized types.
             type = _uniform(op.operands[0])
             graph.given[op.results[0]], graph.codes[op.results[0]] = type, op.operands[0]
             return
@@ -172,7 +172,7 @@ def _read_records(graph: FlowGraph, op: Operation) -> None:
 
 
 def _casts_uniform(op: QuantizeCastOp | DequantizeCastOp) -> bool:
-    """Whether a cast is between ranked tensors of floats, and of uniform quantized values."""
+    """Whether a cast is between ranked tensors of floats and of uniform quantized elements."""
     floats, codes = op.input, op.result
     if isinstance(op, DequantizeCastOp):
         floats, codes = codes, floats
@@ -207,12 +207,12 @@ def _of_region(graph: FlowGraph, region: FloatRegion) -> Node:
 
 
 def _node(graph: FlowGraph, op: Operation) -> Node | None:
-    """The node that starts with an op; None if no node does."""
+    """The node that starts with an op; None if there is none."""
     if is_statistics(op) or isinstance(op, QuantizeCastOp | DequantizeCastOp):
         return None
     if elements_attribute_of(op) is not None:
         return None
-    # Of a maximum and its place, one may be unused.
+    # An op may compute a maximum and its position, of which one is unused.
     used = [each for each in op.results if each.first_use is not None] or list(op.results)
     if used and all(each in graph.derived or graph.is_constant(each) for each in used):
         return None
@@ -235,7 +235,7 @@ def _node(graph: FlowGraph, op: Operation) -> Node | None:
             relation = Relation.MOVED if len(uses) == 1 else Relation.SHARED
             return _joining(graph, Node((op,), relation, tuple(uses), results, tuple(movements)))
         except NotFoldable:
-            # Its numbers are known at run time only.
+            # Its attributes or constants are known only at run time.
             pass
     if (inner := gathering_op(op)) is not None:
         return Node((inner, op), Relation.SHARED, (Use(inner, 0),), results)
@@ -247,19 +247,19 @@ def _node(graph: FlowGraph, op: Operation) -> Node | None:
 
 
 def _uses_of(op: Operation, values: Sequence[SSAValue]) -> list[Use]:
-    """The operands of an op that are `values`, of which one may be there several times."""
+    """The operands of an op that are `values`, which may have duplicates."""
     numbers = dict[SSAValue, list[int]]()
     for number, operand in enumerate(op.operands):
         numbers.setdefault(operand, []).append(number)
-    # A region may yield the padding, which is no operand.
+    # A region may yield the padding, which is not an operand.
     return [Use(op, numbers[value].pop(0)) for value in values if value in numbers]
 
 
 def _joining(graph: FlowGraph, node: Node) -> Node:
     """
-    A node that reads its operands alike: what pads, and is below all numbers, is set apart.
+    A node whose operands share parameters, with padding by the lowest number as its `filler`.
 
-    What selects such a number masks others: no parameters are right for both.
+    A select of the lowest number is a mask, and is refused: no parameters suit both operands.
     """
     if node.relation is not Relation.SHARED or len(node.uses) != 2:
         return node
@@ -268,7 +268,7 @@ def _joining(graph: FlowGraph, node: Node) -> Node:
             continue
         if _is_below_all(graph, use.value):
             if node.keeps_places:
-                return replace(node, refusal="it masks with a number below all others")
+                return replace(node, refusal="it masks with the lowest number of its type")
             return replace(node, uses=(other,), filler=use)
     return node
 
@@ -281,7 +281,7 @@ def _is_below_all(graph: FlowGraph, value: SSAValue) -> bool:
 
 
 def _note_derived(graph: FlowGraph, op: Operation) -> None:
-    """Note the results of an op whose operands are constants, or are computed from constants."""
+    """Record the results of an op whose operands are computed from constants."""
     if name_of(op) == _IOTA:
         graph.derived.update(op.results)
     if not op.operands or (op.regions and (name_of(op) in _CONTROL or _captures(op))):
@@ -306,7 +306,7 @@ def _note_derived(graph: FlowGraph, op: Operation) -> None:
 
 
 def _captures(op: Operation) -> bool:
-    """Whether regions of an op read tensors that are no operands of it."""
+    """Whether regions of an op read tensors that are not its operands."""
     return any(
         _is_tensor(value) and not op.is_ancestor(value.owner)
         for region in op.regions
@@ -321,11 +321,11 @@ def _is_tensor(value: SSAValue) -> bool:
 
 _IOTA: Final = "stablehlo.iota"
 _EMPTY: Final = frozenset({"tensor.empty", "linalg.fill"})
-"""Ops whose results are only written to, as `outs` of linalg."""
+"""Ops whose results are used only as `outs` of linalg."""
 
 
 def splat_number(graph: FlowGraph, value: SSAValue) -> float | None:
-    """The number that all elements of a constant are; None if they differ."""
+    """The number that all elements of a constant equal; None if they differ."""
     if graph.stored(value) is not None:
         numbers = graph.numbers(value)
         first = numbers.flat[0]
@@ -337,19 +337,19 @@ def splat_number(graph: FlowGraph, value: SSAValue) -> float | None:
     if not isinstance(type, IntegerType) or not all(map(_keeps_numbers, held.casts)):
         return None
     bits, low = int(held.splat.value), 1 << type.bitwidth - 1
-    # What is larger may be negative.
+    # Larger integers may be negative ones.
     return float(bits) if 0 <= bits < low or type.bitwidth == 1 else None
 
 
 def _keeps_numbers(op: Operation) -> bool:
-    """Whether the result of an op has the numbers of its operand, rounded to another type."""
+    """Whether an op only converts its operand to another type."""
     found = relation_of(op)
     is_conversion = found is not None and not found.functions and found.keeps_places
     return is_statistics(op) or is_conversion
 
 
 def _masks(graph: FlowGraph, value: SSAValue) -> bool:
-    """Whether a constant, or a value by its range, has numbers that are there to be ignored."""
+    """Whether a constant, or the range of a value, has mask numbers."""
     if not is_recordable(value):
         return False
     if graph.stored(value) is not None:
@@ -359,7 +359,7 @@ def _masks(graph: FlowGraph, value: SSAValue) -> bool:
 
 
 _MASK: Final = -9999.0
-"""Numbers from here on down have no weight in a softmax: they are masks."""
+"""Numbers up to this one have no weight in a softmax: they are masks."""
 
 
 def _computing(
@@ -389,7 +389,7 @@ _LIMITS: Final = frozenset({"clamp", "max", "min"})
 
 
 def _layer(graph: FlowGraph, op: Operation, layer: Contraction) -> Node:
-    """A sum of products, with the bias that is added to it."""
+    """A sum of products, with its bias."""
     numbers = [
         number for number in (1, 0) if graph.is_constant(op.operands[layer.operands[number]])
     ]
@@ -418,7 +418,7 @@ def _layer(graph: FlowGraph, op: Operation, layer: Contraction) -> Node:
 
 
 def _unknown_bias(graph: FlowGraph, op: Operation, layer: Contraction) -> Use | None:
-    """The operand of a layer that is added to the sums, if it is no constant."""
+    """The operand of a layer that is added to the sums, if it is not a constant."""
     if layer.bias is None or layer.bias >= len(op.operands):
         return None
     use = Use(op, layer.bias)
@@ -428,7 +428,7 @@ def _unknown_bias(graph: FlowGraph, op: Operation, layer: Contraction) -> Use | 
 
 
 def filled_with(graph: FlowGraph, value: SSAValue) -> float | None:
-    """The number that all elements of a value are set to, also of one with recorded ranges."""
+    """The number that a fill op sets all elements of a value to, also behind recorded ranges."""
     fill = graph.value(value).owner
     if not isinstance(fill, Operation) or name_of(fill) != "linalg.fill":
         return None
@@ -447,7 +447,7 @@ def _own_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -
             return None
         return _bias(op, *broadcast, layer.result, layer, side)
     if len(held.shape) == 1:
-        # One number for each channel, or for all of them.
+        # It has one number for each channel, or one for all.
         return Bias(use, (_channels(layer, side),))
     is_plain = graph.stored(use.value) is not None
     if is_plain and held.splat is not None and not (held.splat.value << 1):
@@ -457,7 +457,7 @@ def _own_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -
 
 
 class _AddedBias(NamedTuple):
-    """A bias, and the ops from behind the sums to the one that adds it."""
+    """A bias, and the ops from the sums to the one that adds it, the latter included."""
 
     adders: Sequence[Operation]
     bias: Bias
@@ -494,7 +494,7 @@ def _added_bias(
         if read is None or axes != tuple(range(len(labels))):
             return None
     if graph.stored(read[0].value) is None and sums in graph.given:
-        # Two quantized values are added.
+        # This is an addition of two quantized values.
         return None
     bias = _bias(op, *read, labels, layer, side)
     return None if bias is None else _AddedBias([*ops, adder], bias)
@@ -508,7 +508,7 @@ def _only_reader(graph: FlowGraph, value: SSAValue) -> Use | None:
 def _moved_labels(
     graph: FlowGraph, op: Operation, operand: SSAValue, labels: Sequence[str]
 ) -> tuple[str, ...] | None:
-    """The labels of the result's axes, if an op only adds or drops axes of length 1."""
+    """The labels of the result's axes; None unless the op only adds or drops axes of length 1."""
     model = model_of(op)
     if model is None or len(op.results) != 1:
         return None
@@ -537,7 +537,9 @@ def _moved_labels(
 
 def _before_broadcast(graph: FlowGraph, value: SSAValue) -> tuple[Use, Sequence[int]] | None:
     """
-    A constant that is broadcast to lengths known at run time, for one reader, and its axes there.
+    A constant that is broadcast to lengths known only at run time, and its axes there.
+
+    None if the broadcast has several readers.
     """
     broadcast = graph.value(value).owner
     if not isinstance(broadcast, Operation) or (axes := broadcast_axes(broadcast)) is None:
@@ -549,7 +551,7 @@ def _before_broadcast(graph: FlowGraph, value: SSAValue) -> tuple[Use, Sequence[
 
 
 def broadcast_axes(op: Operation) -> Sequence[int] | None:
-    """For each axis of the operand of a broadcast that of the result; None for other ops."""
+    """For each axis of the operand of a broadcast, that of the result; None for other ops."""
     match name_of(op):
         case "linalg.broadcast":
             new = integers_of(op, "dimensions")
@@ -570,13 +572,13 @@ def _bias(
     layer: Contraction,
     side: Side,
 ) -> Bias | None:
-    """A bias with some axes of `result`, if it has a number for each channel."""
+    """A bias along axes of `result`; None unless it has a number for each channel."""
     labels = [_weight_axes(result[axis], side) for axis in axes]
     found = tuple(axis for of in labels for axis in of)
     shape, lengths = shape_of(use.value.type), shape_of(op.operands[side.operand].type)
     channels = _channels(layer, side)
     if result != layer.result and lengths is not None:
-        # A reshape may have dropped channels of which there is one.
+        # A reshape may have dropped a channel axis of length 1.
         channels = [axis for axis in channels if axis in found or lengths[axis] != 1]
     if sorted(found) != sorted(channels):
         return None
@@ -587,7 +589,7 @@ def _bias(
 
 
 def _weight_axes(label: str, side: Side) -> tuple[int, ...]:
-    """The channel axes of the weights that are in one axis of the result."""
+    """The channel axes of the weights along one axis of the result."""
     letters = label.strip("()")
     return tuple(
         side.labels.index(letter)
@@ -602,7 +604,7 @@ def _channels(layer: Contraction, side: Side) -> tuple[int, ...]:
 
 
 def _result_axes(use: Use) -> tuple[int, ...] | None:
-    """For each axis of an operand of an elementwise op, that of the result; None if unknown."""
+    """For each axis of an elementwise op's operand, that of the result; None if unknown."""
     rank = len(shape_of(use.value.type) or ())
     maps = find_attribute(use.op, "indexing_maps")
     if maps is None:

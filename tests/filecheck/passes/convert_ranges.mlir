@@ -13,7 +13,7 @@
 // DROPPED-LABEL: @per_tensor
 // DROPPED-NEXT:    func.return %x
 func.func @per_tensor(%x: tensor<2xf32>) -> tensor<2xf32> {
-  // expected-remark @+1 {{converted 'quant.stats': 'quant.dcast' says its range}}
+  // expected-remark @+1 {{converted 'quant.stats': its range is in 'quant.dcast'}}
   %s = quant.stats %x {layerStats = dense<[-1.0, 2.5]> : tensor<2xf32>, key = "k", note = 1 : i8} : tensor<2xf32>
   return %s : tensor<2xf32>
 }
@@ -26,7 +26,7 @@ func.func @per_tensor(%x: tensor<2xf32>) -> tensor<2xf32> {
 // DROPPED-LABEL: @of_tensorflow
 // DROPPED-NEXT:    func.return %x
 func.func @of_tensorflow(%x: tensor<*xf32>) -> tensor<*xf32> {
-  // expected-remark @+1 {{converted 'quantization.stats': 'quant.dcast' says its range}}
+  // expected-remark @+1 {{converted 'quantization.stats': its range is in 'quant.dcast'}}
   %s = "quantization.stats"(%x) {layerStats = dense<[0.0, 0.1]> : tensor<2xf64>} : (tensor<*xf32>) -> tensor<*xf32>
   return %s : tensor<*xf32>
 }
@@ -37,7 +37,7 @@ func.func @of_tensorflow(%x: tensor<*xf32>) -> tensor<*xf32> {
 // DROPPED-LABEL: @what_the_type_cannot_say
 // DROPPED-NEXT:    func.return %x
 func.func @what_the_type_cannot_say(%x: tensor<2xf32>) -> tensor<2xf32> {
-  // expected-remark @+1 {{not converted: '!quant.calibrated' has one range, of all elements [granularity]}}
+  // expected-remark @+1 {{not converted: '!quant.calibrated' has a single range for all elements [granularity]}}
   %0 = quant.stats %x {layerStats = dense<[0.0, 1.0]> : tensor<2xf32>, axisStats = dense<[[0.0, 0.5], [0.5, 1.0]]> : tensor<2x2xf32>, axis = 0 : i64} : tensor<2xf32>
   // expected-remark @+1 {{not converted: '!quant.calibrated' needs a minimum that is less than the maximum, not 1.0 [illegal-type]}}
   %1 = quant.stats %0 {layerStats = dense<1.0> : tensor<2xf32>} : tensor<2xf32>

@@ -60,7 +60,7 @@ func.func @range(%q: tensor<2x!n>, %x: tensor<2xf32>) -> (tensor<2x!n>, tensor<2
 // CHANGING-NEXT:    func.return %x
 func.func @floats(%x: tensor<2xf32>) -> tensor<2xf32> {
   %0 = quant.qcast %x : tensor<2xf32> to tensor<2x!p>
-  // expected-remark @below {{not elided: 'quant.dcast' of 'quant.qcast' would change numerics: floats are no longer rounded and bounded [numerics]}}
+  // expected-remark @below {{not elided: 'quant.dcast' of 'quant.qcast' would change numerics: floats are no longer rounded and clamped [numerics]}}
   %1 = quant.dcast %0 : tensor<2x!p> to tensor<2xf32>
   return %1 : tensor<2xf32>
 }

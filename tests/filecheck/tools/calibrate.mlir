@@ -5,7 +5,7 @@
 // RUN: qdialect-opt %s --attach-ranges="profile=%t.json" | filecheck %s --check-prefix=ATTACHED
 // RUN: qdialect-calibrate --help | filecheck %s --check-prefix=HELP
 
-// TOLD: {{.*}}calibrate.mlir:{{[0-9]+}}:9: remark: not recorded: 'inner', since a region of the op may not be run, or more than once
+// TOLD: {{.*}}calibrate.mlir:{{[0-9]+}}:9: remark: not recorded: 'inner', since the region may run several times, or never
 // TOLD: qdialect-calibrate: 2 of 2 records of 3 values are recorded
 // AGAIN: qdialect-calibrate: 2 of 2 records of 3 values are recorded
 

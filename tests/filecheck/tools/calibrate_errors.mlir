@@ -9,7 +9,7 @@
 
 // DATA: qdialect-calibrate: error: the following arguments are required: --data
 // NONE: qdialect-calibrate: error: cannot read '{{.*}}.none': No such file or directory
-// JOBS: qdialect-calibrate: error: there must be one job at least, not 0
+// JOBS: qdialect-calibrate: error: --jobs must be at least 1, but is 0
 // NUMBER: qdialect-calibrate: error: --jobs must be a number, but is 'x'
 // FUNCTION: calibrate_errors.mlir: error: there is no function 'other'
 // BODY: error: 'func.func' op 'declared' has no body

@@ -33,7 +33,7 @@
 // WORDS: qdialect-opt: error: pass 'equalize-inputs': layers must be words: put them in quotes, but has '3'
 // COMMA: qdialect-opt: error: cannot read 'fold-quant-shapes{granularity=per-axis,max-growth=5}': options are separated by spaces: 'fold-quant-shapes{granularity=per-axis max-growth=5}'
 // NEAR: qdialect-opt: error: 'fold-quant-shape' does not refer to a registered pass or pass pipeline; did you mean 'fold-quant-shapes'?
-// DASHES: qdialect-opt: error: there is no input file 'fold-quant-shapes'; the pass of that name is '--fold-quant-shapes'
+// DASHES: qdialect-opt: error: there is no input file 'fold-quant-shapes'; did you mean the pass '--fold-quant-shapes'?
 // CHOICE: qdialect-opt: error: pass 'canonicalize': region-simplify must be one of disabled, normal, aggressive, but is 'much'
 // FLAG: qdialect-opt: error: pass 'canonicalize': test-convergence must be true or false, but is 'much'
 // PIPELINE: qdialect-opt: error: cannot read 'cse{': Expected argument name here

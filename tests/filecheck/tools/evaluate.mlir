@@ -7,7 +7,7 @@
 // RUN: not qdialect-evaluate %s %s --data %t.none 2>&1 | filecheck %s --check-prefix=NONE
 // RUN: not qdialect-evaluate %s %s --data %t.none --function=other 2>&1 | filecheck %s --check-prefix=FUNCTION
 
-// CHECK:      evaluate.mlir{{.*}}:9: remark: not compared: 'inner', since a region of the op may not be run
+// CHECK:      evaluate.mlir{{.*}}:9: remark: not compared: 'inner', since the region may run several times, or never
 // CHECK-NOT:  remark
 // CHECK:      values:
 // CHECK-NEXT:   value  op          stored as  signal to noise (dB)  drop (dB)
@@ -21,7 +21,7 @@
 // JSON: "format": "qdialect-evaluation"
 // HELP: array of shape S is one record, and one of shape (n, *S) holds n records
 // DATA: qdialect-evaluate: error: the following arguments are required: --data
-// JOBS: qdialect-evaluate: error: there must be one job at least, not 0
+// JOBS: qdialect-evaluate: error: --jobs must be at least 1, but is 0
 // NONE: qdialect-evaluate: error: cannot read '{{.*}}.none': No such file or directory
 // FUNCTION: evaluate.mlir: error: there is no function 'other'
 

@@ -5,7 +5,7 @@
 // RUN: qdialect-opt %s --pass-pipeline='builtin.module(func.func(builtin.module(canonicalize)))' | filecheck %s --check-prefix=INNER
 
 // NAME: nested_pipeline_warnings.mlir: warning: no operation 'func.fun' in the module; did you mean 'func.func'?
-// DEEPER: nested_pipeline_warnings.mlir: warning: operation 'scf.for' is deeper in the module: it is not directly in 'builtin.module', and its pipeline does nothing
+// DEEPER: nested_pipeline_warnings.mlir: warning: operation 'scf.for' is deeper in the module: it is not directly in 'builtin.module', so its pipeline does nothing
 // ISOLATED: nested_pipeline_warnings.mlir:19:3: error: 'scf.for' op is not isolated from above: no pass can run on it alone
 
 // A module need not have the ops of a pipeline.

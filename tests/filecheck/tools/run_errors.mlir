@@ -21,7 +21,7 @@
 // SEED: qdialect-run: error: --random-inputs must not be negative, but is -3
 // STEPS: qdialect-run: error: --max-steps must be a number, but is 'x'
 // NEAR: qdialect-run: error: unrecognized arguments: --simbol=taken; did you mean '--symbol'?
-// UNKNOWN: run_errors.mlir:39:3: error: 'other.op' op cannot be run: there is no implementation of it
+// UNKNOWN: run_errors.mlir:39:3: error: 'other.op' op cannot be run: it has no implementation
 // UNKNOWN-NEXT: "other.op"() : () -> ()
 // UNREGISTERED: run_errors.mlir:39:13: error: operation being parsed with an unregistered dialect
 // COUNT: run_errors.mlir:37:1: error: 'func.func' op 'taken' takes 1 arguments, and 0 are given
@@ -39,5 +39,5 @@ func.func @unknown() {
   "other.op"() : () -> ()
   return
 }
-// UNRANKED: <args>:1:5: error: a number is no tensor
+// UNRANKED: <args>:1:5: error: a number cannot have a tensor type
 // DYNAMIC: <args>:1:12: error: a tensor must have a static shape

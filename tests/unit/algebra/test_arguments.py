@@ -166,7 +166,7 @@ def test_elements_that_are_not_there():
     some = QuantizationParameters.from_blocks([2, 3], [[0.5]], [[3]], F32, I8)
     assert some.slot((1, 2)) == (0.5, 3)
     for index in ((0, 3), (0, -1), (2, 0), (0,), (0, 0, 0)):
-        with pytest.raises(IndexError, match=r"is no index of a tensor of shape \[2, 3\]"):
+        with pytest.raises(IndexError, match=r"is not an index of a tensor of shape \[2, 3\]"):
             some.slot(index)
     for positions in ([3], [-1]):
         with pytest.raises(IndexError, match="axis 1 of length 3 has no position outside of it"):

@@ -105,7 +105,7 @@ def test_a_slice_that_is_inserted():
 
 
 def test_what_is_not_known_has_no_certificate():
-    with pytest.raises(NotCertifiableError, match="nothing says where 'str' takes elements"):
+    with pytest.raises(NotCertifiableError, match="no index map is registered for movement 'str'"):
         origins(cast(Movement, ""), [(2,)], np.arange(2))
 
 

@@ -468,10 +468,10 @@ ONE, TWO = (f"%0 = arith.constant {n}.0 : f32" for n in (1, 2))
 def test_functions_that_are_missing(tmp_path: Path):
     status, _, error = run(tmp_path, function(ONE) + function(ONE, "g"), function(ONE))
     assert status == 1
-    assert error.startswith("before.mlir:5:1: error: there is no function 'g' any more\n")
+    assert error.startswith("before.mlir:5:1: error: function 'g' was removed\n")
     status, _, error = run(tmp_path, function(ONE), function(ONE) + function(ONE, "g"))
     assert status == 1
-    assert error.startswith("after.mlir:5:1: error: there was no function 'g' before\n")
+    assert error.startswith("after.mlir:5:1: error: function 'g' was added\n")
     private = function(ONE) + function(ONE, "g", visibility="private ")
     same = "function 'f': proven\nthe same: 1 function, proven\n"
     assert run(tmp_path, private, function(ONE)) == (0, same, "")
@@ -496,12 +496,12 @@ def test_what_cannot_be_run_must_be_the_same(tmp_path: Path):
     status, _, error = run(tmp_path, function(unknown), function(ONE), *flags)
     assert status == 1
     assert error.startswith(
-        "before.mlir:2:8: error: function 'f' is not the same: 'other.op' op is gone"
+        "before.mlir:2:8: error: function 'f' is not the same: 'other.op' op was removed"
     )
     status, _, error = run(tmp_path, function(ONE), function(unknown), *flags)
     assert status == 1
     assert error.startswith(
-        "after.mlir:2:8: error: function 'f' is not the same: 'other.op' op is new"
+        "after.mlir:2:8: error: function 'f' is not the same: 'other.op' op was added"
     )
     renamed = unknown.replace("%0", "%v") + "\n%0 = arith.addf %v, %v : f32"
     assert run(tmp_path, function(renamed), function(renamed.replace("%v", "%w")), *flags)[0] == 0
@@ -518,7 +518,8 @@ def test_ops_that_nothing_has_verified():
     other = text.replace("dimension = 0", "dimension = 1")
     (message,) = findings(text, read(other))
     assert (
-        "which has other attributes; and it cannot be run: 'stablehlo.concatenate' op " in message
+        "which has different attributes; and it cannot be run: 'stablehlo.concatenate' op "
+        in message
     )
 
 
@@ -527,7 +528,7 @@ def test_errors_of_the_tool(tmp_path: Path):
     assert status == 1
     assert error.startswith("after.mlir:2:8: error:")
     assert run(tmp_path, "", "", "--runs=0")[2] == (
-        "qdialect-check: error: there must be one run at least, not 0\n"
+        "qdialect-check: error: --runs must be at least 1, but is 0\n"
     )
     assert run(tmp_path, "", "", "--nothing")[0] == 1
 

@@ -55,7 +55,7 @@ def test_a_caller_says_nothing_of_what_it_calls():
     text = LOGGED.format(effect="func.call @log(%x) : (tensor<2xf32>) -> ()")
     assert findings(text, read(text)) == []
     (message,) = findings(text, read(LOGGED.format(effect="")))
-    assert message == "function 'inner' is not the same: 'func.call' op is gone"
+    assert message == "function 'inner' is not the same: 'func.call' op was removed"
 
 
 @pytest.mark.parametrize(
@@ -238,10 +238,10 @@ def test_data_that_is_not_here():
       return %0 : tensor<2xi8>
     }"""
     (message,) = findings(text, read(text))
-    assert "the data of resource 'gone' is not here" in message
+    assert "the data of resource 'gone' is missing" in message
     text = "module attributes {my.data = dense_resource<gone> : tensor<2xi8>} {}"
     (message,) = findings(text, read(text))
-    assert message.endswith("the data of resource 'gone' is not here")
+    assert message.endswith("the data of resource 'gone' is missing")
 
 
 def test_shape_ops_of_unknown_lengths_are_terms():
@@ -382,7 +382,8 @@ def test_effects_that_are_inlined_otherwise(old: str, new: str):
 
 def test_effects_that_are_doubled_take_no_more_than_the_steps():
     lines = [
-        f"func.func private @g{n}() {{\ncall @g{n + 1}() : () -> ()\ncall @g{n + 1}() : () -> ()\nreturn\n}}"
+        f"func.func private @g{n}() "
+        f"{{\ncall @g{n + 1}() : () -> ()\ncall @g{n + 1}() : () -> ()\nreturn\n}}"
         for n in range(40)
     ]
     text = "\n".join(lines) + (
@@ -623,7 +624,7 @@ def test_doubling():
     after = f"{text}\n%r = tosa.reverse %x60 {{axis = 0 : i32}} : ({type}) -> {type}\nreturn %r : {type}\n}}"
     assert grounds(before, read(before)) == {"proven"}
     (message,) = findings(before, read(after))
-    assert "elements are too many to look at each" in message
+    assert "elements are too many to compare each" in message
 
 
 def test_ignored_attributes():
@@ -692,7 +693,7 @@ def test_slices_beyond_the_end(numbers: tuple[int, int]):
     ],
 )
 def test_types_that_no_tensor_of_numbered_elements_has(type: str):
-    """An axis that is not there, and more elements than numbers of 64 bits."""
+    """An axis that is out of range, and more elements than numbers of 64 bits."""
     text = f"func.func @f(%x: {type}) -> {type} {{\n  return %x : {type}\n}}"
     assert grounds(text, read(text)) == {"proven"}
     assert findings(text, read(text.replace("0.25", "0.125")))

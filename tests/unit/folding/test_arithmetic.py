@@ -168,20 +168,20 @@ NEAR_MISSES = {
     "%f = arith.mulf %r, %s : tensor<4x2xf32>\n%v = arith.mulf %f, %s : tensor<4x2xf32>": "twice",
     "%f = arith.mulf %r, %s : tensor<4x2xf32>\n%v = arith.addf %f, %s : tensor<4x2xf32>": "adds",
     "%v = arith.mulf %r, %s fastmath<fast> : tensor<4x2xf32>": "fast-math",
-    "%v = arith.subf %r, %half : tensor<4x2xf32>": "a zero point is no integer",
+    "%v = arith.subf %r, %half : tensor<4x2xf32>": "a zero point is not an integer",
     "%n = arith.subi %w, %w : tensor<4x2xi8>\n"
     "%v = arith.sitofp %n : tensor<4x2xi8> to tensor<4x2xf32>": "may wrap",
     "%n = arith.subi %w, %w : tensor<4x2xi8>\n"
     "%m = arith.sitofp %n : tensor<4x2xi8> to tensor<4x2xf64>\n"
     "%v = arith.truncf %m : tensor<4x2xf64> to tensor<4x2xf32>": "may wrap in 8 bits",
     "%m = arith.maximumf %r, %half : tensor<4x2xf32>\n"
-    "%v = arith.mulf %m, %s : tensor<4x2xf32>": "'arith.maximumf' is no part of a dequantization",
+    "%v = arith.mulf %m, %s : tensor<4x2xf32>": "'arith.maximumf' is not part of a dequantization",
     '%m = "stablehlo.clamp"(%half, %r, %s) '
     ": (tensor<4x2xf32>, tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>\n"
     '%n = "stablehlo.multiply"(%s, %m) '
     ": (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>\n"
     '%v = "stablehlo.convert"(%n) '
-    ": (tensor<4x2xf32>) -> tensor<4x2xf32>": "'stablehlo.clamp' is no part of a dequantization",
+    ": (tensor<4x2xf32>) -> tensor<4x2xf32>": "'stablehlo.clamp' is not part of a dequantization",
 }
 
 

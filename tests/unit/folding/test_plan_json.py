@@ -36,7 +36,7 @@ def step(type: Any = "i8", **movement: Any) -> list[Any]:
         ("[]", "not one of fold plans"),
         ("7", "not one of fold plans"),
         ("{}", "'version' is missing"),
-        ('{"version": 7}', "version 7 of plans is not known"),
+        ('{"version": 7}', "version 7 of plans is not supported"),
         ('{"version": 1, "plans": [{}], "types": []}', "'sources' is missing"),
         (text_of(steps=step("tensor<")), "it has no type 'tensor<'"),
         (text_of(steps=step(3)), "not one of fold plans"),

@@ -24,7 +24,9 @@ def records_of(body: str, result: str) -> list[tuple[str, Code | None, str]]:
     return [(record.op_name, record.code, record.reason) for record in report.records]
 
 
-UNKNOWN = "nothing is registered for 'dsp', so it is not known to move elements"
+UNKNOWN = (
+    "no models are registered for dialect 'dsp', so it is not known whether the op moves elements"
+)
 
 
 @pytest.mark.parametrize(

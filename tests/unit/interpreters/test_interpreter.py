@@ -401,7 +401,7 @@ WRONG = {
         }
         """,
         "",
-        "'other.op' op cannot be run: there is no implementation of it",
+        "'other.op' op cannot be run: it has no implementation",
     ),
     "a division by zero": (
         """

@@ -274,7 +274,7 @@ HALF = "%h = arith.constant 0.5 : f32"
 PRODUCT = "%f = arith.mulf %r, %h : f32"
 
 
-POSITIVE, READ = "a scale is not positive and finite", "it makes other numbers than 'quant.dcast'"
+POSITIVE, READ = "a scale is not positive and finite", "it differs from 'quant.dcast'"
 
 LEFT = {
     "a negative scale": ((W, F, scaled("[[0.5, 0.5], [-0.25, 0.5]]")), POSITIVE),
@@ -317,7 +317,7 @@ LEFT = {
             "%d = arith.subf %f, %z : tensor<2x2xf32>",
             scaled("0.5", "%d"),
         ),
-        "a zero point is no integer",
+        "a zero point is not an integer",
     ),
     "a subtraction that wraps": (
         (
@@ -392,7 +392,7 @@ LEFT = {
             .replace("%w : tensor<2x2xi8>", "%l : tensor<2x2xi16>")
             .replace("%x: i8", "%x: i16"),
         ),
-        "not all of its integers are exact in 'bf16'",
+        "'bf16' does not represent all of its integers exactly",
     ),
     "floats that are scaled": (
         ("%f = arith.constant dense<2.0> : tensor<2x2xf32>", scaled("0.5")),

@@ -143,8 +143,8 @@ def test_a_cast_differs_at_halves_only(seed: int, name: str):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("i8", "u4"), "of one width and of different signs"),
-        (("i8", "i8"), "of one width and of different signs"),
+        (("i8", "u4"), "the same width and different signedness"),
+        (("i8", "i8"), "the same width and different signedness"),
         (("i32", "u32"), "'from' must be a storage of 2 to 16 bits"),
         (("i1", "u1"), "'from' must be a storage of 2 to 16 bits"),
         (("i8", "f8"), "'to' must be a storage of 2 to 16 bits"),

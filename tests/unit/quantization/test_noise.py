@@ -87,8 +87,10 @@ def test_answers():
 
 def test_labels_that_do_not_fit():
     logits = np.zeros((2, 3))
-    with pytest.raises(ValueError, match="there are 3 labels, and 2 answers"):
+    with pytest.raises(ValueError, match="there are 3 labels, but 2 answers"):
         Answers.between(logits, logits, np.array([0, 1, 2]))
     for label in (-1, 3):
-        with pytest.raises(ValueError, match=f"there is a label {label}, and there are 3 classes"):
+        with pytest.raises(
+            ValueError, match=f"label {label} is not the index of one of the 3 classes"
+        ):
             Answers.between(logits, logits, np.array([0, label]))

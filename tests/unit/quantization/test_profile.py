@@ -95,8 +95,7 @@ def test_a_value_may_be_in_one_profile_only():
 def test_profiles_of_different_modules_are_not_merged():
     other = Fingerprint({"@main": "sha256:34", "@other": "sha256:12"})
     reason = (
-        "'@main' is another; '@other' is only in the second; "
-        "'arguments of @main' is only in the first"
+        "'@main' differs; '@other' is only in the second; 'arguments of @main' is only in the first"
     )
     with pytest.raises(ValueError, match=f"different modules cannot be merged: {reason}"):
         Profile(MODULE, {}).merge(Profile(other, {}))
@@ -178,15 +177,15 @@ PERCENTILE = '{"kind": "percentile", "low": 1, "high": %s}'
         (GOOD, "[]", "1:1", "this must be an object"),
         (GOOD, "[" * 100_000, "1:1", "this is nested too deeply"),
         ("qdialect-profile", "other", "1:1", 'there is no "format": "qdialect-profile"'),
-        ('"version": 1', '"version": 2', "3:13", "version 2 is not known"),
+        ('"version": 1', '"version": 2', "3:13", "version 2 is not supported"),
         ('"version": 1', '"version": ' + "1" * 5000, "3:13", "this number has too many digits"),
-        (ALIASES, f'{ALIASES} "reductoin": 1,', "5:38", '"reductoin" is none of "format"'),
-        ('"count": 4', '"count": 4, "number": 4', "8:31", '"number" is none of "axes"'),
+        (ALIASES, f'{ALIASES} "reductoin": 1,', "5:38", '"reductoin" is not one of "format"'),
+        ('"count": 4', '"count": 4, "number": 4', "8:31", '"number" is not one of "axes"'),
         ('"version": 1', '"version": true', "3:13", "this must be an integer"),
         ('"12"', "12", "4:22", "this must be a text"),
         ('"b": "a"', '"b": "c"', "5:13", "'b' is an alias of 'c', which has no statistics"),
         ('"b": "a"', '"a": "a"', "5:13", "'a' is an alias, but has statistics of its own"),
-        ('"b": "a"', '"b": "a", "b": "a"', "5:29", '"b" is there twice'),
+        ('"b": "a"', '"b": "a", "b": "a"', "5:29", '"b" is given twice'),
         (ALIASES, f"{REDUCTION} 1,", "6:15", "this must be an object"),
         (ALIASES, f'{REDUCTION} {{"kind": "mean"}},', "6:24", "this must be one of whole"),
         (ALIASES, f'{REDUCTION} {{"kind": "whole"}},', "6:15", 'there is no "low"'),
@@ -195,7 +194,7 @@ PERCENTILE = '{"kind": "percentile", "low": 1, "high": %s}'
         (ALIASES, f"{REDUCTION} {PERCENTILE % 'true'},", "6:56", "this must be a number"),
         (ALIASES, f"{REDUCTION} {PERCENTILE % ('1' * 400)},", "6:15", "high must be from 0"),
         (ALIASES, f"{REDUCTION} {PERCENTILE % 'NaN'},", "6:15", "high must be from 0 to 100"),
-        (ALIASES, REDUCTION + ' {"kind": "whole", "of": 1},', "6:39", '"of" is none of "kind"'),
+        (ALIASES, REDUCTION + ' {"kind": "whole", "of": 1},', "6:39", '"of" is not one of "kind"'),
         ('"records": [0, 2], ', "", "7:8", 'there is no "records"'),
         ("[0, 2]", "[0, 2.5]", "7:36", "this must be an integer"),
         ("[0, 2]", "[2, 0]", "7:8", "indices of records must be ascending"),
@@ -204,7 +203,7 @@ PERCENTILE = '{"kind": "percentile", "low": 1, "high": %s}'
         ("-0.5", "-0.1", "7:51", '-0.1 is neither a float32 nor "inf" or "-inf"'),
         ("-0.5", "NaN", "7:51", "NaN is neither a float32"),
         ("-0.5", "1e300", "7:51", "1e+300 is neither a float32"),
-        ("-0.5", "[1]", "7:50", "do not have the same lengths"),
+        ("-0.5", "[1]", "7:50", "its elements differ in length"),
         ('"axes": []', '"axes": [-1]', "7:8", "axes must be ascending and not negative"),
         ('"count": 4', '"count": -4', "8:18", "counts of elements are from 0 to"),
         ('"count": 4', '"count": 9007199254740992', "8:18", "counts of elements are from 0 to"),
@@ -322,11 +321,11 @@ def test_yaml_is_read_as_it_was_written(
         ("-1.5", "nan", "9:20", "NaN is neither an end of a range"),
         ("-1.5", "3.5", "9:20", "the minimum of 'A:0' exceeds its maximum"),
         ("0, 2 ]", "0, y ]", "11:28", "y is not a number"),
-        ("0, 2 ]", "0, 2", "11:20", "this list does not end"),
+        ("0, 2 ]", "0, 2", "11:20", "this list has no closing bracket"),
         ("  Max:             2.25\n", "", "8:3", "there is no Max"),
-        ("Max", "Most", "10:3", "'Most' is none of NodeOutputName, Min, Max, Histogram"),
-        ("Max: ", "Min: ", "10:3", "'Min' is there twice"),
-        ("'it''s__1:0'", "'A:0'", "12:20", "'A:0' is there twice"),
+        ("Max", "Most", "10:3", "'Most' is not one of NodeOutputName, Min, Max, Histogram"),
+        ("Max: ", "Min: ", "10:3", "'Min' is given twice"),
+        ("'it''s__1:0'", "'A:0'", "12:20", "'A:0' is given twice"),
         ("'it''s__1:0'", "'A", "12:20", "this text in quotes is not valid"),
         ("- NodeOutputName:  'A:0'", "  NodeOutputName:  'A:0'", "8:3", "no '- ' before"),
         ("- NodeOutputName:  'A:0'", "what is this", "8:1", "not a `key: value` line"),

@@ -154,10 +154,10 @@ def test_what_cannot_be_merged():
         one.merge(two)
     per_axis = Statistics.observe(10, np.ones((2, 3), "f4"), (1,))
     with pytest.raises(
-        ValueError, match=r"the whole tensor do not fit those of axes \[1\] of lengths \[3\]"
+        ValueError, match=r"the whole tensor do not match those of axes \[1\] of lengths \[3\]"
     ):
         one.merge(per_axis)
-    with pytest.raises(ValueError, match="only one of them has a histogram"):
+    with pytest.raises(ValueError, match="only one of the two has a histogram"):
         one.merge(Statistics.observe(5, np.ones(3, "f4"), histogram=True))
     with pytest.raises(ValueError, match="all elements are NaN"):
         Statistics.observe(0, np.full(3, np.nan, "f4"))
@@ -169,7 +169,7 @@ def test_what_cannot_be_merged():
     ("fields", "reason"),
     [
         ({"records": [1, 1]}, "must be ascending"),
-        ({"records": [1]}, "1 records do not fit 2 ranges"),
+        ({"records": [1]}, "1 records do not match 2 ranges"),
         ({"minima": [5.0, 0.0]}, "exceeds its maximum"),
         ({"minima": [math.nan, 0.0]}, "or is NaN"),
         ({"maxima": [1.0]}, "do not fit each other"),
@@ -264,7 +264,7 @@ def test_glow_histogram_grows():
     histogram.update(np.array([8.0, math.nan], "f4"))
     assert (histogram.minimum, histogram.maximum) == (0, 8)
     assert histogram.counts.tolist() == [2, 3, 0, 1]
-    with pytest.raises(ValueError, match="no element is a number"):
+    with pytest.raises(ValueError, match="all elements are NaN, or there are none"):
         histogram.update(np.array([math.nan], "f4"))
 
 

@@ -404,8 +404,12 @@ def test_given_parameters_are_checked():
 @pytest.mark.parametrize(
     ("name", "storage", "reason"),
     [
-        ("nothing", I8, "no scheme 'nothing'; known are luci, glow-asymmetric"),
-        ("luci", StorageFormat(4, signed=True), "'luci': luci has storage u8, i8 and i16 only"),
+        ("nothing", I8, "no scheme 'nothing'; the schemes are luci, glow-asymmetric"),
+        (
+            "luci",
+            StorageFormat(4, signed=True),
+            "'luci': luci supports only the storage types u8, i8 and i16",
+        ),
         ("glow-symmetric", U8, "cannot be symmetric"),
         ("torch-per-tensor-affine", I32, "up to 16 bits"),
         ("glow-asymmetric", StorageFormat(33, signed=True), "may have 2 to 32"),
@@ -420,7 +424,7 @@ def test_schemes_that_do_not_exist(name: str, storage: StorageFormat, reason: st
 def test_fewer_codes():
     narrow = torch_per_channel_symmetric(I8).with_codes(-127, 127)
     assert narrow.choose(-1, 0.5).scales.item() == f32(f32(1) / f32(127))
-    with pytest.raises(ValueError, match="are no part of -128 to 127"):
+    with pytest.raises(ValueError, match="are not within -128 to 127"):
         torch_per_channel_symmetric(I8).with_codes(-129, 127)
 
 
@@ -492,7 +496,7 @@ def test_a_bias_of_zero_needs_no_scale():
         quantize_bias([1.0], 1e-30, [1e-30], BIAS_RULES["luci"], I32)
     with pytest.raises(ValueError, match="NaN"):
         quantize_bias([math.nan], 1.0, [1.0], BIAS_RULES["luci"], I32)
-    with pytest.raises(ValueError, match="2 weight scales do not fit 3"):
+    with pytest.raises(ValueError, match="2 weight scales do not match 3"):
         quantize_bias([1.0, 2.0, 3.0], 1.0, [1.0, 2.0], BIAS_RULES["luci"], I32)
 
 

@@ -234,7 +234,7 @@ def test_forms(term: Term, leaves: list[Leaf], found: Dequantization):
         (
             apply(_A.MULTIPLY, f32, apply(_A.SUBTRACT, f32, FLOAT, Input(2, f32)), SCALE),
             [WEIGHT, SCALES, leaf(f32, [0.5])],
-            "a zero point is no integer",
+            "a zero point is not an integer",
         ),
         (
             apply(_A.SIGNED_TO_FLOAT, f32, Input(0, i32)),

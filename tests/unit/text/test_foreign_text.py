@@ -492,7 +492,7 @@ def test_another_tool_fails(body: str, message: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("command", "message"),
-    [("no-such-tool", "cannot run"), ("'", "is no command"), ("", "there is no command")],
+    [("no-such-tool", "cannot run"), ("'", "is not a valid command"), ("", "the command is empty")],
 )
 def test_there_is_no_other_tool(command: str, message: str, tmp_path: Path) -> None:
     status, _, err = run_main([f"--read-with={command}", str(tmp_path / "text.mlir")])

@@ -262,10 +262,12 @@ def test_calls_regions_and_quantized_arguments(
         "i": [(3, 6), (-8, 8), (6, 6)],
     }
     told = capsys.readouterr().err
-    assert "3:1: remark: not recorded: 'v', 'd', since another function is called" in told
     assert (
-        "13:8: remark: not recorded: 'in', since a region of the op may not be run, or more than "
-        "once"
+        "3:1: remark: not recorded: 'v', 'd', since the function may run several times, or never"
+        in told
+    )
+    assert (
+        "13:8: remark: not recorded: 'in', since the region may run several times, or never"
     ) in told
     assert told.count("remark") == 2
 
@@ -410,17 +412,17 @@ def _x(array: Any) -> dict[str, Any]:
 MISFITS: dict[str, tuple[dict[str, Any], str]] = {
     "shape": (
         _x(np.zeros((2, 3, 3), "f4")),
-        "'x' has shape [2, 3, 3], and the argument of type 'tensor<2x3xf32>' takes [2, 3] for one "
+        "'x' has shape [2, 3, 3], but the argument of type 'tensor<2x3xf32>' needs [2, 3] for one "
         "record, or [n, 2, 3] for n",
     ),
     "dtype": (
         _x(np.zeros((2, 3))),
-        "'x' has elements of dtype float64, and the argument of type 'tensor<2x3xf32>' takes "
+        "'x' has elements of dtype float64, but the argument of type 'tensor<2x3xf32>' needs "
         "float32",
     ),
     "integers": (
         _x(np.zeros((2, 3), "i4")),
-        "'x' has elements of dtype int32, and the argument of type 'tensor<2x3xf32>' takes float32",
+        "'x' has elements of dtype int32, but the argument of type 'tensor<2x3xf32>' needs float32",
     ),
     "missing": (
         {"x": np.zeros((2, 3), "f4"), "s": np.zeros(())},
@@ -428,15 +430,15 @@ MISFITS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "unknown": (
         {**_x(np.zeros((2, 3), "f4")), "label": np.zeros(1)},
-        "'label' is no argument of the function: it has 'arg0', 'arg1', 'arg2'",
+        "'label' is not an argument of the function: the arguments are 'arg0', 'arg1', 'arg2'",
     ),
     "twice": (
         {**_x(np.zeros((2, 3), "f4")), "arg0": np.zeros((2, 3), "f4")},
-        "there are both 'arg0' and 'x'",
+        "give only one of the arrays 'arg0' and 'x'",
     ),
     "counts": (
         _x(np.zeros((5, 2, 3), "f4")),
-        "arrays do not hold the same number of records: 'x' has 5, 'h' has one, unbatched, "
+        "arrays differ in their number of records: 'x' has 5, 'h' has one, unbatched, "
         "'s' has one, unbatched",
     ),
     "none": (
@@ -509,11 +511,11 @@ def archive_of(*members: tuple[str, tuple[int, ...], bytes]) -> bytes:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (archive_of(("x.npy", (1 << 40, 2), b"")), f"has 0 bytes, and its shape takes {1 << 43}"),
-        (archive_of(("x.npy", (2,), b"abcd")), "'x' has 4 bytes, and its shape takes 8"),
-        (archive_of(("x.npy", (2,), b"\0" * 12)), "'x' has 12 bytes, and its shape takes 8"),
-        (archive_of(*[("x.npy", (2,), b"\0" * 8)] * 2), "'x' is there twice"),
-        (archive_of(("x.npy", (), b"\0" * 4), ("x", (), b"\0" * 4)), "'x' is there twice"),
+        (archive_of(("x.npy", (1 << 40, 2), b"")), f"has 0 bytes, but its shape needs {1 << 43}"),
+        (archive_of(("x.npy", (2,), b"abcd")), "'x' has 4 bytes, but its shape needs 8"),
+        (archive_of(("x.npy", (2,), b"\0" * 12)), "'x' has 12 bytes, but its shape needs 8"),
+        (archive_of(*[("x.npy", (2,), b"\0" * 8)] * 2), "'x' is there several times"),
+        (archive_of(("x.npy", (), b"\0" * 4), ("x", (), b"\0" * 4)), "'x' is there several times"),
     ],
 )
 def test_arrays_that_are_not_what_their_headers_say(
@@ -637,23 +639,26 @@ def test_a_profile_of_something_else_is_not_gone_on_with(
     other.write_text(MODEL.replace("-2.0", "-4.0"))
     fewer = ["--engine=reference", "--data", str(tmp_path / "fewer.npz")]
     for arguments, reason in (
-        ([str(other), *data], "'@main' is another"),
-        ([model, *data, "--histogram"], "it has no histogram"),
-        ([model, *fewer], "it has record 2, and there are 2"),
+        ([str(other), *data], "'@main' differs"),
+        ([model, *data, "--histogram"], "its values have no histogram"),
+        ([model, *fewer], "it has record 2, but there are only 2 records"),
     ):
         assert main([*arguments, "--resume", "-o", str(output)]) == 1
         told = capsys.readouterr().err
-        assert f"cannot go on with '{output}': {reason}" in told
+        assert f"cannot resume from '{output}': {reason}" in told
         assert output.read_bytes() == written
     profile = json.loads(written)
     of_axis = {key: each for key, each in profile["values"].items()}
     of_axis["x"] = {**of_axis["x"], "axes": [0]}
     for end in ("minima", "maxima"):
         of_axis["x"][end] = [[number] for number in of_axis["x"][end]]
-    for values, reason in (({}, "value 'h' is in one of them only"), (of_axis, "it has ranges of")):
+    for values, reason in (
+        ({}, "value 'h' is only in one of the two"),
+        (of_axis, "its ranges are along other axes"),
+    ):
         output.write_text(json.dumps({**profile, "aliases": {}, "values": values}))
         assert main([model, *data, "--resume", "-o", str(output)]) == 1
-        assert f"cannot go on with '{output}': {reason}" in capsys.readouterr().err
+        assert f"cannot resume from '{output}': {reason}" in capsys.readouterr().err
     assert main([model, *data, "--resume"]) == 1
     assert "--resume needs the file of a profile" in capsys.readouterr().err
 
@@ -797,7 +802,7 @@ def test_an_interrupt_while_records_run_keeps_them(model: str, tmp_path: Path) -
     assert 0 < len(recorded) < count
     assert recorded.tolist() == [*range(len(recorded))]
     assert f"{len(recorded)} of {count} records of 8 values are recorded" in told
-    assert told.endswith("--resume goes on from there\n")
+    assert told.endswith("--resume continues from there\n")
 
 
 # Functions

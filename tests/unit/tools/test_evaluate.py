@@ -398,7 +398,7 @@ def test_nan_is_left_out_and_told(
         "'x': elements are left out: NaN in 1 of FLOAT and 1 of QUANTIZED, infinite in 1; 0" in told
     )
     assert "'y': elements are left out: NaN in 1 of FLOAT and 2 of QUANTIZED; 1 of them" in told
-    assert "NaN is among the numbers of 1 answers of FLOAT, and of 2 of QUANTIZED" in told
+    assert "answers with NaN: 1 of FLOAT, 2 of QUANTIZED" in told
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -418,12 +418,12 @@ def test_an_argument_that_is_written_to_is_kept(tmp_path: Path, engine: str) -> 
 
 
 MISFITS: Mapping[str, tuple[Mapping[str, Any], list[str], str]] = {
-    "shape": ({"x": np.zeros((2, 2), "f4")}, [], "'x' has shape [2, 2], and the argument of type"),
+    "shape": ({"x": np.zeros((2, 2), "f4")}, [], "'x' has shape [2, 2], but the argument of type"),
     "dtype": ({"x": np.zeros(3)}, [], "'x' has elements of dtype float64"),
     "unknown": (
         {"x": np.zeros(3, "f4"), "label": np.zeros(1, "i4")},
         [],
-        "'label' is no argument of the function",
+        "'label' is not an argument of the function",
     ),
     "no labels": (
         {"x": np.zeros(3, "f4")},
@@ -443,12 +443,12 @@ MISFITS: Mapping[str, tuple[Mapping[str, Any], list[str], str]] = {
     "too many labels": (
         {"x": np.zeros((5, 3), "f4"), "label": np.zeros((5, 2), "i4")},
         ["--labels=label"],
-        "record 0: there are 2 labels, and 1 answers",
+        "record 0: there are 2 labels, but 1 answers",
     ),
     "label of no class": (
         {"x": np.zeros((5, 3), "f4"), "label": np.array([0, 1, 3, 2, 1])},
         ["--labels=label"],
-        "record 2: there is a label 3, and there are 3 classes",
+        "record 2: label 3 is not the index of one of the 3 classes",
     ),
 }
 
@@ -475,7 +475,7 @@ OTHERS: Mapping[str, tuple[str, str]] = {
     ),
     "other argument": (
         UNTYPED.replace("3xf32", "4xf32"),
-        "no value of FLOAT is in QUANTIZED, too",
+        "FLOAT and QUANTIZED have no value with the same key",
     ),
     "results": (
         UNTYPED.replace("-> tensor<3xf32> {", "-> (tensor<3xf32>, tensor<3xf32>) {").replace(
@@ -516,7 +516,7 @@ def test_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     by_noise = sorted(found.decibels.items(), key=lambda each: each[1])
     keys = [line.split()[0] for line in lowest.splitlines()[2:]]
     assert keys == [key for key, _ in by_noise[:2]]
-    assert drops.splitlines()[0] == "largest drop from the operands of the op:"
+    assert drops.splitlines()[0] == "largest drops from the operands of an op:"
     assert drops.splitlines()[2].split()[:3] == ["y", "linalg.matmul", "i16"]
 
 
@@ -589,7 +589,7 @@ def test_plots_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     for options, message in (
         (["--plot=plot.gif"], "--plot: 'plot.gif' must end in .png, .svg, .pdf"),
         ([f"--plot={tmp_path}/none/plot.png"], "cannot open output file"),
-        (["--report=report.json"], "--report is drawn by --plot=FILE"),
+        (["--report=report.json"], "--report needs --plot=FILE"),
         (["--worst=-1"], "--worst must not be negative, but is -1"),
         ([f"--json={tmp_path}/none/x.json"], "cannot open output file"),
     ):
@@ -614,16 +614,16 @@ def test_reports(tmp_path: Path) -> None:
         path.write_text(text)
         assert expected_from_report(str(path)) == {"x": 3.0, "z": math.inf}
     for text, message in (
-        ("{", "is no JSON"),
+        ("{", "is not JSON"),
         ("{}", "it has no list of values"),
         ("3", "it has no list of values"),
         ("[3]", "a value has no key"),
         ('[{"key": 3}]', "a value has no key"),
         (
             '[{"key": "x", "signal_to_noise": "much"}]',
-            "signal_to_noise of 'x': 'much' is no number",
+            "signal_to_noise of 'x': 'much' is not a number",
         ),
-        ('[{"key": "x", "signal_to_noise": true}]', "signal_to_noise of 'x': True is no number"),
+        ('[{"key": "x", "signal_to_noise": true}]', "signal_to_noise of 'x': True is not a number"),
     ):
         path.write_text(text)
         with pytest.raises(ToolError, match=message):

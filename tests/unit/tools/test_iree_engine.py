@@ -83,7 +83,7 @@ def test_mistakes_are_found():
     for message, mistake in zip(found, [*MISTAKES, *MISTAKES], strict=True):
         is_sum = "matmul" in message
         assert message.startswith(f"function '{mistake}_{is_sum:d}' result #0 element [")
-        tolerance = "('linalg.matmul' is allowed 2.4e-05 of the largest element)"
+        tolerance = "('linalg.matmul' allows 2.4e-05 of the largest element)"
         assert (tolerance in message) == is_sum
 
 
@@ -110,12 +110,12 @@ def test_a_difference_within_the_tolerance_is_told():
     (verdict,) = said(before, after)
     assert verdict.endswith(
         " of its inputs by IREE (within 2.4e-05 of the largest element, "
-        "since 'stablehlo.reduce' may add floats in another order)"
+        "since 'stablehlo.reduce' may add floats in a different order)"
     )
     far = near[0], sum_of("[0.1001, 0.2, 0.3, 0.4]")
     before, after = (model(body, "tensor<4xf32>") for body in far)
     (found,) = said(before, after)
-    assert "('stablehlo.reduce' is allowed 2.4e-05 of the largest element)" in found
+    assert "('stablehlo.reduce' allows 2.4e-05 of the largest element)" in found
 
 
 @pytest.mark.iree
@@ -156,7 +156,7 @@ func.func @model(%x: tensor<?xbf16>, %y: f64, %i: i32, %b: tensor<2xi1>)
 def test_what_cannot_be_given_to_iree_is_not_checked():
     narrow = model("  %0 = arith.addi %x, %x : tensor<4xi4>", "tensor<4xi4>")
     assert said(narrow, narrow) == [
-        "function 'model' is not checked: values of type 'i4' cannot be given to IREE"
+        "function 'model' is not checked: IREE does not accept values of type 'i4'"
     ]
     private = "func.func private @f() {\n  return\n}\n"
     with pytest.raises(RunFailure, match="there is no public function to run"):

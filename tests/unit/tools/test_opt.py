@@ -116,9 +116,9 @@ def test_text_that_is_not_utf_8(feed: Callable[[bytes], None], capsys: Capture) 
     ("content", "meaning"),
     [
         (b"ML\xefR\rMLIR22.1.8\x00", "MLIR bytecode: convert it to text with mlir-opt first"),
-        (b"\x1c\x00\x00\x00TFL3\x14\x00", "a model of TensorFlow Lite: convert it to text of MLIR"),
+        (b"\x1c\x00\x00\x00TFL3\x14\x00", "a TensorFlow Lite model: convert it to MLIR text"),
         (b"PK\x03\x04\x14\x00", "a zip archive"),
-        (b"\x1f\x8b\x08\x00\xff\x00", "a file that gzip has compressed"),
+        (b"\x1f\x8b\x08\x00\xff\x00", "a gzip-compressed file"),
         ("func.func".encode("utf-16"), "text in UTF-16"),
         ("func.func".encode("utf-16-le"), "text in UTF-16"),
     ],

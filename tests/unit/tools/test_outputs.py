@@ -223,8 +223,8 @@ def test_standard_output_may_be_a_file(folder: Path) -> None:
         (["--fold-plan=-"], "would both be written to standard output"),
         (
             ["-o", "x", "--fold-plan=p", "--fold-report=./p"],
-            "the fold report and the fold plan would both be written to 'p': name a file for "
-            "each, with --fold-report and --fold-plan",
+            "the fold report and the fold plan would both be written to 'p': choose different "
+            "files with --fold-report and --fold-plan",
         ),
         (["--fold-plan=./in.mlir"], "the fold plan would be written over the input file"),
         (

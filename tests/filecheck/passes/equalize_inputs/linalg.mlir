@@ -20,7 +20,7 @@ func.func @product(%x: tensor<3x2xf32>) -> tensor<3x2xf32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<3x2xf32>
   %i = linalg.fill ins(%zero : f32) outs(%e : tensor<3x2xf32>) -> tensor<3x2xf32>
-  // expected-remark @+1 {{its weights are quantized anew}}
+  // expected-remark @+1 {{its weights are requantized}}
   %y = linalg.matmul ins(%xs, %d : tensor<3x2xf32>, tensor<2x2xf32>) outs(%i : tensor<3x2xf32>) -> tensor<3x2xf32>
   return %y : tensor<3x2xf32>
 }

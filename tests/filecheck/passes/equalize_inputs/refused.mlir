@@ -7,13 +7,13 @@ func.func @refused(%x: tensor<3x2xf32>, %v: tensor<2x2xf32>, %q: tensor<3x2x!qua
   %w = arith.constant dense<[[1.0, 2.0], [4.0, -8.0]]> : tensor<2x2xf32>
   %zeros = arith.constant dense<0.0> : tensor<3x2xf32>
   %xs = quant.stats %x {layerStats = dense<[-8.0, 8.0]> : tensor<2xf32>} : tensor<3x2xf32>
-  // expected-remark @+1 {{not equalized: the record of what it reads, 'x', has one range along axis 1: it needs one for each index; 'qdialect-calibrate --channels' records one axis of a value, and a second 'quant.stats' may have another one [no-record]}}
+  // expected-remark @+1 {{not equalized: the record of its input 'x' has one range along axis 1, but one for each index is needed; 'qdialect-calibrate --channels' records one axis of a value, and a second 'quant.stats' can hold another one [no-record]}}
   %whole = linalg.matmul ins(%xs, %w : tensor<3x2xf32>, tensor<2x2xf32>) outs(%zeros : tensor<3x2xf32>) -> tensor<3x2xf32>
   %r = math.sin %whole : tensor<3x2xf32>
-  // expected-remark @+1 {{not equalized: there is no record of what it reads, 'r' [no-record]}}
+  // expected-remark @+1 {{not equalized: there is no record of its input 'r' [no-record]}}
   %sums = linalg.matmul ins(%r, %w : tensor<3x2xf32>, tensor<2x2xf32>) outs(%zeros : tensor<3x2xf32>) -> tensor<3x2xf32>
   %d = quant.dcast %q : tensor<3x2x!quant.uniform<i8:f32, 0.5>> to tensor<3x2xf32>
-  // expected-remark @+1 {{not equalized: what it reads is quantized [quantized]}}
+  // expected-remark @+1 {{not equalized: its input is quantized [quantized]}}
   %quantized = linalg.matmul ins(%d, %w : tensor<3x2xf32>, tensor<2x2xf32>) outs(%zeros : tensor<3x2xf32>) -> tensor<3x2xf32>
   // expected-remark @+1 {{not equalized: neither of its operands is constant [not-constant]}}
   %shared = linalg.matmul ins(%xs, %v : tensor<3x2xf32>, tensor<2x2xf32>) outs(%zeros : tensor<3x2xf32>) -> tensor<3x2xf32>

@@ -19,14 +19,14 @@ func.func @connected(%x: tensor<1x2x2x2xf32>) -> tensor<1x1x1x2xf32> {
   %z = "tosa.const"() <{values = dense<0.0> : tensor<1xf32>}> : () -> tensor<1xf32>
   %w1 = "tosa.const"() <{values = dense<[[[[1.0, 2.0]]], [[[-1.0, -2.0]]]]> : tensor<2x1x1x2xf32>}> : () -> tensor<2x1x1x2xf32>
   %b1 = "tosa.const"() <{values = dense<[1.0, 3.0]> : tensor<2xf32>}> : () -> tensor<2xf32>
-  // expected-remark @+1 {{equalized 'tosa.conv2d': its input is scaled by 0.5 to 1; by 'tosa.mul'; its rows are scaled by 0.5 to 2; +0.08 dB are expected}}
+  // expected-remark @+1 {{equalized 'tosa.conv2d': its input is scaled by 0.5 to 1; by 'tosa.mul'; its rows are scaled by 0.5 to 2; the expected gain is +0.08 dB}}
   %h = tosa.conv2d %xs, %w1, %b1, %z, %z {acc_type = f32, dilation = array<i64: 1, 1>, pad = array<i64: 0, 0, 0, 0>, stride = array<i64: 1, 1>} : (tensor<1x2x2x2xf32>, tensor<2x1x1x2xf32>, tensor<2xf32>, tensor<1xf32>, tensor<1xf32>) -> tensor<1x2x2x2xf32>
   %hs = quant.stats %h {layerStats = dense<[-30.0, 34.0]> : tensor<2xf32>, axisStats = dense<[[0.0, 34.0], [-30.0, 4.0]]> : tensor<2x2xf32>, axis = 3 : i64} : tensor<1x2x2x2xf32>
   %p = tosa.max_pool2d %hs {kernel = array<i64: 2, 2>, pad = array<i64: 0, 0, 0, 0>, stride = array<i64: 2, 2>} : (tensor<1x2x2x2xf32>) -> tensor<1x1x1x2xf32>
   %ps = quant.stats %p {layerStats = dense<[0.0, 4.0]> : tensor<2xf32>, axisStats = dense<[[0.0, 4.0], [0.0, 1.0]]> : tensor<2x2xf32>, axis = 3 : i64} : tensor<1x1x1x2xf32>
   %w2 = "tosa.const"() <{values = dense<[[[[0.5, 1.0]]], [[[-0.5, -3.0]]]]> : tensor<2x1x1x2xf32>}> : () -> tensor<2x1x1x2xf32>
   %b2 = "tosa.const"() <{values = dense<0.0> : tensor<2xf32>}> : () -> tensor<2xf32>
-  // expected-remark @+1 {{equalized 'tosa.conv2d': its input is scaled by 0.5 to 2; in the rows of 'h'; +8.75 dB are expected}}
+  // expected-remark @+1 {{equalized 'tosa.conv2d': its input is scaled by 0.5 to 2; in the rows of 'h'; the expected gain is +8.75 dB}}
   %y = tosa.conv2d %ps, %w2, %b2, %z, %z {acc_type = f32, dilation = array<i64: 1, 1>, pad = array<i64: 0, 0, 0, 0>, stride = array<i64: 1, 1>} : (tensor<1x1x1x2xf32>, tensor<2x1x1x2xf32>, tensor<2xf32>, tensor<1xf32>, tensor<1xf32>) -> tensor<1x1x1x2xf32>
   return %y : tensor<1x1x1x2xf32>
 }

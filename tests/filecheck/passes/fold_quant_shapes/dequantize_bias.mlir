@@ -21,7 +21,7 @@ func.func @moved() -> tensor<2x3xf32> {
 func.func @split() -> tensor<2x2xf32> {
   %c = arith.constant dense<[1, 2, 3, 4]> : tensor<4xi64>
   %0 = quant.dequantize_bias %c {scales = dense<[0.5, 0.25, 0.1, 0.2]> : tensor<4xf32>, axis = 0 : i64} : tensor<4xi64> to tensor<4xf32>
-  // expected-remark @below {{not folded: its scales would follow the axes [0, 1] [granularity]}}
+  // expected-remark @below {{not folded: its scales would vary along the axes [0, 1], but one axis is supported [granularity]}}
   %r = tensor.expand_shape %0 [[0, 1]] output_shape [2, 2] : tensor<4xf32> into tensor<2x2xf32>
   return %r : tensor<2x2xf32>
 }

@@ -12,7 +12,7 @@ func.func @merged_axes() -> tensor<4xf32> {
 func.func @split_axis() -> tensor<2x2xf32> {
   %w = arith.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>
   %s = quant.stats %w {layerStats = dense<[1.0, 4.0]> : tensor<2xf32>, axisStats = dense<[[1.0, 1.0], [2.0, 2.0], [3.0, 3.0], [4.0, 4.0]]> : tensor<4x2xf32>, axis = 0 : i64} : tensor<4xf32>
-  // expected-remark @+1 {{not folded: its ranges would follow the axes [0, 1] [granularity]}}
+  // expected-remark @+1 {{not folded: its ranges would vary along the axes [0, 1], but one axis is supported [granularity]}}
   %t = tensor.expand_shape %s [[0, 1]] output_shape [2, 2] : tensor<4xf32> into tensor<2x2xf32>
   return %t : tensor<2x2xf32>
 }

@@ -18,7 +18,7 @@
 func.func @constant() -> tensor<2xf32> {
   %w = arith.constant dense<[1, -56]> : tensor<2xi8>
   %0 = quant.scast %w : tensor<2xi8> to tensor<2x!u>
-  // expected-remark @below {{lowered 'quant.dcast': it is computed in tosa}}
+  // expected-remark @below {{lowered 'quant.dcast': it is lowered to tosa}}
   %r = quant.dcast %0 : tensor<2x!u> to tensor<2xf32>
   return %r : tensor<2xf32>
 }

@@ -12,18 +12,18 @@
 // RUN: qdialect-opt %s --allow-unregistered-dialect --quantize-with-ranges="input-types=u8" | filecheck %s
 // RUN: qdialect-opt %s --allow-unregistered-dialect --quantize-with-ranges --remarks -o /dev/null 2>&1 | filecheck %s --check-prefix REMARKS
 
-// LAYER: error: {{.*}}scheme one-s16 has no granularity=layer: ONE's kernels of 16 bits read a scale for each channel; use granularity=channel
+// LAYER: error: {{.*}}scheme one-s16 has no granularity=layer: ONE's 16-bit kernels read a scale for each channel; use granularity=channel
 // OF-LAYER: error: layer 'p': scheme one-s16 has no granularity=layer
 // UNKNOWN: error: layer 'o' cannot have a precision of its own: it is a result of 'other.op', and no relation between its parameters is known
 // ARGUMENT: error: layer 'x' cannot have a precision of its own: it is an argument
 // COUNT: error: input-types has 2 types, but the function has 3
 // INTEGERS: error: input-types cannot change number 2, 'tensor<4xi32>'
-// WORD: error: {{.*}}'u4' is none of f32, float32, u8, uint8, i8, int8, i16, int16
+// WORD: error: {{.*}}'u4' is not one of f32, float32, u8, uint8, i8, int8, i16, int16
 
 // What ONE refuses, and can be said, is quantized as far as it can be, and a remark has the reason:
 // weights that are no constants are activations, and a bias that is none stays in floats.
 // CHECK: func.func @main(%x: tensor<4x2x!quant.uniform<u8:f32, {{.*}}>>, %w: tensor<2x3x!quant.uniform<u8:f32, {{.*}}>>, %n: tensor<4xi32>)
-// REMARKS: remark: quantized 'linalg.matmul': {{.*}}; its bias stays in floats: operand 2 of 'linalg.matmul' is no constant
+// REMARKS: remark: quantized 'linalg.matmul': {{.*}}; its bias stays in floats: operand 2 of 'linalg.matmul' is not a constant
 func.func @main(%x: tensor<4x2xf32>, %w: tensor<2x3xf32>, %n: tensor<4xi32>) -> (tensor<4x3xf32>, tensor<4x2xf32>) {
   %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<4x2xf32>
   %1 = quant.stats %w {layerStats = dense<[-1.0, 2.0]> : tensor<2xf32>} : tensor<2x3xf32>

@@ -48,9 +48,9 @@ func.func @constants() -> (tensor<2x2x!a>, tensor<1000x!s>, tensor<3x!s>, tensor
 // CHECK-NEXT:    %q = quant.qcast %x : tensor<2xf32> to tensor<2x!quant.uniform<u8:f32, 5.000000e-01:124>>
 // CHECK-NEXT:    %u = "test.op"(%q)
 func.func @computed(%x: tensor<2xf32>) -> tensor<2x!s> {
-  // expected-remark @below {{shifted 'quant.qcast': a quotient so close to a half that the sum with the zero point is rounded may now go to its other neighbour}}
+  // expected-remark @below {{shifted 'quant.qcast': quotients close to a tie may now round to the other neighbour, since the sum with the zero point is rounded}}
   %q = quant.qcast %x : tensor<2xf32> to tensor<2x!s>
-  // expected-remark @below {{shifted 'test.op': it is taken to compute with the numbers that its integers stand for}}
+  // expected-remark @below {{shifted 'test.op': it is assumed to compute with the dequantized values of its operands}}
   %u = "test.op"(%q) : (tensor<2x!s>) -> tensor<2x!s>
   return %u : tensor<2x!s>
 }

@@ -51,7 +51,7 @@ func.func @casts(%x: tensor<2xf32>, %y: tensor<2xf32>) -> tensor<4x!p> {
 !a = !quant.uniform<i8:f32:0, {0.5,0.25:3}>
 // CHECK-LABEL: @not_invertible
 func.func @not_invertible(%x: tensor<3xf32>) -> tensor<2x!a> {
-  // expected-remark @below {{not sunk: no type of its operand gives its result the scales that the cast needs [not-invertible]}}
+  // expected-remark @below {{not sunk: no operand type gives its result the scales that the cast needs [not-invertible]}}
   %0 = tensor.extract_slice %x[0] [2] [1] : tensor<3xf32> to tensor<2xf32>
   // CHECK: quant.qcast %0
   %1 = quant.qcast %0 : tensor<2xf32> to tensor<2x!a>

@@ -59,7 +59,7 @@ func.func @reinterpreted(%w: tensor<3x3x!columns>) {
   %0 = tosa.identity %w : (tensor<3x3x!columns>) -> tensor<3x3x!rows>
   // expected-error @+1 {{'tosa.reverse' op result element [0, 1] reads slot [0, 0] (scale 1.000000e+00, zero point 0) in its type, but slot [0, 1] (scale 2.000000e+00, zero point 0) in the type that the operands give it}}
   %1 = tosa.reverse %w {axis = 0 : i32} : (tensor<3x3x!columns>) -> tensor<3x3x!rows>
-  // expected-error @+1 {{'tosa.identity' op moves elements of type '!quant.uniform<i8:f32:1, {1.000000e+00,2.000000e+00,3.000000e+00}>' to a result of type 'i8': it is no cast}}
+  // expected-error @+1 {{'tosa.identity' op moves elements of type '!quant.uniform<i8:f32:1, {1.000000e+00,2.000000e+00,3.000000e+00}>' to a result of type 'i8': it is not a cast}}
   %2 = tosa.identity %w : (tensor<3x3x!columns>) -> tensor<3x3xi8>
   return
 }

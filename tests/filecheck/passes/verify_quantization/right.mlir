@@ -12,10 +12,10 @@
 
 // The module is not changed.
 // CHECK: linalg.matmul
-// CONFIG: error: 'tosa.tanh' op computes in 'u8', and is to compute in 'i16': quantize it again, or give it that precision in the configuration
-// S16: error: 'tosa.add' op computes in 'u8', and is to compute in 'i16'
-// S16: error: 'linalg.matmul' op has weights of 'u8', and is to have 'i16': quantize them again
-// LAYER: error: 'linalg.matmul' op has weights with 3 scales, and is to have one: quantize them with granularity=layer
+// CONFIG: error: 'tosa.tanh' op computes in 'u8', but 'i16' is expected: quantize it again, or give it that precision in the configuration
+// S16: error: 'tosa.add' op computes in 'u8', but 'i16' is expected
+// S16: error: 'linalg.matmul' op has weights of 'u8', but 'i16' is expected: quantize them again
+// LAYER: error: 'linalg.matmul' op has weights with 3 scales, but one is expected: quantize them with granularity=layer
 // WORD: granularity must be one of layer, tensor, channel, block, not 'row'
 func.func @main(%x: tensor<4x2xf32>, %i: tensor<4x3xf32>) -> tensor<3x4xf32> {
   %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<4x2xf32>

@@ -6,7 +6,7 @@
 func.func @storage(%x: tensor<2x!u8>, %y: tensor<2x!i16>) -> tensor<2x!u8> {
   %0 = quant.dcast %x : tensor<2x!u8> to tensor<2xf32>
   %1 = quant.dcast %y : tensor<2x!i16> to tensor<2xf32>
-  // expected-error @+1 {{'tosa.add' op has 'i16' in operand 1, and 'u8' in its result: an op computes in one precision; put a 'quant.requantize' before or behind it}}
+  // expected-error @+1 {{'tosa.add' op has 'i16' in operand 1, and 'u8' in its result: an op computes in one precision; put a 'quant.requantize' before or after it}}
   %2 = tosa.add %0, %1 : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
   %3 = quant.qcast %2 : tensor<2xf32> to tensor<2x!u8>
   return %3 : tensor<2x!u8>
@@ -32,13 +32,13 @@ func.func @per_axis(%x: tensor<2x!per_axis>) -> tensor<2x!u8> {
 !half = !quant.uniform<u8:f32, 1.5:3>
 func.func @classes(%x: tensor<2x!u8>) -> (tensor<2x!u8>, tensor<2x!u8>, tensor<2x!half>) {
   %0 = quant.dcast %x : tensor<2x!u8> to tensor<2xf32>
-  // expected-error @+1 {{is a tanh, and its result has 0.5:3: kernels make 0.0078125:128 of 'u8', whatever the data are; run '--assign-fixed-values'}}
+  // expected-error @+1 {{is a tanh, and its result has 0.5:3: kernels make 0.0078125:128 of 'u8' for any data; run '--assign-fixed-values'}}
   %1 = tosa.tanh %0 : (tensor<2xf32>) -> tensor<2xf32>
   %2 = quant.qcast %1 : tensor<2xf32> to tensor<2x!u8>
   // expected-error @+1 {{is a logistic, and its result has 0.5:3: kernels make 0.00390625:0 of 'u8'}}
   %3 = tosa.sigmoid %0 : (tensor<2xf32>) -> tensor<2xf32>
   %4 = quant.qcast %3 : tensor<2xf32> to tensor<2x!u8>
-  // expected-error @+1 {{makes whole numbers, and its result has scale 1.5: they are exact in steps of a whole number only}}
+  // expected-error @+1 {{computes whole numbers, and its result has scale 1.5: only a whole scale represents them exactly}}
   %5 = tosa.floor %0 : (tensor<2xf32>) -> tensor<2xf32>
   %6 = quant.qcast %5 : tensor<2xf32> to tensor<2x!half>
   return %2, %4, %6 : tensor<2x!u8>, tensor<2x!u8>, tensor<2x!half>
@@ -52,16 +52,16 @@ func.func @classes(%x: tensor<2x!u8>) -> (tensor<2x!u8>, tensor<2x!u8>, tensor<2
 !rows = !quant.uniform<u8:f32:0, {0.5:3, 0.25:3}>
 func.func @moved(%x: tensor<2x3x!u8>, %y: tensor<2x3x!rows>) -> (tensor<3x2x!other>, tensor<4x3x!u8>, tensor<2x3xf32>) {
   %0 = quant.dcast %x : tensor<2x3x!u8> to tensor<2x3xf32>
-  // expected-error @+1 {{only moves numbers, and has 0.5:3 in operand 0 and 0.25:3 in its result: kernels copy codes; requantize the operand, or give both the same parameters}}
+  // expected-error @+1 {{only moves elements, and has 0.5:3 in operand 0 and 0.25:3 in its result: kernels copy codes; requantize the operand, or give both the same parameters}}
   %1 = tosa.transpose %0 {perms = array<i32: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
   %2 = quant.qcast %1 : tensor<3x2xf32> to tensor<3x2x!other>
   %c = quant.constant dense<3> : tensor<2x3x!other>
   %3 = quant.dcast %c : tensor<2x3x!other> to tensor<2x3xf32>
-  // expected-error @+1 {{only moves numbers, and has 0.25:3 in operand 1 and 0.5:3 in its result}}
+  // expected-error @+1 {{only moves elements, and has 0.25:3 in operand 1 and 0.5:3 in its result}}
   %4 = tosa.concat %0, %3 {axis = 0 : i32} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<4x3xf32>
   %5 = quant.qcast %4 : tensor<4x3xf32> to tensor<4x3x!u8>
   %6 = quant.dcast %y : tensor<2x3x!rows> to tensor<2x3xf32>
-  // expected-error @+1 {{moves numbers whose parameters do not move with them: }}
+  // expected-error @+1 {{moves elements, but its result does not have their parameters: }}
   %7 = tosa.reverse %6 {axis = 0 : i32} : (tensor<2x3xf32>) -> tensor<2x3xf32>
   %8 = quant.qcast %7 : tensor<2x3xf32> to tensor<2x3x!rows>
   %9 = quant.dcast %8 : tensor<2x3x!rows> to tensor<2x3xf32>
@@ -75,7 +75,7 @@ func.func @moved(%x: tensor<2x3x!u8>, %y: tensor<2x3x!rows>) -> (tensor<3x2x!oth
 !i16 = !quant.uniform<i16<-32767:32767>:f32, 0.5:7>
 func.func @zero_points(%x: tensor<2x!outside>, %y: tensor<2x!i16>) -> (tensor<2x!outside>, tensor<2x!i16>) {
   %0 = quant.dcast %x : tensor<2x!outside> to tensor<2xf32>
-  // expected-error @+1 {{has an activation of 'u8' with zero point 300, which is no code: codes are from 0 to 255; choose one of them, so that zero is exact}}
+  // expected-error @+1 {{has an activation of 'u8' with zero point 300, which is not a code: codes are from 0 to 255; choose one of them, so that zero is exact}}
   %1 = tosa.abs %0 : (tensor<2xf32>) -> tensor<2xf32>
   %2 = quant.qcast %1 : tensor<2xf32> to tensor<2x!outside>
   %3 = quant.dcast %y : tensor<2x!i16> to tensor<2xf32>
@@ -92,14 +92,14 @@ func.func @zero_points(%x: tensor<2x!outside>, %y: tensor<2x!i16>) -> (tensor<2x
 !other = !quant.uniform<u8:f32, 0.25:3>
 func.func @twice(%x: tensor<2x!u8>) -> (tensor<2x!other>, tensor<2x!u8>, tensor<2x!other>, tensor<2x!u8>) {
   %0 = quant.dcast %x : tensor<2x!u8> to tensor<2xf32>
-  // expected-error @+1 {{'quant.qcast' op quantizes what is quantized already: 'quant.requantize' says so, and no cleanup removes it}}
+  // expected-error @+1 {{'quant.qcast' op quantizes a dequantized value: use 'quant.requantize', which no cleanup removes}}
   %1 = quant.qcast %0 : tensor<2xf32> to tensor<2x!other>
   // expected-error @+1 {{has a result that is quantized to 2 types: quantize it to one, and requantize that for other readers}}
   %2 = tosa.abs %0 : (tensor<2xf32>) -> tensor<2xf32>
   %3 = quant.qcast %2 : tensor<2xf32> to tensor<2x!u8>
   %4 = quant.qcast %2 : tensor<2xf32> to tensor<2x!other>
   %5 = quant.requantize %1 : tensor<2x!other> to tensor<2x!u8>
-  // expected-error @+1 {{'quant.requantize' op requantizes what is requantized: read what is before both}}
+  // expected-error @+1 {{'quant.requantize' op requantizes the result of a 'quant.requantize': read the operand of the first one}}
   %6 = quant.requantize %5 : tensor<2x!u8> to tensor<2x!other>
   // expected-error @+1 {{'quant.requantize' op changes nothing: read its operand}}
   %7 = quant.requantize %3 : tensor<2x!u8> to tensor<2x!u8>
@@ -121,7 +121,7 @@ func.func @layers(%x: tensor<4x2x!u8>, %i: tensor<4x3xf32>) -> (tensor<4x3x!u8>,
   %0 = quant.dcast %x : tensor<4x2x!u8> to tensor<4x2xf32>
   %1 = quant.constant dense<1> : tensor<2x3x!summed>
   %2 = quant.dcast %1 : tensor<2x3x!summed> to tensor<2x3xf32>
-  // expected-error @+1 {{has weights with scales along axis 0, which is summed over: a sum of products has one scale for each channel, along axis 1; quantize them along that}}
+  // expected-error @+1 {{has weights with scales along axis 0, which is summed over: a sum of products has one scale for each channel, along axis 1; quantize them along that axis}}
   %3 = linalg.matmul ins(%0, %2 : tensor<4x2xf32>, tensor<2x3xf32>) outs(%i : tensor<4x3xf32>) -> tensor<4x3xf32>
   %4 = quant.qcast %3 : tensor<4x3xf32> to tensor<4x3x!u8>
   %5 = quant.constant dense<1> : tensor<2x3x!channels>
@@ -140,7 +140,7 @@ func.func @layers(%x: tensor<4x2x!u8>, %i: tensor<4x3xf32>) -> (tensor<4x3x!u8>,
   %17 = quant.constant dense<9> : tensor<1x3x!shifted>
   %18 = quant.dcast %17 : tensor<1x3x!shifted> to tensor<1x3xf32>
   %19 = linalg.matmul ins(%0, %6 : tensor<4x2xf32>, tensor<2x3xf32>) outs(%i : tensor<4x3xf32>) -> tensor<4x3xf32>
-  // expected-error @+1 {{has a bias with zero point 1: it is added to sums, which have zero point 0}}
+  // expected-error @+1 {{has a bias with zero point 1: it is added to sums, whose zero point is 0}}
   %20 = tosa.add %19, %18 : (tensor<4x3xf32>, tensor<1x3xf32>) -> tensor<4x3xf32>
   %21 = quant.qcast %20 : tensor<4x3xf32> to tensor<4x3x!u8>
   %22 = quant.constant dense<9> : tensor<1x3x!short>
@@ -182,14 +182,14 @@ func.func @wide(%x: tensor<4x2x!i16>, %i: tensor<4x3xf32>) -> (tensor<4x3x!i16>,
 !u8 = !quant.uniform<u8:f32, 0.5:3>
 func.func @floats(%x: tensor<4x2x!u8>, %f: tensor<4x2xf32>, %i: tensor<4x3xf32>) -> (tensor<4x2x!u8>, tensor<4x3x!u8>, tensor<4x2x!u8>) {
   %0 = quant.dcast %x : tensor<4x2x!u8> to tensor<4x2xf32>
-  // expected-error @+1 {{'tosa.add' op reads operand 1 as floats, while its result is quantized: it computes in floats; record a range for it, or for what is before it}}
+  // expected-error @+1 {{'tosa.add' op reads operand 1 as floats, while its result is quantized: it computes in floats; record a range for that operand, or for a value that it is computed from}}
   %1 = tosa.add %0, %f : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>
   %2 = quant.qcast %1 : tensor<4x2xf32> to tensor<4x2x!u8>
   %w = arith.constant dense<1.0> : tensor<2x3xf32>
   // expected-error @+1 {{'linalg.matmul' op reads its weights as floats, while its result is quantized: it computes in floats; quantize them}}
   %3 = linalg.matmul ins(%0, %w : tensor<4x2xf32>, tensor<2x3xf32>) outs(%i : tensor<4x3xf32>) -> tensor<4x3xf32>
   %4 = quant.qcast %3 : tensor<4x3xf32> to tensor<4x3x!u8>
-  // expected-error @+1 {{'other.op' op is between quantized values, and it is not known what it does to parameters: it computes in floats; register a relation for it}}
+  // expected-error @+1 {{'other.op' op is between quantized values, and no relation between its parameters is known: it computes in floats; register a relation for it}}
   %5 = "other.op"(%0) : (tensor<4x2xf32>) -> tensor<4x2xf32>
   %6 = quant.qcast %5 : tensor<4x2xf32> to tensor<4x2x!u8>
   return %2, %4, %6 : tensor<4x2x!u8>, tensor<4x3x!u8>, tensor<4x2x!u8>

@@ -14,8 +14,8 @@
 // INPUT: different.mlir:[[#]]:[[#]]: error:
 // MISSING: qdialect-check: error: the following arguments are required: after
 // FILE: qdialect-check: error: cannot open input file '{{.*}}nothing': No such file or directory
-// RUNS: qdialect-check: error: there must be one run at least, not 0
-// STEPS: qdialect-check: error: there cannot be -1 steps at most
+// RUNS: qdialect-check: error: --runs must be at least 1, but is 0
+// STEPS: qdialect-check: error: --max-steps must not be negative, but is -1
 
 func.func @stored() -> tensor<2x!quant.uniform<i8:f32, 0.5:3>> {
   %w = quant.constant dense<[3, ONE]> : tensor<2x!quant.uniform<i8:f32, 0.5:3>>

@@ -19,14 +19,14 @@
 
 // SAME: the same: 3 functions, 1 declared, 2 proven
 
-// LOG: effects.mlir:[[#]]:3: error: function 'weight' is not the same: 'func.call' op is gone
-// PRINT: effects.mlir:[[#]]:3: error: function 'weight' is not the same: 'my.print' op is gone
+// LOG: effects.mlir:[[#]]:3: error: function 'weight' is not the same: 'func.call' op was removed
+// PRINT: effects.mlir:[[#]]:3: error: function 'weight' is not the same: 'my.print' op was removed
 // ASSERT: assert:[[#]]:3: error: function 'weight' is not shown to be the same: operand #0 of 'cf.assert' op is 0, but was -1 before
-// NAME: effects.mlir:[[#]]:1: error: there is no function 'weight' any more
-// NAME: name:[[#]]:1: error: there was no function 'gone' before
+// NAME: effects.mlir:[[#]]:1: error: function 'weight' was removed
+// NAME: name:[[#]]:1: error: function 'gone' was added
 // PRIVATE: private:[[#]]:1: error: function 'weight' is private, but was public before
 // TAG: tag:[[#]]:1: error: function 'weight' attribute 'my.tag' is 2 : i32, but was 1 : i32 before
-// MODEL: effects.mlir:[[#]]:8: error: function 'model' is not shown to be the same: result #0 is a result of 'stablehlo.triangular_solve', which has other attributes; and it cannot be run: 'stablehlo.triangular_solve' op
+// MODEL: effects.mlir:[[#]]:8: error: function 'model' is not shown to be the same: result #0 is a result of 'stablehlo.triangular_solve', which has different attributes; and it cannot be run: 'stablehlo.triangular_solve' op
 // ELEMENT: effects.mlir:[[#]]:8: error: function 'model' is not shown to be the same: operand #1 of 'stablehlo.triangular_solve' op element [0, 0] is 4.0, but was 1.0 before
 
 func.func private @log(tensor<2xf32>)

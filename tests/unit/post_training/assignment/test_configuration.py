@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("without_plugins")
         ("[1]", "c.json: the file must be an object"),
         ("{", "c.json:1:2: "),
         ("{\n \xff", "c.json:2:2: byte 0xFF is not UTF-8; write it in UTF-8"),
-        ('{"layer": []}', "the file has no 'layer'; known are "),
+        ('{"layer": []}', "the file has no 'layer'; the fields are "),
         ('{"layers": {}}', "'layers' must be an array"),
         ('{"layers": [1]}', "layer 0 must be an object"),
         ('{"layers": [{"dtype": "int16"}]}', "layer 0 must have either 'name' or 'names'"),
@@ -32,8 +32,8 @@ pytestmark = pytest.mark.usefixtures("without_plugins")
         ('{"layers": [{"names": []}]}', "'names' of layer 0 must be an array of strings"),
         ('{"layers": [{"names": [1]}]}', "an element of 'names' of layer 0 must be a string"),
         ('{"layers": [{"name": "x", "alternate": []}]}', "'alternate' of layer 0 must be an obj"),
-        ('{"layers": [], "layers": []}', "c.json: 'layers' is there twice"),
-        ('{"copies": {"x": "y", "x": "z"}}', "'x' is there twice"),
+        ('{"layers": [], "layers": []}', "c.json: 'layers' is given twice"),
+        ('{"copies": {"x": "y", "x": "z"}}', "'x' is given twice"),
         ('{"parameters": {"x": 1}}', "'parameters' of 'x' must be an object"),
         ('{"parameters": {"x": {"scale": true}}}', "'scale' of 'x' must be a number"),
         ('{"parameters": {"x": {"scale": 1, "zero_point": 0.5}}}', "must be an integer"),
@@ -51,10 +51,10 @@ def test_what_is_wrong_with_a_file_is_told(tmp_path: Path, text: str, message: s
 @pytest.mark.parametrize(
     ("layer", "message"),
     [
-        ({"name": "z"}, "no layer has the name 'z'"),
-        ({"name": "x", "dtype": "int4"}, "layer 'x': there is no scheme 'int4'; known are "),
+        ({"name": "z"}, "no value has the key 'z'"),
+        ({"name": "x", "dtype": "int4"}, "layer 'x': there is no scheme 'int4'; the schemes are "),
         ({"name": "x", "granularity": "row"}, "layer 'x': granularity must be one of "),
-        ({"name": "x", "alternate": {"a": ["y"]}}, "several lists of names are in the module"),
+        ({"name": "x", "alternate": {"a": ["y"]}}, "several lists of names match the module"),
     ],
 )
 def test_what_is_wrong_with_a_layer_is_told(tmp_path: Path, layer: dict[str, object], message: str):
@@ -94,7 +94,7 @@ def test_what_is_copied_is_what_a_value_has():
         ({"x": (0.0, 0)}, {}, "the parameters of 'x': "),
         ({"x": (float("inf"), 0)}, {}, "the parameters of 'x': "),
         ({"x": (1.0, 256)}, {}, "the parameters of 'x': zero points must be codes, 0 to 255"),
-        ({}, {"x": "z"}, "the parameters of 'x': 'z' has no range to choose any by"),
+        ({}, {"x": "z"}, "the parameters of 'x': 'z' has no range to choose parameters from"),
     ],
 )
 def test_parameters_that_no_value_can_have_are_refused(

@@ -133,7 +133,10 @@ func.func @f(%x: tensor<1x2x2xf32>) -> tensor<1x2x2xf32> {
     [
         (
             '"other.op"(%0)',
-            {"a": "it is not known what 'other.op' does", "y": "no record of its operand 'a'"},
+            {
+                "a": "no relation between the parameters of 'other.op' is known",
+                "y": "no record of its operand 'a'",
+            },
         ),
         ('"tosa.exp"(%0)', {"a": "no record of its result 'a'", "y": "of its operand 'a'"}),
     ],
@@ -169,7 +172,7 @@ def test_constants_are_measured(scheme: str):
     text = LAYER.replace("WEIGHT", dense(weight)).replace("BIAS", dense(bias))
     module, reports = quantized(text, scheme=scheme)
     found = {each.key: each for each in reports}
-    assert found["p"].reason == "the bias is added to it before it is quantized"
+    assert found["p"].reason == "it is quantized only after the bias is added"
     product = next(op for op in module.module.walk() if op.name == "linalg.matmul")
     back = product.operands[1].owner
     assert isinstance(back, DequantizeCastOp)

@@ -486,7 +486,7 @@ def test_what_moves_has_what_its_result_is_given(
     (moved,) = (each for each in module.module.walk() if name_of(each) == f"tosa.{op.split()[0]}")
     if read is None:
         reasons = [each.reason for each in report.records if each.op is moved]
-        assert reasons == ["its operands do not have the parameters that its result is given"]
+        assert reasons == ["its operands do not have the parameters of its result"]
     else:
         found = type_read(moved.operands[0])
         assert (found.scales.tolist(), found.zero_points.tolist()) == read
@@ -521,7 +521,7 @@ def test_a_storage_of_weights_needs_no_other_scheme():
     (product,) = (op for op in module.module.walk() if name_of(op) == "linalg.matmul")
     found = type_read(product.operands[1])
     assert (found.storage_format.width, found.scales[-1]) == (4, 3.75 / 7.5)
-    with pytest.raises(ValueError, match="luci has storage u8, i8 and i16 only"):
+    with pytest.raises(ValueError, match="luci supports only the storage types u8, i8 and i16"):
         QuantizeWithRangesPass(weight_storage="i4")
 
 
@@ -544,11 +544,11 @@ def test_weights_that_are_no_constants_are_activations(type: str):
     report = module.run(QuantizeWithRangesPass())
     (product,) = (op for op in module.module.walk() if name_of(op) == "linalg.matmul")
     assert str(type_read(product.operands[1])).startswith(f"!quant.uniform<u8:{type}, 0.0117")
-    # What is added is no constant either: it stays in floats, and that is told.
+    # What is added is not a constant either: it stays in floats, and that is told.
     assert isinstance(product.operands[2].owner, Block)
     (record,) = report.records
     assert record.reason.endswith(
-        "its bias stays in floats: operand 2 of 'linalg.matmul' is no constant"
+        "its bias stays in floats: operand 2 of 'linalg.matmul' is not a constant"
     )
 
 
@@ -649,7 +649,7 @@ func.func @f(%q: tensor<2x2x!q>) -> tensor<2x4xf32> {
 }
 """)
     (record,) = module.run(QuantizeWithRangesPass()).records
-    assert record.reason == "what it fills with is one number, and what it fills has several scales"
+    assert record.reason == "the padding value has one scale, and the padded operand has several"
 
 
 FILLED = """

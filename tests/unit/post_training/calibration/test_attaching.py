@@ -170,7 +170,7 @@ def test_the_fingerprint_is_of_what_is_computed():
         TEXT.replace("(%t, %image)", "(%t, %weight)"),
         TEXT.replace("perms = array<i32: 1, 0>", "perms = array<i32: 1, 0>, kept = 1 : i8"),
     ):
-        assert of.differences(fingerprint(Module(other))) == ["'@main' is another"]
+        assert of.differences(fingerprint(Module(other))) == ["'@main' differs"]
     assert fingerprint(Module(TEXT.replace("@main", "@f"))) != of
 
 
@@ -220,7 +220,7 @@ def test_what_is_missing_and_what_differs_is_told(tmp_path: Path, profile: Path)
     file.write_text(TEXT.replace("6.0", "7.0"))
     status, _, errors = opt(str(file), flag)
     assert status == 0
-    assert f"warning: '{profile}' was recorded on another module: '@main' is another" in errors
+    assert f"warning: '{profile}' was recorded on another module: '@main' differs" in errors
 
 
 @pytest.mark.parametrize(

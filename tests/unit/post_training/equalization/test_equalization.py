@@ -113,7 +113,7 @@ def test_without_ranges_of_channels_there_is_a_remark(seed: int) -> None:
         if of.operands[0].type.get_shape()[3] > 1  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     ]
     model.equalize()
-    found = [code for code, reason in model.refusals() if "it needs one for each index" in reason]
+    found = [code for code, reason in model.refusals() if "one for each index is needed" in reason]
     assert set(found) <= {"no-record"}
     # Values of one channel have the ranges that a concat of them needs.
     assert len(wide) - len(model.named("tosa.concat")) <= len(found) <= len(wide)

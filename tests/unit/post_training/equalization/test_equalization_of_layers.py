@@ -481,7 +481,7 @@ def test_weights_that_arithmetic_dequantizes(
     assert np.abs(after - before[0]).max() < 0.05 * np.abs(before[0]).max()
     assert not np.array_equal(after, before[0])
     (told,) = [of.reason for of in model.outcomes.records]
-    assert "its weights are quantized anew, behind a cast" in told
+    assert "its weights are requantized, behind a cast" in told
     (cast,) = model.named("quant.dcast")
     assert cast.operands[0].type.element_type.quantized_dimensions == (1,)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     (stats,) = [use.operation for use in cast.results[0].uses]

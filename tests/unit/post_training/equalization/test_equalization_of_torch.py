@@ -394,7 +394,7 @@ def test_layers_are_the_worst_of_an_evaluation(tmp_path: Path) -> None:
     path.write_text(json.dumps({"format": "qdialect-evaluation", "version": 1, "values": rows[:1]}))
     model = checked(chain, X, worst=2, evaluation=str(path))
     assert set(model.scales()) == {"fc1"}
-    assert ("no-value", "the evaluation has no signal to noise of 'fc2'") in model.refusals()
+    assert ("no-value", "the evaluation has no signal-to-noise ratio for 'fc2'") in model.refusals()
 
 
 def test_a_layer_that_there_is_not() -> None:
@@ -423,7 +423,7 @@ def test_weights_of_connected_layers_without_data() -> None:
     assert np.allclose(rows, columns, rtol=1e-6)
     assert (
         "not-constant",
-        "what it reads is not made by a layer that is rewritten",
+        "its input is not the result of a layer that is rewritten",
     ) in model.refusals()
 
 
