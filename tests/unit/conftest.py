@@ -7,12 +7,12 @@ ones.
 
 import os
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from example_counts import examples
 from hypothesis import HealthCheck, settings
+from installed import is_installed
 from registrations import taken_back
 
 settings.register_profile(
@@ -30,7 +30,7 @@ settings.load_profile("untimed")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what depends on numpy alone, as test_layers.py checks; skip what lacks IREE."""
     numbers = {Path(__file__).parent / folder for folder in ("algebra", "quantization")}
-    has_iree = find_spec("iree") and find_spec("iree.compiler") and find_spec("iree.runtime")
+    has_iree = is_installed("iree.compiler") and is_installed("iree.runtime")
     without_iree = pytest.mark.skip(
         reason="iree-base-compiler and iree-base-runtime are not installed"
     )

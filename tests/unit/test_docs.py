@@ -17,12 +17,12 @@ import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 from _pytest.mark import ParameterSet
+from installed import is_installed
 from tool_server import shared_server
 
 from qdialect.tools.calibrate import main as calibrate_main
@@ -105,12 +105,6 @@ def opt(*arguments: str) -> str:
     return out.getvalue()
 
 
-def is_installed(library: str) -> bool:
-    """Whether a module can be imported, of a package that may be missing."""
-    package = library.partition(".")[0]
-    return find_spec(package) is not None and find_spec(library) is not None
-
-
 def help_of(tool: Callable[[Sequence[str]], int]) -> str:
     """What qdialect-run or qdialect-check prints of its options."""
     out = io.StringIO()
@@ -190,7 +184,7 @@ class PageRunner:
             case "sh", ("fails",) | ():
                 self._run_commands(block)
             case "sh", ("xdsl-jax",):
-                if find_spec("xdsl_jax"):
+                if is_installed("xdsl_jax"):
                     self._run_commands(block)
             case "output", ():
                 assert self.printed is not None, f"{block.place}: of what?"

@@ -7,11 +7,11 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
+from installed import is_installed
 
 from qdialect.tools.command_line import SPLIT_MARKER
 from qdialect.tools.opt import main
@@ -77,14 +77,14 @@ def pass_tests() -> Iterator[tuple[Path, tuple[str, ...]]]:
         assert "RUN: qdialect-opt %s" in text, path
         # A module that is printed alone, beside no messages and in no file.
         flags = re.search(r"RUN: qdialect-opt %s ([^|\n>%]*)(?:\||$)", text, re.MULTILINE)
-        is_read = not needs_dialect(text) or find_spec("xdsl_jax") is not None
+        is_read = not needs_dialect(text) or is_installed("xdsl_jax")
         makes_something = "expected-error" not in text and path.parent.name != "verify_quant_shapes"
         if is_read and makes_something and flags is not None:
             yield path, tuple(shlex.split(flags[1]))
 
 
 @pytest.mark.parametrize(
-    ("path", "flags"), pass_tests(), ids=lambda value: getattr(value, "stem", None)
+    ("path", "flags"), list(pass_tests()), ids=lambda value: getattr(value, "stem", None)
 )
 def test_output_of_passes(
     path: Path, flags: tuple[str, ...], monkeypatch: pytest.MonkeyPatch

@@ -59,7 +59,7 @@ def test_what_a_version_writes_is_read_by_both(writer: str, form: str, tmp_path:
                 assert generic(reader, again) == generic(reader, text)
 
 
-@pytest.mark.parametrize("text", texts(with_later=True))
+@pytest.mark.parametrize("text", list(texts(with_later=True)))
 def test_generic_form_is_read_and_written(text: str, tmp_path: Path) -> None:
     once = qdialect_opt(text, tmp_path)
     assert qdialect_opt(once, tmp_path) == once

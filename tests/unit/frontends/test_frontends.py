@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from installed import needs
 from numpy.typing import NDArray
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp
@@ -42,16 +42,6 @@ ZEROS = RANDOM.integers(-3, 4, (4, 1), dtype=np.int8)
 INPUTS = (np.arange(12, dtype=np.float32).reshape(2, 6) - 5) / 4
 
 MOVING = ("transpose", "permute", "reshape", "view", "collapse_shape", "expand_shape")
-
-
-def needs(*names: str) -> pytest.MarkDecorator:
-    """What is skipped where a library is not installed."""
-    missing = [
-        name
-        for name in names
-        if find_spec(name.partition(".")[0]) is None or find_spec(name) is None
-    ]
-    return pytest.mark.skipif(bool(missing), reason=f"{', '.join(missing)} is not installed")
 
 
 needs_jax = needs("jax")

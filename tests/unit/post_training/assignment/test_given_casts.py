@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from installed import needs
 from numpy.typing import NDArray
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -32,11 +32,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),
     pytest.mark.usefixtures("without_plugins"),
 ]
-
-
-def needs(*names: str) -> pytest.MarkDecorator:
-    missing = [name for name in names if find_spec(name) is None]
-    return pytest.mark.skipif(bool(missing), reason=f"{', '.join(missing)} is not installed")
 
 
 def quantized(module: ModuleOp) -> FoldReport:

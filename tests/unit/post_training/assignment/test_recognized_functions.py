@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from importlib.util import find_spec
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
+from installed import needs
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp, TensorType, f32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
@@ -34,11 +34,6 @@ pytestmark = [
 
 MASK = np.tril(np.ones((2, 8), bool), 3)
 FACTORS = np.linspace(0.5, 1.5, 8, dtype=np.float32)
-
-
-def needs(*names: str) -> pytest.MarkDecorator:
-    missing = [name for name in names if find_spec(name) is None]
-    return pytest.mark.skipif(bool(missing), reason=f"{', '.join(missing)} is not installed")
 
 
 def record(module: ModuleOp) -> None:
