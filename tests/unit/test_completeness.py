@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -33,8 +34,9 @@ from qdialect import (
 from qdialect.algebra.movement import Shape
 from qdialect.algebra.padding import ZeroPoint
 from qdialect.certificates.index_maps import moved_shape, origins
-from qdialect.dialects.quant import Quant, ShapeOp
+from qdialect.dialects.quant import DequantizeBiasOp, Quant, ShapeOp, StatisticsOp
 from qdialect.interpreters import run_function
+from qdialect.lowering.cast_arithmetic import ArithmeticCast
 from qdialect.lowering.storage_ops import STORAGE_OPS
 from qdialect.passes import PASSES
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
@@ -200,6 +202,12 @@ class TestOp:
         assert cls.name in (ROOT / "docs" / "dialect.md").read_text()
         texts = (path.read_text() for path in (ROOT / "tests" / "filecheck").rglob("*.mlir"))
         assert any("CHECK" in text and f"{cls.name} " in text for text in texts)
+
+    def test_a_cast_that_computes_is_lowered(self, cls: type[Operation]) -> None:
+        computes = cast_reads(cls.create()) & ~CastReads.BITS
+        # A recorded range is dropped instead.
+        lowered = {*get_args(ArithmeticCast), DequantizeBiasOp, StatisticsOp}
+        assert bool(computes) is (cls in lowered)
 
     def test_it_can_be_imported_with_the_others(self, cls: type[Operation]) -> None:
         from qdialect.dialects import quant
