@@ -51,7 +51,7 @@ class RoundTripElider:
         for op in operands_first(ops):
             if self._makes_range(op):
                 self._in_range.add(op.result)
-            if isinstance(op, QuantizeCastOp | DequantizeCastOp | RequantizeOp):
+            if isinstance(op, RoundTrip):
                 self._visit(op)
         self._replaced.apply()
         erase_with_unused(self._gone)

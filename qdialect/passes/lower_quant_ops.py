@@ -14,7 +14,7 @@ from xdsl.rewriter import Rewriter
 from qdialect.algebra.memory_budget import memory_budget
 from qdialect.algebra.rounding import Rounding
 from qdialect.dialects.quant.biases import DequantizeBiasOp
-from qdialect.dialects.quant.casts import CastOp, DequantizeCastOp, QuantizeCastOp, RequantizeOp
+from qdialect.dialects.quant.casts import CastOp
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.replacements import Replacements
@@ -103,11 +103,7 @@ class LowerQuantOpsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Raises OpErrors."""
         ops = [inner for function in functions_in(op) for inner in converted_ops(function)]
-        casts = [
-            inner
-            for inner in ops
-            if isinstance(inner, QuantizeCastOp | DequantizeCastOp | RequantizeOp)
-        ]
+        casts = [inner for inner in ops if isinstance(inner, ArithmeticCast)]
         biases = [inner for inner in ops if isinstance(inner, DequantizeBiasOp)]
         with memory_budget():
             lower_casts(

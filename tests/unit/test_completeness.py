@@ -1,9 +1,11 @@
-"""Each movement, and each op of the dialect, has every part that it needs."""
+"""Each movement, op of quant, pass, flag and code of a refusal has every part that it needs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -32,9 +34,11 @@ from qdialect import (
 from qdialect.algebra.movement import Shape
 from qdialect.algebra.padding import ZeroPoint
 from qdialect.certificates.index_maps import moved_shape, origins
-from qdialect.dialects.quant import Quant, ShapeOp
+from qdialect.dialects.quant import DequantizeBiasOp, Quant, ShapeOp, StatisticsOp
 from qdialect.interpreters import run_function
+from qdialect.lowering.cast_arithmetic import ArithmeticCast
 from qdialect.lowering.storage_ops import STORAGE_OPS
+from qdialect.passes import PASSES
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
 from qdialect.shape_ops.interface import (
     cast_reads,
@@ -44,6 +48,8 @@ from qdialect.shape_ops.interface import (
     shape_op,
 )
 from qdialect.shape_ops.models import CastReads, Movements, Operands
+from qdialect.shape_ops.refusals import Code
+from qdialect.tools.command_line import help_text
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 
@@ -197,7 +203,45 @@ class TestOp:
         texts = (path.read_text() for path in (ROOT / "tests" / "filecheck").rglob("*.mlir"))
         assert any("CHECK" in text and f"{cls.name} " in text for text in texts)
 
+    def test_a_cast_that_computes_is_lowered(self, cls: type[Operation]) -> None:
+        computes = cast_reads(cls.create()) & ~CastReads.BITS
+        # A recorded range is dropped instead.
+        lowered = {*get_args(ArithmeticCast), DequantizeBiasOp, StatisticsOp}
+        assert bool(computes) is (cls in lowered)
+
     def test_it_can_be_imported_with_the_others(self, cls: type[Operation]) -> None:
         from qdialect.dialects import quant
 
         assert getattr(quant, cls.__name__) is cls
+
+
+def written(*folders: str) -> str:
+    """The texts below some folders of the repository, without this file."""
+    paths = [path for folder in folders for path in (ROOT / folder).rglob("*.*")]
+    texts = {".md", ".mlir", ".py"}
+    return "".join(
+        path.read_text(encoding="utf-8")
+        for path in paths
+        if path.suffix in texts and path != Path(__file__)
+    )
+
+
+def missing(words: Iterable[str], text: str) -> list[str]:
+    """The words that are not in a text by themselves."""
+    return [word for word in words if not re.search(rf"(?<![\w-]){word}(?![\w-])", text)]
+
+
+def test_each_code_of_a_refusal_is_given_and_on_a_page() -> None:
+    assert missing((f"`{code}`" for code in Code), written("docs")) == []
+    assert missing((rf"Code\.{code.name}" for code in Code), written("qdialect")) == []
+
+
+def test_each_pass_is_on_a_page() -> None:
+    assert missing((f"--{flag}" for flag in PASSES), written("docs")) == []
+
+
+def test_each_flag_has_a_test() -> None:
+    options, _, _ = help_text().partition("also:")
+    flags = re.findall(r"^  (--?[a-z-]+)", options, re.MULTILINE)
+    assert {"-o", "--max-memory"} <= {*flags}
+    assert missing(flags, written("tests")) == []
