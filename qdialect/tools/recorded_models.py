@@ -46,7 +46,7 @@ def add_run_arguments(parser: ArgumentParser) -> None:
         type=int,
         default=DEFAULT_MAX_STEPS,
         metavar="COUNT",
-        help="qdialect's interpreter runs at most so many ops for each record "
+        help="qdialect's interpreter takes at most so many steps for each record "
         f"({DEFAULT_MAX_STEPS})",
     )
 

@@ -68,7 +68,7 @@ class _CommandLine(ModuleArgumentParser):
             type=int,
             default=DEFAULT_MAX_STEPS,
             metavar="COUNT",
-            help=f"run at most so many ops ({DEFAULT_MAX_STEPS})",
+            help=f"take at most so many steps: an op, more if it is large ({DEFAULT_MAX_STEPS})",
         )
         self.add_argument("--verbose", action="store_true", help="print the arguments too")
         self.add_reading_arguments()
