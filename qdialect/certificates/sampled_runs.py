@@ -32,6 +32,7 @@ from qdialect.interpreters import (
 )
 from qdialect.interpreters.interpreter import is_rounded
 from qdialect.interpreters.values import at_all_positions, value_of
+from qdialect.interpreters.work import work_spent_by
 from qdialect.ir.value_types import shape_of
 
 DEFAULT_RUNS: Final = 512
@@ -46,6 +47,9 @@ _MAX_BATCHED_COMBINATIONS: Final = 1 << 16
 _MAX_TEXT: Final = 60
 
 _STEPS_PER_ARGUMENT_ELEMENT: Final = 4
+
+_PRODUCTS_PER_STEP: Final = 1 << 8
+"""A step is an element here, and a product of a sum takes less."""
 
 
 @dataclass(eq=False)
@@ -267,13 +271,21 @@ class _Runner:
             # A failed run leaves an interpreter in the middle of a function: do not reuse it.
             interpreter, self._interpreter = self._interpreter or self._made(), None
             try:
-                results = interpreter.call_op(self._function, given)
+                with work_spent_by(self):
+                    results = interpreter.call_op(self._function, given)
             except InterpretationError as error:
                 if (limit := _limit_behind(error)) is not None:
                     raise limit from None
                 raise
         self._interpreter = interpreter
         return tuple(map(value_of, results, self._function.function_type.outputs))
+
+    def spend_products(self, count: int) -> None:
+        """Spend the steps for products of a sum. Raises StepLimitError."""
+        self._steps.spend(count // _PRODUCTS_PER_STEP)
+
+    def spend_elements(self, count: int) -> None:
+        """Nothing: the operands and results of all ops are counted."""
 
     def _made(self) -> ModuleInterpreter:
         # The counter raises StepLimitError before this limit is reached.

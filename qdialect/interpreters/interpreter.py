@@ -38,6 +38,7 @@ from qdialect.interpreters.reference.registry import (
 )
 from qdialect.interpreters.tensor import TensorFunctions
 from qdialect.interpreters.values import TypedArray, value_of
+from qdialect.interpreters.work import ELEMENTS_PER_STEP, PRODUCTS_PER_STEP, work_spent_by
 from qdialect.ir.errors import describe
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.symbols import symbols_of
@@ -64,8 +65,8 @@ class OpInterpretationError(InterpretationError):
 
 DEFAULT_MAX_STEPS: Final = 50_000
 """
-The default maximum number of ops that a run executes: some seconds, if their operands are
-scalars.
+The default maximum number of steps of a run: some seconds. An op is a step, and so are
+`ELEMENTS_PER_STEP` elements or `PRODUCTS_PER_STEP` products.
 """
 
 
@@ -163,7 +164,7 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
         self._steps_left -= 1
         if self._steps_left < 0:
             raise OpInterpretationError(
-                op, f"is not run: {self._max_steps} ops have been run before it (--max-steps)"
+                op, f"is not run: {self._max_steps} steps have been taken before it (--max-steps)"
             )
         for listener in self.listeners:
             listener.will_interpret_op(op, inputs)
@@ -182,6 +183,22 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
         for listener in self.listeners:
             listener.did_interpret_op(op, result.values)
         return result
+
+    def spend_products(self, count: int) -> None:
+        """Spend the steps for products of a sum. Raises InterpretationError."""
+        self._spend(count // PRODUCTS_PER_STEP, f"{count} products")
+
+    def spend_elements(self, count: int) -> None:
+        """Spend the steps for elements. Raises InterpretationError."""
+        self._spend(count // ELEMENTS_PER_STEP, f"{count} elements")
+
+    def _spend(self, steps: int, what: str) -> None:
+        if steps > self._steps_left:
+            raise InterpretationError(
+                f"its {what} take {steps} steps, and of {self._max_steps} that are allowed "
+                f"{self._steps_left} are left (--max-steps)"
+            )
+        self._steps_left -= steps
 
     def _result_of(self, op: Operation, inputs: PythonValues) -> OpImplResult:
         if (found := self._functions.get(name_of(op))) is not None:
@@ -257,9 +274,10 @@ def run_function(
     Run a function of a module, and return its results.
 
     `context` is the one that the module was parsed in; it is needed if constants refer to
-    resources. At most `max_steps` ops are run, and their values count toward
-    `qdialect.algebra.memory_budget`. Raises InterpretationError if there is no such function or
-    the arguments do not match its type, and OpInterpretationError for an op that cannot be run.
+    resources. A run takes at most `max_steps` steps (see `DEFAULT_MAX_STEPS`), and its values
+    count toward `qdialect.algebra.memory_budget`. Raises InterpretationError if there is no such
+    function or the arguments do not match its type, and OpInterpretationError for an op that
+    cannot be run.
     """
     function = find_function(module, name)
     types = function.function_type
@@ -267,7 +285,8 @@ def run_function(
     resources = ResourceBlobs(None) if context is None else ResourceBlobs.of(context)
     with memory_budget(), models_of(context):
         interpreter = ModuleInterpreter(module, resources, max_steps)
-        results = interpreter.call_op(function, tuple(arguments))
+        with work_spent_by(interpreter):
+            results = interpreter.call_op(function, tuple(arguments))
     return tuple(map(value_of, results, types.outputs))
 
 

@@ -20,12 +20,16 @@ from xdsl.utils.exceptions import InterpretationError
 from qdialect.algebra.array_view import MAX_RANK
 from qdialect.algebra.memory_budget import MemoryBudget, memory_budget
 from qdialect.algebra.movement import Shape
+from qdialect.interpreters.work import spend_elements
 
 MIN_COUNTED: Final = 1 << 12
 """
 The minimum size in bytes of a counted array. The size of the text bounds the number of smaller
 ones.
 """
+
+_BYTES_COPIED: Final = 64
+"""So many bytes are copied while an element is computed."""
 
 _PIECE: Final = 1 << 17
 """The maximum number of elements that a function is applied to at once."""
@@ -57,6 +61,7 @@ def allocated(
     """
     if nbytes < MIN_COUNTED:
         return make()
+    spend_elements(nbytes // _BYTES_COPIED)
     with memory_budget() as budget:
         budget.reserve(nbytes)
         try:
@@ -123,13 +128,15 @@ def elementwise(
     function itself varies. Raises MemoryLimitError.
     """
     shape = np.broadcast_shapes(*(array.shape for array in arrays))
-    if math.prod(shape) <= _PIECE:
+    if (size := math.prod(shape)) <= _PIECE:
+        spend_elements(size)
         return np.asarray(function(tuple(map(slice, shape)), *arrays))
     whole = [np.broadcast_to(array, shape) for array in arrays]
     once = [all(of) for of in zip(*map(repeated_axes, whole), strict=True)]
     if varying is not None:
         once = [is_once and not varies for is_once, varies in zip(once, varying, strict=True)]
     core = tuple(1 if is_once and n else n for is_once, n in zip(once, shape, strict=True))
+    spend_elements(math.prod(core))
     computed = _empty(core, dtype)
     for slices in _pieces(core):
         computed[slices] = function(slices, *(array[slices] for array in whole))

@@ -22,8 +22,8 @@ from qdialect.ir.ordering import dependencies_first
 from qdialect.ir.symbols import symbols_in, symbols_used_by
 from qdialect.shape_ops.interface import Code
 
-_OP_BYTES: Final = 2048
-"""A rough estimate of the memory of one op."""
+_OP_BYTES: Final = 8192
+"""A rough estimate of the memory of one op, with what later passes keep of it."""
 
 
 class _Inliner:

@@ -46,7 +46,7 @@ def add_run_arguments(parser: ArgumentParser) -> None:
         type=int,
         default=DEFAULT_MAX_STEPS,
         metavar="COUNT",
-        help="the maximum number of ops that qdialect's interpreter runs for each record "
+        help="the maximum number of steps that qdialect's interpreter takes for each record "
         f"({DEFAULT_MAX_STEPS})",
     )
 

@@ -72,7 +72,8 @@ class _CommandLine(ModuleArgumentParser):
             type=int,
             default=DEFAULT_MAX_STEPS,
             metavar="COUNT",
-            help=f"the maximum number of ops to run ({DEFAULT_MAX_STEPS})",
+            help="the maximum number of steps: one for an op, more for a large one "
+            f"({DEFAULT_MAX_STEPS})",
         )
         self.add_argument("--verbose", action="store_true", help="print the arguments too")
         self.add_reading_arguments()

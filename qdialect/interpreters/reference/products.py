@@ -18,6 +18,7 @@ from xdsl.utils.exceptions import InterpretationError
 from qdialect.algebra.movement import Shape
 from qdialect.contractions.interface import Contraction, Window
 from qdialect.interpreters.memory import require_possible, temporary_memory
+from qdialect.interpreters.work import spend_products
 
 Numbers = NDArray[Any]
 
@@ -25,6 +26,9 @@ _PIECE: Final = 1 << 21
 """The maximum number of elements copied at once, unless one row has more."""
 
 _EXACT_IN_DOUBLE: Final = 1 << 53
+
+_INTEGER_PRODUCT: Final = 8
+"""A product of integers takes as long as so many in double."""
 
 
 def sum_of_products(
@@ -170,6 +174,7 @@ def contracted(
     shape = tuple(lengths[name] for name in (*both, *rows, *columns))
     require_possible(shape)
     dtype = _dtype_for(lhs, rhs, count(summed))
+    spend_products(count(lengths) * (1 if dtype.kind == "f" else _INTEGER_PRODUCT))
     outer = max(range(len(both) + len(rows)), key=shape.__getitem__, default=None)
     pieces: Iterable[slice] = [slice(None)]
     if outer is not None and shape[outer]:

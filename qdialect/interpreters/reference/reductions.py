@@ -24,6 +24,7 @@ from qdialect.interpreters.scalar_functions import (
     smaller_number,
 )
 from qdialect.interpreters.values import TypedArray, at_all_positions, value_of
+from qdialect.interpreters.work import spend_elements, spend_products
 from qdialect.shape_ops.interface import name_of
 
 Arrays = list[NDArray[Any]]
@@ -50,6 +51,7 @@ def reduced(combine: Combine, arrays: Arrays, axes: Sequence[int]) -> Arrays:
     kept = [axis for axis in range(arrays[0].ndim) if axis not in axes]
     shape = tuple(arrays[0].shape[axis] for axis in kept)
     count = math.prod(arrays[0].shape[axis] for axis in axes)
+    spend_elements(arrays[0].size)
     with temporary_memory(2 * sum(array.nbytes for array in arrays)):
         arrays = [array.transpose([*axes, *kept]).reshape((count, *shape)) for array in arrays]
         while count > 1:
@@ -94,11 +96,15 @@ def pooled(
     )
     require_possible(shape)
     with temporary_memory(2 * math.prod(shape) * sum(array.itemsize for array in arrays)):
+        spend_products(_POSITION * math.prod(shape) * math.prod(of.size for of in windows))
         result = [np.broadcast_to(of, shape) for of in initial]
         for at in _positions(windows, shape):
             result = combine(result, [array[at] for array in around])
     return result
 
+
+_POSITION: Final = 16
+"""A position of a window takes as long as so many products of a sum."""
 
 MAX_WINDOW: Final = 1 << 16
 """The maximum number of positions of a window that are combined one by one."""

@@ -6,7 +6,8 @@ Both are rewritten to ops of quant, so that existing parameters are read in one 
 
 from __future__ import annotations
 
-from typing import Final, cast
+import math
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -14,6 +15,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.memory_budget import MemoryLimitError
+from qdialect.algebra.movement import Shape
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.algebra.splat import Splat
 from qdialect.dialects.quant import (
@@ -24,11 +27,17 @@ from qdialect.dialects.quant import (
     RequantizeOp,
     UniformQuantizedType,
 )
+from qdialect.interpreters import TypedArray
+from qdialect.interpreters.memory import temporary_memory
+from qdialect.interpreters.values import quantized
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
 from qdialect.post_training.calibration.keys import is_recordable
 from qdialect.post_training.value_graph.flow_graph import FlowGraph
 from qdialect.shape_ops.interface import name_of
 from qdialect.shape_ops.unused_ops import erase_unused
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _QUANTIZE: Final = "stablehlo.uniform_quantize"
 _DEQUANTIZE: Final = "stablehlo.uniform_dequantize"
@@ -82,19 +91,14 @@ def write_constants(graph: FlowGraph) -> bool:
         if graph.stored(op.input) is None or shape is None or not is_static(shape):
             continue
         tensor = cast(QuantizedTensor, op.result.type)
-        type = tensor.element_type
         numbers = graph.numbers(op.input).astype("f8")
         if np.isnan(numbers).any():
             continue
-        ends = type.storage_type_min, type.storage_type_max
         try:
-            parameters = type.parameters_on(shape)
-            codes = parameters.store(np.broadcast_to(numbers, shape), *ends)
-        except TooManySlotsError:
+            codes = _codes(numbers, op, tensor, shape)
+        except (TooManySlotsError, MemoryLimitError):
             continue
-        is_splat = numbers.size == 1 and parameters.size == 1
-        held = Splat(codes.reshape(-1)[0], shape) if is_splat and codes.size else codes
-        constant = ConstantOp(held, tensor)
+        constant = ConstantOp(codes, tensor)
         constant.location = op.location
         constant.result.name_hint = op.input.name_hint
         Rewriter.insert_op(constant, InsertPoint.before(op))
@@ -103,3 +107,18 @@ def write_constants(graph: FlowGraph) -> bool:
         Rewriter.replace_op(op, [], [constant.result])
     erase_unused(gone)
     return bool(gone)
+
+
+def _codes(
+    numbers: NDArray[Any], cast_op: QuantizeCastOp, tensor: QuantizedTensor, shape: Shape
+) -> NDArray[Any] | Splat:
+    """What a cast makes of numbers. Raises TooManySlotsError and MemoryLimitError."""
+    parameters, size = tensor.element_type.parameters_on(shape), math.prod(shape)
+    is_splat = numbers.size == 1 and parameters.size == 1 and size > 0
+    # Pieces of a splat are computed, too: so many doubles bound their time.
+    with temporary_memory(0 if is_splat else numbers.itemsize * size):
+        element = element_type_or_self(cast_op.input.type)
+        given = TypedArray.of_numbers(numbers, TensorType(element, numbers.shape))
+        held = TypedArray(np.broadcast_to(given.elements, shape), given.element_type)
+        codes = quantized(held, tensor).elements
+    return Splat(codes[(0,) * len(shape)], shape) if is_splat else codes

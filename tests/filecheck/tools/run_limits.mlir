@@ -16,7 +16,7 @@ func.func @argument(%x: tensor<8589934592xf32>) {
   return
 }
 
-// STEPS: run_limits.mlir:23:3: error: 'cf.br' op is not run: 1000 ops have been run before it (--max-steps)
+// STEPS: run_limits.mlir:23:3: error: 'cf.br' op is not run: 1000 steps have been taken before it (--max-steps)
 func.func @loop() {
   cf.br ^bb1
 ^bb1:
@@ -25,7 +25,7 @@ func.func @loop() {
 
 // Three constants, the loop, two rounds of an addition and a yield, the return.
 // COUNTED: 2 : index
-// TOO-FEW: run_limits.mlir:37:3: error: 'func.return' op is not run: 8 ops have been run before it (--max-steps)
+// TOO-FEW: run_limits.mlir:37:3: error: 'func.return' op is not run: 8 steps have been taken before it (--max-steps)
 func.func @counted() -> index {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index

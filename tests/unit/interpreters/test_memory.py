@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, TensorType, f32
 from xdsl.dialects.func import FuncOp
 
 from qdialect.algebra.memory_budget import MemoryLimitError, memory_budget
@@ -227,5 +227,46 @@ def test_steps_are_counted_over_calls_and_regions():
     """
     module, _ = parse(text)
     assert run_function(module, "f", max_steps=3) == ()
-    with pytest.raises(OpInterpretationError, match=r"'func.return' op .* 2 ops .*--max-steps"):
+    with pytest.raises(OpInterpretationError, match=r"'func.return' op .* 2 steps .*--max-steps"):
         run_function(module, "f", max_steps=2)
+
+
+ITERATED = """
+func.func @f(%x: {type}) -> {type} {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = arith.constant 1000000 : index
+  %r = scf.for %i = %c0 to %n step %c1 iter_args(%a = %x) -> ({type}) {{
+    %t = {op}
+    scf.yield %t : {type}
+  }}
+  return %r : {type}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("op", "shape", "what"),
+    [
+        ("arith.addf %a, %x : {type}", "65536", r"65536 elements take 16 steps"),
+        (
+            "linalg.matmul ins(%a, %x : {type}, {type}) outs(%x : {type}) -> {type}",
+            "128x128",
+            r"2097152 products take 8 steps",
+        ),
+        (
+            '"tosa.max_pool2d"(%a) <{{kernel = array<i64: 9, 9>, pad = array<i64: 4, 4, 4, 4>, '
+            "stride = array<i64: 1, 1>}}> : ({type}) -> {type}",
+            "1x16x16x16",
+            r"5308416 products take 20 steps",
+        ),
+    ],
+)
+def test_large_ops_take_many_steps(op: str, shape: str, what: str):
+    type = f"tensor<{shape}xf32>"
+    module, _ = parse(ITERATED.format(type=type, op=op.format(type=type)))
+    lengths = [int(length) for length in shape.split("x")]
+    given = TypedArray.of_numbers(np.ones(lengths), TensorType(f32, lengths))
+    name = op.split()[0].strip('"').split('"')[0]
+    with pytest.raises(OpInterpretationError, match=f"'{name}' op .* {what}.*--max-steps"):
+        run_function(module, "f", [given], max_steps=10)

@@ -542,7 +542,7 @@ func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
 @pytest.mark.parametrize(
     ("steps", "told"),
     [
-        (20, "'cf.br' op is not run: 20 ops have been run before it (--max-steps)"),
+        (20, "'cf.br' op is not run: 20 steps have been taken before it (--max-steps)"),
         (-1, "--max-steps must not be negative, but is -1"),
     ],
 )
