@@ -83,20 +83,12 @@ def pass_tests() -> Iterator[tuple[Path, tuple[str, ...]]]:
             yield path, tuple(shlex.split(flags[1]))
 
 
-@pytest.mark.parametrize(
-    ("path", "flags"), list(pass_tests()), ids=lambda value: getattr(value, "stem", None)
-)
-def test_output_of_passes(
-    path: Path, flags: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def output_of_passes(path: Path, flags: tuple[str, ...]) -> str:
     """
-    What comes out of a pass is a valid module of MLIR, or of StableHLO.
+    What comes out of the passes of a lit test.
 
     Ops that only qdialect has are lowered to upstream's, or dropped, first.
     """
-    if not needs_dialect(path.read_text()):
-        # MLIR reads what is left of StableHLO in generic form.
-        monkeypatch.setattr("qdialect.tools.registry._plugins", tuple[()])
     lowered = (*flags, "--lower-quant-shapes", "--drop-ranges", "--split-input-file")
     lowered = tuple(flag for flag in lowered if flag not in TOLD)
     text = qdialect_opt(path, *lowered)
@@ -104,14 +96,29 @@ def test_output_of_passes(
     if re.search(OF_OWN_TYPES, text):
         # A dialect that MLIR knows has no such ops: they are of another one, in generic form.
         text = re.sub(OF_OWN_TYPES, "test.", qdialect_opt(path, *lowered, "--print-op-generic"))
-    for module in text.split(SPLIT_MARKER):
-        # The tosa of IREE is not that of MLIR 22.
-        is_stablehlo = "stablehlo." in module and "tosa." not in module
-        tool = "iree-opt" if is_stablehlo else "mlir-opt-22"
+    return text
+
+
+def test_output_of_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes out of a pass is a valid module of MLIR, or of StableHLO."""
+    modules: dict[str, list[str]] = {"iree-opt": [], "mlir-opt-22": []}
+    for path, flags in pass_tests():
+        with monkeypatch.context() as patch:
+            if not needs_dialect(path.read_text()):
+                # MLIR reads what is left of StableHLO in generic form.
+                patch.setattr("qdialect.tools.registry._plugins", tuple[()])
+            printed = output_of_passes(path, flags)
+        for module in printed.split(SPLIT_MARKER):
+            # The tosa of IREE is not that of MLIR 22.
+            is_stablehlo = "stablehlo." in module and "tosa." not in module
+            modules["iree-opt" if is_stablehlo else "mlir-opt-22"].append(f"// {path}\n{module}")
+    for tool, texts in modules.items():
+        assert texts
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} is not on PATH")
-        command = [tool, "--allow-unregistered-dialect"]
-        run = subprocess.run(command, input=module, capture_output=True, text=True)
+        command = [tool, "--allow-unregistered-dialect", "--split-input-file"]
+        text = f"\n{SPLIT_MARKER}\n".join(texts)
+        run = subprocess.run(command, input=text, capture_output=True, text=True)
         assert run.returncode == 0, run.stderr
 
 

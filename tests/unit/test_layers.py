@@ -12,6 +12,8 @@ import pytest
 
 import qdialect
 
+pytestmark = pytest.mark.without_xdsl
+
 ROOT = Path(qdialect.__file__).parent
 
 FLOORS = (

@@ -221,14 +221,19 @@ def compiled() -> Any:
 
 
 @cache
-def read(layer: Layer) -> Contraction | Lookup | None:
-    """The model of the op that makes the result of a function."""
+def functions() -> dict[str, FuncOp]:
+    """The functions of all layers, by name."""
+    text = "\n".join(layer.function for layer in LAYERS)
     # xDSL does not know the custom forms of all named ops.
     command = ["iree-opt", "--mlir-print-op-generic"]
-    done = subprocess.run(command, input=layer.function, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
     module = LocatingParser(ToolContext(allow_unregistered=True), done.stdout).parse_module()
-    (function,) = (op for op in module.walk() if isinstance(op, FuncOp))
-    end = function.body.block.last_op
+    return {op.sym_name.data: op for op in module.walk() if isinstance(op, FuncOp)}
+
+
+def read(layer: Layer) -> Contraction | Lookup | None:
+    """The model of the op that makes the result of a function."""
+    end = functions()[layer.name].body.block.last_op
     assert end is not None
     made = end.operands[0].owner
     assert isinstance(made, Operation)

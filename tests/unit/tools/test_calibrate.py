@@ -663,6 +663,7 @@ def test_a_profile_of_something_else_is_not_gone_on_with(
     assert "--resume needs the file of a profile" in capsys.readouterr().err
 
 
+@pytest.mark.without_xdsl
 @pytest.mark.parametrize(
     ("engine", "histogram"),
     [
@@ -680,6 +681,7 @@ def test_processes_record_the_same(
     assert (tmp_path / "1.json").read_bytes() == (tmp_path / "2.json").read_bytes()
 
 
+@pytest.mark.without_xdsl
 def test_an_error_in_another_process_is_told(
     model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -719,6 +721,7 @@ def run_until(
         return tool.returncode, told
 
 
+@pytest.mark.without_xdsl
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_what_is_interrupted_is_gone_on_with(model: str, tmp_path: Path, jobs: int) -> None:
     """At random moments, until it is done: the same profile as that of one run."""
@@ -771,6 +774,7 @@ def test_what_is_recorded_is_written_meanwhile(
     assert kept == [*range(1, 9)]
 
 
+@pytest.mark.without_xdsl
 def test_an_interrupt_while_records_run_keeps_them(model: str, tmp_path: Path) -> None:
     """The signal comes when some records have been recorded, and not all of them."""
     pipe = tmp_path / "pipe"

@@ -170,6 +170,7 @@ def test_engines_agree(tmp_path: Path) -> None:
     assert texts[0] == texts[1]
 
 
+@pytest.mark.without_xdsl
 def test_processes_find_the_same(tmp_path: Path) -> None:
     path = save(tmp_path / "data.npz", records(7))
     texts = [
@@ -540,6 +541,7 @@ def test_tables_on_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "│" in told
 
 
+@pytest.mark.without_xdsl
 @needs_matplotlib
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
 def test_plots(tmp_path: Path, ending: str) -> None:
@@ -550,6 +552,7 @@ def test_plots(tmp_path: Path, ending: str) -> None:
     assert (tmp_path / f"plot.{ending}").read_bytes().startswith(signature)
 
 
+@pytest.mark.without_xdsl
 @needs_matplotlib
 @pytest.mark.parametrize("count", [5, 61, 1000])
 def test_what_is_drawn(tmp_path: Path, count: int) -> None:

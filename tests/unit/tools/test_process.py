@@ -69,6 +69,7 @@ def start(tool: str, arguments: list[str]) -> subprocess.Popen[bytes]:
     return process
 
 
+@pytest.mark.without_xdsl
 @pytest.mark.parametrize(("tool", "times"), [*zip(TOOLS, (18, 6, 6), strict=True)])
 def test_a_signal_at_any_moment(tool: str, times: int, tmp_path: Path) -> None:
     source, folder = tmp_path / "in.mlir", tmp_path / "out"
@@ -215,6 +216,7 @@ def test_an_interrupt_goes_through_a_call(monkeypatch: pytest.MonkeyPatch, tmp_p
 # Memory
 
 
+@pytest.mark.without_xdsl
 @pytest.mark.parametrize("tool", TOOLS)
 @pytest.mark.parametrize("source", ["/dev/zero", "-"])
 def test_an_input_without_end(tool: str, source: str) -> None:
@@ -252,6 +254,7 @@ def test_memory_that_is_not_there(
 # The end
 
 
+@pytest.mark.without_xdsl
 @pytest.mark.parametrize("tool", TOOLS)
 def test_help_that_cannot_be_written(tool: str) -> None:
     with open("/dev/full", "w") as full:
