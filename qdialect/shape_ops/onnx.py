@@ -152,7 +152,7 @@ def _per_block(
     if block := _block_size(op):
         grid = tuple(n // block if at == axis else n for at, n in enumerate(shape))
         if block < 0 or scales != grid or not 0 <= axis < len(shape) or shape[axis] % block:
-            raise NotFoldable(Code.ARITHMETIC, "its blocks do not fit its shape")
+            raise NotFoldable(Code.ARITHMETIC, "its blocks do not match its shape")
         along = tuple(range(len(shape)))
     elif scales:
         is_one = scales == (1,) and (axis >= len(shape) or shape[axis] != 1)

@@ -172,7 +172,7 @@ def test_what_cannot_be_merged():
         ({"records": [1]}, "1 records do not match 2 ranges"),
         ({"minima": [5.0, 0.0]}, "exceeds its maximum"),
         ({"minima": [math.nan, 0.0]}, "or is NaN"),
-        ({"maxima": [1.0]}, "do not fit each other"),
+        ({"maxima": [1.0]}, "do not match each other"),
     ],
 )
 def test_statistics_fit(fields: dict[str, list[float]], reason: str):

@@ -395,9 +395,9 @@ def test_nan_is_left_out_and_told(
     assert found.json["results"][0]["nans"] == [1, 2]
     told = capsys.readouterr().out
     assert (
-        "'x': elements are left out: NaN in 1 of FLOAT and 1 of QUANTIZED, infinite in 1; 0" in told
+        "'x': elements are omitted: NaN in 1 of FLOAT and 1 of QUANTIZED, infinite in 1; 0" in told
     )
-    assert "'y': elements are left out: NaN in 1 of FLOAT and 2 of QUANTIZED; 1 of them" in told
+    assert "'y': elements are omitted: NaN in 1 of FLOAT and 2 of QUANTIZED; 1 of them" in told
     assert "answers with NaN: 1 of FLOAT, 2 of QUANTIZED" in told
 
 

@@ -40,7 +40,7 @@ func.func @calling() -> tensor<3x2xi8> {
 func.func @no_data() -> tensor<6xi8> {
   // CHECK: dense_resource<__elided__>
   %w = arith.constant dense_resource<__elided__> : tensor<2x3xi8>
-  // expected-remark @below {{not folded: the data of its constant is not here [not-constant]}}
+  // expected-remark @below {{not folded: the data of its constant is missing [not-constant]}}
   %0 = tensor.collapse_shape %w [[0, 1]] : tensor<2x3xi8> into tensor<6xi8>
   return %0 : tensor<6xi8>
 }
