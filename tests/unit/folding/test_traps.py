@@ -398,7 +398,7 @@ REFUSED = [
         return %0 : tensor<2x3xf32>""",
         "tensor<2x3xf32>",
         (Code.PADDING,),
-        "no integer is read as 6.659999847412109 with scale 1.000000e+00, zero point 0",
+        "no integer dequantizes to 6.659999847412109 with scale 1.000000e+00, zero point 0",
     ),
     Refusal(
         "11: the padding is a code of one slot, and not of the other",
@@ -411,7 +411,7 @@ REFUSED = [
         return %0 : tensor<2x3xf32>""",
         "tensor<2x3xf32>",
         (Code.PADDING,),
-        "no integer is read as 5.0 with scale 1.000000e+01, zero point 3",
+        "no integer dequantizes to 5.0 with scale 1.000000e+01, zero point 3",
     ),
     Refusal(
         "14: integers of another width are not widened to join them",

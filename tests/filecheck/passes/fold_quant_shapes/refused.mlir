@@ -106,7 +106,7 @@ func.func @padding() -> tensor<2x3xf32> {
   %q = quant.scast %w : tensor<2x2xi8> to tensor<2x2x!rows>
   %f = quant.dcast %q : tensor<2x2x!rows> to tensor<2x2xf32>
   %quarter = arith.constant 0.25 : f32
-  // expected-remark-re @below {{no integer is read as 0.25 with scale 5.0{{0*}}e-01, zero point 0 [padding]}}
+  // expected-remark-re @below {{no integer dequantizes to 0.25 with scale 5.0{{0*}}e-01, zero point 0 [padding]}}
   %0 = tensor.pad %f low[0, 0] high[0, 1] {
   ^bb0(%i: index, %j: index):
     tensor.yield %quarter : f32
