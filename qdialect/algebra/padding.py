@@ -144,7 +144,7 @@ class Pad(Movement):
         self._plain(many=["low", "high"])
         if not len(self.low) == len(self.high) == len(self.gaps):
             counts = [len(widths) for widths in (self.low, self.high, self.gaps)]
-            raise MovementError(f"low, high and interior widths differ in number: {counts}")
+            raise MovementError(f"low, high and interior widths differ in length: {counts}")
         if any(width < 0 for width in (*self.low, *self.high, *self.gaps)):
             raise MovementError("padding widths must not be negative")
 
@@ -172,8 +172,8 @@ class Pad(Movement):
         (operand,) = operands
         if len(self.low) != len(operand):
             raise MovementError(
-                f"{len(self.low)} low and {len(self.high)} high widths do not fit "
-                f"{len(operand)} axes"
+                f"{len(self.low)} low and {len(self.high)} high widths do not match "
+                f"the rank {len(operand)} of the operand"
             )
         return tuple(
             DYNAMIC if length == DYNAMIC else low + length + max(length - 1, 0) * gap + high

@@ -96,7 +96,7 @@ def entries() -> int:
 
 
 def containers() -> dict[str, int]:
-    """How many items the containers have that are no caches, but live as long."""
+    """The number of items in module-level containers that are not caches."""
     return {
         f"{module.__name__}.{name}": len(cast("list[Any]", value))
         # All are imported first: a module may register something in another one.

@@ -129,7 +129,7 @@ def test_composition(second: Movement, first: Movement, both: Movement | None):
     [
         (Transpose((0,)), [(2, 3)], "does not name each of 2 axes once"),
         (Reshape((5,)), [(2, 3)], "6 elements cannot be reshaped to 5"),
-        (Slice((0,), (2,), (1,)), [(2, 3)], "do not fit 2 axes"),
+        (Slice((0,), (2,), (1,)), [(2, 3)], "do not match the rank 2 of the operand"),
         (Slice((2,), (2,), (1,)), [(3,)], "leave axis 0 of length 3"),
         (Slice((0,), (3,), (2,)), [(4,)], "leave axis 0 of length 4"),
         (Slice((4,), (0,), (1,)), [(3,)], "leave axis 0 of length 3"),
@@ -140,7 +140,7 @@ def test_composition(second: Movement, first: Movement, both: Movement | None):
         (BroadcastInDim((0,), (4, 4)), [(2,)], "cannot be broadcast to 4"),
         (BroadcastInDim((0,), (4,)), [(4, 1)], "1 dims do not match the rank 2 of the operand"),
         (Reverse((1,)), [(4,)], "are not different axes of 1"),
-        (Pad((1,), (1,)), [(4, 4)], "do not fit 2 axes"),
+        (Pad((1,), (1,)), [(4, 4)], "do not match the rank 2 of the operand"),
         (Take(1, (0,)), [(4,)], "axis 1 is out of range for rank 1"),
         (Take(0, (4,)), [(4,)], "index 4 is out of range for axis 0 of length 4"),
     ],

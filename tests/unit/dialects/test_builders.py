@@ -289,7 +289,11 @@ def test_sequences_of_any_kind_say_how_elements_move():
         (lambda: quant.ReverseOp(WEIGHT, [2]), MovementError, "not different axes of 2"),
         (lambda: quant.ReverseOp(WEIGHT, 0), TypeError, "sequence of integers"),
         (lambda: quant.PadOp(WEIGHT, [0, -1], [0, 0]), MovementError, "must not be negative"),
-        (lambda: quant.PadOp(WEIGHT, [0], [0]), MovementError, "do not fit 2 axes"),
+        (
+            lambda: quant.PadOp(WEIGHT, [0], [0]),
+            MovementError,
+            "do not match the rank 2 of the operand",
+        ),
         (lambda: quant.DequantizeCastOp(WEIGHT, None), TypeError, "result_type must be"),
         (lambda: quant.DequantizeCastOp(None, f32), TypeError, "operand must be of class"),
         (lambda: quant.infer_result_type(None, [WEIGHT]), TypeError, "movement must be of class"),

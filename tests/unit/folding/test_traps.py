@@ -574,7 +574,7 @@ def test_9_a_shared_constant_is_not_erased() -> None:
 def test_10_elements_of_a_quantized_type_do_not_crash(
     constant: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """There is no such attribute: an error at its place."""
+    """An unknown attribute is an error at its location."""
     attribute = "values" if constant == "tosa.const" else "value"
     type = "tensor<2x!quant.uniform<i8:f32, 0.5>>"
     file = tmp_path / "m.mlir"

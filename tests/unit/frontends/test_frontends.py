@@ -45,7 +45,7 @@ MOVING = ("transpose", "permute", "reshape", "view", "collapse_shape", "expand_s
 
 
 def needs(*names: str) -> pytest.MarkDecorator:
-    """What is skipped where a library is not installed."""
+    """A test that is skipped if a library is not installed."""
     missing = [
         name
         for name in names
@@ -61,7 +61,7 @@ needs_tflite = needs("tosa_converter_for_tflite")
 
 
 def expected() -> NDArray[Any]:
-    """What a layer with the weight returns for INPUTS."""
+    """The result of a layer with the weight for INPUTS."""
     return INPUTS @ ((WEIGHT.astype(np.float32) - ZEROS.astype(np.float32)) * SCALES).T
 
 

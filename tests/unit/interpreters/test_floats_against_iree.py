@@ -1155,7 +1155,7 @@ def scan(name: str, x: str, axis: int, region: str, *, is_inclusive: bool, last:
 
 
 def tm_sort(name: str, x: str, axis: int, order: str, *, equal: bool = False) -> Case:
-    """The numbers of the elements in their order, of which some may be equal."""
+    """Sort elements, together with their positions; with `equal`, some elements are equal."""
     values, places = f"tensor<{x}xf32>", f"tensor<{x}xi32>"
     loops = f"affine_map<({', '.join(f'd{n}' for n in range(x.count('x') + 1))}) -> "
     loops += f"({', '.join(f'd{n}' for n in range(x.count('x') + 1))})>"

@@ -29,7 +29,7 @@ numbers = st.one_of(
 
 @st.composite
 def records(draw: st.DrawFn) -> list[Array]:
-    """Tensors with as many channels on axis 1, of which none has only NaN."""
+    """Tensors with the same number of channels on axis 1, none of them all NaN."""
     channels = draw(st.integers(1, 3))
     tensors: list[Array] = []
     for _ in range(draw(st.integers(1, 6))):

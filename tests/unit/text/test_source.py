@@ -66,7 +66,7 @@ DIGITS = "0123456789abcdefABCDEF" * 100
 
 
 def outcome(text: str | AbridgedInput) -> object:
-    """What a text is read as: the text of a module, or an error and its place."""
+    """The result of reading a text: the text of a module, or an error and its location."""
     context = ToolContext(allow_unregistered=True)
     try:
         parser = LocatingParser(context, text)

@@ -467,7 +467,7 @@ def test_data_that_does_not_fit_is_refused(
 
 
 def zip_of(content: bytes) -> bytes:
-    """An archive of one array, of which this is the file."""
+    """An archive with this file as its only array."""
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("x.npy", content)
@@ -844,7 +844,7 @@ def test_a_missing_library_is_named(
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_channels(tmp_path: Path, engine: str) -> None:
-    """What a layer reads and computes has a range for each channel, and the rest has one."""
+    """Inputs and results of layers have a range for each channel, other values a single one."""
     text = """
 func.func @main(%x: tensor<2x3x4xf32>) -> tensor<2x3x2xf32> {
   %w = arith.constant dense<[[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]],

@@ -553,7 +553,7 @@ def test_plots(tmp_path: Path, ending: str) -> None:
 @needs_matplotlib
 @pytest.mark.parametrize("count", [5, 61, 1000])
 def test_what_is_drawn(tmp_path: Path, count: int) -> None:
-    """A bar for each number, one for what is expected, and a word where there is no number."""
+    """A bar for each number and each expected number, and a word where there is no number."""
     from qdialect.post_training.calibration.compared_functions import ComparedValue
     from qdialect.quantization.noise import Noise
 

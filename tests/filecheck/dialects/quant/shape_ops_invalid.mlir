@@ -200,7 +200,7 @@ func.func @sizes(%x: tensor<2x3x!p>) {
 !p = !quant.uniform<i8:f32, 0.5>
 // quant.slice (C6)
 func.func @slice_axes(%x: tensor<2x3x!p>) {
-  // expected-error @+1 {{'quant.slice' op 1 offsets, 1 sizes and 1 strides do not fit 2 axes}}
+  // expected-error @+1 {{'quant.slice' op 1 offsets, 1 sizes and 1 strides do not match the rank 2 of the operand}}
   %0 = quant.slice %x [0] [2] [1] : tensor<2x3x!p> to tensor<2x!p>
   return
 }
