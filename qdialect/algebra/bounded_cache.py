@@ -85,8 +85,7 @@ class BoundedCache(Generic[KeyT, ResultT]):
 
     def add(self, key: KeyT, result: ResultT, weight: int) -> ResultT:
         """
-        Store `result` and return it; `weight` is the approximate number of numbers in it and its
-        key.
+        Store `result` and return it; `weight` is about the count of numbers in it and its key.
         """
         size = _ENTRY_BYTES + _NUMBER_BYTES * weight
         self._bytes += size

@@ -163,8 +163,7 @@ class _GatherNumbers(NamedTuple):
     @classmethod
     def of(cls, op: Operation) -> _GatherNumbers:
         """
-        The numbers of `op`, parsed from printed text, which is the same for unregistered
-        attributes.
+        The numbers of `op`, parsed from text, which unregistered attributes print the same.
 
         Raises NotFoldable if the text has another field.
         """

@@ -40,9 +40,7 @@ from qdialect.shape_ops.interface import attribute_of, find_attribute, name_of
 
 
 class _Numbers(NamedTuple):
-    """
-    The constants that ops compute with: one number, or one for each position of an axis.
-    """
+    """The constants that ops compute with: one number, or one for each position of an axis."""
 
     held: tuple[float, ...]
     axis: int | None = None
