@@ -69,7 +69,7 @@ def _identity(op: Operation, operands: Operands) -> Movements:
 @shape_op("onnx.Unsqueeze")
 @shape_op("onnx.Flatten")
 def _reshape(op: Operation, operands: Operands) -> Movements:
-    # Where the result is static, so are the operands that have its shape.
+    # If the result is static, the operand with its shape is redundant.
     return Movements(op.operands[:1], [Reshape(shape_of(op.results[0]))])
 
 
@@ -90,12 +90,12 @@ def _slice(op: Operation, operands: Operands) -> Movements:
     starts, sizes, steps = [0] * len(shape), [*static_shape_of(op.results[0])], [1] * len(shape)
     given = [_optional(op, number, operands) for number in range(1, 5)]
     if given[0] is None or given[1] is None:
-        raise NotFoldable(Code.UNKNOWN_OP, "it does not say where it starts and ends")
+        raise NotFoldable(Code.UNKNOWN_OP, "it lacks starts or ends")
     axes = range(len(given[0])) if given[2] is None else given[2]
     for at, axis in enumerate(axes):
         step = 1 if given[3] is None else given[3][at]
         if step < 1:
-            raise NotFoldable(Code.UNKNOWN_OP, "it goes backward")
+            raise NotFoldable(Code.UNKNOWN_OP, "its step is negative")
         start = given[0][at]
         starts[axis] = min(max(start + shape[axis] if start < 0 else start, 0), shape[axis])
         steps[axis] = step
@@ -103,7 +103,7 @@ def _slice(op: Operation, operands: Operands) -> Movements:
 
 
 def _optional(op: Operation, number: int, operands: Operands) -> list[int] | None:
-    """The integers of an operand, None if there is none."""
+    """The integers of an operand; None if it is omitted."""
     if number >= len(op.operands) or not _is_given(op.operands[number]):
         return None
     numbers: NDArray[np.integer[Any]] = operands.integers(op.operands[number])
@@ -113,7 +113,9 @@ def _optional(op: Operation, number: int, operands: Operands) -> list[int] | Non
 def _write_per_block(
     op: Operation, operands: Sequence[SmallOperand], type: Attribute
 ) -> list[Operation]:
-    """Scales and zero points are of one shape: of one axis, of none, or of blocks of one axis."""
+    """
+    Write an op whose scales and zero points are per tensor, per axis, or per block along one axis.
+    """
     axes = operands[1].axes
     rest = op.operands[len(operands) :]
     new = recreated(op, [*(operand.value for operand in operands), *rest], type)
@@ -124,7 +126,7 @@ def _write_per_block(
         axes = (axis,)
         set_attribute(new, "block_size", IntegerAttr(sizes[axis], _SIGNED))
     elif len(axes) > 1:
-        raise NotFoldable(Code.ARITHMETIC, "its scales would follow several axes")
+        raise NotFoldable(Code.ARITHMETIC, "its scales would vary along several axes")
     if axes:
         set_attribute(new, "axis", IntegerAttr(axes[0], _SIGNED))
     return [new]
@@ -141,9 +143,9 @@ def _per_block(
     op: Operation, term: Callable[[Sequence[Attribute], Attribute], Term]
 ) -> Elementwise:
     """
-    An op of a tensor, and of scales and zero points of one axis, of none, or of blocks of one.
+    The element-wise form of an op with scales per tensor, per axis, or per block along one axis.
 
-    `term` makes the term of the types of operands and result.
+    `term` returns the term, given the types of operands and result.
     """
     values = [value for value in op.operands if _is_given(value)]
     shape, scales = shape_of(values[0]), shape_of(values[1])
@@ -187,7 +189,9 @@ def _dequantized(types: Sequence[Attribute], expressed: Attribute) -> Term:
         return Apply(arithmetic, (Input(number, types[number]),), expressed)
 
     if types[1] != expressed:
-        raise NotFoldable(Code.ARITHMETIC, f"it makes '{expressed}' with scales of '{types[1]}'")
+        raise NotFoldable(
+            Code.ARITHMETIC, f"its result is '{expressed}', but its scales are '{types[1]}'"
+        )
     difference = real(0)
     if len(types) > 2:
         difference = Apply(Arithmetic.SUBTRACT, (difference, real(2)), expressed)
@@ -195,5 +199,5 @@ def _dequantized(types: Sequence[Attribute], expressed: Attribute) -> Term:
 
 
 def _is_given(value: SSAValue) -> bool:
-    """Whether an operand that may be left out is a tensor."""
+    """Whether an optional operand is given."""
     return tensor_parts(value.type) is not None

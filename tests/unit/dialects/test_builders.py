@@ -235,7 +235,7 @@ def test_types_that_cannot_be(given: Callable[[], object], error: Refused, messa
 
 def test_parameters_of_another_type():
     of_f16 = UniformQuantizedType.per_tensor(I8, f16, 0.5).parameters_on([2])
-    with pytest.raises(ValueError, match=r"in f16 and .* but the type has f32"):
+    with pytest.raises(ValueError, match=r"expressed type f16 and .* but the type has f32"):
         PER_TENSOR.with_parameters(of_f16)
     with pytest.raises(ValueError, match="signed=False"):
         PER_TENSOR.with_parameters(U8.parameters_on([2]))
@@ -279,7 +279,7 @@ def test_sequences_of_any_kind_say_how_elements_move():
         (lambda: quant.SliceOp(WEIGHT, [0, 0], [2, 9], [1, 1]), MovementError, "of length 3"),
         (lambda: quant.SliceOp(WEIGHT, [0], [2, 2], [1, 1]), MovementError, "differ in length"),
         (lambda: quant.SliceOp(WEIGHT, [0, 0], [2, 2], [1, 0]), MovementError, "0, 0 and 1"),
-        (lambda: quant.ConcatOp([WEIGHT], 2), MovementError, "axis 2 is not one of 2"),
+        (lambda: quant.ConcatOp([WEIGHT], 2), MovementError, "axis 2 is out of range for rank 2"),
         (lambda: quant.ConcatOp([WEIGHT], -1), MovementError, "axis -1 is negative"),
         (lambda: quant.ConcatOp([WEIGHT], 0.0), TypeError, "dim must be an integer"),
         (lambda: quant.ConcatOp(WEIGHT, 0), TypeError, "must be a sequence of values"),
