@@ -1,8 +1,9 @@
 """
 Fold shape ops into quantized constants, exactly.
 
-The algebra is `qdialect.algebra`, and knows numpy only: `QuantizationParameters` and the movements
-are exported here. The dialect is `qdialect.dialects.quant`, the passes are `qdialect.passes`.
+The algebra is `qdialect.algebra`, which depends only on numpy: `QuantizationParameters` and the
+movements are exported here. The dialect is `qdialect.dialects.quant`, the passes are
+`qdialect.passes`.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def get_all_dialects() -> dict[str, Callable[[], Dialect]]:
     """The dialects by name, as functions that import them."""
 
     def get_quant() -> Dialect:
-        # Every tool of xDSL imports this module; few of them read the dialect.
+        # Every tool of xDSL imports this module; few of them parse the dialect.
         from qdialect.dialects.quant import Quant
 
         return Quant
@@ -61,7 +61,7 @@ def _make_universe() -> Universe:
     from xdsl import dialects, transforms
     from xdsl.universe import Universe
 
-    # xDSL refuses to start if two plug-ins share a name, so names that it has itself are left out.
+    # xDSL refuses to start if two plug-ins share a name, so its own names are left out.
     return Universe(
         all_dialects={
             name: factory

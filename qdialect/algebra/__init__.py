@@ -1,1 +1,1 @@
-"""Movements, and the arrays and parameters that they move. Needs numpy only, no IR."""
+"""Movements, and the arrays and parameters that they move. Depends only on numpy, not on any IR."""

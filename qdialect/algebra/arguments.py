@@ -83,7 +83,7 @@ def integer_array(name: str, values: object) -> NDArray[np.int64]:
     if array.dtype.kind == "f":
         fractions = array != np.rint(array)
         if fractions.any():
-            raise ValueError(f"{name} must be integers, but {array[fractions].flat[0]} is none")
+            raise ValueError(f"{name} must be integers, but {array[fractions].flat[0]} is not")
     if array.dtype.kind == "f" or array.dtype == np.uint64:
         outside = np.abs(array) >= 2.0**63
         if outside.any():
@@ -123,7 +123,7 @@ def _numbers(name: str, values: object) -> NDArray[Any]:
 
 def array_of(name: str, values: object) -> NDArray[Any]:
     """
-    Nested sequences, or anything that numpy takes for an array, as an array.
+    Nested sequences, or anything that numpy accepts as an array, as an array.
 
     An empty sequence becomes an int64 array. Raises ValueError for ragged sequences.
     """
@@ -132,5 +132,7 @@ def array_of(name: str, values: object) -> NDArray[Any]:
     try:
         array = np.asarray(values)
     except ValueError:
-        raise ValueError(f"{name} must not be ragged: nested sequences of one length") from None
+        raise ValueError(
+            f"{name} must not be ragged: nested sequences must have one length"
+        ) from None
     return array if array.size else array.astype(np.int64)

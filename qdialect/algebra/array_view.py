@@ -1,4 +1,4 @@
-"""Array views on which most movements, reshapes included, are free of copies."""
+"""Array views on which most movements, including reshapes, do not copy."""
 
 from __future__ import annotations
 

@@ -233,7 +233,7 @@ def _line_axis(source: NDArray[Any]) -> int | None:
     if nearest == last or is_short or abs(source.strides[nearest]) >= _LINE_BYTES:
         return None
     between = source.shape[nearest + 1 :]
-    # Lines at strides that are a power of two compete for few sets of the cache.
+    # Lines at power-of-two strides map to few cache sets.
     places = _CACHE_LINES // max(1, math.gcd(source.strides[last], _CACHE_WAY_BYTES) // _LINE_BYTES)
     is_kept = math.prod(between) <= places * max(1, source.itemsize // _COSTLY_BYTES)
     return None if is_kept and not _are_few(between, source.itemsize) else nearest

@@ -17,7 +17,9 @@ MAX_CACHE_BYTES: Final = 4 << 20
 """The default bound of a cache: roughly the bytes that it keeps."""
 
 _ENTRY_BYTES: Final = 1500
-"""The overhead of an entry beside its numbers: a type, its attributes and arrays, and the key."""
+"""
+The overhead of an entry in bytes besides its numbers: a type, its attributes and arrays, the key.
+"""
 
 _NUMBER_BYTES: Final = 8
 
@@ -36,7 +38,7 @@ _caches: WeakSet[Cache] = WeakSet()
 
 
 def registered_cache(cache: CacheT) -> CacheT:
-    """Have `clear_caches` empty `cache`, a function with `functools.lru_cache` or the like."""
+    """Register a function with `functools.lru_cache`, or a similar cache, for `clear_caches`."""
     _caches.add(cache)
     return cache
 
@@ -50,8 +52,8 @@ def clear_caches() -> None:
     """
     Empty all caches of types, parameters and movements.
 
-    Results do not change, only the time to compute them again. For long-lived processes: the
-    caches are bounded, but may hold some 10 MiB each. Other threads may keep running.
+    Results do not change, only the time to compute them again. Meant for long-lived processes: the
+    caches are bounded, but may hold about 10 MiB each. Thread-safe.
     """
     for cache in registered_caches():
         cache.cache_clear()
@@ -82,7 +84,9 @@ class BoundedCache(Generic[KeyT, ResultT]):
         return self._known.get(key)
 
     def add(self, key: KeyT, result: ResultT, weight: int) -> ResultT:
-        """Keep `result` and return it; `weight` is about how many numbers it and its key hold."""
+        """
+        Store `result` and return it; `weight` is about the count of numbers in it and its key.
+        """
         size = _ENTRY_BYTES + _NUMBER_BYTES * weight
         self._bytes += size
         if self._bytes > self.max_bytes:

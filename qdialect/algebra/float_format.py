@@ -35,7 +35,7 @@ _QUIET_NAN = 0x7FF8 << 48
 
 _SHORT_DIGITS = 6
 _MAX_PADDING = 3
-"""The maximum number of zeros that the long form pads a number without an exponent with."""
+"""The maximum number of padding zeros in the long form of a number without an exponent."""
 
 _CONTAINERS: Final = (
     ("f2", 5, 11),
@@ -58,7 +58,7 @@ class Specials(Enum):
     """A NaN of each sign, with all other bits set, and no infinities."""
 
     ONE_NAN = auto()
-    """One NaN in the place of negative zero, and no infinities."""
+    """One NaN, at the bit pattern of negative zero, and no infinities."""
 
     ONE_NAN_NO_ZERO = auto()
     """One NaN, with all bits set; no infinities, no zero and no sign bit."""
@@ -152,7 +152,7 @@ class FloatFormat:
             case Specials.ONE_NAN | Specials.ONE_NAN_NO_ZERO:
                 nan |= beyond
                 kept = np.uint64(0)
-        # On bits, because processors differ in the NaN that arithmetic results in.
+        # On bits, because processors differ in the NaNs that arithmetic returns.
         nans = (values.view(np.uint64) & kept) | np.uint64(_QUIET_NAN)
         return np.where(nan, nans.view(np.float64), rounded)
 
@@ -289,7 +289,7 @@ class FloatFormat:
         """
         The bit patterns of `round(values)`, of any shape: uint64.
 
-        As `encode`, it makes every NaN positive. Raises ValueError for f80 and f128.
+        Like `encode`, it makes every NaN positive. Raises ValueError for f80 and f128.
         """
         if self.dtype is None:
             return self.encode(self.round(values))

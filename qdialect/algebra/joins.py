@@ -42,10 +42,10 @@ class Concat(Movement):
 
     def result_shape(self, *operands: Shape) -> Shape:
         if not operands:
-            raise MovementError("there is nothing to concatenate")
+            raise MovementError("a concatenation needs at least one operand")
         rank = len(operands[0])
         if self.dim >= rank:
-            raise MovementError(f"axis {self.dim} is not one of {rank} axes")
+            raise MovementError(f"axis {self.dim} is out of range for rank {rank}")
         result: list[int] = []
         for axis in range(rank):
             lengths = [shape[axis] for shape in operands if len(shape) == rank]
@@ -174,5 +174,5 @@ class InsertSlice(Movement):
 
 
 def _are_equal(splats: Sequence[Splat]) -> bool:
-    """Whether all elements, of splats that have any, have the same bits."""
+    """Whether all non-empty splats have the same bits."""
     return len({splat.value.tobytes() for splat in splats if 0 not in splat.shape}) < 2

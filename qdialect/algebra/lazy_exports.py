@@ -1,4 +1,4 @@
-"""Names that a package exports from its modules, each imported when it is first asked for."""
+"""Lazy exports: names that a package exports from its modules, imported on first access."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def lazy_exports(package: str, modules: Mapping[str, str]) -> Callable[[str], ob
     """
     The `__getattr__` of `package`, for names in `modules`: from the name to its module.
 
-    A tool that needs one of them does not import the modules of the others.
+    Access to one name does not import the modules of the others.
     """
 
     def get(name: str) -> object:

@@ -37,8 +37,8 @@ class MemoryBudget:
         """Reserve `nbytes` bytes. Raises MemoryLimitError if too few are left."""
         if nbytes > self.left:
             raise MemoryLimitError(
-                f"it would take {nbytes} bytes more, and of {self.limit} that are allowed "
-                f"{self.left} are left (--max-memory)"
+                f"it would take {nbytes} more bytes, but only {self.left} of the allowed "
+                f"{self.limit} are left (--max-memory)"
             )
         self.reserved += max(nbytes, 0)
 

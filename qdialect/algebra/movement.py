@@ -42,13 +42,13 @@ class MovementError(ValueError):
 
 
 class ValueSet(Enum):
-    """How the set of values of a result relates to the values of the operands."""
+    """The relation of the set of values of a result to that of the operands."""
 
     SAME = "same"
     """The set is the same, so a recorded range still holds exactly."""
 
     PART = "superset"
-    """A subset: some values may be missing, and none is new."""
+    """A subset: some values may be missing, but none is new."""
 
     UNION = "union"
     """The union of the values of several operands."""
@@ -280,7 +280,7 @@ class Slice(Movement):
     def __post_init__(self) -> None:
         self._plain(many=["offsets", "sizes", "strides"])
         if not len(self.offsets) == len(self.sizes) == len(self.strides):
-            raise MovementError(f"{self._counts} differ in number")
+            raise MovementError(f"{self._counts} differ in length")
         triples = zip(self.offsets, self.sizes, self.strides, strict=True)
         for axis, (offset, size, stride) in enumerate(triples):
             if offset < 0 or size < 0 or stride < 1:
@@ -316,7 +316,9 @@ class Slice(Movement):
     def result_shape(self, *operands: Shape) -> Shape:
         (operand,) = operands
         if len(self.sizes) != len(operand):
-            raise MovementError(f"{self._counts} do not fit {len(operand)} axes")
+            raise MovementError(
+                f"{self._counts} do not match the rank {len(operand)} of the operand"
+            )
         for axis, length in enumerate(operand):
             offset, size, stride = (
                 self.offsets[axis],
@@ -382,7 +384,7 @@ class BroadcastInDim(Movement):
 
     @classmethod
     def trailing(cls, operand: Shape, result: Shape) -> BroadcastInDim:
-        """As numpy broadcasts: the axes of the operand are the last of the result."""
+        """Broadcast like numpy: the axes of the operand are the last axes of the result."""
         return cls(tuple(range(len(result) - len(operand), len(result))), result)
 
     def __call__(self, *operands: MovableT) -> MovableT:
@@ -397,7 +399,9 @@ class BroadcastInDim(Movement):
     def result_shape(self, *operands: Shape) -> Shape:
         (operand,) = operands
         if len(self.dims) != len(operand):
-            raise MovementError(f"{len(self.dims)} dims do not fit {len(operand)} axes")
+            raise MovementError(
+                f"{len(self.dims)} dims do not match the rank {len(operand)} of the operand"
+            )
         for axis, dim in enumerate(self.dims):
             length, wanted = operand[axis], self.shape[dim]
             if DYNAMIC not in (length, wanted) and length not in (1, wanted):
@@ -501,10 +505,12 @@ class Take(Movement):
     def result_shape(self, *operands: Shape) -> Shape:
         (operand,) = operands
         if self.dim >= len(operand):
-            raise MovementError(f"axis {self.dim} is not one of {len(operand)} axes")
+            raise MovementError(f"axis {self.dim} is out of range for rank {len(operand)}")
         length = operand[self.dim]
         if length != DYNAMIC and self.indices and (last := max(self.indices)) >= length:
-            raise MovementError(f"index {last} is not in axis {self.dim} of length {length}")
+            raise MovementError(
+                f"index {last} is out of range for axis {self.dim} of length {length}"
+            )
         return (*operand[: self.dim], len(self.indices), *operand[self.dim + 1 :])
 
     def undo(self, moved: MovableT, operand: Shape) -> MovableT:
@@ -544,9 +550,13 @@ class Chain(Movement):
 
     @classmethod
     def of(cls, movements: Sequence[Movement]) -> Movement:
-        """One or more movements as one. Raises TypeError, and ValueError for an empty sequence."""
+        """
+        One or more movements as a single one.
+
+        Raises TypeError, and ValueError for an empty sequence.
+        """
         if not movements:
-            raise ValueError("a chain has at least one movement")
+            raise ValueError("a chain needs at least one movement")
         first, *others = movements
         _check_movement(first)
         return cls(first, tuple(others)) if others else first

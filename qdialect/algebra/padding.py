@@ -41,7 +41,7 @@ class PaddingError(MovementError):
 
 
 class StorageRange(NamedTuple):
-    """The closed range of integers that a type may store, at one point in a chain of casts."""
+    """The closed range of integers that a type may store, at one point of a chain of casts."""
 
     format: StorageFormat
     minimum: int
@@ -108,9 +108,7 @@ class Real(Padding):
         if parameters is None:
             raise PaddingError("elements are not quantized")
         if self.value and parameters.expressed.precision > sys.float_info.mant_dig:
-            raise PaddingError(
-                f"{parameters.expressed.name} has more digits than are computed with"
-            )
+            raise PaddingError(f"{parameters.expressed.name} has more digits than float64")
         scales, zero_points = parameters.expand()
         with np.errstate(all="ignore"):
             steps = np.rint(np.float64(self.value) / scales)
@@ -125,7 +123,7 @@ class Real(Padding):
             scale = np.broadcast_to(scales, differs.shape)[differs][0]
             zero_point = np.broadcast_to(zero_points, differs.shape)[differs][0]
             raise PaddingError(
-                f"no integer is read as {self.value} with scale {scale:.6e}, zero point "
+                f"no integer dequantizes to {self.value} with scale {scale:.6e}, zero point "
                 f"{zero_point}"
             )
         return codes
@@ -146,7 +144,7 @@ class Pad(Movement):
         self._plain(many=["low", "high"])
         if not len(self.low) == len(self.high) == len(self.gaps):
             counts = [len(widths) for widths in (self.low, self.high, self.gaps)]
-            raise MovementError(f"low, high and interior widths differ in number: {counts}")
+            raise MovementError(f"low, high and interior widths differ in length: {counts}")
         if any(width < 0 for width in (*self.low, *self.high, *self.gaps)):
             raise MovementError("padding widths must not be negative")
 
@@ -174,8 +172,8 @@ class Pad(Movement):
         (operand,) = operands
         if len(self.low) != len(operand):
             raise MovementError(
-                f"{len(self.low)} low and {len(self.high)} high widths do not fit "
-                f"{len(operand)} axes"
+                f"{len(self.low)} low and {len(self.high)} high widths do not match "
+                f"the rank {len(operand)} of the operand"
             )
         return tuple(
             DYNAMIC if length == DYNAMIC else low + length + max(length - 1, 0) * gap + high
@@ -306,7 +304,7 @@ def padding_of_codes(
     if is_same_storage and wanted.size == 1 and _slot(of) == _slot(wanted):
         return Stored(code)
     if of.expressed.precision > sys.float_info.mant_dig:
-        raise PaddingError(f"{of.expressed.name} has more digits than are computed with")
+        raise PaddingError(f"{of.expressed.name} has more digits than float64")
     return Real(of.read(cast(IntArray, np.asarray(code))).item())
 
 
@@ -371,7 +369,9 @@ class ZeroPoints(NamedTuple):
         return int(found[0]) if len(found) == 1 else None
 
     def are_read_as_zero(self) -> bool:
-        """Whether all dequantize to 0.0, bit for bit: not so under a negative or infinite scale."""
+        """
+        Whether all dequantize to 0.0, bit for bit, which negative and infinite scales rule out.
+        """
         zero_points = self.parameters.expand()[1]
         read = np.ascontiguousarray(self.parameters.read(zero_points))
         return not read.view(np.int64).any()

@@ -100,12 +100,12 @@ class QuantizationParameters(SlotMap):
     storage: StorageFormat
 
     def __post_init__(self) -> None:
-        """Raise ValueError if the shapes of the arrays do not fit each other."""
+        """Raise ValueError if the shapes of the arrays do not match."""
         runs = tuple(len(ends) for ends in self.ends)
         if self.scales.shape != runs or self.zero_points.shape != runs:
             raise ValueError(
                 f"{self.scales.shape} scales and {self.zero_points.shape} zero points "
-                f"do not fit {runs} runs"
+                f"do not match {runs} runs"
             )
 
     @classmethod
@@ -133,7 +133,7 @@ class QuantizationParameters(SlotMap):
         if not 1 <= integer("width", storage.width) <= MAX_WIDTH:
             raise ValueError(f"storage has {storage.width} bits, but may have 1 to {MAX_WIDTH}")
         if len(shape) != scales.ndim:
-            raise ValueError(f"{scales.ndim}-d scales do not fit {len(shape)} axes")
+            raise ValueError(f"{scales.ndim}-d scales do not match a shape of rank {len(shape)}")
         if any(length < 0 for length in shape):
             raise ValueError(f"{list(shape)} is not a static shape")
         ends: list[IntArray] = []

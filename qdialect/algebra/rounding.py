@@ -1,4 +1,4 @@
-"""How a number becomes a storage integer."""
+"""The rounding of numbers to storage integers."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ class SlotMap(ArrayFunctions, ABC):
         """
         length = self.shape[axis]
         if len(indices) and not 0 <= indices.min() <= indices.max() < length:
-            raise IndexError(f"axis {axis} of length {length} has no position outside of it")
+            raise IndexError(f"a position is out of range for axis {axis} of length {length}")
         runs = np.searchsorted(self.ends[axis], indices, side="right")
         if not len(runs):
             runs = np.zeros(1, dtype=np.int64)
@@ -245,7 +245,7 @@ class SlotMap(ArrayFunctions, ABC):
         `other`, or None. Raises ValueError if the shapes differ.
         """
         if self.shape != other.shape:
-            raise ValueError(f"{self.shape} and {other.shape} have no common index")
+            raise ValueError(f"{self.shape} and {other.shape} are different shapes")
         if self._means_same(other):
             return None
         # Bisect each axis to the shortest prefix that differs, which ends at the first difference.
@@ -462,7 +462,9 @@ class SlotMap(ArrayFunctions, ABC):
         mode: str = "constant",
     ) -> Self:
         if mode != "edge":
-            raise ValueError("new positions read the slot of the nearest edge: mode='edge'")
+            raise ValueError(
+                "np.pad needs mode='edge': new positions read the slot of the nearest edge"
+            )
         padded = list[IntArray]()
         for ends, (low, high) in zip(self.ends, pad_width, strict=True):
             ends = ends + low
@@ -475,11 +477,11 @@ def check_slots(count: int, operand: int) -> None:
     """Raise TooManySlotsError if `count` slots, computed from `operand` slots, are too many."""
     if count > MAX_SLOTS:
         raise TooManySlotsError(
-            f"the result needs {count} slots, and at most {MAX_SLOTS} are written out"
+            f"the result needs {count} slots, but at most {MAX_SLOTS} are allowed"
         )
     budget, nbytes = current_budget(), (count - operand) * _BYTES_AT_WORK
     if budget is not None and nbytes > budget.left:
         raise TooManySlotsError(
-            f"the result needs {count} slots, which take {nbytes} bytes, and of {budget.limit} "
-            f"that are allowed {budget.left} are left"
+            f"the result needs {count} slots, which take {nbytes} bytes, but only {budget.left} "
+            f"of the allowed {budget.limit} are left"
         )

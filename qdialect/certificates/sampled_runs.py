@@ -80,8 +80,8 @@ class Engine(Protocol):
         """
         Run both functions, of types that mean the same, with the same arguments.
 
-        Raises DifferenceError for results that are different, and RunFailure if they cannot be
-        run, or if a difference need not be a mistake.
+        Raises DifferenceError for results that are different, and RunFailure if they cannot be run,
+        or if a difference may be legal.
         """
         ...
 
@@ -113,7 +113,7 @@ def compare_runs(
     failure: RunFailure | None = None
     for number in numbers:
         try:
-            # Spent before the arguments take memory.
+            # Spend steps before the arguments take memory.
             steps.spend(_STEPS_PER_ARGUMENT_ELEMENT * elements)
             arguments = sets[number]
             olds = runners[0].run(arguments)
@@ -183,7 +183,7 @@ def _failure(error: Exception, function: FuncOp, *, is_before: bool) -> RunFailu
 
 
 def arguments_text(number: int, arguments: Sequence[TypedArray]) -> str:
-    """The end of a message: with which of the sets of arguments there is a difference."""
+    """The end of a message: the set of arguments for which results differ."""
     if not arguments:
         return ""
     if sum(argument.elements.size for argument in arguments) <= len(arguments):

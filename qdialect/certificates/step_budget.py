@@ -11,7 +11,7 @@ from qdialect.certificates.index_maps import NotCertifiableError
 TaskT = TypeVar("TaskT")
 
 DEFAULT_STEPS: Final = 30_000_000
-"""The default limit: some seconds of work."""
+"""The default limit: a few seconds of work."""
 
 STEPS_PER_REQUEST: Final = 1_000
 """The cost in steps of one request for elements; each element costs one more step."""
@@ -53,7 +53,7 @@ class StepBudget:
             self._limit, self._text = outer
 
     def spend(self, steps: int) -> None:
-        """Spend steps. Raises StepLimitError, and spends none, if the limit would be exceeded."""
+        """Spend steps. If the limit would be exceeded, raises StepLimitError and spends none."""
         if steps > self.left:
             self.refusals += 1
             raise StepLimitError(f"{self._what} would take more than {self._text}")

@@ -29,9 +29,7 @@ _UNREAD: Final = frozenset(
         "unique_indices",
     }
 )
-"""
-Properties of arith, stablehlo and tosa that permit other results, or make some undefined.
-"""
+"""Properties of arith, stablehlo and tosa that permit other results, or make some undefined."""
 
 
 class UnreadAttribute(NamedTuple):

@@ -1,6 +1,4 @@
-"""
-Reading the value graph of a value: constants, casts, arithmetic and shape ops.
-"""
+"""Reading the value graph of a value: constants, casts, arithmetic and shape ops."""
 
 from __future__ import annotations
 

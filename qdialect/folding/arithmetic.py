@@ -275,8 +275,7 @@ def stored_numbers(elements: NDArray[Any], type: Attribute) -> NDArray[Any]:
 
 def parameters_of(computed: ComputedElements, shape: Sequence[int]) -> QuantizationParameters:
     """
-    The parameters of the quantized type that equals arithmetic on integers, for a tensor of
-    `shape`.
+    The parameters of the quantized type that equals arithmetic, for a tensor of `shape`.
 
     Trailing float conversions are ignored. Raises NotFoldable if no type has the meaning of the
     arithmetic, and TooManySlotsError.

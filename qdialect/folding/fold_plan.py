@@ -44,7 +44,7 @@ class PlannedStep(NamedTuple):
     op: str
     type: Attribute
     operands: tuple[str, ...]
-    """The sources and steps that it moves, skipping casts and ops that move nothing."""
+    """The sources and steps that it moves, skipping casts and identities."""
 
     movements: tuple[Movement, ...]
     """
@@ -117,4 +117,4 @@ class FoldPlan:
 
 
 class PlanError(ValueError):
-    """A plan does not fit a module. The message names the op and the difference."""
+    """A plan does not match a module. The message names the op and the difference."""

@@ -377,10 +377,7 @@ class FoldGraph:
         return True
 
     def _has_no_other_use(self, op: Operation) -> bool:
-        """
-        Whether `op` has the only use of its sources and the ops between them; unused ops count as
-        uses.
-        """
+        """Whether `op` has the only use of its sources and the ops between, also by unused ops."""
         pending, sources = [op], set(self.moved[op].provenance.sources)
         while pending:
             for operand in pending.pop().operands:
@@ -554,7 +551,7 @@ class FoldGraph:
         self, moved: MovedConstant, operands: Sequence[MovedConstant], moves: Sequence[ElementMove]
     ) -> Splat | None:
         """
-        The splat of a small number of equal repeated elements; None if they differ.
+        The splat of a few equal repeated elements; None if they differ.
 
         If the operands were written as constants and read again, they would be splats.
         """

@@ -305,10 +305,7 @@ class _Raiser:
 
 
 def _builtin(type: Attribute) -> tuple[Attribute, str | None]:
-    """
-    The builtin tensor type that corresponds to `type`, and the name of the op that casts it to
-    `type`.
-    """
+    """The builtin tensor type for `type`, and the name of the op that casts it to `type`."""
     if isinstance(type, TensorType):
         return cast(Attribute, type), None
     bridge, parts = maker_from_builtin(type), tensor_parts(type)

@@ -164,10 +164,7 @@ class Sides(NamedTuple):
         return constant.form(model, along)
 
     def _in_blocks(self, constant: SideConstant) -> SideForm:
-        """
-        The form with blocks along the axis with the longest blocks; the last one of several such
-        axes.
-        """
+        """The form with blocks along the axis with the longest ones; the last of several axes."""
         slots = constant.slots
         columns = zip(*(each.slots.block_sizes for each in self.constants), strict=True)
         blocks = [math.gcd(*column) for column in columns]

@@ -42,7 +42,9 @@ def from_onnx(
     that cannot be read.
     """
     if form not in get_args(OnnxForm):
-        raise ValueError(f"there is no form {form!r}; there are {', '.join(get_args(OnnxForm))}")
+        raise ValueError(
+            f"there is no form {form!r}; the forms are {', '.join(get_args(OnnxForm))}"
+        )
     onnx: Any = library("onnx", "onnx")
     importer: Any = library("iree.compiler.extras.onnx_importer", "onnx")
     ir: Any = library("iree.compiler.ir", "onnx")

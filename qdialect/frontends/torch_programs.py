@@ -34,7 +34,9 @@ def from_torch(
     cannot lower, and ParseError for text that cannot be read.
     """
     if form not in get_args(TorchForm):
-        raise ValueError(f"there is no form {form!r}; there are {', '.join(get_args(TorchForm))}")
+        raise ValueError(
+            f"there is no form {form!r}; the forms are {', '.join(get_args(TorchForm))}"
+        )
     fx: Any = library("torch_mlir.fx", "torch")
     exported: Any = library("torch.export", "torch").ExportedProgram
     if not isinstance(program, exported):
@@ -67,7 +69,7 @@ def _literals_from_memory() -> object:
     """
     Hooks of the importer that pass it the memory of tensors.
 
-    Without them, it makes a Python number of each element: 7 s and 1.3 GiB for 64 MiB of i8.
+    Without them, it converts each element to a Python number: 7 s and 1.3 GiB for 64 MiB of i8.
     """
     torch: Any = library("torch", "torch")
     importer: Any = library("torch_mlir.extras.fx_importer", "torch")
@@ -77,7 +79,7 @@ def _literals_from_memory() -> object:
     def resolve_literal(self: object, node: object, literal: Any, info: object) -> Any:
         if (
             type(literal) not in (torch.Tensor, torch.nn.Parameter)
-            # The importer itself makes a splat of one element.
+            # The importer itself handles single elements as splats.
             or literal.numel() <= 1
             or literal.device.type != "cpu"
             or not literal.is_contiguous()

@@ -34,8 +34,8 @@ class BranchFunctions(CfFunctions):
     def run_assert(
         self, interpreter: Interpreter, op: cf.AssertOp, args: PythonValues
     ) -> PythonValues:
-        """An error where the condition does not hold at each position."""
+        """Raise an error if the condition is false at any position."""
         (condition,) = operands_of(op, args)
         if not condition.elements.all():
-            raise InterpretationError(f"it does not hold: {op.msg.data}")
+            raise InterpretationError(f"its condition is false: {op.msg.data}")
         return ()

@@ -1,5 +1,5 @@
 """
-Arguments that cover the values of their types, dealt out over sets like cards.
+Arguments that cover the values of their types, distributed over sets of arguments.
 
 A *pool* is the list of values that an argument should take: all codes of a narrow type, the
 edge cases of a wide one. Each position of an argument takes the values of the pool in turn, set
@@ -97,8 +97,10 @@ class _Pool(NamedTuple):
 
     mild: Sequence[NDArray[Any]]
     """
-    Small numbers of both signs, of one size in each list, and zeros: sums of their products stay
-    within bounds such as those of a clamp, where larger ones are all cut to the same number.
+    Lists of small numbers of both signs and one magnitude, and zeros.
+
+    Sums of their products stay within bounds such as those of a clamp, which maps larger sums to
+    one number.
     """
 
 
@@ -119,7 +121,7 @@ class _Set(NamedTuple):
     is_tame: bool = False
 
     mild: int | None = None
-    """Which of the lists of mild values the set is made of; None if of others."""
+    """The index of the list of mild values that the set uses; None if it uses other values."""
 
 
 class DealtArguments(Sequence[tuple[TypedArray, ...]]):
@@ -235,7 +237,7 @@ class DealtArguments(Sequence[tuple[TypedArray, ...]]):
         sets += [of._replace(is_shared=True) for of in self._series(2, shared)]
         for at, of in enumerate(self._series(4, tame)):
             sets.append((self._series(5, at + 1)[-1] if at % 2 else of)._replace(is_tame=True))
-        # Between the others: if not all sets are run, some of each kind are.
+        # Interleaved with other sets, so that some of each kind run even if not all sets do.
         for at in range(mild):
             like = planned[at % len(planned)]
             sets.insert(2 * at + 1, like._replace(series=like.series + 2 * (at + 3), mild=at))
@@ -306,16 +308,15 @@ def dealt_arguments(
     are all combinations, and `is_exhaustive` is true. Otherwise there are at most `max_sets`,
     or fewer if they suffice:
 
-    - At each of a few positions, or else at those that read one slot of its type, or else at all
-      together, an argument takes every value of its pool. The pool of a type of up to 8 bits is
-      all its codes. That of others has the ends of the range, powers of two, the numbers in
-      `interesting` and the neighbours of both, and of floats NaN, infinities, zeros of both
-      signs, the least and the greatest of normal and denormal numbers, and ties of rounding.
-    - Axes of unknown length have all the same length, and different ones in every second set.
-    - In some sets arguments of the same type are equal, in some there are small numbers of both
-      signs and zeros, so that sums of products are not all clamped, and in some there are no
-      zeros, infinities and NaN, so that arithmetic is defined. With `is_tame`, there are none in
-      all.
+    - Each position of a small argument takes every value of its pool. In a larger argument, the
+    positions that read one slot of its type do so together, or all positions. The pool of a type of
+    up to 8 bits is all its codes. The pool of another type has the ends of the range, powers of
+    two, the numbers in `interesting`, and the neighbours of these; for floats also NaN, infinities,
+    zeros of both signs, the least and the greatest normal and denormal numbers, and ties of
+    rounding. - Axes of unknown length all have the same length, but different ones in every second
+    set. - In some sets arguments of the same type are equal, in some there are small numbers of
+    both signs and zeros, so that sums of products are not all clamped, and in some there are no
+    zeros, infinities and NaN, so that arithmetic is defined. With `is_tame`, no set has these.
 
     Raises InterpretationError for a type without known values. Getting a set raises it if an
     argument takes more bytes than the memory budget has left.
@@ -491,7 +492,7 @@ def _tame(type: Attribute, values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _mild(type: Attribute) -> list[NDArray[Any]]:
-    """The lists of mild values: without many zeros, of growing size, and then with many."""
+    """The lists of mild values, of increasing magnitude: first with few zeros, then with many."""
     most_zeros, least_power = 4 * _MILD_STEPS, -_MAX_MILD // 2
     steps = np.concatenate((np.arange(-_MILD_STEPS, 0), np.arange(1, _MILD_STEPS + 1)))
     lists: list[NDArray[Any]] = []
@@ -506,7 +507,8 @@ def _mild(type: Attribute) -> list[NDArray[Any]]:
         numbers = np.clip(with_zeros, -most, most) + zero
         codes = _codes(type)
         if codes is not None:
-            # Of 64 bits, an end of the range may not fit, and is far from all of these.
+            # Clamp the ends of 64-bit ranges, which would overflow, and are far from all of these
+            # numbers.
             least, greatest = max(codes.start, -(1 << 62)), min(codes.stop - 1, 1 << 62)
             numbers = np.clip(numbers, least, greatest)
         lists.append(elements_of_numbers(numbers, type))

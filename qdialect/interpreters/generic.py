@@ -1,9 +1,9 @@
 """
 Running `linalg.generic` with numpy.
 
-The body is run for all iterations at once. Loops that reduce are combined afterwards where the body
-ends in one known function of the element so far; a sum of products of two operands is a matrix
-product; else the iterations of these loops are run one by one.
+The body is run for all iterations at once. Reducing loops are combined afterwards if the body ends
+in a known function of the accumulator; a sum of products of two operands is computed as a matrix
+product. Otherwise the iterations of the reducing loops are run one by one.
 """
 
 from __future__ import annotations

@@ -294,7 +294,7 @@ def _check_arguments(function: FuncOp, arguments: Sequence[TypedArray]) -> None:
     name, declared = function.sym_name.data, function.function_type.inputs.data
     if len(arguments) != len(declared):
         raise OpInterpretationError(
-            function, f"'{name}' takes {len(declared)} arguments, and {len(arguments)} are given"
+            function, f"'{name}' takes {len(declared)} arguments, but {len(arguments)} are given"
         )
     for number, (argument, type) in enumerate(zip(arguments, declared, strict=True)):
         reason = f"it is of type '{argument.type}', not '{type}'"

@@ -30,7 +30,7 @@ def within(indices: Indices, shape: Shape) -> Indices:
     """`indices` after a bounds check against `shape`. Raises InterpretationError."""
     for index, length in zip(indices, shape, strict=True):
         if ((index < 0) | (index >= length)).any():
-            raise InterpretationError(f"an index is not one of {length} positions")
+            raise InterpretationError(f"an index is out of range for an axis of length {length}")
     return indices
 
 
@@ -94,7 +94,7 @@ class Access:
             high = step.first + sum(max(reach, 0) for reach in reaches)
             if low < 0 or high >= elements.shape[axis]:
                 raise InterpretationError(
-                    f"an index is not one of {elements.shape[axis]} positions"
+                    f"an index is out of range for an axis of length {elements.shape[axis]}"
                 )
             starts.append(slice(step.first, None))
             for loop, by in enumerate(step.by):
@@ -156,7 +156,7 @@ def lengths_of_loops(maps: Sequence[AffineMap], shapes: Sequence[Shape]) -> Shap
             if not isinstance(expression, AffineDimExpr):
                 continue
             if lengths.setdefault(expression.position, length) != length:
-                raise InterpretationError("its operands do not fit each other")
+                raise InterpretationError("the shapes of its operands do not match")
     count = maps[0].num_dims
     if set(range(count)) - lengths.keys():
         raise InterpretationError("the length of a loop cannot be determined")

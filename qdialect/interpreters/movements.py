@@ -205,7 +205,7 @@ def run_cast(op: Operation, args: Sequence[Any]) -> TypedArray:
         case _ if isinstance(source, AnyFloat) and isinstance(result, AnyFloat):
             return computed(_numbers, [operand], declared)
         case _:
-            raise InterpretationError(f"nothing says how '{source}' is cast to '{result}'")
+            raise InterpretationError(f"no cast from '{source}' to '{result}' is defined")
 
 
 def run_bias(op: DequantizeBiasOp, codes: TypedArray) -> TypedArray:
@@ -439,7 +439,7 @@ def _at_run_time(op: Operation, operands: Sequence[TypedArray]) -> Generator[Ope
         yield op
         return
     if len(operands) != len(op.operands):
-        raise InterpretationError("it has lists, and lengths that only its operands tell")
+        raise InterpretationError("it has lists, and lengths that depend on its operands")
     entry, result = entry_of(op), op.result_types[0]
     lists = _filled_lists(op, operands, () if entry is None else entry.static_lists)
     if isinstance(op, ShapeOp):

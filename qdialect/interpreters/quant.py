@@ -26,7 +26,7 @@ def _run(
 ) -> PythonValues:
     result = run_known_op(interpreter, op, args, functions.resources)
     if result is None:
-        raise InterpretationError(f"'{op.name}' is not known")
+        raise InterpretationError(f"'{op.name}' is not supported")
     return (result,)
 
 

@@ -92,7 +92,7 @@ class BlobStorage(OpAsmDialectInterface):
 
     def resources(self, keys: Iterable[str]) -> dict[str, Blob | str]:
         """
-        The blobs of `keys`, in their order, without keys that have none.
+        The blobs of `keys`, in their order, except keys without one.
 
         A malformed blob is given as its text.
         """

@@ -1,4 +1,4 @@
-"""Dense attributes made without xDSL's checks, which their makers have already done."""
+"""Dense attributes made without xDSL's checks, which the callers have already done."""
 
 from __future__ import annotations
 

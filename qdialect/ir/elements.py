@@ -67,9 +67,9 @@ def element_dtype(type: Attribute) -> np.dtype[Any]:
     The little-endian dtype in which xDSL holds an element of `type`.
 
     Integers and index are integers of numpy. Floats and complex numbers, the real part
-    first, are their bits: unsigned integers, or void where numpy has none of that size, so
-    that no NaN and no zero changes on the way. Raises UnsupportedElementTypeError for other
-    types, f80, f128, and integers of no or more than 64 bits.
+    first, are their bits: unsigned integers, or void where numpy has no integers of that size, so
+    that NaNs and zeros keep their bits. Raises UnsupportedElementTypeError for other types, f80,
+    f128, and integers of 0 or more than 64 bits.
     """
     if not isinstance(type, IntegerType | IndexType | AnyFloat | ComplexType):
         raise _unsupported(type)
@@ -331,7 +331,7 @@ def resized(raw: NDArray[np.uint8], size: int, new_size: int) -> NDArray[np.uint
 
 
 def floats_attribute(numbers: NDArray[np.float64]) -> DenseElementsAttr:
-    """Numbers as a dense attribute, exactly: of f32 if that is exact, else of f64."""
+    """Numbers as a dense attribute: of f32 if that is exact, else of f64."""
     rounded = FLOAT_FORMATS[f32.name].round(numbers)
     type = f32 if (rounded == numbers).all() else f64
     bits = FLOAT_FORMATS[type.name].encode(numbers)

@@ -1,4 +1,4 @@
-"""Pausing the cyclic garbage collector, each run of which visits all objects of the process."""
+"""Pauses the cyclic garbage collector, which visits all objects of the process in each run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def paused_collection() -> Generator[None]:
     try:
         yield
     finally:
-        # In this order, so that the child of a fork in between ends a registered pause.
+        # Enabled before the pause is unregistered, so that a fork in between ends the pause in the
+        # child.
         gc.enable()
         _pausing.discard(thread)
 

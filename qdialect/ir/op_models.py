@@ -1,8 +1,8 @@
 """
-Models of ops by name: for all contexts, or for those that load a dialect which has them.
+Models of ops by name: for all contexts, or for those that load a dialect with models.
 
-A kind of model is a subclass of `Models`, an interface of dialects. Models for all contexts are in
-one instance of it. In a context they come after those of its own dialects.
+A kind of model is a subclass of `Models`, an interface of dialects. One instance of it holds the
+models for all contexts. Models of a context's own dialects take precedence.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ def models_of(context: Context | None) -> Generator[None]:
 
 
 def models_in_use(kind: type[ModelsT]) -> Mapping[str, ModelsT]:
-    """The models of one kind that the context in use has, by the name of the dialect."""
+    """The models of one kind in the active context, by the name of the dialect."""
     loaded = _IN_USE.get()
-    # Every op is asked for its models, several times.
+    # Cached, since models are looked up several times for every op.
     found = loaded.found.get(kind)
     return loaded.find(kind) if found is None else cast("Mapping[str, ModelsT]", found)
 
 
 class OpModels(Models, Generic[ModelT]):
-    """Models of one kind, where an op has at most one."""
+    """Models of a kind of which an op has at most one."""
 
     package: ClassVar[str]
     """The package with a file for each dialect whose models come with qdialect."""
@@ -74,11 +74,11 @@ class OpModels(Models, Generic[ModelT]):
         self.by_name: dict[str, ModelT] = {}
 
     def add(self, names: Iterable[str], model: ModelT) -> None:
-        """Have ops of these names use `model`, in place of any before it."""
+        """Set the model of ops of these names, and replace any earlier one."""
         self.by_name.update(dict.fromkeys(names, model))
 
     def register(self, *names: str) -> Callable[[ModelT], ModelT]:
-        """As `add`, as a decorator of the model."""
+        """Like `add`, as a decorator of the model."""
 
         def register(model: ModelT) -> ModelT:
             self.add(names, model)
@@ -87,7 +87,7 @@ class OpModels(Models, Generic[ModelT]):
         return register
 
     def find(self, name: str) -> ModelT | None:
-        """The model of ops of that name in the context in use, else the one that is added here."""
+        """The model of ops of that name in the active context, or else the one added here."""
         dialect = name.partition(".")[0]
         import_dialect_file(self.package, dialect)
         own = models_in_use(type(self)).get(dialect)

@@ -48,7 +48,7 @@ def verify_alone(op: Operation) -> None:
     except VerifyException:
         if not _misses_a_symbol(op):
             raise
-    # xDSL's `verify` walks the regions. A class that overrides it has checks of its own in it.
+    # xDSL's `verify` walks the regions. An override of it has checks of its own.
     match _takes_verify_nested_ops(type(op)):
         case None:
             pass
@@ -60,7 +60,7 @@ def verify_alone(op: Operation) -> None:
 
 def verify_call(op: Operation, callee: Operation | None) -> None:
     """
-    As `verify_alone`, for a `func.call` whose symbol is defined by `callee`.
+    Like `verify_alone`, for a `func.call` whose symbol is defined by `callee`.
 
     xDSL looks through all functions for each call. Raises VerifyException.
     """
@@ -89,9 +89,9 @@ def _without_symbols(cls: type[IRDLOperation]) -> OpDef:
 
 def _misses_a_symbol(op: Operation) -> bool:
     """
-    Whether an op is wrong because of a symbol that it looks for in an unregistered op.
+    Whether an op is invalid only because xDSL searches its symbol in an unregistered op.
 
-    xDSL takes each unregistered op for a symbol table, such as a loop around a call.
+    xDSL treats each unregistered op, such as a loop around a call, as a symbol table.
     """
     trait, around = op.get_trait(SymbolUserOpInterface), op.parent_op()
     if trait is None:

@@ -1,4 +1,4 @@
-"""Topological orders: things after their dependencies, ops after their operands."""
+"""Topological orders: dependencies first, operands first."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def on_circles(root: Operation) -> set[Operation]:
 
 def _makers(op: Operation) -> Iterator[Operation]:
     for operand in op.operands:
-        # A block argument is defined by a block, which is on no cycle.
+        # A block argument is defined by a block, which is never on a cycle.
         if isinstance(operand, OpResult):
             yield operand.op
 
@@ -92,7 +92,7 @@ def _uses_what_comes_later(root: Operation) -> bool:
 
 
 def _without_ends(edges: Mapping[Operation, set[Operation]], ops: set[Operation]) -> set[Operation]:
-    """`ops` after repeatedly removing those without an edge to another one that is left."""
+    """`ops` after repeatedly removing ops without an edge to a remaining op."""
     sources: dict[Operation, list[Operation]] = {op: [] for op in ops}
     counts = dict.fromkeys(ops, 0)
     for op in ops:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 def repeated(pattern: str) -> str:
     """
-    A regular expression for `pattern` as often as it follows, which gives nothing back.
+    A regular expression for zero or more of `pattern`, without backtracking.
 
-    It stands for a possessive quantifier of a group, which Python before 3.11.5 matches wrongly:
-    where the group fails midway, the rest is matched from there. An atomic group remembers each
-    repetition until it ends; in steps of a thousand, that takes no memory worth mentioning.
+    It replaces a possessive quantifier of a group, which is wrong in Python before 3.11.5: if the
+    group fails midway, the rest is matched from there. An atomic group stores each repetition until
+    it ends, so it is matched in steps of a thousand, which bounds its memory.
     """
     return rf"(?>(?>(?:{pattern}){{1,1000}})*)"

@@ -1,4 +1,4 @@
-"""Resources that become elements in a module."""
+"""Converts resources to elements in the module."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def take_in_resources(
     types: type[Attribute] | tuple[type[Attribute], ...] = Attribute,
 ) -> None:
     """
-    Write the elements of resources into the ops that have them, for element types of `types`.
+    Replace resource attributes by dense elements attributes, for element types of `types`.
 
     Raises ValueError for a resource that cannot be read.
     """
@@ -35,7 +35,7 @@ def take_in_resources(
                 if values is None or not isinstance(type, TensorType):
                     reason = blobs.why_unreadable(attribute) or "it has no blob"
                     raise ValueError(
-                        f"{attribute} cannot be an attribute of elements: {reason}; "
-                        "with a context, it is kept as a resource"
+                        f"{attribute} cannot become a dense elements attribute: {reason}; pass a "
+                        "context to keep it as a resource"
                     )
                 held[key] = dense_elements(values, cast(AnyDenseElement, element_type))

@@ -86,8 +86,8 @@ class ResourceBlobs:
         count, size = math.prod(type.get_shape()), _element_size(element_type)
         if size is not None and len(blob.elements) != count * size:
             return (
-                f"the blob of its constant has {len(blob.elements)} bytes, and {count} elements "
-                f"of type '{element_type}' have {count * size}"
+                f"the blob of its constant has {len(blob.elements)} bytes, but {count} elements of "
+                f"type '{element_type}' have {count * size}"
             )
         return f"the blob of its constant does not hold elements of type '{element_type}'"
 

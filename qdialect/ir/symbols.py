@@ -34,7 +34,7 @@ def symbols_in(attributes: Iterable[Attribute]) -> Iterator[str]:
                 if not isinstance(parameter, StringAttr):
                     pending.append(parameter)
                     continue
-                # For example, an attribute that is kept as text.
+                # For example, an attribute whose dialect is not loaded, which is text.
                 for quoted, plain in _SYMBOLS.findall(parameter.data):
                     yield quoted or plain
 

@@ -12,7 +12,7 @@ LONG_TEXT = 1 << 16
 
 
 class TextBuffer(io.StringIO):
-    """Pieces of text on their way to a stream."""
+    """A buffer of text, flushed to a stream in large pieces."""
 
     def __init__(self, stream: IO[str] | None) -> None:
         super().__init__()

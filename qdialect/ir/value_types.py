@@ -50,12 +50,12 @@ class TensorParts(NamedTuple):
 
 
 class TensorModel(NamedTuple):
-    """How to read and make the types of one name: ranked tensors other than builtin ones."""
+    """The functions that read and make a ranked tensor type other than the builtin one."""
 
     read: Callable[[Attribute], TensorParts | None]
     make: Callable[[Attribute, Shape, Attribute], Attribute]
     from_builtin: str | None = None
-    """The name of the op that makes one of a builtin tensor of the same elements."""
+    """The name of the op that converts a builtin tensor of the same elements to it."""
 
 
 _TENSOR_MODELS: Final[dict[str, TensorModel]] = {}
@@ -85,7 +85,7 @@ def _model_of(type: Attribute) -> TensorModel | None:
 
 
 def maker_from_builtin(type: Attribute) -> str | None:
-    """The name of the op that makes a tensor of `type` of a builtin one; None if none does."""
+    """The name of the op that converts a builtin tensor to `type`; None if there is none."""
     model = _model_of(type)
     return None if model is None else model.from_builtin
 
@@ -94,7 +94,7 @@ def tensor_parts(type: Attribute) -> TensorParts | None:
     """The shape and the element type of a ranked tensor, builtin or registered."""
     if isinstance(type, TensorType):
         tensor = cast("TensorType[Attribute]", type)
-        # `get_shape` makes a generator, which takes longer than the rest of this function.
+        # `get_shape` returns a generator, which is slower than the rest of this function.
         return TensorParts(tuple([axis.data for axis in tensor.shape.data]), tensor.element_type)
     model = _model_of(type)
     return None if model is None else model.read(type)

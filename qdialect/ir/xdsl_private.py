@@ -1,5 +1,5 @@
 """
-The private names of xDSL that qdialect uses: all of them, and none in another file.
+All private names of xDSL that qdialect uses; no other file uses any.
 
 `PRIVATE_NAMES` lists where xDSL defines each of them, and its use. Other files call the
 functions here, or derive from the classes here, which make private methods of xDSL public:
@@ -266,7 +266,7 @@ class OpenPrinter(Printer):
         return self._current_column
 
     def skip_columns(self, count: int) -> None:
-        """Count characters that someone else writes to the stream."""
+        """Count characters that are written to the stream by others."""
         self._current_column += count
 
     def return_to(self, line: int, column: int) -> None:

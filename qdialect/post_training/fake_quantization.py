@@ -197,9 +197,7 @@ class _Faking:
             copy.operands = ()
 
     def _check_zero_point(self, op: Operation, number: int, of: int) -> None:
-        """
-        Raise NotFoldable unless an operand is the zero point of its type, or a float.
-        """
+        """Raise NotFoldable unless an operand is the zero point of its type, or a float."""
         if number >= len(op.operands):
             return
         operand, value = op.operands[number], op.results[0] if of == _RESULT else op.operands[of]

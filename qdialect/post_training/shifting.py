@@ -168,9 +168,7 @@ class _Shifting:
         self._rewritten: dict[Operation, Attribute] = {}
         """The constants of quantized types, with their new elements."""
         self._recast: dict[Operation, Attribute] = {}
-        """
-        The casts of integer constants to quantized types, with the new elements.
-        """
+        """The casts of integer constants to quantized types, with the new elements."""
         self.report = FoldReport(verb="shifted")
 
     def shift(self, module: ModuleOp) -> None:

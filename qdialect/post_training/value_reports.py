@@ -90,7 +90,7 @@ class ValueReport(NamedTuple):
     reads: Sequence[Reader] = ()
     code: Code | None = None
     reason: str = ""
-    """Why it stays in floats."""
+    """Why it stays float."""
 
     @property
     def place(self) -> Operation | Block:

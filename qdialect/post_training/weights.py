@@ -302,9 +302,7 @@ class _WeightQuantizer:
         raise refusal
 
     def _other_user(self, value: SSAValue) -> Operation | None:
-        """
-        An op that reads a value, perhaps through shape ops, but not as weights of a layer.
-        """
+        """An op that reads a value, perhaps through shape ops, but not as weights of a layer."""
         pending, seen = [value], {value}
         while pending:
             for use in pending.pop().uses:

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
 MAX_STORAGE_WIDTH: Final = 32
-"""
-The largest width of a code, as in https://mlir.llvm.org/docs/Dialects/QuantDialect/.
-"""
+"""The largest width of a code, as in https://mlir.llvm.org/docs/Dialects/QuantDialect/."""
 
 
 _FEW_SLOTS: Final = 1 << 16

@@ -133,8 +133,9 @@ def _with_body(op: Operation) -> OpRelation | None:
 
 def gathering_op(op: Operation) -> Operation | None:
     """
-    The `tensor.extract` that produces the result of a `linalg.generic`; None unless all other ops
-    of its body compute integers.
+    The `tensor.extract` that produces the result of a `linalg.generic`.
+
+    None unless all other ops of its body compute integers.
     """
     if name_of(op) != "linalg.generic" or len(op.results) != 1 or _has_reduction(op):
         return None

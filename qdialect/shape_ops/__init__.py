@@ -1,1 +1,1 @@
-"""Which movement an op is: the interface, and a file for each dialect."""
+"""Reads ops as movements, casts and constants: the interface, and a file for each dialect."""

@@ -34,7 +34,7 @@ class AlongAxis(NamedTuple):
 
 
 Reader = Callable[[Operation, Shape], AlongAxis | None]
-"""Reads a cast to a tensor of a shape; None if it says nothing of an axis. Raises NotFoldable."""
+"""Reads a cast to a tensor of a shape; None if it has no rows for an axis. Raises NotFoldable."""
 
 _READERS: Final[dict[str, Reader]] = {}
 
@@ -48,8 +48,8 @@ def said_along_axis(op: Operation, shape: Shape) -> AlongAxis | None:
     """
     The rows that an op has for the positions of an axis; None if it has none.
 
-    Raises NotFoldable, with the reason, if it does not fit a tensor of `shape`.
+    Raises NotFoldable, with the reason, if they do not match a tensor of `shape`.
     """
-    # In this order: the first imports the models, which register.
+    # In this order, since `is_cast` imports the models, which register readers.
     reader = _READERS.get(name_of(op)) if is_cast(op) else None
     return None if reader is None else reader(op, shape)

@@ -42,11 +42,13 @@ ARITHMETIC: Final = MappingProxyType(
         "arith.addf": Arithmetic.ADD,
     }
 )
-"""The scalar op that each op of the dialect is, for scalars and for each element of tensors."""
+"""
+The scalar function of each op of the dialect, which applies to scalars and to each tensor element.
+"""
 
 
 def term_of(op: Operation, operands: Sequence[Term]) -> Term:
-    """The result of an op on scalars. Raises NotFoldable if that is not known."""
+    """The result of an op on scalars. Raises NotFoldable for unknown ops."""
     arithmetic = ARITHMETIC.get(name_of(op))
     if arithmetic is None:
         raise NotFoldable(Code.ARITHMETIC, f"'{name_of(op)}' is not part of a dequantization")

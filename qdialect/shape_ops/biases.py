@@ -32,7 +32,7 @@ class BiasScales(NamedTuple):
 
 
 def bias_scales_of(op: Operation, shape: Shape) -> BiasScales:
-    """The scales of a tensor of `shape`. Raises NotFoldable, with the reason, if they are not."""
+    """The scales of a bias of `shape`. Raises NotFoldable, with the reason, if they are invalid."""
     scales = _numbers(op)
     if find_attribute(op, AXIS) is None:
         if scales.shape != (1,):
@@ -53,7 +53,7 @@ def bias_scales_of(op: Operation, shape: Shape) -> BiasScales:
 
 
 def scales_along_axis(op: Operation, shape: Shape) -> AlongAxis | None:
-    """The scales that follow an axis. Raises NotFoldable."""
+    """The scales along an axis. Raises NotFoldable."""
     scales, axis = bias_scales_of(op, shape)
     return None if axis is None else AlongAxis(axis, scales, SCALES, "scales")
 

@@ -3,9 +3,9 @@ Dequantization by arithmetic, recognised in a term.
 
 `(C - z) * s`, in the forms that exporters write: the subtraction in integers or in floats, zero
 points that are integers or floats with integral values, float conversions of the scale or of the
-result. So is `C * s` of short floats. A part of it is recognised too, since a shape op may stand
-in the middle. Accepted arithmetic on integers means the same as `quant.dcast` of a quantized type
-whose scales and zero points are these.
+result. `C * s` of short floats is recognised, too, and so are parts of these forms, since a shape
+op may be in the middle. Accepted arithmetic on integers equals `quant.dcast` of a quantized type
+with these scales and zero points.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Leaf(NamedTuple):
 
 
 class Dequantization(NamedTuple):
-    """The computation `(stored - zero_point) * scale`, each by the number of its leaf."""
+    """The computation `(stored - zero_point) * scale`, with leaves given by their numbers."""
 
     stored: int
     """The number of the leaf with the stored integers, or short floats."""
@@ -47,14 +47,14 @@ class Dequantization(NamedTuple):
 
     zero_points: int | Scalar | None = None
     scales: int | Scalar | None = None
-    """None where nothing is subtracted, or multiplied."""
+    """None if nothing is subtracted or multiplied."""
 
     zero_point_term: Term | None = None
     scale_term: Term | None = None
-    """The terms of the scale and the zero point, in terms of the leaves."""
+    """The scale and the zero point as terms of the leaves."""
 
     rounded_to: IntegerType | None = None
-    """The type of the stored integers where they are computed, by rounding the leaf."""
+    """The type of the stored integers if they are computed by rounding the leaf."""
 
 
 _TO_FLOAT: Final = (Arithmetic.SIGNED_TO_FLOAT, Arithmetic.UNSIGNED_TO_FLOAT)
@@ -95,9 +95,9 @@ class _Recognizer:
             return self._stored(term, is_signed=None)
         arithmetic = term.arithmetic
         if arithmetic is Arithmetic.MULTIPLY:
-            raise _refusal("it multiplies twice, and so rounds twice")
+            raise _refusal("it multiplies twice, which rounds twice")
         if arithmetic is Arithmetic.ADD:
-            raise _refusal("it adds, and so rounds once more than a dequantization")
+            raise _refusal("it adds, which rounds once more than a dequantization")
         if arithmetic is Arithmetic.EXTEND_FLOAT and _is_short_float(term.operands[0]):
             return Dequantization(cast(Input, term.operands[0]).number, is_signed=True)
         if arithmetic in _OF_FLOATS:
@@ -113,7 +113,7 @@ class _Recognizer:
             return found
         if arithmetic is Arithmetic.SUBTRACT:
             if isinstance(term.type, IntegerType):
-                # It may be converted behind a shape op.
+                # The conversion may follow after a shape op.
                 return self._integer_difference(term, is_signed=None)
             minuend, subtrahend = term.operands
             found = self._difference(minuend)
@@ -189,7 +189,7 @@ class _Recognizer:
         return isinstance(self._leaves[found.stored].type, IntegerType)
 
     def _is_stored(self, term: Term) -> bool:
-        """Whether the stored elements are in `term`: those that something is subtracted from."""
+        """Whether `term` contains the stored elements, from which the zero point is subtracted."""
         while isinstance(term, Apply):
             if term.arithmetic in (Arithmetic.SUBTRACT, Arithmetic.QUANTIZE, *_TO_FLOAT):
                 return True
@@ -202,8 +202,8 @@ class _Recognizer:
         """
         The least and the greatest difference of a stored integer and a zero point.
 
-        Of narrow types, that of all possible integers is first, which is known without reading
-        them. The last one is that of the integers that occur.
+        For narrow types, the first one is for all integers of the type, and needs no reading of
+        elements. The last one is for the integers in the constant.
         """
         least, greatest = self._zero_points(found)
         type = found.rounded_to or self._leaves[found.stored].type

@@ -1,4 +1,4 @@
-"""Shape ops of any dialect that move nothing, alone or with the op before them."""
+"""Shape ops of any dialect that are identities, alone or with the op before them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from qdialect.shape_ops.reading import ConstantOperands, Constants
 def composition(
     movement: Movement, moves_nothing: bool, first: Movement, first_moves_nothing: bool
 ) -> Movement | None:
-    """The one movement that does `first` and then `movement`, None if no movement does both."""
+    """The movement that does `first` and then `movement`; None if no single one does."""
     if moves_nothing:
         return first
     return movement if first_moves_nothing else movement.after(first)

@@ -1,7 +1,7 @@
 """
 The dequantization of IREE's iree_linalg_ext dialect.
 
-https://iree.dev/reference/mlir-dialects. Its indexing maps name the axis that each operand follows.
+https://iree.dev/reference/mlir-dialects. Its indexing maps give the axis of each operand.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _dequantize(op: Operation, operands: Operands) -> Elementwise:
 def _loops_of(map: Attribute) -> list[int]:
     expressions = cast(AffineMapAttr, map).data.results
     if not all(isinstance(each, AffineDimExpr) for each in expressions):
-        raise NotFoldable(Code.ARITHMETIC, "its indexing maps do more than to name axes")
+        raise NotFoldable(Code.ARITHMETIC, "its indexing maps do more than name axes")
     return [cast(AffineDimExpr, each).position for each in expressions]
 
 

@@ -60,7 +60,7 @@ def _generic(op: Operation, operands: Operands) -> Movements:
     block = op.regions[0].block
     yielded = list(block.last_op.operands) if block.last_op is not None else []
     if len(op.operands) != 2 or block.first_op is not block.last_op or yielded != [block.args[0]]:
-        raise NotFoldable(Code.UNKNOWN_OP, "it does more than to yield its input")
+        raise NotFoldable(Code.UNKNOWN_OP, "its body does more than yield its input")
     maps = attribute_of(op, "indexing_maps")
     if not isinstance(maps, ArrayAttr):
         raise NotFoldable(Code.UNKNOWN_OP, "it has no indexing maps")
@@ -86,7 +86,7 @@ def _axes_of(map: Attribute) -> list[int | None]:
         elif isinstance(expression, AffineConstantExpr) and expression.value == 0:
             axes.append(None)
         else:
-            raise NotFoldable(Code.UNKNOWN_OP, "its indexing maps do more than to name axes")
+            raise NotFoldable(Code.UNKNOWN_OP, "its indexing maps do more than name axes")
     return axes
 
 
@@ -103,7 +103,7 @@ def _broadcast_again(op: Operation, operand: SmallOperand, type: Attribute) -> l
 def _write_generic(
     op: Operation, operands: Sequence[SmallOperand], type: Attribute
 ) -> list[Operation]:
-    """The same body, with maps that read each operand along its axes of the result."""
+    """Write the same body, with maps that read each operand along its axes of the result."""
     empty = EmptyOp([], type)
     new = recreated(op, [*(operand.value for operand in operands), empty.tensor], type)
     rank = len(shape_of_type(type))
@@ -130,7 +130,7 @@ def _compute(op: Operation, operands: Operands) -> Elementwise:
     for loops, operand in zip(inputs, op.operands, strict=False):
         lengths = zip(loops, shape_of(operand), strict=True)
         if any(loop is None and length != 1 for loop, length in lengths):
-            raise NotFoldable(Code.ARITHMETIC, "its indexing maps do more than to name axes")
+            raise NotFoldable(Code.ARITHMETIC, "its indexing maps do more than name axes")
     axes = tuple(
         tuple(None if loop is None else results.index(loop) for loop in loops) for loops in inputs
     )

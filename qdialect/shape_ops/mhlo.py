@@ -1,7 +1,8 @@
 """
 The ops of MHLO, StableHLO's predecessor: the same ops with another prefix.
 
-https://github.com/tensorflow/mlir-hlo. The dimension numbers of a gather are an attribute of MHLO.
+https://github.com/tensorflow/mlir-hlo. The dimension numbers of a gather are an attribute of the
+dialect `mhlo`.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def _identity(op: Operation, operands: Operands) -> Movements:
 @shape_op("onnx.Unsqueeze")
 @shape_op("onnx.Flatten")
 def _reshape(op: Operation, operands: Operands) -> Movements:
-    # Where the result is static, so are the operands that have its shape.
+    # If the result is static, the operand with its shape is redundant.
     return Movements(op.operands[:1], [Reshape(shape_of(op.results[0]))])
 
 
@@ -81,12 +81,12 @@ def _slice(op: Operation, operands: Operands) -> Movements:
     starts, sizes, steps = [0] * len(shape), [*static_shape_of(op.results[0])], [1] * len(shape)
     given = [_optional(op, number, operands) for number in range(1, 5)]
     if given[0] is None or given[1] is None:
-        raise NotFoldable(Code.UNKNOWN_OP, "it does not say where it starts and ends")
+        raise NotFoldable(Code.UNKNOWN_OP, "it lacks starts or ends")
     axes = range(len(given[0])) if given[2] is None else given[2]
     for at, axis in enumerate(axes):
         step = 1 if given[3] is None else given[3][at]
         if step < 1:
-            raise NotFoldable(Code.UNKNOWN_OP, "it goes backward")
+            raise NotFoldable(Code.UNKNOWN_OP, "its step is negative")
         start = given[0][at]
         starts[axis] = min(max(start + shape[axis] if start < 0 else start, 0), shape[axis])
         steps[axis] = step
@@ -94,7 +94,7 @@ def _slice(op: Operation, operands: Operands) -> Movements:
 
 
 def _optional(op: Operation, number: int, operands: Operands) -> list[int] | None:
-    """The integers of an operand, None if there is none."""
+    """The integers of an operand; None if it is omitted."""
     if number >= len(op.operands) or not _is_given(op.operands[number]):
         return None
     numbers: NDArray[np.integer[Any]] = operands.integers(op.operands[number])
@@ -104,7 +104,9 @@ def _optional(op: Operation, number: int, operands: Operands) -> list[int] | Non
 def _write_per_block(
     op: Operation, operands: Sequence[SmallOperand], type: Attribute
 ) -> list[Operation]:
-    """Scales and zero points are of one shape: of one axis, of none, or of blocks of one axis."""
+    """
+    Write an op whose scales and zero points are per tensor, per axis, or per block along one axis.
+    """
     axes = operands[1].axes
     rest = op.operands[len(operands) :]
     new = recreated(op, [*(operand.value for operand in operands), *rest], type)
@@ -115,7 +117,7 @@ def _write_per_block(
         axes = (axis,)
         set_attribute(new, "block_size", IntegerAttr(sizes[axis], _SIGNED))
     elif len(axes) > 1:
-        raise NotFoldable(Code.ARITHMETIC, "its scales would follow several axes")
+        raise NotFoldable(Code.ARITHMETIC, "its scales would vary along several axes")
     if axes:
         set_attribute(new, "axis", IntegerAttr(axes[0], _SIGNED))
     return [new]
@@ -132,9 +134,9 @@ def _per_block(
     op: Operation, term: Callable[[Sequence[Attribute], Attribute], Term]
 ) -> Elementwise:
     """
-    An op of a tensor, and of scales and zero points of one axis, of none, or of blocks of one.
+    The element-wise form of an op with scales per tensor, per axis, or per block along one axis.
 
-    `term` makes the term of the types of operands and result.
+    `term` returns the term, given the types of operands and result.
     """
     values = [value for value in op.operands if _is_given(value)]
     shape, scales = shape_of(values[0]), shape_of(values[1])
@@ -143,7 +145,7 @@ def _per_block(
     if block := _block_size(op):
         grid = tuple(n // block if at == axis else n for at, n in enumerate(shape))
         if block < 0 or scales != grid or not 0 <= axis < len(shape) or shape[axis] % block:
-            raise NotFoldable(Code.ARITHMETIC, "its blocks do not fit its shape")
+            raise NotFoldable(Code.ARITHMETIC, "its blocks do not match its shape")
         along = tuple(range(len(shape)))
     elif scales:
         is_one = scales == (1,) and (axis >= len(shape) or shape[axis] != 1)
@@ -178,7 +180,9 @@ def _dequantized(types: Sequence[Attribute], expressed: Attribute) -> Term:
         return Apply(arithmetic, (Input(number, types[number]),), expressed)
 
     if types[1] != expressed:
-        raise NotFoldable(Code.ARITHMETIC, f"it makes '{expressed}' with scales of '{types[1]}'")
+        raise NotFoldable(
+            Code.ARITHMETIC, f"its result is '{expressed}', but its scales are '{types[1]}'"
+        )
     difference = real(0)
     if len(types) > 2:
         difference = Apply(Arithmetic.SUBTRACT, (difference, real(2)), expressed)
@@ -186,5 +190,5 @@ def _dequantized(types: Sequence[Attribute], expressed: Attribute) -> Term:
 
 
 def _is_given(value: SSAValue) -> bool:
-    """Whether an operand that may be left out is a tensor."""
+    """Whether an optional operand is given."""
     return tensor_parts(value.type) is not None

@@ -1,4 +1,4 @@
-"""The casts of TensorFlow's quantfork dialect, as quantization was once called."""
+"""The casts of TensorFlow's quantfork dialect, a former name of its quantization dialect."""
 
 from __future__ import annotations
 

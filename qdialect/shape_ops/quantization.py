@@ -1,5 +1,5 @@
 """
-The casts of TensorFlow's quantization dialect, which are those of quant by other names.
+The casts of TensorFlow's quantization dialect, which equal those of quant.
 
 https://github.com/tensorflow/tensorflow, `quantization.td`.
 """

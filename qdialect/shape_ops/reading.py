@@ -1,4 +1,4 @@
-"""Constants of any dialect, and the constant operands of shape ops, are read here."""
+"""Reads constants of any dialect, and the constant operands of shape ops."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class StoredElement(NamedTuple):
     """The type of the element after the casts."""
 
     casts: tuple[Operation, ...]
-    """The casts, from the constant on."""
+    """The casts, starting at the constant."""
 
 
 class Constants:
@@ -116,7 +116,7 @@ class Constants:
             wrong = self.resources.why_unreadable(attribute)
             if wrong is not None:
                 raise NotFoldable(Code.NOT_CONSTANT, wrong)
-        raise NotFoldable(Code.NOT_CONSTANT, "the data of its constant is not here")
+        raise NotFoldable(Code.NOT_CONSTANT, "the data of its constant is missing")
 
     def integers(self, op: Operation) -> NDArray[np.integer[Any]]:
         """The elements of a constant of integers: see `integers_in`. Raises NotFoldable."""
@@ -125,7 +125,8 @@ class Constants:
         name = elements_attribute_of(op)
         if name is None:
             raise NotFoldable(
-                Code.DYNAMIC_SHAPE, f"'{name_of(op)}' makes an operand that must be constant"
+                Code.DYNAMIC_SHAPE,
+                f"an operand that must be constant is a result of '{name_of(op)}'",
             )
         parts = tensor_parts(op.results[0].type)
         if parts is not None and (values := self.read(op)) is not None:
@@ -170,9 +171,7 @@ class ConstantOperands:
         """The elements of an integer constant: see `integers_in`. Raises NotFoldable."""
         owner = value.owner
         if not isinstance(owner, Operation):
-            raise NotFoldable(
-                Code.DYNAMIC_SHAPE, "an argument is in place of an operand that must be constant"
-            )
+            raise NotFoldable(Code.DYNAMIC_SHAPE, "an operand that must be constant is an argument")
         if is_list(owner):
             return integers_in_list(owner, self)
         return self.constants.integers(owner)

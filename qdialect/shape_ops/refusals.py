@@ -43,7 +43,7 @@ class NotFoldable(Exception):
 
 
 class NoSuchMovementError(NotFoldable):
-    """The op can be read, but its numbers do not fit its operands."""
+    """The op can be read, but its parameters do not match its operands."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(Code.UNKNOWN_OP, reason)

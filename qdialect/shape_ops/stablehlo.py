@@ -167,7 +167,7 @@ class _GatherNumbers(NamedTuple):
     @classmethod
     def of(cls, op: Operation) -> _GatherNumbers:
         """
-        The numbers of `op`, read from text: registered and unregistered attributes print the same.
+        The numbers of `op`, parsed from text, which unregistered attributes print the same.
 
         Raises NotFoldable if the text has another field.
         """
@@ -179,7 +179,7 @@ class _GatherNumbers(NamedTuple):
         for field in _FIELD.finditer(body[1] or ""):
             name, single, several = field.groups()
             if name in found or (name == "index_vector_dim") != (single is not None):
-                raise NotFoldable(Code.UNKNOWN_OP, f"'{name}' is not understood")
+                raise NotFoldable(Code.UNKNOWN_OP, f"'{name}' is not supported")
             found[name] = tuple(int(number) for number in _NUMBER.findall(single or several))
         (index_axis,) = found.pop("index_vector_dim", (0,))
         numbers = cls(
@@ -191,12 +191,12 @@ class _GatherNumbers(NamedTuple):
             index_axis,
         )
         if found:
-            raise NotFoldable(Code.UNKNOWN_OP, f"'{next(iter(found))}' is not understood")
+            raise NotFoldable(Code.UNKNOWN_OP, f"'{next(iter(found))}' is not supported")
         return numbers
 
     def check(self, shape: Shape, sizes: Shape, indices: Shape) -> None:
         """
-        Raise NotFoldable if they are not of a gather of slices of `sizes`.
+        Raise NotFoldable if they are invalid for a gather of slices of `sizes`.
 
         `indices` is the shape of the indices with their axis of vectors.
         """
@@ -213,7 +213,7 @@ class _GatherNumbers(NamedTuple):
             == [shape[axis] for axis in self.batching]
         )
         if not fits:
-            raise NotFoldable(Code.UNKNOWN_OP, "its dimension numbers do not fit its operands")
+            raise NotFoldable(Code.UNKNOWN_OP, "its dimension numbers do not match its operands")
 
 
 # Possessive quantifiers keep the time linear in the length of the text.

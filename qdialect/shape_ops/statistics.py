@@ -1,5 +1,5 @@
 """
-Ranges that were recorded for a tensor: `quant.stats`, and the ops of TensorFlow that it follows.
+Ranges recorded for a tensor: `quant.stats`, and the ops of TensorFlow that it is modelled on.
 
 https://github.com/tensorflow/tensorflow, `quantization/common/ir/QuantOps.td`, `StatisticsOp`.
 """
@@ -69,7 +69,7 @@ def is_statistics(op: Operation) -> bool:
     return _may_be_statistics(name_of(op)) and is_cast(op)
 
 
-# Most ops are none, and each is asked several times.
+# Cached, since each op is checked several times.
 @registered_cache
 @lru_cache(maxsize=1024)
 def _may_be_statistics(name: str) -> bool:
@@ -88,11 +88,11 @@ def statistics_of(op: Operation, shape: Shape | None) -> Statistics:
         raise _malformed(f"'{LAYER_STATS}' must have shape [2], not {list(layer.shape)}")
     if find_attribute(op, AXIS_STATS) is None:
         if find_attribute(op, AXIS) is not None:
-            raise _malformed(f"'{AXIS}' says nothing without '{AXIS_STATS}'")
+            raise _malformed(f"'{AXIS}' requires '{AXIS_STATS}'")
         return Statistics(layer)
     by_axis = _ranges(attribute_of(op, AXIS_STATS), AXIS_STATS)
     if find_attribute(op, AXIS) is None:
-        raise _malformed(f"'{AXIS}' must say the axis of '{AXIS_STATS}'")
+        raise _malformed(f"'{AXIS_STATS}' requires '{AXIS}'")
     axis = integer_of(op, AXIS)
     if shape is None or not 0 <= axis < len(shape):
         rank = "without a rank" if shape is None else f"of rank {len(shape)}"

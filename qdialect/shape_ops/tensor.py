@@ -30,13 +30,13 @@ _SLICE_LISTS = ("static_offsets", "static_sizes", "static_strides")
 )
 @shape_op("tensor.collapse_shape")
 def _reshape(op: Operation, operands: Operands) -> Movements:
-    # A static shape of the result says the same as the operand.
+    # If the result is static, the shape operand is redundant.
     return Movements(op.operands[:1], [Reshape(shape_of(op.results[0]))])
 
 
 @reshape_writer("tensor.collapse_shape", "tensor.expand_shape")
 def _reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Operation]:
-    """One that merges neighbouring axes."""
+    """Write a reshape that merges neighbouring axes."""
     lengths, groups = list(shape_of(operand)), list[list[int]]()
     for length in shape_of_type(type):
         group = [sum(map(len, groups))]

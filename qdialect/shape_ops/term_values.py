@@ -1,4 +1,4 @@
-"""The value of a term for given elements, with every step rounded or wrapped as its type says."""
+"""The value of a term for given elements, with every step rounded or wrapped to its type."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MOST: Final = 1 << 53
-"""Integers beyond are rounded when they become float64."""
+"""Larger integers are rounded when they are converted to float64."""
 
 
 def values_of(term: Term, inputs: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """
-    The elements of a term: int64, signed whatever their type says, or float64.
+    The elements of a term: int64, signed whatever their type, or float64.
 
-    `inputs` are integers, modulo the width of their type, or floats. Raises NotFoldable where
-    int64 and float64 are not enough.
+    `inputs` are integers, modulo the width of their type, or floats. Raises NotFoldable if int64 or
+    float64 cannot represent them.
     """
     if isinstance(term, Input | Scalar):
         found = inputs[term.number] if isinstance(term, Input) else _scalar(term)
@@ -47,7 +47,7 @@ def values_of(term: Term, inputs: Sequence[NDArray[Any]]) -> NDArray[Any]:
         case Arithmetic.SUBTRACT | Arithmetic.MULTIPLY | Arithmetic.ADD:
             return _computed(term, *operands)
         case Arithmetic.QUANTIZE:
-            raise NotFoldable(Code.ARITHMETIC, "how it rounds is its own")
+            raise NotFoldable(Code.ARITHMETIC, "its rounding is not defined for computing it here")
 
 
 def _computed(term: Apply, one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
@@ -87,5 +87,5 @@ def _exact(values: NDArray[Any]) -> NDArray[np.float64]:
 def _format(type: Attribute) -> FloatFormat:
     found = FLOAT_FORMATS.get(type.name)
     if found is None:
-        raise NotFoldable(Code.ARITHMETIC, f"numbers of type '{type}' are not known")
+        raise NotFoldable(Code.ARITHMETIC, f"elements of type '{type}' are not supported")
     return found

@@ -57,7 +57,7 @@ def _transpose(op: Operation, operands: Operands) -> Movements:
 @shape_op("tfl.expand_dims")
 @shape_op("tfl.squeeze")
 def _reshape(op: Operation, operands: Operands) -> Movements:
-    # Where the result is static, so are the operands that have its shape.
+    # If the result is static, the operand with its shape is redundant.
     return Movements(op.operands[:1], [Reshape(shape_of(op.results[0]))])
 
 
@@ -71,7 +71,7 @@ def _slice(op: Operation, operands: Operands) -> Movements:
 def _concatenation(op: Operation, operands: Operands) -> Movements:
     function = str(attribute_of(op, "fused_activation_function"))
     if function != '"NONE"':
-        raise NotFoldable(Code.UNKNOWN_OP, f"it does {function} besides")
+        raise NotFoldable(Code.UNKNOWN_OP, f"it also computes {function}")
     return Movements(op.operands, [Concat(axis_of(op, "axis", len(shape_of(op.results[0]))))])
 
 
@@ -91,17 +91,19 @@ def _gather(op: Operation, operands: Operands) -> Movements:
     shape = static_shape_of(op.operands[0])
     axis = axis_of(op, "axis", len(shape))
     if find_attribute(op, "batch_dims") is not None and integer_of(op, "batch_dims"):
-        raise NotFoldable(Code.UNKNOWN_OP, "it takes other positions of each batch")
+        raise NotFoldable(Code.UNKNOWN_OP, "it takes different positions of each batch")
     indices = operands.integers(op.operands[1])
     if ((indices < 0) | (indices >= shape[axis])).any():
-        raise NotFoldable(Code.UNKNOWN_OP, f"an index is not in an axis of length {shape[axis]}")
+        raise NotFoldable(
+            Code.UNKNOWN_OP, f"an index is out of range for an axis of length {shape[axis]}"
+        )
     movements: list[Movement] = [Take(axis, _list(indices)), Reshape(shape_of(op.results[0]))]
     return Movements(op.operands[:1], movements)
 
 
 @shape_op("tfl.pad")
 def _pad(op: Operation, operands: Operands) -> Movements:
-    """It pads with real zero."""
+    """Read a pad with real zero."""
     widths = operands.integers(op.operands[1]).reshape(-1, 2)
     return Movements(op.operands[:1], [Pad(_list(widths[:, 0]), _list(widths[:, 1]))])
 

@@ -104,7 +104,7 @@ _FLOATS: Final = {
 @registered_cache
 @lru_cache(maxsize=256)
 def _element_type(text: str) -> Attribute | None:
-    # Of each quantized type there is one: others of its name are of another class.
+    # Each quantized type needs one class; others of its name are of another class.
     if (integer := _INTEGER.fullmatch(text)) is not None:
         return IntegerType(int(integer[2]), _SIGNS[integer[1]])
     if text.startswith("!"):
@@ -141,7 +141,7 @@ register_constant("torch.constant.int", "value")
 register_constant("torch.constant.bool", "value")
 register_constant("torch.constant.float", "value")
 register_list("torch.prim.ListConstruct")
-# It is in the place of a list or of a number that is left out.
+# `none` stands for an omitted list or number.
 register_list("torch.constant.none")
 
 
@@ -216,7 +216,7 @@ def _reversed_axes(op: Operation, operands: Operands) -> Movements:
 @shape_op("torch.prims.split_dim")
 @shape_op("torch.prims.squeeze")
 def _reshape(op: Operation, operands: Operands) -> Movements:
-    # Where the result is static, so are the operands that have its shape.
+    # If the result is static, the operand with its shape is redundant.
     return _one(op, Reshape(shape_of(op.results[0])))
 
 
@@ -225,7 +225,7 @@ def _slice(op: Operation, operands: Operands) -> Movements:
     shape, axis = static_shape_of(op.operands[0]), _axis(op, 1, operands)
     start, end, step = (_optional(op.operands[number], operands) for number in (2, 3, 4))
     if step is not None and step < 1:
-        raise NotFoldable(Code.UNKNOWN_OP, "it goes backward")
+        raise NotFoldable(Code.UNKNOWN_OP, "its step is negative")
     start, end, step = slice(start, end, step).indices(shape[axis])
     return _one(op, _along(axis, shape, start, max(end, start), step))
 
@@ -276,7 +276,7 @@ def _same(op: Operation, operands: Operands) -> Movements:
 def _write_arithmetic(
     op: Operation, small: Sequence[SmallOperand], type: Attribute
 ) -> list[Operation]:
-    """Operands of the rank of the result are broadcast by the op; the others stay."""
+    """Write arithmetic again; the op broadcasts operands of the rank of the result."""
     values = [operand.value for operand in small]
     return [recreated(op, [*values, *op.operands[len(values) :]], type)]
 
@@ -286,7 +286,7 @@ def _promoted(term: Term, result: Attribute) -> Term:
         return term
     found = _converted(term, result)
     if found.arithmetic is Arithmetic.TRUNCATE_FLOAT:
-        # A scalar, which is multiplied by before it is rounded.
+        # torch multiplies by the unrounded scalar.
         raise NotFoldable(Code.ARITHMETIC, f"it computes '{result}' with '{term.type}'")
     return found
 
@@ -318,7 +318,7 @@ def _with_scalar(op: Operation, arithmetic: Arithmetic) -> Elementwise:
     _check_operands(op, 2)
     (value, result), other = _types_of(op), _scalar(op.operands[1])
     if value != result or not isinstance(result, Float32Type | Float64Type):
-        raise NotFoldable(Code.ARITHMETIC, f"it makes '{result}' of '{value}' and a number")
+        raise NotFoldable(Code.ARITHMETIC, f"it computes '{result}' from '{value}' and a number")
     scalar: Term = other if other.type == result else _converted(other, result)
     whole = tuple(range(len(shape_of(op.operands[0]))))
     term = Apply(arithmetic, (Input(0, value), scalar), result)
@@ -328,7 +328,7 @@ def _with_scalar(op: Operation, arithmetic: Arithmetic) -> Elementwise:
 def _check_once(value: SSAValue, operands: Operands) -> None:
     """Raise NotFoldable if the subtrahend is multiplied before."""
     if _integer(value, operands) != 1:
-        raise NotFoldable(Code.ARITHMETIC, "it subtracts a multiple")
+        raise NotFoldable(Code.ARITHMETIC, "its subtrahend is multiplied by 'alpha'")
 
 
 @elementwise_op("torch.aten.mul.Tensor", write=_write_arithmetic, keeps_rank=True)
@@ -366,7 +366,7 @@ def _convert(op: Operation, operands: Operands) -> Elementwise:
     _check_operands(op, 1)
     value, result = _types_of(op)
     if shape_of(op.operands[0]) != shape_of(op.results[0]):
-        raise NotFoldable(Code.ARITHMETIC, "its result is of another shape")
+        raise NotFoldable(Code.ARITHMETIC, "its result has another shape")
     term: Term = Input(0, value)
     whole = tuple(range(len(shape_of(op.operands[0]))))
     return Elementwise((op.operands[0],), (whole,), _converted(term, result))
@@ -377,7 +377,7 @@ def _reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Op
     lengths = op.operands[1]
     like = next(iter(items_of(lengths)), None)
     if like is None:
-        raise NotFoldable(Code.UNKNOWN_OP, "it makes a tensor of no axes")
+        raise NotFoldable(Code.UNKNOWN_OP, "its result has rank 0")
     constants = [
         UnregisteredOp.with_name("torch.constant.int").create(
             result_types=[like.type], properties={"value": IntegerAttr(length, i64)}
@@ -411,9 +411,9 @@ def _term(stored: Attribute, zero_point: Term | None, scale: Term, result: Attri
 
 def _difference(value: Term, zero_point: Term, expressed: Attribute) -> Term:
     """
-    Integers are subtracted in the type of the zero points, if that is wider and signed.
+    The difference of integers, in the type of the zero points if that is wider and signed.
 
-    Else in one in which nothing wraps: torch-mlir and IREE lower it so.
+    Else in a type in which nothing wraps, as torch-mlir and IREE lower it.
     """
     type = zero_point.type
     if isinstance(type, IntegerType):
@@ -438,13 +438,13 @@ def _converted(term: Term, type: Attribute) -> Apply:
 
 
 def _is_given(value: SSAValue) -> bool:
-    """Whether an operand that may be left out is a tensor."""
+    """Whether an optional operand is given."""
     owner = value.owner
     return not (isinstance(owner, Operation) and name_of(owner) == "torch.constant.none")
 
 
 def _of_tensors(op: Operation, axes: tuple[int, ...], *, in_blocks: bool = False) -> Elementwise:
-    """Of tensors of scales and zero points; the latter may be left out."""
+    """The element-wise form with tensors of scales and, optionally, zero points."""
     tensors = tuple(value for value in op.operands[:3] if _is_given(value))
     stored, result = _types_of(op)
     types: list[Attribute] = [tensor_element_type(value.type) for value in tensors]
@@ -457,7 +457,7 @@ def _of_tensors(op: Operation, axes: tuple[int, ...], *, in_blocks: bool = False
 
 
 def _numbers(type: Attribute) -> Attribute:
-    """The type of the numbers that elements of a type stand for: f32 for quantized ones."""
+    """The type of dequantized elements of a type: f32 for quantized types."""
     return Float32Type() if isinstance(type, UnregisteredAttr) else type
 
 
@@ -466,7 +466,7 @@ def _write_per_channel(at: int) -> Any:
 
     def write(op: Operation, small: Sequence[SmallOperand], type: Attribute) -> list[Operation]:
         if len(small[1].axes) != 1:
-            raise NotFoldable(Code.ARITHMETIC, "its scales would not follow one axis")
+            raise NotFoldable(Code.ARITHMETIC, "its scales would not vary along one axis")
         axis = UnregisteredOp.with_name("torch.constant.int").create(
             result_types=[op.operands[at].type],
             properties={"value": IntegerAttr(small[1].axes[0], i64)},
@@ -510,7 +510,7 @@ def _write_in_groups(
 ) -> list[Operation]:
     shape, grid = shape_of_type(type), shape_of_type(small[1].value.type)
     if len(shape) != 2 or shape[0] != grid[0] or not shape[1] > grid[1] > 0:
-        raise NotFoldable(Code.ARITHMETIC, "its scales would not be of groups of the last axis")
+        raise NotFoldable(Code.ARITHMETIC, "its scales would not be per group of the last axis")
     size = UnregisteredOp.with_name("torch.constant.int").create(
         result_types=[op.operands[6].type],
         properties={"value": IntegerAttr(shape[1] // grid[1], i64)},
@@ -527,20 +527,20 @@ def _in_groups(op: Operation, operands: Operands) -> Elementwise:
     shape, grid = static_shape_of(op.operands[0]), static_shape_of(op.operands[1])
     size = _integer(op.operands[6], operands)
     if len(shape) != 2 or size < 2 or grid != (shape[0], shape[1] // size) or shape[1] % size:
-        raise NotFoldable(Code.ARITHMETIC, "its groups do not fit its shape")
+        raise NotFoldable(Code.ARITHMETIC, "its groups do not match its shape")
     return _of_tensors(op, (0, 1), in_blocks=True)
 
 
 def _write_whole(op: Operation, small: Sequence[SmallOperand], type: Attribute) -> list[Operation]:
     if any(operand.axes for operand in small[1:]):
-        raise NotFoldable(Code.ARITHMETIC, "it has one scale only")
+        raise NotFoldable(Code.ARITHMETIC, "it has only one scale")
     return [_with_tensors(op, small, type)]
 
 
 @elementwise_op("torch.quantized_decomposed.dequantize_per_tensor.tensor", write=_write_whole)
 def _per_tensor(op: Operation, operands: Operands) -> Elementwise:
     if any(shape_of(value) for value in op.operands[1:3]):
-        raise NotFoldable(Code.ARITHMETIC, "its scale is no scalar")
+        raise NotFoldable(Code.ARITHMETIC, "its scale is not a scalar")
     return _of_tensors(op, ())
 
 
@@ -550,7 +550,9 @@ def _per_tensor(op: Operation, operands: Operands) -> Elementwise:
     write=_write_whole,
 )
 def _with_numbers(op: Operation, operands: Operands) -> Elementwise:
-    """A number is rounded to the type of the result before it is multiplied by."""
+    """
+    The element-wise form with numbers, which are rounded to the result type before multiplying.
+    """
     stored, result = _types_of(op)
     expressed = _numbers(result)
     if not isinstance(expressed, Float32Type | Float64Type):
@@ -612,7 +614,7 @@ def _quantize_per_channel(op: Operation, operands: Operands) -> Elementwise:
 @elementwise_op("torch.quantized_decomposed.quantize_per_tensor.tensor", write=_write_whole)
 def _quantize_per_tensor(op: Operation, operands: Operands) -> Elementwise:
     if any(shape_of(value) for value in op.operands[1:3]):
-        raise NotFoldable(Code.ARITHMETIC, "its scale is no scalar")
+        raise NotFoldable(Code.ARITHMETIC, "its scale is not a scalar")
     return _quantized(op, ())
 
 
@@ -629,7 +631,7 @@ def _write_same(op: Operation, small: Sequence[SmallOperand], type: Attribute) -
 
 @elementwise_op("torch.aten.dequantize.self", "torch.aten.dequantize.tensor", write=_write_same)
 def _dequantize(op: Operation, operands: Operands) -> Elementwise:
-    """Read an op that makes a quantized tensor as the numbers that it stands for."""
+    """Read an op with a quantized result as its dequantized numbers."""
     stored, result = _types_of(op)
     if not isinstance(stored, UnregisteredAttr) or not isinstance(result, Float32Type):
         raise NotFoldable(Code.ARITHMETIC, f"'{stored}' is not dequantized to '{result}'")

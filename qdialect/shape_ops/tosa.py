@@ -73,7 +73,7 @@ def _transpose(op: Operation, operands: Operands) -> Movements:
 
 @shape_op("tosa.reshape", run_time_shape=shape_in(1))
 def _reshape(op: Operation, operands: Operands) -> Movements:
-    # A static shape of the result says the same as the operand.
+    # If the result is static, the shape operand is redundant.
     return Movements(op.operands[:1], [Reshape(shape_of(op.results[0]))])
 
 
@@ -125,9 +125,7 @@ def _tile(op: Operation, operands: Operands) -> Movements:
 def _known(values: NDArray[np.integer[Any]]) -> tuple[int, ...]:
     """The integers of a shape. Raises NotFoldable if one of them is dynamic."""
     if (values < 0).any():
-        raise NotFoldable(
-            Code.DYNAMIC_SHAPE, "-1 stands for a number that is only known at run time"
-        )
+        raise NotFoldable(Code.DYNAMIC_SHAPE, "-1 is a length that is only known at run time")
     return tuple(map(int, values))
 
 
@@ -136,9 +134,11 @@ def _gather(op: Operation, operands: Operands) -> Movements:
     batches, length, channels = static_shape_of(op.operands[0])
     indices = operands.integers(op.operands[1])
     if indices.ndim != 2 or len(indices) != batches:
-        raise NotFoldable(Code.UNKNOWN_OP, "its indices are not a row for each batch")
+        raise NotFoldable(Code.UNKNOWN_OP, "its indices do not have one row for each batch")
     if ((indices < 0) | (indices >= length)).any():
-        raise NotFoldable(Code.UNKNOWN_OP, f"an index is not in an axis of length {length}")
+        raise NotFoldable(
+            Code.UNKNOWN_OP, f"an index is out of range for an axis of length {length}"
+        )
     count = indices.shape[1]
     if not batches:
         return Movements(op.operands[:1], [Reshape((0, count, channels))])
@@ -203,7 +203,7 @@ def _sub(op: Operation, operands: Operands) -> Elementwise:
 @elementwise_op("tosa.mul", write=_write_again, keeps_rank=True)
 def _mul(op: Operation, operands: Operands) -> Elementwise:
     if len(op.operands) > 2 and operands.integers(op.operands[2]).any():
-        raise NotFoldable(Code.ARITHMETIC, "the product is shifted")
+        raise NotFoldable(Code.ARITHMETIC, "its shift is not 0")
     return _broadcasting(op, Arithmetic.MULTIPLY)
 
 

@@ -34,7 +34,7 @@ def parse_module(
     false, ops need not be inside a `builtin.module`. Raises ParseError, UnicodeDecodeError if
     bytes are not UTF-8, and TypeError if `text` is neither text nor bytes.
     """
-    # Python imports this package for each of its modules: they must not import each other by it.
+    # Deferred: importing any module of this package runs this file first.
     from qdialect.algebra.arguments import shown
     from qdialect.text.parser import LocatingParser
 
@@ -52,7 +52,7 @@ def read_module(
     Raises OSError, also if the file changes while it is read, ParseError, and
     UnicodeDecodeError if it is not UTF-8.
     """
-    # Python imports this package for each of its modules: they must not import each other by it.
+    # Deferred: importing any module of this package runs this file first.
     from qdialect.text.parser import LocatingParser
     from qdialect.text.source import read_text
 
@@ -73,7 +73,7 @@ def write_module(
     Elements of constants are written as MLIR writes them, piece by piece, and directly to the
     `buffer` of `stream` if it has one. Raises OSError if the stream does.
     """
-    # Python imports this package for each of its modules: they must not import each other by it.
+    # Deferred: importing any module of this package runs this file first.
     from qdialect.text.printer import MLIRPrinter
 
     printer = MLIRPrinter(

@@ -40,10 +40,10 @@ _MAX_DEPTH = 8
 """The bracket depth up to which types are cached. Tensor, element type and range take three."""
 
 _MAX_EXPANSION = 1 << 12
-"""The parts that the aliases in a cached text may stand for: they are not counted again."""
+"""The most attribute parts to which aliases in a cached text may expand: they are not recounted."""
 
-# Hexadecimal bits: a type with a NaN is not equal to itself read again. An abridged text may #
-# also have left the digits out, and they differ from place to place.
+# Hexadecimal bits: a type with a NaN differs from the same type parsed again. An abridged text may
+# # also have left the digits out, and they differ from place to place.
 _BITS: Final = re.compile(r"\b0x")
 
 _NAMES_OF_VALUES: Final = frozenset(("unit", "true", "false", "loc"))
@@ -83,7 +83,7 @@ class FastParser(OpenParser):
     is_remembering: ClassVar[bool] = True
     """Whether parsed types and operations are cached by their text."""
     expansion: int
-    """The number of parts of attributes that the aliases read so far stand for."""
+    """The number of attribute parts to which the aliases read so far expand."""
     leaves_elements_out: ClassVar[bool] = False
     """
     Whether the cache key of a line omits the elements of constants, which are then read as MLIR
@@ -140,7 +140,7 @@ class FastParser(OpenParser):
         state.current_token = state.lexer.lex()
         return text
 
-    # The text identifies a punctuation token: no other token has it.
+    # The text of a punctuation token identifies it.
 
     @override
     def parse_optional_punctuation(
@@ -335,7 +335,7 @@ class FastParser(OpenParser):
         elif brackets := _bracketed(content, token.end):
             text = token.text + brackets
         else:
-            # Only the next token tells whether there are parameters.
+            # The next token decides whether there are parameters.
             return self._parse_new_type()
         return self._parse_once(text, self._known_types, self._parse_new_type)
 

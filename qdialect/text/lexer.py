@@ -18,8 +18,8 @@ from xdsl.utils.mlir_lexer import (
 from qdialect.ir.xdsl_private import LinearLexer
 from qdialect.text.mlir_errors import token_error
 
-# The ASCII tokens, which make up nearly all of any text. The first character of a name tells #
-# its kind. Strings are short and have no escapes. No repetition gives anything back.
+# The ASCII tokens, which make up nearly all of any text. The first character of a name tells # its
+# kind. Strings are short and have no escapes. All repetitions are possessive.
 _TOKEN: Final = re.compile(
     r"""
     \s*+
@@ -104,7 +104,7 @@ class PlainLexer(LinearLexer):
             self._refuse(span.start)
         kind = token.kind
         if kind is MLIRTokenKind.BYTES_LIT and _is_utf8(span):
-            # MLIR escapes all that is not ASCII.
+            # MLIR escapes all non-ASCII characters.
             kind = MLIRTokenKind.STRING_LIT
         return TextToken(kind, span.text, span.start, span.end, self.input)
 

@@ -34,7 +34,7 @@ class MaskOp(Operation):
         parser.parse_punctuation(":")
         mask_type: Attribute = parser.parse_type()
         types = parse_arrow_types(parser)
-        # The value in the place of masked results has their type.
+        # The pass-through value has the type of the results.
         operands = parser.resolve_operands(values, [mask_type, *types[: len(values) - 1]], position)
         block = region.block
         last = block.last_op

@@ -43,7 +43,11 @@ class TextError(NamedTuple):
 
 
 def number_up_to(greatest: int, digits: str) -> int | None:
-    """The number, None if it is above `greatest`. Python reads no numbers of any length."""
+    """
+    The number; None if it is above `greatest`.
+
+    Python limits the length of numbers that it reads.
+    """
     digits = digits.lstrip("0") or "0"
     return int(digits) if len(digits) <= _MAX_DIGITS and int(digits) <= greatest else None
 

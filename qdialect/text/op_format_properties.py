@@ -1,4 +1,4 @@
-"""The kinds of properties that signatures of ops name, and how each is read: see `op_formats`."""
+"""The kinds of properties in signatures of ops, with their parsers: see `op_formats`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def dialect_attribute(parser: Parser, name: str, keyword: str) -> Attribute:
 
 
 def _parse_number_of(parser: Parser, words: str) -> Attribute:
-    """One of the words after the first, which is the type of their numbers."""
+    """Parse one of `words`, of which the first is the type of the number that it becomes."""
     type, *names = words.split("|")
     found = parser.parse_optional_keyword_in(names)
     if found is None:
@@ -113,7 +113,7 @@ KINDS: Final[Mapping[str, Callable[[Parser, str], Attribute]]] = {
     "text": _parse_text,
     "unit": _unit,
 }
-"""How a property of each kind is read. What is in parentheses behind the kind is passed on."""
+"""The parser of each kind of property. It gets the text in parentheses after the kind."""
 
 
 OPTIONAL_KINDS: Final[Mapping[str, Callable[[Parser], Attribute | None]]] = {
@@ -127,7 +127,7 @@ OPTIONAL_KINDS: Final[Mapping[str, Callable[[Parser], Attribute | None]]] = {
 
 
 def named_type(parser: Parser, name: str) -> Attribute:
-    """A type that a signature names."""
+    """The type of a name in a signature."""
     known = _TYPES.get(name)
     return type(parser)(parser.ctx, name).parse_type() if known is None else known
 

@@ -1,4 +1,4 @@
-"""The rules for types that a custom form does not write: see `op_formats`."""
+"""The rules for types that a custom form omits: see `op_formats`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _element(types: Sequence[Attribute]) -> list[Attribute]:
 
 
 def _booleans(types: Sequence[Attribute]) -> Sequence[Attribute]:
-    """The type of a float, or of floats in a shape, with i1 in their place."""
+    """A float type, or a shaped type of floats, with i1 as the element type."""
     (type,) = types
     if isinstance(type, TensorType):
         return [TensorType(i1, type.get_shape(), type.encoding)]
@@ -68,6 +68,6 @@ RULES: Final[Mapping[str, Callable[..., Sequence[Attribute]]]] = {
     "product": _product,
 }
 """
-Rules for types that are neither written nor those of another value, by the types of one. They
-raise ValueError or AttributeError for types of another kind.
+Rules that compute omitted types from the types of another value. They raise ValueError or
+AttributeError for types of another kind.
 """

@@ -1,23 +1,23 @@
 """
-Custom forms of operations that are described by a line of text each, as MLIR's op definitions are.
+Custom forms of operations, each described by a line of text, similar to MLIR's op definitions.
 
-A signature names what an op has, `source indices* mask? dims:i64s {body} -> result`: operands
-(`*` any number, `?` at most one), properties with their kinds, regions, and results. A type that
-is not written follows an `=`: a type (`count=index`), the types of another value
-(`result=source`), or a rule (`result=held(value)`: the type of an attribute).
+A signature lists the parts of an op, `source indices* mask? dims:i64s {body} -> result`: operands
+(`*` any number, `?` at most one), properties with their kinds, regions, and results. An omitted
+type is given after an `=`: a type (`count=index`), the types of another value (`result=source`), or
+a rule (`result=held(value)`: the type of an attribute).
 
-A format says how it is written, in words between blanks:
+A format describes the text, in words separated by blanks:
 
 - `$name`: an operand, a property or a region;
 - `type(name)`: the types of operands or results; also of `operands` and `results` together;
 - `functional-type`: `(operand types) -> result types`;
-- `same-type`: the one type of all operands and results, or else as `functional-type`;
+- `same-type`: the common type of all operands and results, or else as `functional-type`;
 - `arrow(name)`: the optional `-> type` or `-> (types)` of results;
 - `applied(map,operands)`: a map or set, with its operands: `affine_map<...>(%i)[%n]`;
 - `initial(type)`: the value of a `memref.global` of that type;
 - `indices(dynamic,static)`: `[%i, 2]`, operands and integers in one list; `indices(...,())` is the
   same in parentheses;
-- `attr-dict`: the attributes, and properties that have no place of their own;
+- `attr-dict`: the attributes, and the properties that the format does not mention;
 - `<?` to `?>`: read only if the first of them is there;
 - any other word stands for itself.
 
@@ -75,7 +75,7 @@ class _Part(NamedTuple):
 
 @dataclass
 class _Signature:
-    """What an op has."""
+    """The parts of an op."""
 
     operands: dict[str, _Part] = field(default_factory=dict)
     results: dict[str, _Part] = field(default_factory=dict)
@@ -97,17 +97,19 @@ class _Signature:
 
 
 def _part(word: str) -> tuple[_Part, str]:
-    """A word of a signature, and `{`, `:`, or nothing, by which the kinds of parts differ."""
+    """
+    A word of a signature, and the kind of part: region (`{`), property (`:`), or an empty string.
+    """
     match = _PART.fullmatch(word)
     if match is None:
-        raise ValueError(f"no part of a signature: {word}")
+        raise ValueError(f"not a part of a signature: {word}")
     brace, name, count, mark, detail = match.groups()
     return _Part(name, count or "", detail or ""), brace or (":" if mark == ":" else "")
 
 
 @dataclass
 class _Read:
-    """What was read of an op so far."""
+    """The parts of an op that have been parsed."""
 
     signature: _Signature
     operands: dict[str, list[UnresolvedOperand]] = field(default_factory=dict)
@@ -117,7 +119,7 @@ class _Read:
     regions: dict[str, Region] = field(default_factory=dict)
 
     def set_types(self, parts: Mapping[str, _Part], types: Sequence[Attribute]) -> bool:
-        """Deal the types of all operands or results out; false if their number is wrong."""
+        """Assign the types of all operands or results; false if their number is wrong."""
         free = len(types) - sum(not part.number for part in parts.values())
         start = 0
         for name, part in parts.items():
@@ -137,10 +139,10 @@ class _Word(ABC):
 
     @abstractmethod
     def parse(self, parser: Parser, read: _Read) -> None:
-        """Read it. Raises ParseError."""
+        """Parse the word. Raises ParseError."""
 
     def parse_if_there(self, parser: Parser, read: _Read) -> bool:
-        """Read it if it is there, and return whether it was. Raises ParseError."""
+        """Parse the word if it comes next, and return whether it did. Raises ParseError."""
         raise TypeError(f"{self} cannot begin an optional part of a form")
 
 
@@ -221,7 +223,7 @@ class _Body(_Word):
 
 
 def with_terminator(parser: Parser, region: Region, terminator: str) -> Region:
-    """The region, whose block ends with an op of that name if its terminator is not written."""
+    """The region, with a terminator of that name added if the text omits it."""
     if not terminator:
         return region
     if not region.blocks:
@@ -230,7 +232,7 @@ def with_terminator(parser: Parser, region: Region, terminator: str) -> Region:
     if block.last_op is None or not block.last_op.has_trait(IsTerminator):
         op_type = parser.ctx.get_optional_op(terminator)
         if op_type is None:
-            parser.raise_error(f"'{terminator}' is not known")
+            parser.raise_error(f"'{terminator}' is not registered")
         block.add_op(op_type.create())
     return region
 
@@ -247,7 +249,7 @@ class _Types(_Word):
         if self.name in groups:
             types = _parse_types(parser)
             if not read.set_types(groups[self.name], types):
-                parser.raise_error(f"expected another number of types of {self.name}", start)
+                parser.raise_error(f"wrong number of types for {self.name}", start)
             return
         part = (signature.operands | signature.results)[self.name]
         if not part.number:
@@ -272,13 +274,13 @@ class _FunctionalType(_Word):
         self.deal(parser, read, parser.parse_function_type())
 
     def deal(self, parser: Parser, read: _Read, type: FunctionType) -> None:
-        """Set the types of operands and results. Raises ParseError for another number of them."""
+        """Set the types of operands and results. Raises ParseError if their number is wrong."""
         for parts, types in (
             (read.signature.operands, type.inputs.data),
             (read.signature.results, type.outputs.data),
         ):
             if not read.set_types(parts, types):
-                parser.raise_error("expected another number of types")
+                parser.raise_error("wrong number of types")
 
 
 @dataclass
@@ -402,7 +404,7 @@ class _Attributes(_Word):
 
 
 def _from_dictionary(parser: Parser, kind: str, attribute: Attribute) -> Attribute:
-    """A property among the attributes, where strings may stand for an enumeration."""
+    """A property from the attribute dictionary, where enumerations may be strings."""
     kind, _, name = kind.partition("(")
     if kind != "keywords" or not isinstance(attribute, ArrayAttr):
         return attribute
@@ -472,7 +474,7 @@ class OpFormat:
 def _types_of(
     parser: Parser, read: _Read, part: _Part, count: int, position: Position
 ) -> Sequence[Attribute]:
-    """The types of a value, written or not."""
+    """The types of a value, parsed or computed."""
     if (written := read.types.get(part.name)) is not None:
         return written
     if not part.detail:
@@ -486,7 +488,7 @@ def _types_of(
         try:
             types = RULES[name](*groups)
         except (AttributeError, ValueError):
-            parser.raise_error("expected other types", position)
+            parser.raise_error("types do not match the form of the op", position)
     elif rule in (values := read.signature.operands | read.signature.results):
         types = read.types.get(rule)
         if types is None:
@@ -499,7 +501,7 @@ def _types_of(
 @registered_cache
 @cache
 def compiled(form: OpFormat) -> tuple[_Signature, Sequence[_Word]]:
-    """What a form names, and its words. Raises KeyError or ValueError if it is malformed."""
+    """The parsed signature and format. Raises KeyError or ValueError if they are malformed."""
     signature = _Signature.of(form.signature)
     groups: list[list[_Word]] = [[]]
     for word in form.format.split():
@@ -527,13 +529,13 @@ def _word(signature: _Signature, word: str) -> _Word:
         part = signature.properties[name]
         kind = part.detail.partition("(")[0]
         if kind not in KINDS and kind not in OPTIONAL_KINDS:
-            raise ValueError(f"no kind of a property: {kind}")
+            raise ValueError(f"not a kind of property: {kind}")
         return _Property(part)
     if (call := _CALL.fullmatch(word)) is not None:
         names = call[2].split(",")
         if call[1] == "type":
             if names[0] not in ("operands", "results", *signature.operands, *signature.results):
-                raise ValueError(f"no value: {names[0]}")
+                raise ValueError(f"not a value: {names[0]}")
             return _Types(*names)
         if call[1] == "arrow":
             return _Arrow(*names)

@@ -1,8 +1,8 @@
 """
-A table for each dialect of MLIR: the ops that xDSL lacks, and custom forms that it does not read.
+A table for each dialect of MLIR: ops that xDSL lacks, and custom forms that it does not parse.
 
-The pages of the dialects are below https://mlir.llvm.org/docs/Dialects/. Types are not verified
-beyond what xDSL does for the ops it has: the rules depend on the version of MLIR.
+The pages of the dialects are below https://mlir.llvm.org/docs/Dialects/. Types are verified only by
+xDSL's own ops, since the rules depend on the version of MLIR.
 """
 
 from __future__ import annotations
@@ -553,7 +553,7 @@ _WRITTEN: Final[Mapping[str, type[Operation]]] = {
         SubgraphOp,
     )
 }
-"""Ops whose forms no table can say."""
+"""Ops whose forms a table cannot express."""
 
 _WRITTEN_FORMS: Final[Mapping[str, type[Operation]]] = {
     form.name: form

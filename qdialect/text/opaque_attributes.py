@@ -26,7 +26,7 @@ class OpaqueTextAttr(UnregisteredAttr):
 
     @override
     def print_builtin(self, printer: Printer) -> None:
-        # Indenting the lines of the text would change it.
+        # Without indentation, which would change the text.
         printer.print_string(f"#{self.text.data}", indent=0)
         if not isinstance(self.type, NoneAttr):
             printer.print_string(" : ")

@@ -44,7 +44,7 @@ _SIGNATURE_ATTRIBUTES: Final = ("arg_attrs", "res_attrs")
 
 
 _UNKNOWN_PROPERTIES: Final = frozenset({"alignment", "memory_space", "no_inline", "nontemporal"})
-"""Properties of ops of MLIR that are attributes where xDSL's op lacks them."""
+"""Properties of MLIR's ops that are attributes of xDSL's."""
 
 _WITHOUT_ATTRIBUTES: Final = frozenset({"linalg.broadcast", "linalg.transpose"})
 """Ops with a region whose custom form, as xDSL prints it, omits attributes."""
@@ -104,7 +104,7 @@ class MLIRPrinter(OpenPrinter):
     _texts: _Texts = field(default_factory=_Texts, init=False)
 
     _depth: int = field(default=0, init=False)
-    """The number of attributes that are being printed, each in the one before."""
+    """The nesting depth of the attribute that is being printed."""
     _repetition: int = field(default=0, init=False)
     """The number of characters printed for parts of attributes that were printed before."""
 
@@ -170,7 +170,7 @@ class MLIRPrinter(OpenPrinter):
         if not is_custom or not (empty := _empty_signature_attributes(op)):
             self._print_as_it_is(op)
             return
-        # MLIR's custom form of a function omits them, and its reader makes none.
+        # MLIR's custom form of a function omits empty lists, and its parser does not add them.
         properties = op.properties
         op.properties = {name: properties[name] for name in properties if name not in empty}
         try:
@@ -190,8 +190,10 @@ class MLIRPrinter(OpenPrinter):
 
     def _print_op_with_attributes(self, op: Operation, buffer: TextBuffer) -> None:
         """
-        Print an op with attributes: in generic form if its custom form omits some of them, or
-        has properties among the others, where LLVM 24 does not read them.
+        Print an op with attributes.
+
+        It is printed in generic form if its custom form omits some of them, or has properties among
+        them, which LLVM 24 does not parse.
         """
         start, flushes = len(buffer.pieces), buffer.flushes
         place = self.line, self.column
@@ -300,7 +302,7 @@ class MLIRPrinter(OpenPrinter):
         start, flushes, repetition = len(buffer.pieces), buffer.flushes, self._repetition
         self._depth += 1
         if isinstance(attribute, FusedLoc) and not isinstance(attribute.metadata, NoneAttr):
-            # xDSL prints locations in the metadata without `loc(...)`, which is not read again.
+            # xDSL prints locations in metadata without `loc(...)`, which does not parse.
             fused_in_parts(attribute.metadata, attribute.locations).print_builtin(self)
         else:
             super().print_attribute(attribute)
@@ -326,7 +328,7 @@ class MLIRPrinter(OpenPrinter):
 
 
 def _may_have_parts(attribute: Attribute) -> bool:
-    """Whether an attribute may contain others that contain others."""
+    """Whether an attribute may contain attributes that contain attributes."""
     return isinstance(
         attribute, ParametrizedAttribute | ArrayAttr | DictionaryAttr
     ) and not isinstance(attribute, IntegerAttr | FloatAttr)
@@ -359,7 +361,7 @@ def _mixes(op: Operation, in_dictionary: Collection[str]) -> bool:
 
 
 def _empty_signature_attributes(op: Operation) -> Collection[str]:
-    """The lists of attributes of arguments and results of a function that hold none."""
+    """The empty lists of attributes of arguments and results of a function."""
     if op.name != "func.func":
         return ()
     lists = ((name, op.properties.get(name)) for name in _SIGNATURE_ATTRIBUTES)
@@ -372,7 +374,9 @@ def _empty_signature_attributes(op: Operation) -> Collection[str]:
 
 
 def _undeclared_attributes(op: Operation) -> Iterable[str]:
-    """The attributes that the class of an op does not know; its form says others in its own way."""
+    """
+    The attributes that the class of an op does not declare; its custom form prints the others.
+    """
     declared = op.get_irdl_definition().attributes if isinstance(op, IRDLOperation) else ()
     return (name for name in op.attributes if name not in declared)
 
@@ -388,7 +392,7 @@ def _names_all(text: str, attributes: Iterable[str]) -> bool:
 
 
 def _has_maps_of_its_own(op: Operation) -> bool:
-    """Whether a named op has other than its default maps, which xDSL's custom form omits."""
+    """Whether a named op has non-default indexing maps, which xDSL's custom form omits."""
     if "indexing_maps" not in op.properties or not isinstance(op, IRDLOperation):
         return False
     maps = op.get_irdl_definition().properties["indexing_maps"].default_value

@@ -87,7 +87,7 @@ class ForallOp(Operation):
 
 
 class InParallelOp(Operation):
-    """`scf.forall.in_parallel {...}`: the ends of the region of a `scf.forall`."""
+    """`scf.forall.in_parallel {...}`: the terminator of the region of a `scf.forall`."""
 
     name = "scf.forall.in_parallel"
 

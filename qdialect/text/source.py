@@ -1,5 +1,5 @@
 """
-Source texts with the digits of long hexadecimal literals taken out.
+Source texts without the digits of long hexadecimal literals.
 
 A constant of 256 MiB has 512 MiB of digits. The lexer never sees them: a source is read in
 pieces, and digits are decoded immediately and dropped. The file may change after it has been
@@ -158,7 +158,7 @@ class AbridgedInput(Input):
 
     @property
     def is_decoded(self) -> bool:
-        """Whether all omissions have been decoded."""
+        """Whether all omitted digits have been decoded."""
         return len(self._decoded) == len(self.omissions)
 
     def forget(self) -> None:
@@ -250,7 +250,7 @@ def read_text(path: str | os.PathLike[str]) -> AbridgedInput:
         if stat.S_ISREG(before.st_mode) and before.st_size:
             states = [(state.st_size, state.st_mtime_ns) for state in (before, after)]
             if states[0] != states[1] or file.tell() != before.st_size:
-                raise OSError(ESTALE, "it has changed while it was read")
+                raise OSError(ESTALE, "it changed while it was read")
     return text
 
 

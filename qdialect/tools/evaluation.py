@@ -141,10 +141,7 @@ class Evaluation:
         )
 
     def write(self, stream: TextIO, worst: int) -> None:
-        """
-        Write everything; tables are drawn by `rich` if it is installed and the stream is a
-        terminal.
-        """
+        """Write everything; `rich` draws tables if it is installed and there is a terminal."""
         write_tables(stream, self.tables(worst))
         for line in self.lines():
             stream.write(f"{line}\n")

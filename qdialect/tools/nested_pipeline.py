@@ -36,7 +36,7 @@ class NestedPipeline(ModulePass):
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Raises what the passes raise, and OpErrors if an op uses values from around it."""
+        """Raises the exceptions of the passes, and OpErrors if an op uses values from around it."""
         self._apply_in(ctx, op)
 
     def _apply_in(self, ctx: Context, op: Operation) -> None:

@@ -30,7 +30,7 @@ def findings(before: str, after: Side) -> list[str]:
 
 
 def grounds(before: str, after: Side) -> set[str]:
-    """The grounds for the verdicts on the functions, all of which must be found equal."""
+    """The grounds for the verdicts. All functions must be found equal."""
     comparison = compare_modules(read(before), after)
     assert [finding.message for finding in comparison.findings] == []
     return set(map(str, comparison.verdicts))

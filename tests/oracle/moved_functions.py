@@ -114,7 +114,7 @@ class Function:
         return self.add(ConstantOp(integers, type))
 
     def storage(self, type: QuantizedTensor, integers: NDArray[np.int64], shape: Shape) -> SSAValue:
-        """A quantized value of `shape`, some lengths of which are not known, by casts."""
+        """A quantized value of `shape`, with some lengths made dynamic by casts."""
         storage = IntegerType(type.element_type.storage_type.bitwidth)
         bits = cut(integers, StorageFormat(storage.bitwidth, signed=True))
         value = self.add(arith.ConstantOp(dense_elements(bits, storage)))

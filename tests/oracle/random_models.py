@@ -19,7 +19,7 @@ class Graph:
     ranges: dict[str, Range] = field(default_factory=dict[str, Range])
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     types: dict[str, str] = field(default_factory=dict[str, str])
-    """Of what is no tensor of f32."""
+    """The type of a value that is not a tensor of f32."""
 
     def add(
         self,
@@ -88,7 +88,9 @@ UNARY = {
 
 @st.composite
 def graphs(draw: st.DrawFn) -> tuple[str, dict[str, Range]]:
-    """A function of random ops; the range of each value that is no result of a shape op."""
+    """
+    A function of random ops, and the range of each value that is not the result of a shape op.
+    """
     graph = Graph()
     arguments = [f"%x{n}" for n in range(draw(st.integers(1, 2)))]
     values: list[str] = []

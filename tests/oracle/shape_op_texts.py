@@ -169,7 +169,7 @@ Move = Callable[[Sequence[Array]], Array]
 
 @dataclass(frozen=True)
 class Op:
-    """A shape op: its numpy function, and its text in each dialect that has it."""
+    """A shape op: its numpy function, and its text in each dialect with such an op."""
 
     numpy: Move
     texts: Mapping[str, Text]

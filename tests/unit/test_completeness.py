@@ -99,7 +99,7 @@ class TestMovement:
         assert cls in EXAMPLES
 
     def test_it_answers_what_can_be_simplified(self, cls: type[Movement]) -> None:
-        """Also that there is no answer is said by the class, and not by its base."""
+        """A class must override the method itself, even to return None."""
         for name in ("is_identity", "after", "undo", "result_shape", "__call__"):
             owner = next(base for base in cls.__mro__ if name in vars(base))
             assert owner is not Movement, f"{cls.__name__} does not define '{name}'"

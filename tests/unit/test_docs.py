@@ -46,7 +46,7 @@ CHECKED_COMMANDS = {"make", "pip", "pytest", "python", "source", "uv"}
 PIP_OPTIONS = {"-e", "--no-deps"}
 
 TOOLS_OF_OTHERS = {"iree-compile", "iree-opt", "iree-run-module", "mlir-opt-22"}
-"""What is run where it is installed."""
+"""The commands that run only if they are installed."""
 
 DEFAULT_PASS = "--fold-quant-shapes"
 
@@ -85,7 +85,7 @@ def blocks_of(page: str, text: str) -> Iterator[Block]:
 
 
 def assert_same_text(expected: str, actual: str, place: str) -> None:
-    """Compare texts, in the first of which three dots stand for anything."""
+    """Compare texts; three dots in the first one match anything."""
 
     def tidy(text: str) -> str:
         return "\n".join(line.rstrip() for line in text.strip().splitlines())

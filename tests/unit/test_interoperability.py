@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 
 ROOT = Path(__file__).parents[2]
 TOLD = ("--remarks", "--verify-diagnostics", "--print-op-generic")
-"""Flags that say what is told of a module, and how it is written."""
+"""Flags that determine the reports of a module, and its printed form."""
 
 OF_OWN_TYPES = r"quant\.(?=requantize|dequantize_bias)"
 """The start of the names of casts that upstream lacks."""

@@ -151,7 +151,7 @@ def test_an_import_in_a_function_says_why(module: str) -> None:
 
 
 def test_what_points_upward_is_still_there() -> None:
-    """So that the list is no longer than it has to be."""
+    """The list has no unneeded entries."""
     found = {
         (of.importer, of.imported.removeprefix("qdialect."))
         for module in modules()

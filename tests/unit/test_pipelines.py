@@ -205,7 +205,7 @@ def passed(subject: Subject, passes: Sequence[ModulePass]) -> Subject:
 
 
 def check_against_drawing(results: Results, parts: Sequence[Function]) -> None:
-    """What is evaluated is what was meant where each op was drawn."""
+    """The evaluator agrees with the values that the generator expected of each op."""
     for fn in parts:
         if not isinstance(fn, Graph):
             # What padding is, is unknown where a type does not store it, or fits no shape.
@@ -242,7 +242,7 @@ def check_interpreter(subject: Subject, given: Given, results: Results) -> None:
 
 
 def check_texts(subject: Subject, *, generic: bool) -> None:
-    """What is printed is read as the same."""
+    """Printed text parses to the same module."""
     text = subject.printed(generic=generic)
     assert Subject.read(text).printed(generic=generic) == text
 

@@ -109,7 +109,7 @@ def doubled_by(op: str) -> str:
 
 
 def chains() -> str:
-    """Many chains of an intermediate result of 200 MiB, of which two elements are left."""
+    """Many chains with an intermediate result of 200 MiB, and a result of two elements."""
     length, body, results = 100 << 20, list[str](), list[str]()
     wide, flat, small = f"tensor<2x{length}xi8>", f"tensor<{2 * length}xi8>", "tensor<2xi8>"
     for n in range(200):
@@ -264,7 +264,7 @@ def two_aliases(last: str = "i1") -> str:
 
 
 def locations() -> str:
-    """Locations of which each is two of the one before, of many ops."""
+    """Locations of many ops, each made of two copies of the one before."""
     lines = ['#l0 = loc("a":1:2)']
     lines += [f"#l{n} = loc(fused[#l{n - 1}, callsite(#l{n - 1} at #l0)])" for n in range(1, 40)]
     lines += [f'"test.op"() : () -> () loc(#l{n})' for n in range(10, 40)]

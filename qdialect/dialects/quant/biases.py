@@ -45,9 +45,9 @@ class DequantizeBiasOp(VerifiedByAttributes):
     """
     Dequantize a bias of 33 to 64 bits: `x = stored * scale`.
 
-    A product of 16-bit activations and weights counts in steps that a bias of 32 bits may overflow,
-    and a quantized type stores no more than 32. `scales` holds one scale, or one for each position
-    of `axis`. The product is computed in f64, and rounded to the result's type.
+    With 16-bit activations, the product of scales is so small that a 32-bit bias may overflow, and
+    quantized types store at most 32 bits. `scales` holds one scale, or one for each position of
+    `axis`. The product is computed in f64, and rounded to the result's type.
     """
 
     name = "quant.dequantize_bias"
@@ -88,7 +88,7 @@ class DequantizeBiasOp(VerifiedByAttributes):
 
     @property
     def scales_of_elements(self) -> BiasScales:
-        """The scales as numbers. Raises NotFoldable if they do not fit."""
+        """The scales as numbers. Raises NotFoldable if they are invalid."""
         return bias_scales_of(self, cast("TensorType[Attribute]", self.input.type).get_shape())
 
     @override

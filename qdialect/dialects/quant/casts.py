@@ -225,11 +225,11 @@ class StorageCastOp(CastOp):
 @irdl_op_definition
 class RequantizeOp(CastOp):
     """
-    Quantize quantized values anew: `qcast(dcast(x))` to other parameters, or another storage.
+    Requantize: `qcast(dcast(x))` to other parameters, or another storage.
 
-    Upstream has no such op. `canonicalize` drops a `dcast` of a `qcast`, and so may join what two
-    pairs of these casts do; it leaves requantizations alone, but for those that change no integer.
-    `rounding` is the value of a `Rounding`, that of `qcast` if there is none.
+    An extension. `canonicalize` drops a `dcast` of a `qcast`, which may merge two such pairs of
+    casts; it keeps requantizations, except those that change no integer. `rounding` is the value of
+    a `Rounding`; by default that of `qcast`.
     """
 
     name = "quant.requantize"
@@ -293,6 +293,8 @@ class RequantizeOp(CastOp):
 
 
 def rounding_of(op: Operation) -> Rounding:
-    """How a cast rounds to storage integers: that of `qcast`, unless the op says something else."""
+    """
+    The rounding of a cast to storage integers: that of `qcast`, unless the op specifies another.
+    """
     rounding = op.rounding if isinstance(op, RequantizeOp) else None
     return Rounding.NEAREST_EVEN if rounding is None else Rounding(rounding.data)

@@ -172,7 +172,7 @@ class ConstantOp(VerifiedByAttributes, HasFolderInterface, ListsElements):
             value = dense_elements(
                 _storage_integers(value, type), element_type_of(type.element_type)
             )
-        # As the builder of IRDL would make it of arguments that fit already.
+        # Equivalent to IRDL's builder, for arguments that need no conversion.
         Operation.__init__(self, result_types=[result_type], properties={"value": value})
 
     @override
@@ -320,7 +320,7 @@ def _value_of(
     """
     The attribute of a constant of `type`, from the literal `held` that was parsed at `start`.
 
-    Raises ParseError if they do not fit.
+    Raises ParseError if they do not match.
     """
     held_type = _held_type(type)
     storage = held_type.element_type
@@ -345,6 +345,6 @@ def _parse_optional_resource(parser: Parser) -> str | None:
     builtin = parser.ctx.get_optional_dialect("builtin")
     interface = builtin.get_interface(OpAsmDialectInterface) if builtin else None
     if interface is None:
-        parser.raise_error("there is no builtin dialect that keeps resources", position)
+        parser.raise_error("the context has no builtin dialect that stores resources", position)
     with parser.in_angle_brackets():
         return parse_resource_key(parser, interface)

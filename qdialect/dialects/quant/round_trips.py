@@ -74,11 +74,11 @@ def _first_change(
     if width > MAX_WIDTH:
         raise UnprovableError(f"integers of more than {MAX_WIDTH} bits are not tried one by one")
     if type.expressed_format.precision > sys.float_info.mant_dig:
-        raise UnprovableError(f"{type.expressed_type.name} has more digits than are computed with")
+        raise UnprovableError(f"{type.expressed_type.name} has more digits than float64")
     codes = np.arange(first, last + 1, dtype=np.int64)
     scales, zero_points = _distinct_slots(type)
     if scales.size * codes.size > MAX_TRIED:
-        raise UnprovableError(f"{scales.size} scales are too many to try all integers with")
+        raise UnprovableError(f"{scales.size} scales are too many to try all integers with each")
     for part in _parts(scales.size, codes.size):
         parameters = QuantizationParameters.from_blocks(
             (len(scales[part]), codes.size),

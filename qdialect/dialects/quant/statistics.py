@@ -1,4 +1,4 @@
-"""The op that carries the recorded ranges of a value. Upstream's quant dialect has none."""
+"""The op that holds the recorded ranges of a value, which upstream's quant dialect lacks."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def raise_missing(parser: AttrParser, message: str) -> NoReturn:
 
 
 def expect(parser: AttrParser, punctuation: str) -> None:
-    """Parse a punctuation. Raises ParseError."""
+    """Parse a punctuation token. Raises ParseError."""
     if parser.parse_optional_characters(punctuation) is None:
         raise_missing(parser, f"expected '{punctuation}'")
 

@@ -270,8 +270,8 @@ class UniformQuantizedType(StoredType):
         formats = parameters.expressed, parameters.storage
         if formats != (self.expressed_format, self.storage_format):
             raise ValueError(
-                f"the parameters are of scales in {formats[0].name} and {formats[1]}, but the "
-                f"type has {self.expressed_type.name} and {self.storage_format}"
+                f"the parameters have expressed type {formats[0].name} and storage {formats[1]}, "
+                f"but the type has {self.expressed_type.name} and {self.storage_format}"
             )
         coarse = parameters.coarsen()
         scales, zero_points = coarse.scales, coarse.zero_points

@@ -83,7 +83,7 @@ def _hint(movement: Movement, operands: Sequence[QuantizedTensor], result: Quant
 
 def verified_parts(type: Attribute) -> Sequence[VerifiedPart]:
     """
-    What verifiers read of a type that fits its shape, and has elements of the right kind.
+    The parts of a valid type that verifiers of ops read.
 
     Slots were verified with the type, and may differ; the storage and the expressed type may not.
     """

@@ -1,8 +1,8 @@
 """
-`linalg.map` and `linalg.reduce`, of any number of operands, and with a body of one op.
+`linalg.map` and `linalg.reduce` with any number of operands, and the short form of a one-op body.
 
 `linalg.reduce { arith.addf } ins(%a : T) outs(%b : U) dimensions = [1]` names the op of its body.
-xDSL has no `map`, and a `reduce` of one operand that writes its body out:
+xDSL lacks `map`, and its `reduce` has one operand and an explicit body:
 https://mlir.llvm.org/docs/Dialects/Linalg/.
 """
 
@@ -34,7 +34,7 @@ from qdialect.text.op_forms import FormsDiffer
 
 
 class BodySyntax(FormsDiffer, IRDLOperation, ABC):
-    """Base class of the ops, which are read in both forms."""
+    """Base class of the ops, which parse both forms."""
 
     @classmethod
     @abstractmethod
@@ -46,7 +46,7 @@ class BodySyntax(FormsDiffer, IRDLOperation, ABC):
     def _operands_of_one(
         cls, inputs: Sequence[SSAValue], inits: Sequence[SSAValue]
     ) -> Sequence[SSAValue]:
-        """The operands of the op that a body consists of."""
+        """The operands of the only op of a body."""
 
     @classmethod
     @override
@@ -122,7 +122,7 @@ def _create(
 
 
 class ReduceOp(BodySyntax, ops.ReduceOp):
-    """Reduce tensors along axes; of several, the body combines the elements together."""
+    """Reduce tensors along axes; the body combines the elements of all tensors jointly."""
 
     @property
     @override
@@ -188,7 +188,7 @@ class MapOp(BodySyntax):
     @property
     @override
     def forms_differ(self) -> bool:
-        """Whether the form differs: it does, since the body has the output only in LLVM 22."""
+        """Always: only in LLVM 22 does the body have the output as an argument."""
         return True
 
     @classmethod

@@ -1,9 +1,9 @@
 """
 A table of the named structured ops of linalg: their bodies, and their syntax.
 
-https://mlir.llvm.org/docs/Dialects/Linalg/. All are written
-`linalg.name {attributes} ins(%a, %b : T, U) outs(%c : V) -> V`, without the body, which the name
-and the types say. Types are not verified beyond that, except as xDSL does for the ops it has.
+https://mlir.llvm.org/docs/Dialects/Linalg/. The form of all ops is `linalg.name {attributes}
+ins(%a, %b : T, U) outs(%c : V) -> V`, without the body, which follows from the name and the types.
+Types are not verified beyond that, except by xDSL's own ops.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ from qdialect.text.op_forms import FormsDiffer
 
 Body: TypeAlias = int | float | str | tuple["Body", ...]
 """
-The value that a body yields: an argument by its number, where -1 is the first output's, or the
-name of a function and its arguments.
+The value that a body yields: the number of an argument (-1 for the first output's), or the name of
+a function and its arguments.
 """
 
 _PRODUCT: Final[Body] = ("mul", ("cast", 0), ("cast", 1))
@@ -99,7 +99,7 @@ _RANDOM: Final[Body] = (
 
 _UNARY: Final = "abs ceil erf exp floor log negf round rsqrt sqrt tanh"
 _BINARY: Final = "add div div_unsigned max min mul powf sub"
-"""Ops whose bodies are the functions of the same names."""
+"""Binary ops whose bodies are the functions of the same names."""
 
 _WINDOW: Final = "strides dilations"
 
@@ -159,7 +159,7 @@ _TABLE: Final[Sequence[tuple[str, Body, str]]] = (
     ("select", ("select", 0, 1, 2), ""),
     ("square", ("mul", 0, 0), ""),
 )
-"""Rows of ops, the values that their bodies yield, and properties."""
+"""Rows of op names, the value that their bodies yield, and their properties."""
 
 _BODIES: Final = {f"linalg.{name}": body for names, body, _ in _TABLE for name in names.split()}
 
@@ -190,7 +190,7 @@ _FUNCTIONS: Final[Mapping[str, str]] = {
 
 
 def _maps(*axes: str) -> ArrayAttr[AffineMapAttr]:
-    """The maps to operands whose axes are these loops."""
+    """The indexing maps of operands whose axes are these loops."""
     loops = len(set("".join(axes)))
     return ArrayAttr(
         AffineMapAttr(
@@ -205,7 +205,7 @@ _DEFAULT_MAPS: Final[Mapping[str, ArrayAttr[AffineMapAttr]]] = {
     "linalg.batch_reduce_matmul": _maps("013", "032", "12"),
     "linalg.matmul": _maps("02", "21", "01"),
 }
-"""The indexing maps that are not printed."""
+"""The default indexing maps, which are not printed."""
 
 _NOT_PRINTED: Final = frozenset(
     {"indexing_maps", "linalg.memoized_indexing_maps", "operandSegmentSizes"}
@@ -213,7 +213,7 @@ _NOT_PRINTED: Final = frozenset(
 
 
 class EffectsOnBuffers(MemoryEffect):
-    """Tensors are results, and buffers are written."""
+    """Effects of ops that write buffers; on tensors they have none."""
 
     @classmethod
     @override
@@ -224,19 +224,19 @@ class EffectsOnBuffers(MemoryEffect):
 
 
 class NamedStructuredOp(FormsDiffer, IRDLOperation, ABC):
-    """Base class of the ops: their custom form, and the body that it leaves out."""
+    """Base class of the ops: their custom form, and the body that it omits."""
 
     @property
     @override
     def forms_differ(self) -> bool:
-        """Whether the form differs: it does not, since the body is the op's own."""
+        """Never: the body is determined by the op."""
         return False
 
     @override
     def verify_(self) -> None:
         definition = self.get_irdl_definition()
         definition.verify(self)
-        # xDSL's verifier needs the properties that have a default in MLIR.
+        # xDSL's verifier requires properties that have a default in MLIR.
         has_all = definition.properties.keys() & {"strides", "dilations"} <= self.properties.keys()
         if has_all and isinstance(self, LinalgStructuredOperation):
             LinalgStructuredOperation.verify_(self)
@@ -286,7 +286,7 @@ class NamedStructuredOp(FormsDiffer, IRDLOperation, ABC):
 
     @classmethod
     def add_defaults(cls, properties: dict[str, Attribute], operands: Sequence[SSAValue]) -> None:
-        """Add the properties that are not written, and depend on the operands."""
+        """Add the omitted properties, which depend on the operands."""
 
     @classmethod
     def body_of(cls, properties: Mapping[str, Attribute]) -> Body:
@@ -328,7 +328,7 @@ class NamedStructuredOp(FormsDiffer, IRDLOperation, ABC):
 @irdl_op_definition
 class ElementwiseOp(NamedStructuredOp):
     """
-    The function that `kind` names, of elements.
+    The elementwise function named by `kind`.
 
     `linalg.elementwise kind=#linalg.elementwise_kind<exp> ins(...) outs(...) -> type`.
     """
@@ -347,7 +347,7 @@ class ElementwiseOp(NamedStructuredOp):
     @property
     @override
     def forms_differ(self) -> bool:
-        """Always: the maps that MLIR leaves out depend on the operands."""
+        """Always: the maps that MLIR omits depend on the operands."""
         return True
 
     @classmethod
@@ -382,7 +382,7 @@ _ELEMENTWISE: Final[Mapping[str, Body]] = {
     for name in ("max", "min")
     for sign in ("signed", "unsigned")
 }
-"""Functions of `linalg.elementwise` that are not called as an op is."""
+"""Functions of `linalg.elementwise` with other names than the ops."""
 
 
 # Bodies
@@ -390,7 +390,7 @@ _ELEMENTWISE: Final[Mapping[str, Body]] = {
 
 def _body(body: Body, operands: Sequence[SSAValue], inputs: int, kind: Attribute | None) -> Block:
     """
-    The block that MLIR makes for an op.
+    The body that MLIR builds for an op.
 
     Raises VerifyException if the op is not defined on the types of its operands.
     """

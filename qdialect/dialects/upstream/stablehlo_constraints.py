@@ -1,4 +1,4 @@
-"""The tensors that ops of StableHLO take and return, with the names that messages give them."""
+"""The type constraints of StableHLO's operands and results, with their descriptions in messages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from qdialect.ir.value_types import ValueKind, is_static
 
 @dataclass(frozen=True)
 class _Elements:
-    """A constraint on element types, some of which are only valid for some shapes."""
+    """A constraint on element types; some types are valid only for some shapes."""
 
     description: str
     accepts: Callable[[Attribute, Shape], bool]

@@ -86,7 +86,7 @@ _OF_WINDOW: Final = {
 
 
 def _parse_of_window(parser: Parser) -> tuple[str, Attribute]:
-    """Parse `stride = [1, 1]`, or another property of a window; returns its name and it."""
+    """Parse `stride = [1, 1]`, or another property of a window; returns its name and its value."""
     position = parser.pos
     name = parser.parse_identifier()
     parser.parse_punctuation("=")

@@ -125,7 +125,7 @@ def _reducer_of(parser: Parser, name: str, type: Attribute) -> Region:
     for each, operands, results in ((name, block.args, [type]), ("stablehlo.return", None, [])):
         op_type = parser.ctx.get_optional_op(each)
         if op_type is None:
-            parser.raise_error(f"'{each}' is not known")
+            parser.raise_error(f"'{each}' is not registered")
         last = block.last_op
         values = operands or ([] if last is None else last.results)
         block.add_op(op_type.create(operands=values, result_types=results))
@@ -190,7 +190,7 @@ _ACCURATE: Final = (
     *("cbrt", "cosine", "exponential", "exponential_minus_one", "log", "log_plus_one"),
     *("logistic", "rsqrt", "sine", "sqrt", "tan", "tanh"),
 )
-"""Functions whose accuracy may be asked for."""
+"""Functions with a `result_accuracy`."""
 
 
 ACCEPTED: Final = {

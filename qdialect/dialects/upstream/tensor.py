@@ -88,7 +88,7 @@ class PadOp(tensor.PadOp):
         widths = self.static_low.get_values(), self.static_high.get_values()
         if {len(source)} != {len(result), *map(len, widths), len(self.region.block.args)}:
             raise VerifyException(
-                f"'{self.name}' op expected a width before and behind, an argument of the region "
+                f"'{self.name}' op expected low and high widths, and an argument of the region, "
                 "and a length of the result for each axis of the source"
             )
         for axis, sizes in enumerate(zip(source, *widths, strict=True)):

@@ -58,15 +58,15 @@ named_run("chlo.is_pos_inf", is_rounded=False)(on_elements(np.isposinf, count=1)
 
 @named_run("chlo.top_k", is_rounded=False)
 def _top_k(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
-    """The greatest elements of each row, and where they are; of equal ones, the first."""
+    """The greatest elements of each row, and their positions; the first of equal ones."""
     (value,) = operands
     count = integer_of(op, "k")
     if not value.shape or not 0 <= count <= value.shape[-1]:
-        raise InterpretationError(f"a row has no {count} elements")
-    # Besides the numbers, the keys and their order.
+        raise InterpretationError(f"a row has fewer than {count} elements")
+    # Reserve memory for the numbers, the keys and their order.
     with all_numbers(value, value, value) as numbers:
         keys = total_order(numbers[0]) if is_float(value) else numbers[0]
-        # The opposite order: unlike the negative, there is one of each integer.
+        # Invert the bits to reverse the order, since negation can overflow.
         order = np.argsort(~keys, axis=-1, kind="stable")[..., :count]
         taken = TypedArray.of(np.take_along_axis(value.elements, order, -1), op.results[0].type)
         return [taken, rounded(order, op.results[1].type)]

@@ -1,4 +1,4 @@
-"""Elements at places that are known at run time: slices, gathers and scatters."""
+"""Elements at positions computed at run time: slices, gathers and scatters."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def indices_of(value: TypedArray) -> Integers:
     def numbers() -> Integers:
         if value.elements.dtype != np.uint64:
             return value.numbers
-        # Numbers beyond int64 are beyond all axes.
+        # Numbers beyond int64 are out of range of any axis.
         return np.minimum(value.elements, np.iinfo(np.int64).max).astype(np.int64)
 
     return allocated(numbers, 8 * value.elements.size)
@@ -42,7 +42,9 @@ def slice_at(starts: Sequence[int], sizes: Shape, shape: Shape) -> tuple[slice, 
     if not len(starts) == len(sizes) == len(shape) or any(
         size > length for size, length in zip(sizes, shape, strict=True)
     ):
-        raise InterpretationError(f"a window {list(sizes)} does not fit {list(shape)}")
+        raise InterpretationError(
+            f"a window of shape {list(sizes)} exceeds the operand of shape {list(shape)}"
+        )
     first = [
         min(max(start, 0), length - size)
         for start, size, length in zip(starts, sizes, shape, strict=True)
@@ -52,17 +54,20 @@ def slice_at(starts: Sequence[int], sizes: Shape, shape: Shape) -> tuple[slice, 
 
 @dataclass(frozen=True)
 class WindowNumbers:
-    """Which axes of an operand, of indices, and of many windows go together."""
+    """The correspondence of the axes of an operand, of indices, and of many windows."""
 
     windows: Sequence[int]
     """The axes of the windows that are axes of the operand; the others are of the indices."""
     dropped: Sequence[int]
-    """The axes of the operand along which a window has one position, and no axis."""
+    """The axes of the operand that windows lack, since they have one position along them."""
     batching: Sequence[int]
-    """The axes of the operand that go along with those of the indices; they are dropped, too."""
+    """
+    The batching axes of the operand, which correspond to axes of the indices; windows lack them,
+    too.
+    """
     indices_batching: Sequence[int]
     starts: Sequence[int]
-    """The axes of the operand that the elements of a vector of indices are positions of."""
+    """For each element of an index vector, the axis of the operand that it indexes."""
     vector: int
     """The axis of the indices that holds index vectors; None if there is none."""
 
@@ -82,7 +87,7 @@ def _places(
     kept = [axis for axis in range(len(shape)) if axis not in gone]
     rank = len(batch) + len(kept)
     if vectors.shape[-1] != len(numbers.starts) or len(sizes) != len(shape):
-        raise InterpretationError("its dimension numbers do not fit its operands")
+        raise InterpretationError("its dimension numbers do not match its operands")
     places: list[Integers] = []
     for axis, (size, length) in enumerate(zip(sizes, shape, strict=True)):
         place: Integers = np.zeros([1] * rank, np.int64)
@@ -108,7 +113,7 @@ def _along(line: Integers, axis: int, rank: int) -> Integers:
 def gathered(
     elements: Elements, indices: Integers, numbers: WindowNumbers, sizes: Shape
 ) -> Elements:
-    """Windows of `sizes` that begin where vectors of indices say, moved inside."""
+    """The windows of `sizes` that start at index vectors, clamped into the operand."""
     with temporary_memory(2 * indices.size * indices.itemsize):
         places, shape = _places(numbers, indices, sizes, elements.shape, is_inside=True)
     nbytes = math.prod(shape) * elements.dtype.itemsize
@@ -119,7 +124,7 @@ def gathered(
 
 
 def _order(numbers: WindowNumbers, rank: int) -> Sequence[int]:
-    """Where each axis of many windows is if the axes of the indices come first."""
+    """The permutation of the axes of many windows that puts the axes of the indices first."""
     others = [at for at in range(rank) if at not in numbers.windows]
     first = [*others, *numbers.windows]
     return [first.index(at) for at in range(rank)]
@@ -135,7 +140,7 @@ def scattered(
     """
     `arrays` with the elements of windows combined with those of `updates`, in their order.
 
-    Positions outside are left out.
+    Positions out of range are skipped.
     """
     shape, updated = arrays[0].shape, updates[0].shape
     gone = {*numbers.dropped, *numbers.batching}
@@ -145,7 +150,7 @@ def scattered(
     others = [at for at in range(len(updated)) if at not in numbers.windows]
     moved = [of.transpose([*others, *numbers.windows]) for of in updates]
     if moved[0].shape != spread:
-        raise InterpretationError("its updates do not fit its indices")
+        raise InterpretationError("its updates do not match its indices")
     made = [allocated(of.copy, of.nbytes) for of in arrays]
     count = math.prod(spread)
     with temporary_memory(count * 8 * (len(shape) + len(arrays) + 4)):
@@ -167,7 +172,7 @@ def scattered(
 
 
 def _rounds(places: Integers) -> Sequence[Integers]:
-    """The numbers of all `places`, in groups in which no place is twice: first ones first."""
+    """The indices of `places`, in groups without duplicate places, in order."""
     order = np.argsort(places, kind="stable")
     ordered = places[order]
     is_new = np.diff(ordered, prepend=-1) != 0

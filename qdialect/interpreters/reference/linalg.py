@@ -114,7 +114,7 @@ def _elementwise(
     kind = re.search(r"<(\w+)>", str(attribute_of(op, "kind")))
     functions = _KINDS.get("" if kind is None else kind[1])
     if functions is None:
-        raise InterpretationError("its kind is not known")
+        raise InterpretationError("its kind is not supported")
     *inputs, target = operands
     maps = find_attribute(op, "indexing_maps")
     if isinstance(maps, ArrayAttr):
@@ -170,7 +170,7 @@ def _pool(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequ
     sizes = iter(window.shape)
     count = len(layout) - 2
     if len(image.shape) != len(layout) or len(window.shape) != count:
-        raise InterpretationError(f"its operands have not the axes {layout}")
+        raise InterpretationError(f"its operands do not have the axes {layout}")
     strides = iter(positive(op, "strides", count, default=1))
     dilations = iter(positive(op, "dilations", count, default=1))
     windows = [
@@ -192,7 +192,7 @@ def _reduce(
     shape = values[0].shape
     kept = tuple(n for axis, n in enumerate(shape) if axis not in axes)
     if any(of.shape != shape for of in values) or any(of.shape != kept for of in initial):
-        raise InterpretationError("its operands do not fit each other")
+        raise InterpretationError("the shapes of its operands do not match")
     if not all(shape[axis] for axis in axes):
         return initial
 

@@ -37,7 +37,7 @@ def sum_of_products(
     """
     The result of a contraction: in double for floats, modulo 2**64 for integers.
 
-    Raises InterpretationError if the shapes do not fit it.
+    Raises InterpretationError if the shapes do not match it.
     """
     left, right, result = (
         list(part) for part in (contraction.lhs, contraction.rhs, contraction.result)
@@ -51,7 +51,7 @@ def sum_of_products(
         if window.is_reversed:
             rhs = np.flip(rhs, of)
         lhs = _with_window(lhs, at, rhs.shape[of], window)
-        # A letter that no label uses.
+        # Use a label that no other axis has.
         left[at] = result[made] = f"*{number}"
         positions.append(right[of])
     left += positions
@@ -92,7 +92,9 @@ _GROUP: Final = "G"
 def _split(numbers: Numbers, labels: list[str], label: str, groups: int) -> Numbers:
     axis = labels.index(label)
     if numbers.shape[axis] % groups:
-        raise InterpretationError(f"{numbers.shape[axis]} channels are not {groups} groups")
+        raise InterpretationError(
+            f"{numbers.shape[axis]} channels are not divisible into {groups} groups"
+        )
     labels.insert(axis, _GROUP)
     shape = numbers.shape
     return numbers.reshape(*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :])
@@ -209,7 +211,7 @@ def _lengths(*parts: tuple[Sequence[str], Shape]) -> Mapping[str, int]:
         for name, length in zip(names, shape, strict=True):
             if lengths.setdefault(name, length) != length:
                 raise InterpretationError(
-                    f"its operands do not fit each other: {lengths[name]} is not {length}"
+                    f"the shapes of its operands do not match: {lengths[name]} is not {length}"
                 )
     return lengths
 

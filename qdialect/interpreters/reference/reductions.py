@@ -167,10 +167,10 @@ def reduce_by_region(
     is_started: bool,
 ) -> list[TypedArray]:
     """
-    Reduce values by the region of an op; without running it if it is one known function.
+    Reduce values by the region of an op, which is not run if it is a known function.
 
-    They have the types of as many results of the op.
-    `is_started` says that `reduce` starts with the initial elements.
+    The values have the types of the op's first results. With `is_started`, `reduce` starts with the
+    initial elements.
     """
     (region,) = op.regions
     if len(region.block.args) != 2 * len(values):

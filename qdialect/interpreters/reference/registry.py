@@ -35,7 +35,7 @@ class Runs(OpModels[_Run]):
     package = "qdialect.interpreters.reference"
 
     def named_run(self, *names: str, is_rounded: bool) -> Callable[[NamedRun], NamedRun]:
-        """As the function `named_run`, for the contexts that load the dialect."""
+        """Like the function `named_run`, for the contexts that load the dialect."""
 
         def register(run: NamedRun) -> NamedRun:
             self.add(names, _Run(run, is_rounded))
@@ -81,7 +81,7 @@ def run_named_op(
 ) -> tuple[TypedArray, ...]:
     """The results of an op. Raises InterpretationError and NotFoldable."""
     if is_quantized(op):
-        raise InterpretationError("it is not computed on quantized values")
+        raise InterpretationError("quantized values are not supported")
     with np.errstate(all="ignore"):
         results = tuple(run(interpreter, op, operands_of(op, args)))
     if len(results) != len(op.results):

@@ -1,4 +1,4 @@
-"""Sorting by any comparison, of all rows at once."""
+"""Sorting of all rows at once, by any comparison."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ IsBefore = Callable[[Order, Order], NDArray[np.bool_]]
 """Whether the elements at some positions in rows come before those at others: (rows, count)."""
 
 _ARRAYS = 12
-"""How many arrays of the size of the order are needed meanwhile."""
+"""The number of temporary arrays of the size of the order."""
 
 
 def run_sort(
@@ -35,12 +35,13 @@ def run_sort(
     """
     The operands, sorted along `axis` by the region of an op. Equal elements keep their order.
 
-    The region gets two elements of each operand. It says that the first ones come before the second
-    ones; or else, if not `is_strict`, that they need not be swapped. Raises InterpretationError.
+    The region gets two elements of each operand. It returns whether the first ones come before the
+    second ones, or, if not `is_strict`, whether they need not be swapped. Raises
+    InterpretationError.
     """
     shape = operands[0].shape
     if any(value.shape != shape for value in operands) or not -len(shape) <= axis < len(shape):
-        raise InterpretationError("its operands differ in shape, or have no such axis")
+        raise InterpretationError("its operands differ in shape, or the axis is out of range")
     (region,) = op.regions
     moved = [np.moveaxis(value.elements, axis, -1) for value in operands]
     count = shape[axis]
@@ -68,9 +69,9 @@ def run_sort(
 
 def sorted_order(rows: int, count: int, is_before: IsBefore) -> Order:
     """
-    The positions of the elements of each row in their order: (rows, count).
+    The positions of the elements of each row in sorted order: (rows, count).
 
-    Equal ones keep theirs. Runs are merged in pairs: where an element goes is found in the other
+    The sort is stable. Runs are merged in pairs: the place of each element is found in the other
     run by bisection, for all elements at once.
     """
     with temporary_memory(_ARRAYS * 8 * rows * count):
@@ -93,7 +94,7 @@ def _merged(order: Order, width: int, is_before: IsBefore) -> Order:
     while (is_open := low < high).any():
         middle = (low + high) // 2
         other = np.take_along_axis(order, np.minimum(middle, count - 1), 1)
-        # Of equal ones, those of the left run come first.
+        # Of equal elements, those of the left run come first.
         goes_on = np.where(is_left, is_before(other, order), ~is_before(order, other))
         low = np.where(is_open & goes_on, middle + 1, low)
         high = np.where(is_open & ~goes_on, middle, high)

@@ -1,7 +1,7 @@
 """
 The ops of StableHLO other than shape ops.
 
-Attributes are read from text, since registered and unregistered ones print the same.
+Attributes are parsed from printed text, which is the same for registered and unregistered ones.
 https://openxla.org/stablehlo/spec.
 """
 
@@ -149,7 +149,7 @@ def _compare(
     text = str(attribute_of(op, "comparison_direction"))
     found = re.search(r"\b(EQ|NE|GE|GT|LE|LT)\b", text)
     if found is None:
-        raise InterpretationError("its order is not understood")
+        raise InterpretationError("its comparison direction is not supported")
     function = _COMPARISONS[found[1]]
     is_total = "TOTALORDER" in str(find_attribute(op, "compare_type"))
 
@@ -192,7 +192,7 @@ def _reduce_precision(
     exponent, mantissa = (integer_of(op, f"{name}_bits") for name in ("exponent", "mantissa"))
     if exponent < 2 or mantissa < 1:
         raise InterpretationError(
-            f"it leaves {exponent} bits of exponents and {mantissa} of digits"
+            f"it keeps {exponent} bits of the exponent and {mantissa} of the significand"
         )
     bias = 2 ** (exponent - 1) - 1
     largest = (2.0 - 2.0**-mantissa) * 2.0**bias
@@ -207,7 +207,7 @@ def _reduce_precision(
 
 
 def _shift(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
-    """By the width or more, all bits are those that come in."""
+    """A shift; by the width or more, all bits are shifted in."""
     name = name_of(op).removeprefix("stablehlo.shift_")
     width = width_of(held_type(operands[0].element_type))
 
@@ -250,7 +250,7 @@ def _normalize(
     axis, epsilon = integer_of(op, "feature_index"), find_attribute(op, "epsilon")
     rank = len(operands[0].shape)
     if not isinstance(epsilon, FloatAttr) or not 0 <= axis < rank:
-        raise InterpretationError("its epsilon or its axis of features is not known")
+        raise InterpretationError("its epsilon or its feature axis is missing")
     line = [-1 if at == axis else 1 for at in range(rank)]
     with all_numbers(*operands) as (numbers, *others):
         scale, offset, mean, variance = (of.reshape(line) for of in others)
@@ -309,7 +309,7 @@ def _dynamic_reshape(
     value, lengths = operands
     shape = [int(length) for length in lengths.numbers]
     if min(shape, default=0) < 0 or prod(shape) != prod(value.shape):
-        raise InterpretationError(f"{list(value.shape)} has not as many elements as {shape}")
+        raise InterpretationError(f"{list(value.shape)} does not have as many elements as {shape}")
     return [TypedArray.of(value.elements.reshape(shape), op.results[0].type)]
 
 
@@ -339,7 +339,7 @@ def _composite(
     """The results of the function that is its decomposition."""
     name = attribute_of(op, "decomposition")
     if not isinstance(name, SymbolRefAttr):
-        raise InterpretationError("its decomposition is not there")
+        raise InterpretationError("its decomposition is not in the module")
     made = interpreter.call_op(name, tuple(operands))
     return [value_of(value, result.type) for value, result in zip(made, op.results, strict=True)]
 
@@ -361,7 +361,7 @@ def _halves(
     count = len(operands) // 2
     values, initial = operands[:count], operands[count:]
     if not count or len(initial) != count or any(of.shape for of in initial):
-        raise InterpretationError("it has not one initial element for each operand")
+        raise InterpretationError("it does not have one initial element for each operand")
     if len({value.shape for value in values}) != 1:
         raise InterpretationError("its operands differ in shape")
     return values, initial
@@ -518,7 +518,7 @@ def _while(
 def _branch(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
-    """The last branch of a `case` is that of all numbers that have none."""
+    """Run the selected branch. The last branch of a `case` is the default."""
     is_if = name_of(op) == "stablehlo.if"
     number = int(not operands[0]) if is_if else index(operands[0])
     last = len(op.regions) - 1

@@ -1,7 +1,7 @@
 """
 The ops of torch-mlir without a form in linalg: scans, sorts and scatters.
 
-They write to their last operands, as ops of linalg do.
+They write to their last operands, like ops of linalg.
 https://github.com/llvm/torch-mlir/blob/main/include/torch-mlir-dialects/Dialect/TMTensor/IR/TMTensorOps.td
 """
 
@@ -37,19 +37,19 @@ def _scan(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
     """
-    Combined with all elements before, one at a time: the element itself too if it is inclusive.
+    A scan, which combines each element with all elements before it, one at a time.
 
-    The accumulator is the first element of an exclusive one. As a result it is the last element,
-    if there is a second one.
+    An inclusive scan includes the element itself; an exclusive one starts with the accumulator. The
+    second result, if there is one, is the last element.
     """
     value, target, accumulator = operands
     axis = _axis(op, len(value.shape))
     inclusive = attribute_of(op, "inclusive")
     if not isinstance(inclusive, IntegerAttr):
-        raise InterpretationError("it does not say whether it is inclusive")
+        raise InterpretationError("it has no attribute 'inclusive'")
     kept = value.shape[:axis] + value.shape[axis + 1 :]
     if target.shape != value.shape or accumulator.shape != kept:
-        raise InterpretationError("its operands do not fit each other")
+        raise InterpretationError("the shapes of its operands do not match")
     count = value.shape[axis]
     if not count:
         return [target, accumulator]
@@ -75,7 +75,7 @@ def _scan(
 def _sort(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
-    """Its region says of two neighbours that they need not be swapped."""
+    """A sort, whose region returns whether two neighbours need not be swapped."""
     axis = _axis(op, len(operands[0].shape))
     return run_sort(interpreter, op, operands, axis, is_strict=False)
 
@@ -100,7 +100,7 @@ def _scatter(
         or len(set(axes)) != len(axes)
         or not set(range(first)) <= set(axes) <= set(range(rank))
     ):
-        raise InterpretationError("its indices do not fit its operands")
+        raise InterpretationError("its indices do not match its operands")
     numbers = WindowNumbers(
         windows=range(1, len(updates.shape)),
         dropped=range(first),

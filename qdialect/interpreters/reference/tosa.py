@@ -143,7 +143,7 @@ def _mul(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
     if len(operands) > 2 and operands[2].numbers.any():
-        raise InterpretationError("its product is shifted")
+        raise InterpretationError("its shift is not 0")
     return on_elements(np.multiply, np.multiply, count=2, broadcasts=True)(
         interpreter, op, operands
     )
@@ -239,10 +239,10 @@ def _argmax(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Se
 
 @named_run("tosa.scatter", is_rounded=False)
 def _scatter(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
-    """Rows of the third operand in the place of those of the first; the last one if several."""
+    """Replace rows of the first operand by those of the third; of several for one row, the last."""
     values, indices, rows = operands
     if [len(of.shape) for of in operands] != [3, 2, 3] or indices.shape != rows.shape[:2]:
-        raise InterpretationError("its indices do not fit its operands")
+        raise InterpretationError("its indices do not match its operands")
     with temporary_memory(8 * indices.elements.size):
         (places,) = within((indices.numbers,), values.shape[1:2])
         made = allocated(values.elements.copy, values.elements.nbytes)
@@ -292,7 +292,7 @@ def _average_pool(
     """The mean of the elements in each window; padding does not count."""
     image, windows = _image(operands), _pool_windows(op)
     if not is_float(image) or any(point.numbers.any() for point in operands[1:]):
-        raise InterpretationError("it is computed on floats with zero points of 0 only")
+        raise InterpretationError("it is supported only on floats with zero points of 0")
     add, zero = combined_by(np.add), [np.zeros(())]
     with all_numbers(image) as numbers:
         (total,) = pooled(add, numbers, zero, windows)
@@ -311,7 +311,7 @@ def _resize(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Se
     mode = str(find_attribute(op, "mode"))
     is_bilinear = "BILINEAR" in mode
     if not is_bilinear and "NEAREST" not in mode:
-        raise InterpretationError(f"its mode {mode} is not known")
+        raise InterpretationError(f"its mode {mode} is not supported")
     with all_numbers(image) as (numbers,):
         for axis in (1, 2):
             number = axis - 1

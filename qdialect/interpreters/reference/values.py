@@ -118,7 +118,7 @@ def applied(
     elif is_truth(type):
         function = truths
     if function is None:
-        raise InterpretationError(f"it is not computed on elements of type '{type}'")
+        raise InterpretationError(f"elements of type '{type}' are not supported")
 
     def compute(*pieces: TypedArray) -> Numbers:
         with np.errstate(all="ignore"):

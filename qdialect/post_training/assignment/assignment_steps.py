@@ -57,7 +57,7 @@ Step = Callable[["Flow", Assignment], Assignment]
 
 
 def assign_activations(flow: Flow, before: Assignment) -> Assignment:
-    """Assigns parameters to each value with a recorded range, by that range alone."""
+    """Assign parameters to each value with a recorded range, by that range alone."""
     graph, found = flow.graph, dict[SSAValue, Assigned]()
     of_schemes = dict[tuple[int, Attribute], list[SSAValue]]()
     for value in graph.values:
@@ -110,7 +110,7 @@ def _of_ranges(
 
 
 def assign_mixed_precision(flow: Flow, before: Assignment) -> Assignment:
-    """Requantizes the operands of layers of another precision to it, and their results from it."""
+    """Requantize the operands of layers of another precision to it, and their results from it."""
     default = flow.settings.default
     reads = dict(before.reads)
 
@@ -137,7 +137,7 @@ def assign_mixed_precision(flow: Flow, before: Assignment) -> Assignment:
 
 
 def remove_redundant_quantize(flow: Flow, before: Assignment) -> Assignment:
-    """Keeps only the last of consecutive requantizations, and only if it changes the type."""
+    """Keep only the last of consecutive requantizations, and only if it changes the type."""
     reads = dict[Use, tuple[Assigned, ...]]()
     for use, chain in before.reads.items():
         made = before.values.get(flow.graph.value(use.value))
@@ -147,9 +147,7 @@ def remove_redundant_quantize(flow: Flow, before: Assignment) -> Assignment:
 
 
 def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
-    """
-    Propagates from results to operands that share them: of concat, pad, select, shape ops.
-    """
+    """Propagate from results to operands that share them: of concat, pad, select, shape ops."""
     graph = flow.graph
     values, reads = dict(before.values), dict(before.reads)
     for node in reversed(graph.nodes):
@@ -273,9 +271,7 @@ def _numbers_of(graph: FlowGraph, limit: Limit) -> NDArray[np.floating]:
 
 
 def assign_constant_inputs(flow: Flow, before: Assignment) -> Assignment:
-    """
-    Assigns parameters to the remaining constant operands by their own values.
-    """
+    """Assign parameters to the remaining constant operands by their own values."""
     reads = dict[Use, tuple[Assigned, ...]]()
     for node in flow.graph.nodes:
         for use in flow.constant_uses(node):
@@ -289,9 +285,7 @@ def assign_constant_inputs(flow: Flow, before: Assignment) -> Assignment:
 
 
 def assign_fixed_values(flow: Flow, before: Assignment) -> Assignment:
-    """
-    Assigns parameters to results with a known range, and scales that must be whole numbers.
-    """
+    """Assign parameters to results with a known range, and scales that must be whole numbers."""
     values = dict[SSAValue, Assigned]()
     for node in flow.graph.nodes:
         if not node.fixed and node.relation is not Relation.WHOLE_NUMBER:
@@ -309,7 +303,7 @@ def assign_fixed_values(flow: Flow, before: Assignment) -> Assignment:
 
 def propagate_forward(flow: Flow, before: Assignment) -> Assignment:
     """
-    Propagates from operands to results that only hold elements of an operand, perhaps clamped.
+    Propagate from operands to results that only hold elements of an operand, perhaps clamped.
     """
     graph, values, reads = flow.graph, dict(before.values), dict(before.reads)
     for node in graph.nodes:
@@ -337,9 +331,7 @@ def propagate_forward(flow: Flow, before: Assignment) -> Assignment:
 
 
 def assign_input_types(flow: Flow, before: Assignment) -> Assignment:
-    """
-    Assigns types to arguments, and requantizes them for users with other parameters.
-    """
+    """Assign types to arguments, and requantize them for users with other parameters."""
     values, reads, declared = dict(before.values), dict(before.reads), dict(before.declared)
     for function in flow.graph.functions:
         arguments = list(function.args)
@@ -356,7 +348,7 @@ def assign_input_types(flow: Flow, before: Assignment) -> Assignment:
 
 
 def assign_output_types(flow: Flow, before: Assignment) -> Assignment:
-    """Assigns quantized types to function results, and requantizes the returned values to them."""
+    """Assign quantized types to function results, and requantize the returned values to them."""
     reads, declared = dict(before.reads), dict(before.declared)
     for function in flow.graph.functions:
         for end in (block.last_op for block in function.body.blocks):

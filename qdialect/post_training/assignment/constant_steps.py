@@ -49,9 +49,7 @@ from qdialect.post_training.assignment.flow import Flow
 
 
 def assign_weights(flow: Flow, before: Assignment) -> Assignment:
-    """
-    Assigns parameters to constant weights by their own values, along their channel axes.
-    """
+    """Assign parameters to constant weights by their own values, along their channel axes."""
     reads = dict[Use, tuple[Assigned, ...]]()
     alike = dict[object, list[_Weight]]()
     for node in flow.graph.nodes:
@@ -100,9 +98,7 @@ def _of_singles(flow: Flow, node: Node, use: Use) -> Assigned:
 
 
 _MOST_ALIKE: Final = 1 << 10
-"""
-The most elements of a weight that is quantized in a batch, and the most weights of a batch.
-"""
+"""The most elements of a weight that is quantized in a batch, and the most weights of a batch."""
 
 
 class _Weight(NamedTuple):
@@ -133,9 +129,7 @@ def _weight(flow: Flow, node: Node, use: Use) -> _Weight:
 
 
 def _of_weights(flow: Flow, weights: Sequence[_Weight]) -> Mapping[Use, tuple[Assigned, ...]]:
-    """
-    The parameters of weights with equal keys: as a batch, or one by one if one has none.
-    """
+    """The parameters of weights with equal keys: as a batch, or one by one if one has none."""
     first = weights[0]
     reads = dict[Use, tuple[Assigned, ...]]()
     try:
@@ -166,7 +160,7 @@ def _of_weights(flow: Flow, weights: Sequence[_Weight]) -> Mapping[Use, tuple[As
 
 
 def assign_biases(flow: Flow, before: Assignment) -> Assignment:
-    """Assigns biases the product of the scales of the input and of the weights as their scale."""
+    """Assign biases the product of the scales of the input and of the weights as their scale."""
     reads = dict[Use, tuple[Assigned, ...]]()
     for node in flow.graph.nodes:
         if node.unknown_bias is not None:

@@ -126,8 +126,7 @@ class Flow:
     @cached_property
     def _sources(self) -> Mapping[SSAValue, tuple[SSAValue, Node | None]]:
         """
-        The value that provides the range, and the producer, of values that only hold elements of
-        it.
+        For values that only hold elements of another: the value with the range, and its producer.
         """
         found = dict[SSAValue, tuple[SSAValue, Node | None]]()
         for node in self.graph.nodes:

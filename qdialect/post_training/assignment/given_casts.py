@@ -80,9 +80,7 @@ def _is_uniform(value: SSAValue) -> bool:
 
 
 def write_constants(graph: FlowGraph) -> bool:
-    """
-    Fold casts of constants to quantized types into constants. Returns whether any was.
-    """
+    """Fold casts of constants to quantized types into constants. Returns whether any was."""
     gone = list[Operation]()
     for op in graph.ops:
         if not isinstance(op, QuantizeCastOp) or not _is_uniform(op.result):

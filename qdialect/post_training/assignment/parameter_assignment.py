@@ -39,9 +39,7 @@ DECLARED: Final = "quant.declared"
 """The attribute with the type that an argument or a result of a function gets."""
 
 READS: Final = "quant.reads"
-"""
-The attribute with the parameters of operands, where they differ from those of the value.
-"""
+"""The attribute with the parameters of operands, where they differ from those of the value."""
 
 
 class Assigned(NamedTuple):

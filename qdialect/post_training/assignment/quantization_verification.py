@@ -68,9 +68,7 @@ _FIXED: Final[Mapping[tuple[str, StorageFormat], Sequence[tuple[float, int]]]] =
 """Scales and zero points that kernels of ONE and TFLite use for functions with a known range."""
 
 _RELATIVE: Final = 2.0**-23
-"""
-The relative tolerance of a float32 product: one rounding and a little more.
-"""
+"""The relative tolerance of a float32 product: one rounding and a little more."""
 
 _LEAST: Final = 2.0**-149
 """The least positive float32."""

@@ -92,9 +92,7 @@ class Written:
         return {use for node in self.nodes for use in node.uses}
 
     def saturated(self, node: Node) -> Iterator[tuple[Use, int]]:
-        """
-        The constants of a node with elements beyond the range of codes, and their number.
-        """
+        """The constants of a node with elements beyond the range of codes, and their number."""
         for use in constant_uses(node):
             if (found := self.constants.get(use)) is not None and found.saturated:
                 yield use, found.saturated
@@ -290,9 +288,7 @@ class _Writer:
         return self._constants[key]
 
     def _new_constant(self, node: Node, use: Use, assigned: Assigned) -> SSAValue:
-        """
-        A quantized constant and its `quant.dcast`, before shape ops that repeat elements.
-        """
+        """A quantized constant and its `quant.dcast`, before shape ops that repeat elements."""
         moved = self._graph.constant(use.value)
         assert moved is not None
         source, path, type = use.value, list[Operation](), assigned.type
@@ -356,9 +352,7 @@ class _Writer:
         tensor: QuantizedTensor,
         assigned: Assigned,
     ) -> Values:
-        """
-        The codes of a constant, by the scheme that chose its parameters, if one did.
-        """
+        """The codes of a constant, by the scheme that chose its parameters, if one did."""
         expressed = cast(AnyFloat, element_type_or_self(use.value.type))
         precision = self._flow.precision(node)
         is_weight = use == node.weight

@@ -41,9 +41,7 @@ from qdialect.shape_ops.unused_ops import erase_unused
 
 
 class _Numbers(NamedTuple):
-    """
-    The constants that ops compute with: one number, or one for each position of an axis.
-    """
+    """The constants that ops compute with: one number, or one for each position of an axis."""
 
     held: tuple[float, ...]
     axis: int | None = None

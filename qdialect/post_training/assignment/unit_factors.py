@@ -14,9 +14,7 @@ from qdialect.shape_ops.unused_ops import erase_unused
 
 
 def drop_unit_factors(graph: FlowGraph) -> bool:
-    """
-    Drop multiplications of a constant or of sums by one. Returns whether there is any.
-    """
+    """Drop multiplications of a constant or of sums by one. Returns whether there is any."""
     gone = list[SSAValue]()
     for op in graph.ops:
         if not _is_product(op):

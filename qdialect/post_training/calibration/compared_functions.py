@@ -188,10 +188,7 @@ class _Comparison:
         return ComparedFunctions(one, other, (*self._values,), results, (*self._not_compared,))
 
     def _add(self, key: str, there: str) -> str | None:
-        """
-        Compare the values of a key with those of the key `there`, or report why they are not
-        compared.
-        """
+        """Compare the values of a key with those of the key `there`, or report why not."""
         olds, news = self._before.roots[key], self._after.roots[there]
         pairs = [*zip(olds, news, strict=False)]
         if len(olds) != len(news):

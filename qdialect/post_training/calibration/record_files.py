@@ -268,7 +268,7 @@ def _count_of(path: Path, name: str, header: _Header, type: Attribute) -> int | 
         return header.shape[0]
     record = ", ".join("?" if length == DYNAMIC else str(length) for length in shape)
     raise RecordError(
-        f"{place} has shape {[*header.shape]}, and the argument of type '{type}' takes "
+        f"{place} has shape {[*header.shape]}, but the argument of type '{type}' needs "
         f"[{record}] for one record, or [n{', ' if record else ''}{record}] for n"
     )
 

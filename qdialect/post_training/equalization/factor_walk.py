@@ -54,10 +54,7 @@ class FactorWalk:
         return [each for op in maker.ops[:-1] for each in op.results]
 
     def _ask(self) -> None:
-        """
-        Compute the requested factors, from the last op to the first, as far as they can be
-        provided.
-        """
+        """Compute the requested factors, from the last op to the first, as far as possible."""
         for node in reversed(self._graph.nodes):
             for result in node.results:
                 factors = self._agreed(result)

@@ -59,7 +59,7 @@ def _are_equal(one: NDArray[Any], other: NDArray[Any]) -> bool:
 
 
 def merged(one: Factors, other: Factors) -> Factors | None:
-    """The union of factors, where NaN is no factor; None if they differ anywhere."""
+    """The union of factors, where NaN means no factor; None if they differ anywhere."""
     one, other = np.broadcast_arrays(one, other)
     if ((one != other) & ~np.isnan(one) & ~np.isnan(other)).any():
         return None

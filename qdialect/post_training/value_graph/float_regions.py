@@ -128,9 +128,7 @@ class Known(NamedTuple):
 
 
 def float_regions(ops: Sequence[Operation], values: Known) -> list[FloatRegion]:
-    """
-    The disjoint regions among `ops`, which are in module order.
-    """
+    """The disjoint regions among `ops`, which are in module order."""
     return _Finder(ops, values).regions()
 
 
@@ -192,8 +190,7 @@ class _Finder:
 
     def _compares(self, value: SSAValue, place: float, most: int) -> bool:
         """
-        Whether a value is computed by comparisons, through at most `most` movements and logical
-        ops.
+        Whether comparisons compute a value, through at most `most` movements and logical ops.
 
         The ops are added as steps at `place`.
         """

@@ -24,7 +24,7 @@
 // UNKNOWN: run_errors.mlir:39:3: error: 'other.op' op cannot be run: it has no implementation
 // UNKNOWN-NEXT: "other.op"() : () -> ()
 // UNREGISTERED: run_errors.mlir:39:13: error: operation being parsed with an unregistered dialect
-// COUNT: run_errors.mlir:37:1: error: 'func.func' op 'taken' takes 1 arguments, and 0 are given
+// COUNT: run_errors.mlir:37:1: error: 'func.func' op 'taken' takes 1 arguments, but 0 are given
 // RANGE: <args>:1:1: error: integer constant out of range for type
 // STORED: <args>:1:12: error: every element is 9, outside the storage range [0, 7]
 // COMMA: <args>:1:7: error: expected ','

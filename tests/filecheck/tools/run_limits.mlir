@@ -11,7 +11,7 @@
 
 // NEGATIVE: qdialect-run: error: --max-steps must not be negative, but is -1
 
-// ARGUMENT: run_limits.mlir: error: argument #0 of type 'tensor<8589934592xf32>' is not made: it would take {{[0-9]+}} bytes more, and of 536870912 that are allowed 536870912 are left (--max-memory) [memory]
+// ARGUMENT: run_limits.mlir: error: argument #0 of type 'tensor<8589934592xf32>' is not made: it would take {{[0-9]+}} more bytes, but only 536870912 of the allowed 536870912 are left (--max-memory) [memory]
 func.func @argument(%x: tensor<8589934592xf32>) {
   return
 }
@@ -38,7 +38,7 @@ func.func @counted() -> index {
 }
 
 // The loop holds the last result and the next one: 2 MiB + 1 MiB at the end.
-// DOUBLED: run_limits.mlir:50:10: error: 'tensor.concat' op is not run: it would take 1048576 bytes more, and of 1000000 that are allowed 475712 are left (--max-memory) [memory]
+// DOUBLED: run_limits.mlir:50:10: error: 'tensor.concat' op is not run: it would take 1048576 more bytes, but only 475712 of the allowed 1000000 are left (--max-memory) [memory]
 // ROOM: 0
 func.func @doubled() -> index {
   %c0 = arith.constant 0 : index

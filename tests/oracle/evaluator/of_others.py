@@ -57,7 +57,7 @@ def _list(op: Operation, operands: Sequence[Any]) -> Any:
 
 
 Move = Callable[[Array, Sequence[Any]], Array]
-"""What is moved, and the other operands."""
+"""The moved operand, and the other operands."""
 
 
 def _part(x: Array, dim: int, part: slice) -> Array:
@@ -182,7 +182,7 @@ def _per_tensor(op: Operation, operands: Sequence[Any]) -> Value:
 
 
 def _quantized(op: Operation, value: Value, scales: Any, zeros: Any, limits: Any) -> Value:
-    """What is divided, rounded to even, shifted and clamped."""
+    """Numbers divided, rounded to even, shifted and clamped."""
     numbers = np.rint(value.floats / scales).astype(np.float64) + zeros
     return Value.of(result_of(op)[1], np.clip(numbers, *limits).astype(np.int64))
 

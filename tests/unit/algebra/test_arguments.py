@@ -63,7 +63,7 @@ def test_integers_of_any_kind_are_taken(given: Callable[[], object], plain: obje
         (lambda: Slice((0,), (1,), (0,)), "on axis 0 must be at least 0, 0 and 1"),
         (lambda: Slice((0,), (-1,), (1,)), "on axis 0 must be at least 0, 0 and 1"),
         (lambda: Slice((-1,), (1,), (1,)), "on axis 0 must be at least 0, 0 and 1"),
-        (lambda: Slice((0,), (1,), (1, 1)), "1 offsets, 1 sizes and 2 strides differ in number"),
+        (lambda: Slice((0,), (1,), (1, 1)), "1 offsets, 1 sizes and 2 strides differ in length"),
         (lambda: InsertSlice((0,), (1,), (0,)), "on axis 0 must be at least 0, 0 and 1"),
         (lambda: Concat(-1), "axis -1 is negative"),
         (lambda: BroadcastInDim((0, 0), (4, 4)), r"dims \[0, 0\] are not different axes of 2"),
@@ -72,9 +72,9 @@ def test_integers_of_any_kind_are_taken(given: Callable[[], object], plain: obje
         (lambda: Reverse((0, 0)), r"dims \[0, 0\] are not different axes"),
         (lambda: Reverse((-1,)), r"dims \[-1\] are not different axes"),
         (lambda: Pad((-1,), (1,)), "padding widths must not be negative"),
-        (lambda: Pad((1,), (1, 2)), r"low, high and interior widths differ in number: \[1, 2, 1\]"),
+        (lambda: Pad((1,), (1, 2)), r"low, high and interior widths differ in length: \[1, 2, 1\]"),
         (lambda: PadWith((1,), (1,), (-1,), ZeroPoint()), "must not be negative"),
-        (lambda: PadWith((1,), (1,), (1, 1), ZeroPoint()), "differ in number"),
+        (lambda: PadWith((1,), (1,), (1, 1), ZeroPoint()), "differ in length"),
         (lambda: Take(-1, (0,)), "axis -1 is negative"),
         (lambda: Take(0, (2, -1)), "index -1 is negative"),
     ],
@@ -143,7 +143,7 @@ def test_parameters_take_sequences():
         (([4], ["1"], [0], F32, I8), TypeError, "scales must be numbers, but are of dtype <U1"),
         (([4], [True], [0], F32, I8), TypeError, "scales must be numbers, but are of dtype bool"),
         (([4], [1.0, [2.0]], [0], F32, I8), ValueError, "scales must not be ragged"),
-        (([4], [1.0], [0.5], F32, I8), ValueError, "zero_points must be integers, but 0.5 is none"),
+        (([4], [1.0], [0.5], F32, I8), ValueError, "zero_points must be integers, but 0.5 is not"),
         (([4], [1.0], [np.nan], F32, I8), ValueError, "zero_points must be integers, but nan"),
         (([4], [1.0], [np.inf], F32, I8), ValueError, "zero_points must fit 64 bits"),
         (([4], [1.0], [2**63], F32, I8), ValueError, "zero_points must fit 64 bits"),
@@ -169,7 +169,7 @@ def test_elements_that_are_not_there():
         with pytest.raises(IndexError, match=r"is not an index of a tensor of shape \[2, 3\]"):
             some.slot(index)
     for positions in ([3], [-1]):
-        with pytest.raises(IndexError, match="axis 1 of length 3 has no position outside of it"):
+        with pytest.raises(IndexError, match="a position is out of range for axis 1 of length 3"):
             some.take(np.array(positions), axis=1)
-    with pytest.raises(ValueError, match=r"codes must be integers, but 1\.5 is none"):
+    with pytest.raises(ValueError, match=r"codes must be integers, but 1\.5 is not"):
         some.read(np.array([1.5]))

@@ -67,7 +67,7 @@ def strided(draw: st.DrawFn, dtypes: Sequence[str] = INTEGERS + OTHERS) -> NDArr
 
 @pytest.fixture(scope="module")
 def called() -> Iterator[Counter[str]]:
-    """What has been called, where few arrays are too small for boxes and threads."""
+    """The functions called, with thresholds low enough for boxes and threads on small arrays."""
     calls: Counter[str] = Counter()
 
     def counted(name: str) -> Callable[..., None]:
@@ -103,7 +103,7 @@ PATHS = {
     "_Buffer.write": np.arange(9000).reshape(90, 100).astype("i4").T,
     "_Buffer._write_words": np.arange(9090).reshape(101, 90).astype("i1").T,
 }
-"""What is called for what array."""
+"""The function that is called for each array."""
 
 
 @pytest.mark.parametrize("path", PATHS)

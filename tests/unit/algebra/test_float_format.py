@@ -28,7 +28,7 @@ class Expected(NamedTuple):
     smallest: Fraction
     largest: Fraction
     beyond: float
-    """What a positive number that is too large becomes."""
+    """The result of rounding a positive number beyond the range."""
 
 
 def power(exponent: int) -> Fraction:

@@ -13,7 +13,9 @@ from qdialect.algebra.memory_budget import (
 def test_bytes_are_reserved_until_none_are_left():
     budget = MemoryBudget(100)
     budget.reserve(60)
-    with pytest.raises(MemoryLimitError, match=r"take 41 bytes more, and of 100 .* 40 are left"):
+    with pytest.raises(
+        MemoryLimitError, match=r"take 41 more bytes, but only 40 of the allowed 100 are left"
+    ):
         budget.reserve(41)
     budget.reserve(40)
     budget.release(60)

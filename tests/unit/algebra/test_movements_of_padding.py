@@ -179,7 +179,11 @@ def test_chain_of_one_is_that():
 @pytest.mark.parametrize(
     ("movement", "operands", "message"),
     [
-        (PadWith((1,), (1,), (0,), ZeroPoint()), [(4, 4)], "do not fit 2 axes"),
+        (
+            PadWith((1,), (1,), (0,), ZeroPoint()),
+            [(4, 4)],
+            "do not match the rank 2 of the operand",
+        ),
         (InsertSlice((3,), (2,), (1,)), [(2,), (4,)], "leave axis 0 of length 4"),
         (InsertSlice((0,), (2,), (1,)), [(3,), (4,)], "3 elements cannot be reshaped to 2"),
         (Chain.of([Pad((1,), (0,)), Slice((4,), (2,), (1,))]), [(4,)], "leave axis 0 of length 5"),

@@ -204,5 +204,5 @@ def test_what_does_not_fit_is_refused():
         np.pad(cast(Any, blocks((4,), [1.0])), ((1, 1),))
     with pytest.raises(TypeError):
         np.sort(cast(Any, blocks((4,), [1.0])))
-    with pytest.raises(ValueError, match="have no common index"):
+    with pytest.raises(ValueError, match="are different shapes"):
         blocks((4,), [1.0]).first_difference(blocks((5,), [1.0]))

@@ -154,7 +154,7 @@ PAD = (
 
 Call = Callable[..., Any]
 Wrong = Callable[[Call, Any, Sequence[Any]], Any]
-"""What a method does instead: given it, the movement, and the operands."""
+"""A wrong replacement of a method, given the method, the movement, and the operands."""
 
 
 def is_slots(operands: Sequence[Any]) -> bool:
@@ -206,7 +206,7 @@ class Planted:
     wrong: Wrong
     op: tuple[str, str]
     element: str
-    """What is said of the first wrong element when values are verified."""
+    """The message about the first wrong element when values are verified."""
     is_in_structure: bool
     type: str = "!rows"
 

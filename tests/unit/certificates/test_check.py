@@ -59,7 +59,7 @@ class Weight:
 
 @dataclass(frozen=True)
 class Mistake:
-    """What a fold makes of constants and an op, and what it should not be."""
+    """The folded form of constants and an op, and a wrong form."""
 
     weights: tuple[Weight, ...]
     op: str

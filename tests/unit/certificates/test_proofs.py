@@ -561,7 +561,7 @@ def calls_to_compare(text: str) -> int:
 
 
 def ring(count: int) -> str:
-    """Functions of which each calls the next one, and the last one the first."""
+    """Functions that call the next one each, and the last one the first."""
     return "".join(
         f"func.func @f{n}(%x: f32) -> f32 {{\n"
         f"%0 = func.call @f{(n + 1) % count}(%x) : (f32) -> f32\nreturn %0 : f32\n}}\n"

@@ -242,7 +242,7 @@ def test_short_floats_are_moved_with_their_scales(arithmetic: str):
     assert str(scales) in found
     (record,) = Module(SHORT_FLOATS.replace("ARITHMETIC", arithmetic)).run(RAISING).records
     assert record.code is Code.ARITHMETIC
-    assert "no constant of integers" in record.reason
+    assert "not a constant of integers" in record.reason
 
 
 @pytest.mark.parametrize(

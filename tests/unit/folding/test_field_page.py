@@ -22,7 +22,7 @@ def trap_names() -> set[str]:
 
 
 def named(text: str) -> set[str]:
-    """What is written as code in a text."""
+    """The code spans of a text."""
     return set(re.findall(r"`([^`]+)`", text))
 
 

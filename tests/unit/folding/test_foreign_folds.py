@@ -96,7 +96,7 @@ class Tool:
         return stream.getvalue() + "\n"
 
     def returned(self, fn: Function) -> tuple[SSAValue, ...]:
-        """What a function returns; of a branch what its first region yields."""
+        """The values that a function returns; for a branch, those that its first region yields."""
         function = next(
             op
             for op in self.module.walk()
@@ -193,7 +193,7 @@ def ops_of(node: Node) -> list[Node]:
 
 @dataclass
 class Comparison:
-    """What is left of a function, beside what should be."""
+    """The ops left in a function, and the expected ones."""
 
     fn: Function
     before: Tool

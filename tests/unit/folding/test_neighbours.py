@@ -299,7 +299,7 @@ def test_random_concatenations(drawn: Concatenation, verify: str):
 
 
 def check_records(op: Operation, drawn: Concatenation, records: Sequence[FoldRecord]) -> None:
-    """The op stays, and what has become of its operands is told."""
+    """The op is kept, and the fold of its operands is reported."""
     assert [r.outcome for r in records if r.operands is None] == [Outcome.REFUSED]
     joined = [r for r in records if r.operands is not None]
     gone = 0

@@ -1,4 +1,4 @@
-"""What is said of texts that are no plans."""
+"""Errors for texts that are not plans."""
 
 from __future__ import annotations
 

@@ -398,7 +398,7 @@ REFUSED = [
         return %0 : tensor<2x3xf32>""",
         "tensor<2x3xf32>",
         (Code.PADDING,),
-        "no integer is read as 6.659999847412109 with scale 1.000000e+00, zero point 0",
+        "no integer dequantizes to 6.659999847412109 with scale 1.000000e+00, zero point 0",
     ),
     Refusal(
         "11: the padding is a code of one slot, and not of the other",
@@ -411,7 +411,7 @@ REFUSED = [
         return %0 : tensor<2x3xf32>""",
         "tensor<2x3xf32>",
         (Code.PADDING,),
-        "no integer is read as 5.0 with scale 1.000000e+01, zero point 3",
+        "no integer dequantizes to 5.0 with scale 1.000000e+01, zero point 3",
     ),
     Refusal(
         "14: integers of another width are not widened to join them",
@@ -574,7 +574,7 @@ def test_9_a_shared_constant_is_not_erased() -> None:
 def test_10_elements_of_a_quantized_type_do_not_crash(
     constant: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """There is no such attribute: an error at its place."""
+    """An unknown attribute is an error at its location."""
     attribute = "values" if constant == "tosa.const" else "value"
     type = "tensor<2x!quant.uniform<i8:f32, 0.5>>"
     file = tmp_path / "m.mlir"

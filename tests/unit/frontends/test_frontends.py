@@ -51,7 +51,7 @@ needs_tflite = needs("tosa_converter_for_tflite")
 
 
 def expected() -> NDArray[Any]:
-    """What a layer with the weight returns for INPUTS."""
+    """The result of a layer with the weight for INPUTS."""
     return INPUTS @ ((WEIGHT.astype(np.float32) - ZEROS.astype(np.float32)) * SCALES).T
 
 

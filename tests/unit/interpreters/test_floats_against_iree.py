@@ -1155,7 +1155,7 @@ def scan(name: str, x: str, axis: int, region: str, *, is_inclusive: bool, last:
 
 
 def tm_sort(name: str, x: str, axis: int, order: str, *, equal: bool = False) -> Case:
-    """The numbers of the elements in their order, of which some may be equal."""
+    """Sort elements, together with their positions; with `equal`, some elements are equal."""
     values, places = f"tensor<{x}xf32>", f"tensor<{x}xi32>"
     loops = f"affine_map<({', '.join(f'd{n}' for n in range(x.count('x') + 1))}) -> "
     loops += f"({', '.join(f'd{n}' for n in range(x.count('x') + 1))})>"
@@ -1438,7 +1438,7 @@ def test_windows_are_scattered_that_iree_refuses(
         expected[window] += 1
     assert (numbers_of(text, np.zeros((4, 5))) == expected).all()
     for outside in ("[[5", "[[-1"):
-        with pytest.raises(InterpretationError, match="an index is not one of"):
+        with pytest.raises(InterpretationError, match="an index is out of range"):
             numbers_of(text.replace(numbers[:3], outside), np.zeros((4, 5)))
 
 
@@ -1502,7 +1502,7 @@ def test_assertions_hold_or_are_errors():
         return %r : tensor<3xf32>
       }"""
     assert numbers_of(text, np.array([1.0, 2.0, 3.0])).tolist() == [1, 2, 3]
-    with pytest.raises(InterpretationError, match="does not hold: unimplemented: a zero"):
+    with pytest.raises(InterpretationError, match="its condition is false: unimplemented: a zero"):
         numbers_of(text, np.array([1.0, 0.0, 3.0]))
 
 

@@ -436,7 +436,7 @@ WRONG = {
     "too few arguments": (
         "func.func @f(%x: i8) { return }",
         "",
-        "'f' takes 1 arguments, and 0 are given",
+        "'f' takes 1 arguments, but 0 are given",
     ),
     "calls without an end": (
         "func.func @f() { func.call @f() : () -> ()\n return }",

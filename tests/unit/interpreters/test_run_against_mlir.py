@@ -97,7 +97,7 @@ def cast_bits(to: str, value: str, type: str, to_type: str) -> str:
 
 
 def check(calls: Sequence[Call], *lowering: str) -> None:
-    """Run the calls both ways. A NaN is only a NaN: MLIR does not say of which bits."""
+    """Run the calls both ways. All NaNs are equal, since MLIR does not define their bits."""
     text = "".join(call.text(number) for number, call in enumerate(calls))
     lines = [line for number, call in enumerate(calls) for line in call.call(number)]
     compiled = run_main(run(["mlir-opt-22", *lowering, "--canonicalize"], text), lines)

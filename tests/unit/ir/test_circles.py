@@ -22,7 +22,7 @@ def reached(edges: dict[Operation, set[Operation]], start: Operation) -> set[Ope
 
 @given(st.data())
 def test_circles_are_found(data: st.DataObject):
-    """Of all graphs of a few ops, some of which are in regions of others."""
+    """For all graphs of a few ops, with some ops in regions of others."""
     count = data.draw(st.integers(1, 7))
     parents = [data.draw(st.integers(-1, number - 1)) for number in range(count)]
     ops = [

@@ -137,7 +137,7 @@ def private_names_of(base: type[Any]) -> set[str]:
 
 
 def test_subclasses_use_and_override_public_names_only() -> None:
-    """What a subclass calls `_name` is its own, and not xDSL's by chance or on purpose."""
+    """Private names that a subclass defines must not override xDSL's."""
     subclasses = list(subclasses_of_xdsl())
     assert len(subclasses) > 50
     elsewhere = [

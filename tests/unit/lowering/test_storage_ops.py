@@ -402,7 +402,7 @@ def test_use_before_definition_in_a_graph_region():
     ids=["two ops", "itself", "through casts", "through two pairs of casts"],
 )
 def test_circle(body: str):
-    """What has no meaning keeps having none, and is lowered all the same."""
+    """Ops without a defined meaning are lowered, too."""
     module = lowered(body)
     assert names_of(module).count("test.op") == 1
 

@@ -396,7 +396,7 @@ LEFT = {
     ),
     "floats that are scaled": (
         ("%f = arith.constant dense<2.0> : tensor<2x2xf32>", scaled("0.5")),
-        "no constant of integers",
+        "not a constant of integers",
     ),
 }
 

@@ -1,4 +1,4 @@
-"""What a fake-quantized module computes is what its quantized ops mean, by numpy."""
+"""A fake-quantized module computes the results of its quantized ops, compared with numpy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is expected of a value, judged by numbers that are quantized one by one."""
+"""The expected noise of a value, compared with numbers that are quantized one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Signal to noise, and top answers: against the definitions, and what is no number."""
+"""
+Signal-to-noise ratios and top answers, against their definitions, and with NaNs and infinities.
+"""
 
 from __future__ import annotations
 

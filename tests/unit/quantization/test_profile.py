@@ -233,7 +233,7 @@ def test_bad_files_are_explained(before: str, after: str, place: str, reason: st
     message = str(caught.value)
     assert message.startswith(f"profile.json:{place}")
     assert reason in message
-    assert message.endswith(("; record the profile again", "this one has version 1"))
+    assert message.endswith(("; record the profile again", "this one supports version 1"))
 
 
 def test_yaml_of_glow():

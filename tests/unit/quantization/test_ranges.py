@@ -29,7 +29,7 @@ numbers = st.one_of(
 
 @st.composite
 def records(draw: st.DrawFn) -> list[Array]:
-    """Tensors with as many channels on axis 1, of which none has only NaN."""
+    """Tensors with the same number of channels on axis 1, none of them all NaN."""
     channels = draw(st.integers(1, 3))
     tensors: list[Array] = []
     for _ in range(draw(st.integers(1, 6))):
@@ -172,7 +172,7 @@ def test_what_cannot_be_merged():
         ({"records": [1]}, "1 records do not match 2 ranges"),
         ({"minima": [5.0, 0.0]}, "exceeds its maximum"),
         ({"minima": [math.nan, 0.0]}, "or is NaN"),
-        ({"maxima": [1.0]}, "do not fit each other"),
+        ({"maxima": [1.0]}, "do not match each other"),
     ],
 )
 def test_statistics_fit(fields: dict[str, list[float]], reason: str):

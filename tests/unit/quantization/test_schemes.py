@@ -411,7 +411,7 @@ def test_given_parameters_are_checked():
             "'luci': luci supports only the storage types u8, i8 and i16",
         ),
         ("glow-symmetric", U8, "cannot be symmetric"),
-        ("torch-per-tensor-affine", I32, "up to 16 bits"),
+        ("torch-per-tensor-affine", I32, "at most 16 bits"),
         ("glow-asymmetric", StorageFormat(33, signed=True), "may have 2 to 32"),
         ("glow-asymmetric", StorageFormat(1, signed=True), "may have 2 to 32"),
     ],

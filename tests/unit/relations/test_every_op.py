@@ -73,7 +73,7 @@ FLOAT_OPS = {
         polygamma ragged_dot scan sinh square tan top_k zeta
     """,
 }
-"""By dialect. What has integers only is left out, and so is what has no operand and no element."""
+"""By dialect. Ops only on integers, and ops without operands or elements, are left out."""
 
 
 @pytest.mark.parametrize(

@@ -243,7 +243,7 @@ def test_forms(term: Term, leaves: list[Leaf], found: Dequantization):
         ),
         (apply(_A.MULTIPLY, i16, STORED, STORED), [WEIGHT], "multiplies integers"),
         (apply(_A.MULTIPLY, f32, FLOAT, FLOAT), [WEIGHT], "both factors are integers"),
-        (apply(_A.MULTIPLY, f32, SCALE, SCALE), [WEIGHT, SCALES], "no constant of integers"),
+        (apply(_A.MULTIPLY, f32, SCALE, SCALE), [WEIGHT, SCALES], "not a constant of integers"),
     ],
 )
 def test_refusals_name_the_condition(term: Term, leaves: list[Leaf], condition: str):

@@ -345,7 +345,7 @@ PIECES = (
 
 
 def with_mistakes(text: str, source: random.Random) -> str:
-    """A text with a few changes, some of which leave it as good as it was."""
+    """A text with a few changes, some of which keep it valid."""
     for _ in range(source.choice((1, 1, 1, 2, 4))):
         text = source.choice(CHANGES)(text, source)
     return text
@@ -460,7 +460,7 @@ class PlainPrinter(MLIRPrinter):
 
 
 def printed(printer_type: type[MLIRPrinter], op: Operation, *, generic: bool, places: bool) -> str:
-    """What is printed, which ends with the error if the operation is not as its form wants."""
+    """The printed text, which ends with the error if the operation does not match its form."""
     stream = StringIO()
     try:
         printer_type(stream=stream, print_generic_format=generic, print_debuginfo=places).print_op(
@@ -484,7 +484,7 @@ def error_of(error: Exception) -> object:
 
 
 def outcome(make: Callable[[Context, str], Parser], context: Context, text: str) -> object:
-    """What is read: the module as text with all locations and names, or the error."""
+    """The result of parsing: the module as text with all locations and names, or the error."""
     try:
         parser = make(context, text)
         module = parser.parse_module()

@@ -182,7 +182,7 @@ ONLY_GENERIC = (
     "maps of a named op",
     "properties of later versions",
 )
-"""What is read in generic form only."""
+"""Ops that are parsed only in generic form."""
 
 ONLY_LATER = ("storage of floats",)
 """What MLIR 22 refuses."""

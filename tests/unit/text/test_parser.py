@@ -315,7 +315,7 @@ def test_mutated_text_is_read_or_refused() -> None:
 
 
 def doubling_aliases(sigil: str, first: str, name: str, opening: str, count: int) -> str:
-    """Definitions of which each is two of the one before."""
+    """Definitions, each made of two copies of the one before."""
     closing = "".join({"<": ">", "[": "]", "(": ")"}.get(each, "") for each in opening[::-1])
     separator = " at " if opening.endswith("callsite(") else ", "
     lines = [f"{sigil}{name}0 = {first}"]

@@ -66,7 +66,7 @@ DIGITS = "0123456789abcdefABCDEF" * 100
 
 
 def outcome(text: str | AbridgedInput) -> object:
-    """What a text is read as: the text of a module, or an error and its place."""
+    """The result of reading a text: the text of a module, or an error and its location."""
     context = ToolContext(allow_unregistered=True)
     try:
         parser = LocatingParser(context, text)
@@ -149,7 +149,7 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(length: int, tmp_path:
     with (
         patch.object(source, "_PIECE", 4096),
         patch("builtins.open", open_file),
-        pytest.raises(OSError, match="it has changed while it was read"),
+        pytest.raises(OSError, match="it changed while it was read"),
     ):
         read_module(ToolContext(), path)
     assert pieces > 1

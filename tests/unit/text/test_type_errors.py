@@ -17,7 +17,7 @@ from qdialect.tools.diagnostics import place_in_file, text_of_place
 from qdialect.tools.registry import ToolContext
 
 NO_SIZE = re.compile(r"illegal storage type size: \d{4,}")
-"""Said of a storage type that is no integer: upstream reads its width from anywhere."""
+"""The message for a storage type that is not an integer: upstream reads its width from anywhere."""
 
 
 def error_of(type: str) -> PlacedError | None:

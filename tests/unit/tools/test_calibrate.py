@@ -310,7 +310,7 @@ def test_the_first_block_is_recorded(
     assert found == {"x": (1, 4), "y": (-4, -1)}
     told = capsys.readouterr().err
     assert "not recorded: 'none', since it has no elements" in told
-    assert "not recorded: 'z', since this block of the function may not be run" in told
+    assert "not recorded: 'z', since this block may run several times, or never" in told
     assert told.count("remark") == 2
 
 
@@ -467,7 +467,7 @@ def test_data_that_does_not_fit_is_refused(
 
 
 def zip_of(content: bytes) -> bytes:
-    """An archive of one array, of which this is the file."""
+    """An archive with this file as its only array."""
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("x.npy", content)
@@ -815,8 +815,11 @@ def test_an_interrupt_while_records_run_keeps_them(model: str, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("func.func @f() { return }\nfunc.func @g() { return }", "public ones are 'f', 'g'"),
-        ("func.func private @f() { return }", "public ones are none"),
+        (
+            "func.func @f() { return }\nfunc.func @g() { return }",
+            "the public functions are 'f', 'g'",
+        ),
+        ("func.func private @f() { return }", "the public functions are none"),
         ("func.func private @main()", "'main' has no body"),
         ("func.func @f() { return }", "'f' has no float tensor to record"),
     ],
@@ -845,7 +848,7 @@ def test_a_missing_library_is_named(
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_channels(tmp_path: Path, engine: str) -> None:
-    """What a layer reads and computes has a range for each channel, and the rest has one."""
+    """Inputs and results of layers have a range for each channel, other values a single one."""
     text = """
 func.func @main(%x: tensor<2x3x4xf32>) -> tensor<2x3x2xf32> {
   %w = arith.constant dense<[[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]],

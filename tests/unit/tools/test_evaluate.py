@@ -396,9 +396,9 @@ def test_nan_is_left_out_and_told(
     assert found.json["results"][0]["nans"] == [1, 2]
     told = capsys.readouterr().out
     assert (
-        "'x': elements are left out: NaN in 1 of FLOAT and 1 of QUANTIZED, infinite in 1; 0" in told
+        "'x': elements are omitted: NaN in 1 of FLOAT and 1 of QUANTIZED, infinite in 1; 0" in told
     )
-    assert "'y': elements are left out: NaN in 1 of FLOAT and 2 of QUANTIZED; 1 of them" in told
+    assert "'y': elements are omitted: NaN in 1 of FLOAT and 2 of QUANTIZED; 1 of them" in told
     assert "answers with NaN: 1 of FLOAT, 2 of QUANTIZED" in told
 
 
@@ -556,7 +556,7 @@ def test_plots(tmp_path: Path, ending: str) -> None:
 @needs_matplotlib
 @pytest.mark.parametrize("count", [5, 61, 1000])
 def test_what_is_drawn(tmp_path: Path, count: int) -> None:
-    """A bar for each number, one for what is expected, and a word where there is no number."""
+    """A bar for each number and each expected number, and a word where there is no number."""
     from qdialect.post_training.calibration.compared_functions import ComparedValue
     from qdialect.quantization.noise import Noise
 

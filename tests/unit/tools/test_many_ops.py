@@ -62,7 +62,7 @@ def calls(run: Callable[[], object]) -> int:
 
 
 def calls_of(name: str, count: int) -> tuple[int, int]:
-    """How many functions are called to verify, and to fold, a module of so many ops."""
+    """The numbers of function calls to verify, and to fold, a module of `count` ops."""
     module, context = parse(many_ops.TEXTS[name](count))
     verified = calls(lambda: many_ops.verify(module))
     return verified, calls(lambda: many_ops.pass_for(name).apply(context, module))

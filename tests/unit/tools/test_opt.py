@@ -119,8 +119,8 @@ def test_text_that_is_not_utf_8(feed: Callable[[bytes], None], capsys: Capture) 
         (b"\x1c\x00\x00\x00TFL3\x14\x00", "a TensorFlow Lite model: convert it to MLIR text"),
         (b"PK\x03\x04\x14\x00", "a zip archive"),
         (b"\x1f\x8b\x08\x00\xff\x00", "a gzip-compressed file"),
-        ("func.func".encode("utf-16"), "text in UTF-16"),
-        ("func.func".encode("utf-16-le"), "text in UTF-16"),
+        ("func.func".encode("utf-16"), "UTF-16 text"),
+        ("func.func".encode("utf-16-le"), "UTF-16 text"),
     ],
 )
 def test_a_file_of_another_format(

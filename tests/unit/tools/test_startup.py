@@ -67,7 +67,7 @@ def run_python(program: str, *arguments: str) -> subprocess.CompletedProcess[str
 
 
 def modules_after(*arguments: str) -> set[str]:
-    """What is imported in a process that has run the tool."""
+    """The modules imported in a process that has run the tool."""
     program = (
         "import sys; before = set(sys.modules)\n"
         "from qdialect.tools.opt import main\n"

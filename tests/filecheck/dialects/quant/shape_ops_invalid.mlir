@@ -190,7 +190,7 @@ func.func @too_few_axes(%x: tensor<2x3x!p>) {
 !p = !quant.uniform<i8:f32, 0.5>
 // quant.slice (C6)
 func.func @sizes(%x: tensor<2x3x!p>) {
-  // expected-error @+1 {{'quant.slice' op 2 offsets, 1 sizes and 2 strides differ in number}}
+  // expected-error @+1 {{'quant.slice' op 2 offsets, 1 sizes and 2 strides differ in length}}
   %0 = quant.slice %x [0, 0] [2] [1, 1] : tensor<2x3x!p> to tensor<2x!p>
   return
 }
@@ -200,7 +200,7 @@ func.func @sizes(%x: tensor<2x3x!p>) {
 !p = !quant.uniform<i8:f32, 0.5>
 // quant.slice (C6)
 func.func @slice_axes(%x: tensor<2x3x!p>) {
-  // expected-error @+1 {{'quant.slice' op 1 offsets, 1 sizes and 1 strides do not fit 2 axes}}
+  // expected-error @+1 {{'quant.slice' op 1 offsets, 1 sizes and 1 strides do not match the rank 2 of the operand}}
   %0 = quant.slice %x [0] [2] [1] : tensor<2x3x!p> to tensor<2x!p>
   return
 }
@@ -240,7 +240,7 @@ func.func @empty_behind_the_end(%x: tensor<4x!p>) {
 !p = !quant.uniform<i8:f32, 0.5>
 // quant.concat (C6)
 func.func @no_operand() {
-  // expected-error @+1 {{'quant.concat' op there is nothing to concatenate}}
+  // expected-error @+1 {{'quant.concat' op a concatenation needs at least one operand}}
   %0 = "quant.concat"() <{dim = 0 : i64}> : () -> tensor<0x!p>
   return
 }
@@ -250,7 +250,7 @@ func.func @no_operand() {
 !p = !quant.uniform<i8:f32, 0.5>
 // quant.concat (C7)
 func.func @concat_axis(%x: tensor<4x!p>) {
-  // expected-error @+1 {{'quant.concat' op axis 1 is not one of 1 axes}}
+  // expected-error @+1 {{'quant.concat' op axis 1 is out of range for rank 1}}
   %0 = quant.concat dim(1) %x : (tensor<4x!p>) -> tensor<4x!p>
   return
 }
@@ -290,7 +290,7 @@ func.func @ranks(%x: tensor<2x3x!p>, %y: tensor<2x!p>) {
 !p = !quant.uniform<i8:f32, 0.5>
 // quant.broadcast_in_dim (C6)
 func.func @dims(%x: tensor<2x3x!p>) {
-  // expected-error @+1 {{'quant.broadcast_in_dim' op 1 dims do not fit 2 axes}}
+  // expected-error @+1 {{'quant.broadcast_in_dim' op 1 dims do not match the rank 2 of the operand}}
   %0 = quant.broadcast_in_dim %x dims = [0] : tensor<2x3x!p> to tensor<2x3x!p>
   return
 }
@@ -340,7 +340,7 @@ func.func @reversed_axis(%x: tensor<2x3x!p>) {
 !p = !quant.uniform<i8:f32, 0.5>
 // quant.gather (C6)
 func.func @gathered_axis(%x: tensor<2x3x!p>) {
-  // expected-error @+1 {{'quant.gather' op axis 2 is not one of 2 axes}}
+  // expected-error @+1 {{'quant.gather' op axis 2 is out of range for rank 2}}
   %0 = quant.gather %x [0] dim(2) : tensor<2x3x!p> to tensor<1x3x!p>
   return
 }
@@ -350,7 +350,7 @@ func.func @gathered_axis(%x: tensor<2x3x!p>) {
 !p = !quant.uniform<i8:f32, 0.5>
 // quant.gather (C7)
 func.func @index(%x: tensor<2x3x!p>) {
-  // expected-error @+1 {{'quant.gather' op index 3 is not in axis 1 of length 3}}
+  // expected-error @+1 {{'quant.gather' op index 3 is out of range for axis 1 of length 3}}
   %0 = quant.gather %x [0, 3] dim(1) : tensor<2x3x!p> to tensor<2x2x!p>
   return
 }
@@ -370,7 +370,7 @@ func.func @negative_index(%x: tensor<?x3x!p>) {
 !p = !quant.uniform<i8:f32, 0.5>
 // quant.pad (C6)
 func.func @widths(%x: tensor<2x3x!p>) {
-  // expected-error @+1 {{'quant.pad' op low, high and interior widths differ in number: [1, 2, 1]}}
+  // expected-error @+1 {{'quant.pad' op low, high and interior widths differ in length: [1, 2, 1]}}
   %0 = quant.pad %x low = [0] high = [0, 0] : tensor<2x3x!p> to tensor<2x3x!p>
   return
 }

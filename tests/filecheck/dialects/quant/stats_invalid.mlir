@@ -58,7 +58,7 @@ func.func @f(%x: tensor<2x3xf32>) {
 
 // quant.stats (C4)
 func.func @f(%x: tensor<2x3xf32>) {
-  // expected-error @+1 {{'quant.stats' op 'axis' says nothing without 'axisStats'}}
+  // expected-error @+1 {{'quant.stats' op 'axis' requires 'axisStats'}}
   %0 = quant.stats %x {layerStats = dense<0.0> : tensor<2xf32>, axis = 1 : i64} : tensor<2x3xf32>
   return
 }
@@ -67,7 +67,7 @@ func.func @f(%x: tensor<2x3xf32>) {
 
 // quant.stats (C4)
 func.func @f(%x: tensor<2x3xf32>) {
-  // expected-error @+1 {{'quant.stats' op 'axis' must say the axis of 'axisStats'}}
+  // expected-error @+1 {{'quant.stats' op 'axisStats' requires 'axis'}}
   %0 = quant.stats %x {layerStats = dense<0.0> : tensor<2xf32>, axisStats = dense<0.0> : tensor<3x2xf32>} : tensor<2x3xf32>
   return
 }

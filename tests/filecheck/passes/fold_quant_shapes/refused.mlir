@@ -40,7 +40,7 @@ func.func @calling() -> tensor<3x2xi8> {
 func.func @no_data() -> tensor<6xi8> {
   // CHECK: dense_resource<__elided__>
   %w = arith.constant dense_resource<__elided__> : tensor<2x3xi8>
-  // expected-remark @below {{not folded: the data of its constant is not here [not-constant]}}
+  // expected-remark @below {{not folded: the data of its constant is missing [not-constant]}}
   %0 = tensor.collapse_shape %w [[0, 1]] : tensor<2x3xi8> into tensor<6xi8>
   return %0 : tensor<6xi8>
 }
@@ -106,7 +106,7 @@ func.func @padding() -> tensor<2x3xf32> {
   %q = quant.scast %w : tensor<2x2xi8> to tensor<2x2x!rows>
   %f = quant.dcast %q : tensor<2x2x!rows> to tensor<2x2xf32>
   %quarter = arith.constant 0.25 : f32
-  // expected-remark-re @below {{no integer is read as 0.25 with scale 5.0{{0*}}e-01, zero point 0 [padding]}}
+  // expected-remark-re @below {{no integer dequantizes to 0.25 with scale 5.0{{0*}}e-01, zero point 0 [padding]}}
   %0 = tensor.pad %f low[0, 0] high[0, 1] {
   ^bb0(%i: index, %j: index):
     tensor.yield %quarter : f32

@@ -5,7 +5,7 @@
 
 !q = !quant.uniform<i8:f32:0, {1.0,2.0,3.0,4.0,5.0,6.0,7.0,8.0}>
 func.func @same_type(%x: tensor<8x!q>, %y: tensor<8x!q>) -> (tensor<8xf32>, tensor<8xf32>) {
-  // CHECK: memory.mlir:9:8: error: 'quant.dcast' op cannot be lowered: it would take 40 bytes more, and of 39 that are allowed 39 are left (--max-memory) [memory]
+  // CHECK: memory.mlir:9:8: error: 'quant.dcast' op cannot be lowered: it would take 40 more bytes, but only 39 of the allowed 39 are left (--max-memory) [memory]
   %0 = quant.dcast %x : tensor<8x!q> to tensor<8xf32>
   %1 = quant.dcast %y : tensor<8x!q> to tensor<8xf32>
   return %0, %1 : tensor<8xf32>, tensor<8xf32>

@@ -1,4 +1,4 @@
-"""Files of ONE's configuration: what is wrong with them is told, and where."""
+"""Files of ONE's configuration: errors have a reason and a location."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is computed from constants alone is not quantized; what only gathers elements moves them."""
+"""Values computed from constants alone are not quantized; gathers of elements are movements."""
 
 from __future__ import annotations
 

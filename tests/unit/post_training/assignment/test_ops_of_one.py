@@ -299,7 +299,7 @@ WITHOUT_ARITHMETIC = {
     "GREATER_EQUAL": Case(binary("tosa.greater_equal", TRUTH), TRUTH),
     "ARG_MAX": Case(unary("tosa.argmax", reduced(1), "tensor<1x4x2xi32>"), "tensor<1x4x2xi32>"),
 }
-"""Ops whose results are no floats, and are not quantized."""
+"""Ops whose results are not floats, and are not quantized."""
 
 SETTINGS = [("one-u8", "layer"), ("one-u8", "channel"), ("one-s16", "channel")]
 

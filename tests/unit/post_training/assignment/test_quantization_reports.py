@@ -38,7 +38,7 @@ SCHEMES = ["one-u8", "one-s16", "torch-i8", "glow-i8"]
 def quantized(
     text: str, scheme: str = "one-u8", granularity: str = "channel"
 ) -> tuple[Module, list[ValueReport]]:
-    """A module that is quantized, and what is told of its values."""
+    """A quantized module, and the reports of its values."""
     module = Module(text)
     module.context.wants_values = True
     module.run(QuantizeWithRangesPass(scheme=scheme, granularity=granularity))

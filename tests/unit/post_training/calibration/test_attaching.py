@@ -1,4 +1,4 @@
-"""Ranges of a profile are found again, and what is missing is told."""
+"""Ranges of a profile are attached by key, and missing ones are reported."""
 
 from __future__ import annotations
 

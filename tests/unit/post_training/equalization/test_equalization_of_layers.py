@@ -353,7 +353,7 @@ def test_dequantized_weights_are_quantized_anew(type: str, form: str) -> None:
     # The codes are other ones, so that the result has the noise of eight bits.
     assert np.abs(after - before[0]).max() < 0.05 * np.abs(before[0]).max()
     told = [of.reason for of in model.outcomes.records if of.outcome is Outcome.EQUALIZED]
-    assert any("quantized anew" in reason for reason in told)
+    assert any("requantized" in reason for reason in told)
     casts = model.named("quant.dcast")
     assert len(casts) == 1
     found = casts[0].operands[0].type.element_type  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]

@@ -37,7 +37,7 @@ def decibels(expected: Any, found: Any) -> float:
 
 
 def gains(seed: int, strength: float) -> tuple[float, float]:
-    """What is won in decibels, and what was expected to be."""
+    """The measured and the expected gain in decibels."""
     chain, x = chain_of(seed, ended=False)
     plain = Model(chain.text(), [x]).calibrate()
     (expected,) = plain.run()
