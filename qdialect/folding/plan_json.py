@@ -79,16 +79,16 @@ def plans_of_json(text: str, context: Context | None = None) -> Sequence[FoldPla
         types, movements = _TypeReader(content["types"], context), _known_movements()
         return [_plan_of_json(plan, types, movements) for plan in content["plans"]]
     except json.JSONDecodeError as error:
-        raise ValueError(f"the text is not one of fold plans: it is no JSON: {error}") from None
+        raise ValueError(f"the text is not JSON of fold plans: {error}") from None
     except ParseError as error:
         raise ValueError(
-            f"the text is not one of fold plans: it has no type '{error.span.input.content}': "
+            f"the text is not JSON of fold plans: it has no type '{error.span.input.content}': "
             f"{error.msg}"
         ) from None
     except KeyError as error:
-        raise ValueError(f"the text is not one of fold plans: {error} is missing") from None
+        raise ValueError(f"the text is not JSON of fold plans: {error} is missing") from None
     except (AttributeError, IndexError, TypeError, RecursionError) as error:
-        raise ValueError(f"the text is not one of fold plans: {error}") from None
+        raise ValueError(f"the text is not JSON of fold plans: {error}") from None
 
 
 class _TypeWriter:

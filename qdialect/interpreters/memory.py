@@ -127,7 +127,9 @@ def elementwise(
     varies, one position is computed and broadcast; `varying` marks axes along which the
     function itself varies. Raises MemoryLimitError.
     """
-    shape = np.broadcast_shapes(*(array.shape for array in arrays))
+    shapes = {array.shape for array in arrays}
+    # numpy broadcasts up to 32 axes only.
+    shape = shapes.pop() if len(shapes) == 1 else np.broadcast_shapes(*shapes)
     if (size := math.prod(shape)) <= _PIECE:
         spend_elements(size)
         return np.asarray(function(tuple(map(slice, shape)), *arrays))

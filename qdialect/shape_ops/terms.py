@@ -175,7 +175,7 @@ def movements_along(
     kept = [at for at, axis in enumerate(axes) if axis is not None]
     if len(kept) < len(axes):
         if any(length != 1 for at, length in enumerate(shape) if at not in kept):
-            raise NotFoldable(Code.UNKNOWN_OP, "its indexing maps do more than to name axes")
+            raise NotFoldable(Code.UNKNOWN_OP, "its indexing maps do more than name axes")
         shape = tuple(shape[at] for at in kept)
         movements.append(Reshape(shape))
     dims = tuple(axis for axis in axes if axis is not None)

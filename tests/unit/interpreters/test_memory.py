@@ -272,3 +272,14 @@ def test_large_ops_take_many_steps(op: str, shape: str, what: str):
     name = op.split()[0].strip('"').split('"')[0]
     with pytest.raises(OpInterpretationError, match=f"'{name}' op .* {what}.*--max-steps"):
         run_function(module, "f", [given], max_steps=10)
+
+
+@pytest.mark.parametrize("rank", [33, 64])
+def test_values_of_many_axes(rank: int):
+    """numpy broadcasts fewer axes than it has."""
+    type = f"tensor<{'1x' * rank}f32>"
+    value = f"dense<1.0> : {type}"
+    text = f"func.func @f(%x: {type}) -> {type} {{\n"
+    text += f"  %0 = arith.addf %x, %x : {type}\n  return %0 : {type}\n}}"
+    (result,) = run(text, value)
+    assert str(result) == f"dense<2.000000e+00> : {type}"
