@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from xdsl.dialects.builtin import IntegerType
+from xdsl.dialects.builtin import AnyFloat, IntegerType
 
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.padding import PadWith
@@ -40,7 +40,7 @@ from qdialect.certificates.value_nodes import (
     SideAt,
     SymbolNode,
     TypedNode,
-    ZeroPointsNode,
+    ZerosNode,
     stores_the_same,
 )
 from qdialect.dialects.quant.storage import StoredType
@@ -59,7 +59,7 @@ PIECE: Final = 1 << 15
 MOST_ELEMENTS: Final = 1 << 30
 """The maximum size of a tensor that is compared element by element."""
 
-_Leaf: TypeAlias = "ConstantNode | ZeroPointsNode | SymbolNode"
+_Leaf: TypeAlias = "ConstantNode | ZerosNode | SymbolNode"
 _Stack: TypeAlias = tuple[Hashable, ...]
 """The kinds of the typed nodes on the path from the root down to a node."""
 
@@ -165,6 +165,8 @@ class Group:
 def _padded_with(element: Node | None, layer: LayerAt) -> NDArray[Any]:
     """The numbers at new positions that `layer` reads: one for all, or one for each."""
     if element is None:
+        if _is_number(layer.node):
+            return np.zeros(1, dtype=np.int64)
         if layer.zero_points is None:
             raise NotCertifiableError("there is no zero point to pad with")
         return layer.zero_points
@@ -335,7 +337,7 @@ class _Following:
                 if self._steps is not None:
                     self._steps.spend(STEPS_PER_REQUEST + len(request.positions))
                 match node:
-                    case ConstantNode() | ZeroPointsNode() | SymbolNode():
+                    case ConstantNode() | ZerosNode() | SymbolNode():
                         stack = self._add_layer(node, request)
                         found = (request.where, node, request.positions)
                         self._leaves.setdefault(stack, []).append(found)
@@ -426,9 +428,7 @@ class _Following:
             ]
             elements.symbols = np.concatenate(symbols)
         elif self._with_data:
-            bits = [
-                cast("ConstantNode | ZeroPointsNode", leaf).bits_at(at) for _, leaf, at in parts
-            ]
+            bits = [cast("ConstantNode | ZerosNode", leaf).bits_at(at) for _, leaf, at in parts]
             elements.stored = bits[0] if len(bits) == 1 else np.concatenate(bits)
         elements.paddings = self._paddings
         chosen = slice(None) if where is None else where
@@ -511,9 +511,10 @@ def _padding_source(node: MovedNode) -> Node | None:
     """
     padding = node.padding
     if padding is None:
-        if node.slots is None or not isinstance(node.element_type, UniformQuantizedType):
+        is_quantized = isinstance(node.element_type, UniformQuantizedType)
+        if (is_quantized and node.slots is None) or not (is_quantized or _is_number(node)):
             return None
-        return ZeroPointsNode(shape=node.shape, element_type=node.element_type, slots=node.slots)
+        return ZerosNode(shape=node.shape, element_type=node.element_type, slots=node.slots)
     if padding.size != 1 or not stores_the_same(padding.element_type, node.element_type):
         return None
     if not isinstance(node.element_type, UniformQuantizedType):
@@ -521,6 +522,10 @@ def _padding_source(node: MovedNode) -> Node | None:
     slots = getattr(padding, "slots", None)
     is_alike = node.slots is not None and node.slots.is_one_for_all([slots])
     return padding if is_alike else None
+
+
+def _is_number(node: Node) -> bool:
+    return isinstance(node.element_type, AnyFloat | IntegerType)
 
 
 def pads_with_quantized(node: MovedNode) -> bool:

@@ -114,8 +114,8 @@ class ConstantNode(TypedNode):
 
 
 @dataclass(eq=False, kw_only=True)
-class ZeroPointsNode(TypedNode):
-    """The zero point, real zero, at each position of a quantized tensor."""
+class ZerosNode(TypedNode):
+    """Real zero at each position of a tensor: of a quantized one, the zero point."""
 
     @cached_property
     @override
@@ -123,8 +123,9 @@ class ZeroPointsNode(TypedNode):
         return "constant", "", storage_of(self.element_type)
 
     def bits_at(self, positions: Positions) -> NDArray[Any]:
-        """The zero points at row-major positions: see `bits_of`."""
-        assert self.slots is not None
+        """The zeros at row-major positions: see `bits_of`."""
+        if self.slots is None:
+            return np.zeros(len(positions), dtype=np.uint64)
         _, zero_points = self.slots.at(positions)
         return bits_of(zero_points, self.element_type)
 

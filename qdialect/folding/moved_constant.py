@@ -42,7 +42,7 @@ from qdialect.folding.carried_ranges import CarriedRanges
 from qdialect.folding.provenance import Provenance
 from qdialect.folding.scale_origin import ScaleOrigin, joined_origin
 from qdialect.folding.side_constants import Sides, can_join
-from qdialect.ir.elements import has_signedness, integer_range
+from qdialect.ir.elements import element_dtype, has_signedness, integer_range
 from qdialect.ir.value_types import element_type_or_self, tensor_element_type, tensor_parts
 from qdialect.shape_ops.interface import Code, NotFoldable, cast_reads, name_of
 from qdialect.shape_ops.models import CastReads
@@ -495,7 +495,7 @@ def _with_padding(
     """
     The movement with its padding value, and the parameters of the result.
 
-    `padded` has the shape and the layers of the result.
+    `padded` has the shape and the layers of the result. Without an element, it is zero.
 
     Raises NotFoldable if no storable integer represents `element`.
     """
@@ -503,9 +503,13 @@ def _with_padding(
     quantized = [at for at, layer in enumerate(layers) if layer.parameters is not None]
     if not quantized:
         is_alike = element is not None and element.layer.element_type == layers[-1].element_type
-        if casts and element is not None and is_alike and parameters_for is not None:
-            real = element.real()
+        if casts and (element is None or is_alike) and parameters_for is not None:
+            real = 0.0 if element is None else element.real()
             return _with_real_padding(movement, real, parameters_for(padded, real))
+        type = layers[-1].element_type
+        if element is None and not casts and isinstance(type, AnyFloat | IntegerType):
+            zero = Stored(element_dtype(cast(AnyFloat, type)).type(0))
+            return PadWith(movement.low, movement.high, movement.gaps, zero), None
         if casts or element is None or element.casts or not element.layer.can_join(layers[-1]):
             raise NotFoldable(Code.PADDING, "the padding is not stored as the operand is")
         return replace(cast(PadWith, movement), padded_with=Stored(element.stored)), None
@@ -534,7 +538,7 @@ def _with_real_padding(
     Raises NotFoldable if no storable integer represents the number.
     """
     storage = parameters.storage
-    padded = replace(cast(PadWith, movement), padded_with=Real(real))
+    padded = PadWith(movement.low, movement.high, movement.gaps, Real(real))
     whole = StorageRange(storage, *integer_range(storage.width, storage.signed))
     try:
         check_padding(padded, parameters, [whole])

@@ -21,8 +21,16 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.bounded_cache import BoundedCache
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import DYNAMIC, Movement, Shape, Slice
-from qdialect.algebra.padding import PadWith, ZeroPoint
+from qdialect.algebra.movement import (
+    DYNAMIC,
+    BroadcastInDim,
+    Movement,
+    Reshape,
+    Shape,
+    Slice,
+    Take,
+)
+from qdialect.algebra.padding import Pad, PadWith, ZeroPoint
 from qdialect.algebra.splat import Values, as_view, values_dtype
 from qdialect.ir.elements import (
     MAX_REPEATED_ELEMENTS,
@@ -229,21 +237,19 @@ def padded(
     low: Sequence[int],
     high: Sequence[int],
     interior: Sequence[int] | None = None,
+    *,
+    with_zero: bool = False,
 ) -> list[Movement]:
     """
     Padding of a tensor of `shape`; a negative width removes positions at that end.
 
-    The padding value is `Movements.padding`.
+    The padding value is `Movements.padding`, or real zero without gaps in between (`with_zero`).
     """
     if not len(low) == len(high) == len(shape):
         raise NotFoldable(Code.UNKNOWN_OP, "there is not one width for each axis")
     interior = interior or (0,) * len(shape)
-    pad = PadWith(
-        tuple(max(width, 0) for width in low),
-        tuple(max(width, 0) for width in high),
-        tuple(interior),
-        ZeroPoint(),
-    )
+    added = tuple(max(width, 0) for width in low), tuple(max(width, 0) for width in high)
+    pad = Pad(*added) if with_zero else PadWith(*added, tuple(interior), ZeroPoint())
     if all(width >= 0 for width in (*low, *high)):
         return [pad]
     grown = pad.result_shape(shape)
@@ -255,3 +261,36 @@ def padded(
         for length, offset, width in zip(grown, offsets, high, strict=True)
     )
     return [pad, Slice(offsets, sizes, (1,) * len(shape))]
+
+
+def taken(
+    op: Operation, axis: int, indices: NDArray[np.integer[Any]], *, from_end: bool
+) -> list[Movement]:
+    """
+    The positions `indices` of an axis of the first operand of `op`, in the shape of its result.
+
+    With `from_end`, negative indices count from the end.
+    """
+    length = static_shape_of(op.operands[0])[axis]
+    if ((indices < (-length if from_end else 0)) | (indices >= length)).any():
+        raise NotFoldable(
+            Code.UNKNOWN_OP, f"an index is out of range for an axis of length {length}"
+        )
+    positions = tuple(int(at) % length for at in indices.reshape(-1).tolist())
+    return [Take(axis, positions), Reshape(shape_of(op.results[0]))]
+
+
+def tiled(shape: Shape, multiples: Sequence[int]) -> list[Movement]:
+    """A tensor of static `shape`, repeated along each axis."""
+    if len(multiples) != len(shape):
+        raise NotFoldable(Code.UNKNOWN_OP, "there is not one number for each axis")
+    if all(count == 1 for count in multiples):
+        return []
+    result = tuple(count * length for count, length in zip(multiples, shape, strict=True))
+    if all(1 in pair for pair in zip(multiples, shape, strict=True)):
+        return [BroadcastInDim(tuple(range(len(shape))), result)]
+    # Each axis gets a new axis before it, and the new axis is broadcast.
+    pairs = tuple(length for axis in shape for length in (1, axis))
+    grown = tuple(length for pair in zip(multiples, shape, strict=True) for length in pair)
+    dims = tuple(range(len(pairs)))
+    return [Reshape(pairs), BroadcastInDim(dims, grown), Reshape(result)]

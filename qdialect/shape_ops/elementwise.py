@@ -19,11 +19,12 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from qdialect.algebra.movement import Shape
 from qdialect.ir.elements import has_signedness
 from qdialect.ir.errors import message_of
 from qdialect.ir.value_types import element_type_or_self, tensor_element_type, tensor_like
 from qdialect.ir.value_types import shape_of as tensor_shape
-from qdialect.shape_ops.attributes import shape_of
+from qdialect.shape_ops.attributes import shape_of, static_shape_of
 from qdialect.shape_ops.interface import (
     Code,
     NotFoldable,
@@ -244,6 +245,22 @@ def same_shape(op: Operation, arithmetic: Arithmetic, operands: Sequence[SSAValu
     )
     term = Apply(arithmetic, inputs, element_type_or_self(op.results[0].type))
     return Elementwise(tuple(operands), (axes,) * len(operands), term)
+
+
+def axes_from_last(values: Sequence[SSAValue], shape: Shape) -> tuple[tuple[int | None, ...], ...]:
+    """
+    The axes of operands that are broadcast to `shape` as in numpy, for `Elementwise.axes`.
+
+    Axes are counted from the last. Raises NotFoldable if an operand has more than the result.
+    """
+    axes: list[tuple[int | None, ...]] = []
+    for value in values:
+        lengths = static_shape_of(value)
+        if (rest := len(shape) - len(lengths)) < 0:
+            raise NotFoldable(Code.UNKNOWN_OP, "its result has fewer axes than an operand")
+        follows = enumerate(lengths, rest)
+        axes.append(tuple(axis if n == shape[axis] else None for axis, n in follows))
+    return tuple(axes)
 
 
 def converted(op: Operation) -> Elementwise:

@@ -9,24 +9,45 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from xdsl.dialects.builtin import AnyFloat, IntegerAttr, IntegerType, Signedness
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseIntOrFPElementsAttr,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    TensorType,
+)
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.joins import Concat
-from qdialect.algebra.movement import BroadcastInDim, Reshape, Slice, Transpose
-from qdialect.ir.value_types import element_type_or_self, tensor_parts
+from qdialect.algebra.movement import BroadcastInDim, Movement, Reshape, Reverse, Slice, Transpose
+from qdialect.ir.value_types import element_type_or_self, tensor_element_type, tensor_parts
 from qdialect.shape_ops.attributes import (
     axis_of,
     integer_of,
     integers_of,
+    padded,
     shape_of,
     static_shape_of,
+    taken,
+    tiled,
 )
-from qdialect.shape_ops.elementwise import conversion, elementwise_op, recreated, shape_of_type
+from qdialect.shape_ops.elementwise import (
+    axes_from_last,
+    conversion,
+    converted,
+    elementwise_op,
+    recreated,
+    reshape_writer,
+    same_shape,
+    shape_of_type,
+    with_shape,
+)
 from qdialect.shape_ops.interface import (
     Code,
     NotFoldable,
     find_attribute,
+    name_of,
     register_constant,
     set_attribute,
     shape_op,
@@ -83,14 +104,52 @@ def _slice(op: Operation, operands: Operands) -> Movements:
     if given[0] is None or given[1] is None:
         raise NotFoldable(Code.UNKNOWN_OP, "it lacks starts or ends")
     axes = range(len(given[0])) if given[2] is None else given[2]
+    backward: list[int] = []
     for at, axis in enumerate(axes):
-        step = 1 if given[3] is None else given[3][at]
-        if step < 1:
-            raise NotFoldable(Code.UNKNOWN_OP, "its step is negative")
+        step, length = 1 if given[3] is None else given[3][at], shape[axis]
         start = given[0][at]
-        starts[axis] = min(max(start + shape[axis] if start < 0 else start, 0), shape[axis])
-        steps[axis] = step
-    return Movements(op.operands[:1], [Slice(tuple(starts), tuple(sizes), tuple(steps))])
+        start = max(start + length if start < 0 else start, 0)
+        if step > 0:
+            starts[axis] = min(start, length)
+        else:
+            # The same positions, from the last.
+            starts[axis] = max(min(start, length - 1) + step * (sizes[axis] - 1), 0)
+            backward.append(axis % len(shape))
+        steps[axis] = abs(step)
+    movements: list[Movement] = [Slice(tuple(starts), tuple(sizes), tuple(steps))]
+    return Movements(
+        op.operands[:1], [*movements, Reverse(tuple(backward))] if backward else movements
+    )
+
+
+@shape_op("onnx.Gather")
+def _gather(op: Operation, operands: Operands) -> Movements:
+    rank = len(shape_of(op.operands[0]))
+    axis = 0 if find_attribute(op, "axis") is None else axis_of(op, "axis", rank)
+    indices = operands.integers(op.operands[1])
+    return Movements(op.operands[:1], taken(op, axis, indices, from_end=True))
+
+
+@shape_op("onnx.Tile")
+def _tile(op: Operation, operands: Operands) -> Movements:
+    multiples = [int(each) for each in operands.integers(op.operands[1]).reshape(-1).tolist()]
+    return Movements(op.operands[:1], tiled(static_shape_of(op.operands[0]), multiples))
+
+
+@shape_op("onnx.Pad")
+def _pad(op: Operation, operands: Operands) -> Movements:
+    mode, shape = find_attribute(op, "mode"), static_shape_of(op.operands[0])
+    if mode is not None and str(mode) != '"constant"':
+        raise NotFoldable(Code.PADDING, f"it pads in the mode {mode}")
+    widths, axes = _optional(op, 1, operands), _optional(op, 3, operands)
+    if widths is None:
+        raise NotFoldable(Code.UNKNOWN_OP, "it does not say how many elements it adds")
+    low, high = [0] * len(shape), [0] * len(shape)
+    for at, axis in enumerate(range(len(shape)) if axes is None else axes):
+        low[axis], high[axis] = widths[at], widths[at + len(widths) // 2]
+    with_value = len(op.operands) > 2 and _is_given(op.operands[2])
+    movements = padded(shape, low, high, with_zero=not with_value)
+    return Movements(op.operands[:1], movements, op.operands[2] if with_value else None)
 
 
 def _optional(op: Operation, number: int, operands: Operands) -> list[int] | None:
@@ -192,3 +251,42 @@ def _dequantized(types: Sequence[Attribute], expressed: Attribute) -> Term:
 def _is_given(value: SSAValue) -> bool:
     """Whether an optional operand is given."""
     return tensor_parts(value.type) is not None
+
+
+def _write_again(
+    op: Operation, operands: Sequence[SmallOperand], type: Attribute
+) -> list[Operation]:
+    """Operands of the rank of the result are broadcast by the op."""
+    return [recreated(op, [operand.value for operand in operands], type)]
+
+
+def _of_two(op: Operation, arithmetic: Arithmetic) -> Elementwise:
+    read = same_shape(op, arithmetic, op.operands)
+    return read._replace(axes=axes_from_last(read.operands, static_shape_of(op.results[0])))
+
+
+@elementwise_op("onnx.Cast", write=_write_again, keeps_rank=True)
+def _cast(op: Operation, operands: Operands) -> Elementwise:
+    return converted(op)
+
+
+@elementwise_op("onnx.Sub", write=_write_again, keeps_rank=True)
+def _subtract(op: Operation, operands: Operands) -> Elementwise:
+    return _of_two(op, Arithmetic.SUBTRACT)
+
+
+@elementwise_op("onnx.Mul", write=_write_again, keeps_rank=True)
+def _multiply(op: Operation, operands: Operands) -> Elementwise:
+    return _of_two(op, Arithmetic.MULTIPLY)
+
+
+@reshape_writer("onnx.Reshape")
+def _reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Operation]:
+    shape, lengths = op.operands[1], shape_of_type(type)
+    if not isinstance(shape.owner, Operation) or name_of(shape.owner) != "onnx.Constant":
+        raise NotFoldable(Code.UNKNOWN_OP, "its shape is not a constant")
+    constant = recreated(shape.owner, [], with_shape(shape.type, (len(lengths),)))
+    numbers = TensorType(tensor_element_type(shape.type), [len(lengths)])
+    values = DenseIntOrFPElementsAttr.from_list(cast(Any, numbers), list(lengths))
+    set_attribute(constant, "value", values)
+    return [constant, recreated(op, [operand, constant.results[0]], type)]

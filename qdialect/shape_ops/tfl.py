@@ -14,11 +14,9 @@ from qdialect.algebra.joins import Concat
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import (
     BroadcastInDim,
-    Movement,
     Reshape,
     Reverse,
     Slice,
-    Take,
     Transpose,
 )
 from qdialect.algebra.padding import Pad
@@ -28,6 +26,7 @@ from qdialect.shape_ops.attributes import (
     integer_of,
     shape_of,
     static_shape_of,
+    taken,
 )
 from qdialect.shape_ops.interface import (
     Code,
@@ -93,12 +92,7 @@ def _gather(op: Operation, operands: Operands) -> Movements:
     if find_attribute(op, "batch_dims") is not None and integer_of(op, "batch_dims"):
         raise NotFoldable(Code.UNKNOWN_OP, "it takes different positions of each batch")
     indices = operands.integers(op.operands[1])
-    if ((indices < 0) | (indices >= shape[axis])).any():
-        raise NotFoldable(
-            Code.UNKNOWN_OP, f"an index is out of range for an axis of length {shape[axis]}"
-        )
-    movements: list[Movement] = [Take(axis, _list(indices)), Reshape(shape_of(op.results[0]))]
-    return Movements(op.operands[:1], movements)
+    return Movements(op.operands[:1], taken(op, axis, indices, from_end=False))
 
 
 @shape_op("tfl.pad")

@@ -48,8 +48,9 @@ from qdialect.algebra.movement import (
 )
 from qdialect.ir.elements import has_signedness
 from qdialect.ir.value_types import TensorParts, register_tensor_type, tensor_element_type
-from qdialect.shape_ops.attributes import items_of, shape_of, static_shape_of
+from qdialect.shape_ops.attributes import items_of, padded, shape_of, static_shape_of, taken
 from qdialect.shape_ops.elementwise import (
+    axes_from_last,
     conversion,
     elementwise_op,
     recreated,
@@ -257,6 +258,29 @@ def _expand(op: Operation, operands: Operands) -> Movements:
     return _one(op, BroadcastInDim.trailing(source, result))
 
 
+@shape_op("torch.aten.index_select")
+def _index_select(op: Operation, operands: Operands) -> Movements:
+    axis, indices = _axis(op, 1, operands), operands.integers(op.operands[2])
+    return _one(op, *taken(op, axis, indices, from_end=False))
+
+
+@shape_op("torch.aten.constant_pad_nd")
+def _pad(op: Operation, operands: Operands) -> Movements:
+    """Its widths are of the last axis first; axes without widths stay."""
+    shape, widths = shape_of(op.operands[0]), _integers(op.operands[1], operands)
+    if not _is_zero(op.operands[2]):
+        raise NotFoldable(Code.PADDING, "it pads with another number than 0.0")
+    rest = [0] * (len(shape) - len(widths) // 2)
+    low, high = ([*rest, *reversed(widths[end::2])] for end in (0, 1))
+    return _one(op, *padded(shape, low, high, with_zero=True))
+
+
+def _is_zero(value: SSAValue) -> bool:
+    """Whether a value is a constant number, which is zero and not -0.0."""
+    found = find_attribute(value.owner, "value") if isinstance(value.owner, Operation) else None
+    return isinstance(found, IntegerAttr | FloatAttr) and str(found.value.data) in ("0", "0.0")
+
+
 @shape_op("torch.aten.flip")
 def _flip(op: Operation, operands: Operands) -> Movements:
     return _one(op, Reverse(_axes(op.operands[1], operands, len(shape_of(op.operands[0])))))
@@ -302,16 +326,9 @@ def _of_two(op: Operation, arithmetic: Arithmetic) -> Elementwise:
     _check_operands(op, 2)
     shape, result = static_shape_of(op.results[0]), tensor_element_type(op.results[0].type)
     values = tuple(op.operands[:2])
-    axes: list[tuple[int | None, ...]] = []
-    for value in values:
-        lengths = static_shape_of(value)
-        if (rest := len(shape) - len(lengths)) < 0:
-            raise NotFoldable(Code.UNKNOWN_OP, "its result has fewer axes than an operand")
-        follows = enumerate(lengths, rest)
-        axes.append(tuple(axis if n == shape[axis] else None for axis, n in follows))
     inputs = (Input(n, tensor_element_type(value.type)) for n, value in enumerate(values))
     terms = tuple(_promoted(each, result) for each in inputs)
-    return Elementwise(values, tuple(axes), Apply(arithmetic, terms, result))
+    return Elementwise(values, axes_from_last(values, shape), Apply(arithmetic, terms, result))
 
 
 def _with_scalar(op: Operation, arithmetic: Arithmetic) -> Elementwise:

@@ -15,7 +15,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from qdialect.algebra.joins import Concat
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import (
-    BroadcastInDim,
     Movement,
     Reshape,
     Reverse,
@@ -30,6 +29,7 @@ from qdialect.shape_ops.attributes import (
     shape_in,
     shape_of,
     static_shape_of,
+    tiled,
 )
 from qdialect.shape_ops.elementwise import (
     converted,
@@ -109,17 +109,9 @@ def _tiled_shape(operands: RunTimeOperands) -> list[int]:
 @shape_op("tosa.tile", run_time_shape=_tiled_shape)
 def _tile(op: Operation, operands: Operands) -> Movements:
     multiples = _known(operands.integers(op.operands[1]))
-    if len(multiples) == len(shape_of(op.operands[0])) and all(count == 1 for count in multiples):
+    if all(count == 1 for count in multiples):
         return Movements(op.operands[:1], [])
-    shape, result = static_shape_of(op.operands[0]), static_shape_of(op.results[0])
-    if all(1 in pair for pair in zip(multiples, shape, strict=True)):
-        return Movements(op.operands[:1], [BroadcastInDim(tuple(range(len(shape))), result)])
-    # Each axis gets a new axis before it, and the new axis is broadcast.
-    pairs = tuple(length for axis in shape for length in (1, axis))
-    tiled = tuple(length for pair in zip(multiples, shape, strict=True) for length in pair)
-    dims = tuple(range(len(pairs)))
-    movements = [Reshape(pairs), BroadcastInDim(dims, tiled), Reshape(result)]
-    return Movements(op.operands[:1], movements)
+    return Movements(op.operands[:1], tiled(static_shape_of(op.operands[0]), multiples))
 
 
 def _known(values: NDArray[np.integer[Any]]) -> tuple[int, ...]:

@@ -416,8 +416,11 @@ def _from_mlir_bytes(data: bytes, type: AnyDenseElement, shape: tuple[int, ...])
     count = math.prod(shape)
     if isinstance(type, IntegerType) and type.bitwidth == 1:
         raw = np.frombuffer(data, dtype=np.uint8)
-        if count > 8 and data in (b"\x00", b"\xff"):
+        if count > 8 and data in (b"\x00", b"\x01", b"\xff"):
             raw = raw[:1] & 1
+        elif count > 1 and len(data) == count and raw.max() <= 1:
+            # MLIR 23 and later do not pack them.
+            pass
         elif len(data) == (count + 7) // 8:
             raw = np.unpackbits(raw, count=count, bitorder="little")
         else:
@@ -470,13 +473,6 @@ def _hex_table() -> NDArray[np.uint32]:
     return table.astype("<u4", copy=False)
 
 
-def _mlir_bytes(values: NDArray[Any], type: AnyDenseElement) -> bytes:
-    """The bytes that MLIR's hexadecimal text of one-dimensional `values` encodes."""
-    if isinstance(type, IntegerType) and type.bitwidth == 1:
-        return np.packbits((values & 1).view(np.uint8), bitorder="little").tobytes()
-    return pack_elements(values, type)
-
-
 def print_dense(printer: Printer, values: Elements, type: AnyDenseElement) -> None:
     """Print `dense<...>` without a type, as MLIR does."""
     printer.print_string("dense<")
@@ -486,11 +482,13 @@ def print_dense(printer: Printer, values: Elements, type: AnyDenseElement) -> No
         pass
     elif values.size <= MAX_LISTED_ELEMENTS:
         _print_list(printer, values, type)
+    elif isinstance(type, IntegerType) and type.bitwidth == 1:
+        _print_truths(printer, values)
     else:
         printer.print_string('"0x')
         flat = values.reshape(-1)
         for start in range(0, len(flat), _HEX_CHUNK):
-            print_hex(printer, _mlir_bytes(flat[start : start + _HEX_CHUNK], type))
+            print_hex(printer, pack_elements(flat[start : start + _HEX_CHUNK], type))
         printer.print_string('"')
     printer.print_string(">")
 
@@ -504,6 +502,33 @@ def _print_list(printer: Printer, values: NDArray[Any], type: AnyDenseElement) -
             printer.print_string(_element_text(item, type))
 
     print_item(values)
+
+
+def _print_truths(printer: Printer, values: NDArray[Any]) -> None:
+    """
+    Print a list of truth values.
+
+    In hexadecimal text, MLIR 22 packs eight into a byte, and later versions do not.
+    """
+    opened = np.zeros(values.size, dtype=np.intp)
+    length = 1
+    for axis in reversed(values.shape):
+        length *= axis
+        opened[::length] += 1
+    # What closes the lists before an element and opens others, and the element.
+    words = np.array(
+        [
+            f"{']' * count}, {'[' * count}{truth}"
+            for count in range(values.ndim + 1)
+            for truth in ("false", "true")
+        ],
+        dtype=object,
+    )
+    numbers = 2 * opened + (values.reshape(-1) & 1)
+    printer.print_string("[" * values.ndim + ("true" if numbers[0] & 1 else "false"))
+    for start in range(1, len(numbers), _HEX_CHUNK):
+        printer.print_string("".join(words[numbers[start : start + _HEX_CHUNK]].tolist()))
+    printer.print_string("]" * values.ndim)
 
 
 def _element_text(value: Any, type: AnyDenseElement) -> str:

@@ -98,6 +98,7 @@ _MOVES: dict[str, Move] = {
     "expand": _expanded,
     "broadcast_to": _expanded,
     "flip": lambda x, of: np.flip(x, tuple(of[0])),
+    "index_select": lambda x, of: np.take(x, of[1].codes, of[0]),
     "alias": lambda x, of: x,
     "clone": lambda x, of: x,
     "contiguous": lambda x, of: x,
@@ -109,6 +110,21 @@ _MOVES: dict[str, Move] = {
 def _moved(op: Operation, operands: Sequence[Any]) -> Value:
     move = _MOVES[name_of(op).removeprefix("torch.aten.")]
     return moved(op, operands[0], lambda of: move(of, operands[1:]))
+
+
+@runs("torch.aten.constant_pad_nd")
+def _pad(op: Operation, operands: Sequence[Any]) -> Value:
+    value, widths, number = operands
+    assert number == 0
+    pairs = [*zip(widths[::2], widths[1::2], strict=True)]
+    rest = [(0, 0)] * (len(value.shape) - len(pairs))
+    return _padded(op, value, [*rest, *reversed(pairs)])
+
+
+def _padded(op: Operation, value: Value, widths: Sequence[tuple[int, int]]) -> Value:
+    """What is padded with zeros."""
+    bits = np.pad(value.bits, widths)
+    return Value(result_of(op)[1], bits, np.pad(value.known, widths, constant_values=True))
 
 
 @runs("torch.aten.cat")
@@ -255,6 +271,38 @@ def _slice(op: Operation, operands: Sequence[Any]) -> Value:
     for at, axis in enumerate(axes or range(len(starts))):
         index[axis] = slice(starts[at], ends[at], steps[at] if steps else 1)
     return moved(op, operands[0], lambda of: of[tuple(index)])
+
+
+@runs("onnx.Gather")
+def _gather(op: Operation, operands: Sequence[Any]) -> Value:
+    value, positions = operands
+    return moved(op, value, lambda of: np.take(of, positions.codes, held(op, "axis")))
+
+
+@runs("onnx.Tile")
+def _tile(op: Operation, operands: Sequence[Any]) -> Value:
+    return moved(op, operands[0], lambda of: np.tile(of, _list_of(operands[1]) or ()))
+
+
+@runs("onnx.Pad")
+def _pad_with_zero(op: Operation, operands: Sequence[Any]) -> Value:
+    value, widths = operands
+    numbers = _list_of(widths) or []
+    rank = len(value.shape)
+    return _padded(op, value, [*zip(numbers[:rank], numbers[rank:], strict=True)])
+
+
+@runs("onnx.Cast")
+def _cast(op: Operation, operands: Sequence[Any]) -> Value:
+    element = result_of(op)[1]
+    return Value.of_numbers(element, _numbers(operands[0]).astype(FLOATS[element]))
+
+
+@runs("onnx.Sub", "onnx.Mul")
+def _computed_by_onnx(op: Operation, operands: Sequence[Any]) -> Value:
+    one, other = (each.floats for each in operands)
+    numbers = one - other if name_of(op) == "onnx.Sub" else one * other
+    return Value.of_numbers(result_of(op)[1], numbers)
 
 
 @runs("onnx.DequantizeLinear")

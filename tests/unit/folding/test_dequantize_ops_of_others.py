@@ -144,6 +144,28 @@ def moves_of(draw: st.DrawFn, x: Array, kinds: Sequence[str]) -> list[Move]:
             case "flip":
                 numbers = (axis,)
                 x = np.flip(x, axis)
+            case "take":
+                assume(x.ndim > 0)
+                positions = draw(
+                    st.lists(st.integers(0, x.shape[axis] - 1), min_size=1, max_size=3)
+                )
+                numbers = (axis, *positions)
+                x = np.take(x, positions, axis)
+            case "pad":
+                widths = [draw(st.integers(0, 2)) for _ in range(2 * x.ndim)]
+                numbers = (*widths,)
+                x = np.pad(x, [*zip(widths[: x.ndim], widths[x.ndim :], strict=True)])
+            case "backward":
+                assume(x.ndim > 0)
+                start = draw(st.integers(0, x.shape[axis] - 1))
+                end = draw(st.integers(-1, start - 1))
+                step = draw(st.integers(-3, -1))
+                numbers = (axis, start, end - x.shape[axis] if end < 0 else end, step)
+                positions = [*range(start, end, step)]
+                x = np.take(x, positions, axis)
+            case "tile":
+                numbers = tuple(draw(st.integers(1, 2)) for _ in x.shape)
+                x = np.tile(x, numbers)
             case _:
                 numbers = (axis,)
                 x = np.concatenate([x, x], axis)
@@ -160,7 +182,7 @@ class Form(ABC):
 
     lines: list[str] = field(default_factory=list[str])
 
-    KINDS = ("transpose", "reshape", "slice", "expand", "concat")
+    KINDS: tuple[str, ...] = ("transpose", "reshape", "slice", "expand", "concat")
 
     @abstractmethod
     def type(self, array: Array) -> str: ...
@@ -205,7 +227,7 @@ class Form(ABC):
 class OfTorch(Form):
     """With shape ops of torch."""
 
-    KINDS = (*Form.KINDS, "flip")
+    KINDS = (*Form.KINDS, "flip", "take", "pad")
 
     def type(self, array: Array, element: str | None = None) -> str:
         lengths = ",".join(map(str, array.shape))
@@ -275,6 +297,19 @@ class OfTorch(Form):
                 op, types = "expand", [lists, "!torch.bool"]
             case "flip":
                 op, operands, types = "flip", [self.list(move.numbers)], [lists]
+            case "take":
+                axis, *positions = move.numbers
+                indices = np.array(positions, dtype=np.int64)
+                op, types = "index_select", [dim, self.type(indices)]
+                operands = [self.integer(axis), self.constant(indices)]
+            case "pad":
+                zero = self.emit(
+                    "torch.constant.float <{value = 0.0 : f64}>", [], [], "!torch.float"
+                )
+                low, high = move.numbers[: before.ndim], move.numbers[before.ndim :]
+                last_first = [n for pair in reversed([*zip(low, high, strict=True)]) for n in pair]
+                op, types = "constant_pad_nd", [lists, "!torch.float"]
+                operands = [self.list(last_first), zero]
             case _:
                 kind = self.type(before)
                 both = self.emit(
@@ -404,6 +439,8 @@ class MadeQuantized(PerTensorOfTorch):
 
 
 class OfOnnx(Form):
+    KINDS = (*Form.KINDS, "take", "pad", "backward", "tile")
+
     def type(self, array: Array) -> str:
         shape = "".join(f"{n}x" for n in array.shape)
         return f"tensor<{shape}{self.element(array)}>"
@@ -444,19 +481,48 @@ class OfOnnx(Form):
                 name = "Transpose"
                 listed = ", ".join(f"{n} : si64" for n in move.numbers)
                 attributes["perm"] = f"[{listed}]"
-            case "slice":
+            case "slice" | "backward":
                 axis, start, end, step = move.numbers
                 name = "Slice"
                 operands = [np.array([n], dtype=np.int64) for n in (start, end, axis, step)]
             case "concat":
                 name, values = "Concat", [value, value]
                 attributes["axis"] = f"{move.numbers[0]} : si64"
+            case "take":
+                # Some positions count from the end.
+                axis, *positions = move.numbers
+                name, length = "Gather", before.shape[axis]
+                attributes["axis"] = f"{axis} : si64"
+                counted = [at - length if at % 2 else at for at in positions]
+                operands = [np.array(counted, dtype=np.int64)]
+            case "pad" | "tile":
+                name = move.name.capitalize()
+                operands = [np.array(move.numbers, dtype=np.int64)]
             case _:
                 name = "Reshape" if move.name == "reshape" else "Expand"
                 operands = [np.array(move.numbers, dtype=np.int64)]
         types = [*[self.type(before)] * len(values), *map(self.type, operands)]
         names = [*values, *map(self.constant, operands)]
         return self.emit(self.op(name, **attributes), names, types, self.type(move.result))
+
+
+class ArithmeticOfOnnx(OfOnnx):
+    """Integers are converted, subtracted from and multiplied, with tensors that are broadcast."""
+
+    def dequantized(self, of: Weight) -> str:
+        def real(array: Array) -> str:
+            made = array.astype(np.float32)
+            op = self.op("Cast", to="1 : si64")
+            return self.emit(op, [self.constant(array)], [self.type(array)], self.type(made))
+
+        value, type = real(of.codes), self.type(of.floats)
+        if of.zero_points is not None:
+            zeros = of.whole(of.zero_points)
+            kinds = [type, self.type(zeros.astype(np.float32))]
+            value = self.emit(self.op("Sub"), [value, real(zeros)], kinds, type)
+        scales = of.whole(of.scales)
+        operands = [value, self.constant(scales)]
+        return self.emit(self.op("Mul"), operands, [type, self.type(scales)], type)
 
 
 class OnnxInTorch(OfOnnx):
@@ -473,6 +539,10 @@ class OnnxInTorch(OfOnnx):
 
     def none(self) -> tuple[str, str]:
         return self.emit("torch.constant.none", [], [], "!torch.none"), "!torch.none"
+
+
+class ArithmeticOfOnnxInTorch(ArithmeticOfOnnx, OnnxInTorch):
+    """The same inside of torch's operators."""
 
 
 class QuantizedByOnnx(OfOnnx):
@@ -575,6 +645,9 @@ CASES: dict[str, tuple[Callable[[], Form], str, int | None]] = {
     "onnx in torch": (OnnxInTorch, "axis", None),
     "onnx in torch, per tensor": (OnnxInTorch, "tensor", None),
     "onnx in torch, in blocks": (OnnxInTorch, "blocks", None),
+    "onnx, arithmetic": (ArithmeticOfOnnx, "axis", None),
+    "onnx, arithmetic per tensor": (ArithmeticOfOnnx, "tensor", None),
+    "onnx in torch, arithmetic": (ArithmeticOfOnnxInTorch, "axis", None),
     "iree_linalg_ext": (OfIree, "axis", None),
     "iree_linalg_ext, per tensor": (OfIree, "tensor", None),
 }
@@ -590,7 +663,7 @@ ROUNDING: dict[str, tuple[Callable[[], Form], str, int | None]] = {
 """What rounds floats when it is run."""
 
 SHAPE_OPS = re.compile(
-    r"torch\.aten\.(?!dequantize|_make|to\.|sub\.|mul\.)|stablehlo|onnx\.(?!Constant|NoValue|DequantizeLinear|QuantizeLinear)"
+    r"torch\.aten\.(?!dequantize|_make|to\.|sub\.|mul\.)|stablehlo|onnx\.(?!Constant|NoValue|DequantizeLinear|QuantizeLinear|Cast|Sub|Mul)"
 )
 
 
@@ -601,7 +674,9 @@ def draw_module(data: st.DataObject, case: str, kinds: Sequence[str] = ()) -> tu
         random = np.random.default_rng(data.draw(st.integers(0, 2**16)))
         of = Rounded.of(of, random, data.draw(st.booleans(), label="dequantized"))
     form = make()
-    moves = data.draw(moves_of(of.floats, kinds or form.KINDS))
+    # Which of the integers that are computed is zero is known at run time.
+    known = [kind for kind in form.KINDS if kind != "pad" or case not in ROUNDING]
+    moves = data.draw(moves_of(of.floats, kinds or known))
     text = form.function(of, moves)
     note(text)
     return text, moves[-1].result
@@ -667,7 +742,7 @@ def test_transposes_are_folded_and_raised(case: str, data: st.DataObject):
     else:
         assert len(report.records) == len(raised) == 1
         assert "quant.dcast" in module.ops
-        computed = "equantize", "quantized_tensor", "torch.aten.mul"
+        computed = "equantize", "quantized_tensor", "torch.aten.mul", "onnx.Mul"
         assert not [op for op in module.ops if any(part in op for part in computed)]
 
 
