@@ -1,13 +1,12 @@
 """
 Integers that a module computes from constants, such as the positions that a gather takes.
 
-Exporters add the length of an axis to negative positions, or multiply an iota by a step.
+Exporters add the length of an axis to negative positions, or multiply an iota by a step. A function
+is registered for the name of an op, in the file of its dialect.
 """
 
 from __future__ import annotations
 
-import operator
-import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
@@ -19,16 +18,15 @@ from qdialect.algebra.movement import as_view
 from qdialect.algebra.parameters import StorageFormat
 from qdialect.ir.elements import DenseElementsAttr, elements_of, has_signedness
 from qdialect.ir.errors import message_of
+from qdialect.ir.op_models import OpModels
 from qdialect.ir.ordering import dependencies_first
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.shape_ops.interface import (
     Code,
     NotFoldable,
     Operands,
-    attribute_of,
     elements_attribute_of,
     held_elements,
-    integer_of,
     model_of,
     name_of,
     read_movements,
@@ -39,16 +37,35 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Integers: TypeAlias = "NDArray[np.int64]"
-_Function: TypeAlias = Callable[[Operation, Sequence[Integers]], "NDArray[Any]"]
+IntegerFunction: TypeAlias = Callable[[Any, Sequence[Integers]], "NDArray[Any]"]
+"""
+Computes the result of an op from its operands, both int64.
+
+The result may have any integers: they are wrapped to the type of the result. Raises NotFoldable.
+"""
+
+
+class IntegerFunctions(OpModels[IntegerFunction]):
+    """The functions of the ops of a dialect that compute integers."""
+
+    package = "qdialect.shape_ops"
+
+
+_FUNCTIONS: Final = IntegerFunctions()
 
 _MOST_OPS: Final = 64
 _MOST_ELEMENTS: Final = 1 << 16
 """Positions are few; what takes longer to compute is left to the run."""
 
 
+def integer_function(*names: str) -> Callable[[IntegerFunction], IntegerFunction]:
+    """Register the function of ops of these names, which have no side effects and one result."""
+    return _FUNCTIONS.register(*names)
+
+
 def computes_integers(op: Operation) -> bool:
     """Whether `op` may compute integers, from others or from none."""
-    return name_of(op) in _FUNCTIONS
+    return _FUNCTIONS.find(name_of(op)) is not None
 
 
 def computed_integers(value: SSAValue, operands: Operands) -> Integers:
@@ -70,8 +87,8 @@ def computed_integers(value: SSAValue, operands: Operands) -> Integers:
             raise NotFoldable(Code.DYNAMIC_SHAPE, "an operand that must be constant is large")
         try:
             of = [known[operand] for operand in op.operands]
-            is_computed = computes_integers(op)
-            found = _FUNCTIONS[name_of(op)](op, of) if is_computed else _moved(op, known, operands)
+            function = _FUNCTIONS.find(name_of(op))
+            found = _moved(op, known, operands) if function is None else function(op, of)
             if found.shape != static_shape_of(each):
                 raise NotFoldable(Code.UNKNOWN_OP, "its result does not have the shape of its type")
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -122,39 +139,3 @@ def _wrapped(numbers: NDArray[Any], type: Attribute) -> Integers:
     if type.bitwidth > 64 or (is_unsigned and type.bitwidth > 32):
         raise NotFoldable(Code.DYNAMIC_SHAPE, f"elements of type '{type}' are computed")
     return StorageFormat(type.bitwidth, not is_unsigned).wrap(numbers.astype(np.int64))
-
-
-def _iota(op: Operation, operands: Sequence[Integers]) -> NDArray[Any]:
-    shape, axis = static_shape_of(op.results[0]), integer_of(op, "iota_dimension")
-    ones = [-1 if at == axis else 1 for at in range(len(shape))]
-    return np.broadcast_to(np.arange(shape[axis]).reshape(ones), shape)
-
-
-def _compare(op: Operation, operands: Sequence[Integers]) -> NDArray[Any]:
-    found = re.search(r"\b(EQ|NE|GE|GT|LE|LT)\b", str(attribute_of(op, "comparison_direction")))
-    if found is None:
-        raise NotFoldable(Code.UNKNOWN_OP, "its order is not understood")
-    one, other = operands
-    return _ORDERS[found[1]](one, other)
-
-
-_ORDERS: Final[dict[str, Callable[..., Any]]] = {
-    "EQ": operator.eq,
-    "NE": operator.ne,
-    "GE": operator.ge,
-    "GT": operator.gt,
-    "LE": operator.le,
-    "LT": operator.lt,
-}
-
-_FUNCTIONS: Final[dict[str, _Function]] = {
-    "stablehlo.iota": _iota,
-    "stablehlo.compare": _compare,
-    "stablehlo.add": lambda op, of: of[0] + of[1],
-    "stablehlo.subtract": lambda op, of: of[0] - of[1],
-    "stablehlo.multiply": lambda op, of: of[0] * of[1],
-    "stablehlo.select": lambda op, of: np.where(of[0] != 0, of[1], of[2]),
-    "stablehlo.convert": lambda op, of: of[0],
-    "stablehlo.minimum": lambda op, of: np.minimum(of[0], of[1]),
-    "stablehlo.maximum": lambda op, of: np.maximum(of[0], of[1]),
-}

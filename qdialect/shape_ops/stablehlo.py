@@ -6,14 +6,17 @@ https://openxla.org/stablehlo/spec. Its types are per-tensor and per-axis only.
 
 from __future__ import annotations
 
+import operator
 import re
-from typing import Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.granularity import Granularity
 from qdialect.algebra.joins import Concat
+from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import (
     BroadcastInDim,
     Movement,
@@ -25,6 +28,7 @@ from qdialect.algebra.movement import (
     Transpose,
 )
 from qdialect.ir.repetition import repeated
+from qdialect.shape_ops.computed_integers import Integers, integer_function
 from qdialect.shape_ops.elementwise import (
     Arithmetic,
     Elementwise,
@@ -56,6 +60,9 @@ from qdialect.shape_ops.interface import (
     shape_op,
     static_shape_of,
 )
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 register_constant("stablehlo.constant", "value")
 register_cast("stablehlo.uniform_quantize", CastReads.CODES)
@@ -254,3 +261,39 @@ def _multiply(op: Operation, operands: Operands) -> Elementwise:
 @elementwise_op("stablehlo.add", write=write_like)
 def _add(op: Operation, operands: Operands) -> Elementwise:
     return same_shape(op, Arithmetic.ADD, op.operands)
+
+
+integer_function("stablehlo.add")(lambda op, of: of[0] + of[1])
+integer_function("stablehlo.subtract")(lambda op, of: of[0] - of[1])
+integer_function("stablehlo.multiply")(lambda op, of: of[0] * of[1])
+integer_function("stablehlo.convert")(lambda op, of: of[0])
+integer_function("stablehlo.select")(lambda op, of: np.where(of[0] != 0, of[1], of[2]))
+integer_function("stablehlo.minimum")(lambda op, of: np.minimum(of[0], of[1]))
+integer_function("stablehlo.maximum")(lambda op, of: np.maximum(of[0], of[1]))
+
+
+@integer_function("stablehlo.iota")
+def _iota(op: Operation, of: Sequence[Integers]) -> NDArray[Any]:
+    shape, axis = static_shape_of(op.results[0]), integer_of(op, "iota_dimension")
+    ones = [-1 if at == axis else 1 for at in range(len(shape))]
+    return np.broadcast_to(np.arange(shape[axis]).reshape(ones), shape)
+
+
+@integer_function("stablehlo.compare")
+def _compare(op: Operation, of: Sequence[Integers]) -> NDArray[Any]:
+    found = _ORDER.search(str(attribute_of(op, "comparison_direction")))
+    if found is None:
+        raise NotFoldable(Code.UNKNOWN_OP, "its order is not understood")
+    one, other = of
+    return _ORDERS[found[0]](one, other)
+
+
+_ORDERS: Final[dict[str, Callable[..., Any]]] = {
+    "EQ": operator.eq,
+    "NE": operator.ne,
+    "GE": operator.ge,
+    "GT": operator.gt,
+    "LE": operator.le,
+    "LT": operator.lt,
+}
+_ORDER: Final = re.compile(rf"\b({'|'.join(_ORDERS)})\b")
