@@ -14,7 +14,7 @@ from xdsl.parser import AttrParser, Position
 
 from qdialect.ir.xdsl_private import STRING_BODY
 
-_BRACKET: Final = re.compile(r'[<>()\[\]{}"]|->')
+_BRACKET: Final = re.compile(r'[<>()\[\]{}"]')
 _OPENING: Final = {">": "<", ")": "(", "]": "[", "}": "{"}
 _STRING_BODY: Final = re.compile(STRING_BODY)
 
@@ -99,7 +99,7 @@ def balanced_end(content: str, start: Position) -> Position | TextError:
                     return end
                 # Upstream reports errors at the last string, its current token.
                 position, reported = end, bracket.start()
-            case "->":
+            case ">" if content.startswith("->", position - 2):
                 pass
             case "<" | "(" | "[" | "{" as opening:
                 opened.append(opening)
