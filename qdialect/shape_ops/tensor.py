@@ -21,7 +21,7 @@ from qdialect.shape_ops.interface import (
     NotFoldable,
     Operands,
     integer_of,
-    integers_of,
+    lists_of,
     padded,
     shape_in,
     shape_of,
@@ -29,6 +29,7 @@ from qdialect.shape_ops.interface import (
 )
 
 _SLICE_LISTS = ("static_offsets", "static_sizes", "static_strides")
+_PAD_LISTS = ("static_low", "static_high")
 
 
 @shape_op("tensor.reshape", run_time_shape=shape_in(1))
@@ -71,7 +72,7 @@ def _reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Op
     static_lists=_SLICE_LISTS,
 )
 def _extract_slice(op: Operation, operands: Operands) -> Movements:
-    movement = Slice(*_slice_parameters(op))
+    movement = Slice(*lists_of(op, _SLICE_LISTS, operands))
     movements: list[Movement] = [movement]
     if (shape := shape_of(op.results[0])) != movement.sizes:
         movements.append(Reshape(shape))
@@ -80,15 +81,7 @@ def _extract_slice(op: Operation, operands: Operands) -> Movements:
 
 @shape_op("tensor.insert_slice", static_lists=_SLICE_LISTS)
 def _insert_slice(op: Operation, operands: Operands) -> Movements:
-    return Movements(op.operands[:2], [InsertSlice(*_slice_parameters(op))])
-
-
-def _slice_parameters(op: Operation) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    return (
-        integers_of(op, "static_offsets"),
-        integers_of(op, "static_sizes"),
-        integers_of(op, "static_strides"),
-    )
+    return Movements(op.operands[:2], [InsertSlice(*lists_of(op, _SLICE_LISTS, operands))])
 
 
 @shape_op("tensor.concat")
@@ -96,9 +89,9 @@ def _concat(op: Operation, operands: Operands) -> Movements:
     return Movements(op.operands, [Concat(integer_of(op, "dim"))])
 
 
-@shape_op("tensor.pad", static_lists=["static_low", "static_high"])
+@shape_op("tensor.pad", static_lists=_PAD_LISTS)
 def _pad(op: Operation, operands: Operands) -> Movements:
-    low, high = integers_of(op, "static_low"), integers_of(op, "static_high")
+    low, high = lists_of(op, _PAD_LISTS, operands)
     movements = padded(shape_of(op.operands[0]), low, high)
     return Movements(op.operands[:1], movements, _padding_of(op))
 
