@@ -60,3 +60,15 @@ func.func @run_time(%i: tensor<i32>) -> tensor<2x!one> {
   %0 = "stablehlo.dynamic_slice"(%q, %i) <{slice_sizes = array<i64: 2>}> : (tensor<4x!one>, tensor<i32>) -> tensor<2x!one>
   return %0 : tensor<2x!one>
 }
+
+// JAX converts the padding.
+// CHECK-LABEL: @converted_padding
+// CHECK-NEXT:    %w = arith.constant dense<[0.000000e+00, 1.000000e+00, 2.000000e+00, 0.000000e+00]> : tensor<4xf32>
+// CHECK-NEXT:    func.return %w
+func.func @converted_padding() -> tensor<4xf32> {
+  %w = arith.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %c = arith.constant dense<0> : tensor<i32>
+  %0 = "stablehlo.convert"(%c) : (tensor<i32>) -> tensor<f32>
+  %1 = "stablehlo.pad"(%w, %0) <{edge_padding_low = array<i64: 1>, edge_padding_high = array<i64: 1>, interior_padding = array<i64: 0>}> : (tensor<2xf32>, tensor<f32>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
