@@ -13,7 +13,9 @@ from xdsl.dialects.tensor import CollapseShapeOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.joins import Concat, InsertSlice
+from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import Movement, Reshape, Slice
+from qdialect.shape_ops.computed_integers import integer_function
 from qdialect.shape_ops.elementwise import reshape_writer, shape_of_type
 from qdialect.shape_ops.interface import (
     Code,
@@ -26,6 +28,7 @@ from qdialect.shape_ops.interface import (
     shape_in,
     shape_of,
     shape_op,
+    static_shape_of,
 )
 
 _SLICE_LISTS = ("static_offsets", "static_sizes", "static_strides")
@@ -101,3 +104,9 @@ def _padding_of(op: Operation) -> SSAValue:
     if last is None or len(last.operands) != 1:
         raise NotFoldable(Code.UNKNOWN_OP, "its region does not yield one element")
     return last.operands[0]
+
+
+# Its elements are not specified; ops only write to it.
+integer_function("tensor.empty")(
+    lambda op, of: np.zeros(static_shape_of(op.results[0]), dtype=np.int64)
+)
