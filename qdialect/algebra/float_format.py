@@ -20,21 +20,24 @@ from functools import cached_property
 from itertools import accumulate, repeat
 from operator import mul
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from qdialect.algebra.lazy_numpy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_Bits = TypeVar("_Bits", int, "NDArray[np.int64]")
 
 _DOUBLE_PRECISION = sys.float_info.mant_dig
 _DOUBLE_FRACTION = _DOUBLE_PRECISION - 1
 _DOUBLE_SIGN = 1 << 63
 _QUIET_NAN = 0x7FF8 << 48
 
-_SHORT_DIGITS = 6
-_MAX_PADDING = 3
+SHORT_DIGITS = 6
+"""The number of digits of the short form."""
+
+MAX_PADDING = 3
 """The maximum number of padding zeros in the long form of a number without an exponent."""
 
 _CONTAINERS: Final = (
@@ -344,6 +347,11 @@ class FloatFormat:
         place = max(exponent - self.precision, self.last_place)
         return int(math.ldexp(fraction, exponent - place)), place
 
+    @property
+    def long_digits(self) -> int:
+        """The number of decimal digits that distinguish the numbers of the format."""
+        return 2 + ten_powers_in_bits(self.precision)
+
     def to_text(self, value: float) -> str:
         """
         `value` as MLIR writes a number of the format.
@@ -363,17 +371,17 @@ class FloatFormat:
         magnitude = abs(value)
         number, exponent = _as_decimal(magnitude)
 
-        digits, last = _cut(number, exponent, _SHORT_DIGITS)
+        digits, last = _cut(number, exponent, SHORT_DIGITS)
         if self._reads_as(int(digits), last, magnitude):
             first = last + len(digits) - 1
             return f"{sign}{digits[0]}.{digits[1:]:0<6}e{first:+03d}"
 
-        precision = 2 + self.precision * 59 // 196
+        precision = self.long_digits
         digits, last = _cut(number, exponent, precision)
         first = last + len(digits) - 1
-        if 0 <= last <= _MAX_PADDING and first < precision:
+        if 0 <= last <= MAX_PADDING and first < precision:
             return f"0x{self.to_bits(value):X}"
-        if last >= 0 or first < -_MAX_PADDING:
+        if last >= 0 or first < -MAX_PADDING:
             return f"{sign}{digits[0]}.{digits[1:] or '0'}E{first:+d}"
         if first >= 0:
             return f"{sign}{digits[: first + 1]}.{digits[first + 1 :]}"
@@ -406,6 +414,16 @@ class FloatFormat:
         return lower * divisor <= number <= upper * divisor
 
 
+def kept_bits(digits: int) -> int:
+    """The number of bits that APFloat keeps of a number before it is rounded to `digits`."""
+    return (digits * 196 + 58) // 59
+
+
+def ten_powers_in_bits(bits: _Bits) -> _Bits:
+    """The number of decimal digits that APFloat counts in `bits` bits."""
+    return bits * 59 // 196
+
+
 def _as_decimal(value: float) -> tuple[int, int]:
     """The integers in `value == number * 10**exponent`, exactly; `exponent` is not positive."""
     number, denominator = value.as_integer_ratio()
@@ -421,8 +439,7 @@ def _cut(number: int, exponent: int, precision: int) -> tuple[str, int]:
     drops digits that it considers insignificant before it rounds the rest, half up, so that the
     last digit may be one too small.
     """
-    kept_bits = (precision * 196 + 58) // 59
-    dropped = (number.bit_length() - kept_bits) * 59 // 196
+    dropped = ten_powers_in_bits(number.bit_length() - kept_bits(precision))
     if dropped > 0:
         number = (number >> dropped) // _POWERS_OF_FIVE[dropped]
         exponent += dropped

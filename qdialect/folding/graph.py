@@ -152,6 +152,8 @@ class FoldGraph:
         """For each constant that has been read, its value."""
         self.steps: list[ElementStep] = []
         self.refusals: dict[Operation, NotFoldable] = {}
+        self.paddings: dict[Operation, SSAValue] = {}
+        """The padding of the moved ops that do not also move it."""
         self.equal: dict[SSAValue, SSAValue] = {}
         """For each result that equals another value of the same type, that value."""
         self.unreserved: dict[Operation, int] = {}
@@ -492,7 +494,11 @@ class FoldGraph:
             raise NotFoldable(Code.QUANTIZED, "an operand is quantized")
         (result,) = op.results
         shape = static_shape_of(result)
-        padding = None if movements.padding is None else self._element(movements.padding, op)
+        padding = None
+        if movements.padding is not None:
+            padding = self._element(movements.padding, op)
+            if movements.padding not in movements.operands:
+                self.paddings[op] = movements.padding
         operands, moves = constants, list[ElementMove]()
         declared = verified_layer(op, shape) if len(constants[0].layers) == 1 else None
         for movement in movements.movements:

@@ -490,6 +490,8 @@ def find_ends(graph: FoldGraph, decision: Decision) -> None:
             for use in result.uses:
                 user = use.operation
                 end = ends.get(user)
+                if graph.paddings and graph.paddings.get(user) is result:
+                    continue
                 if graph.has_sides and (
                     user in decision.beside or result in graph.side_operands(user)
                 ):

@@ -6,13 +6,19 @@ https://mlir.llvm.org/docs/Dialects/ArithOps/.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects.arith import FastMathFlagsAttr
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation
 
+from qdialect.algebra.lazy_numpy import np
+from qdialect.ir.value_types import element_type_or_self
+from qdialect.shape_ops.attributes import integer_of
+from qdialect.shape_ops.computed_integers import Integers, integer_function
 from qdialect.shape_ops.elementwise import elementwise_op, same_shape, write_like
 from qdialect.shape_ops.interface import (
     Code,
@@ -24,7 +30,62 @@ from qdialect.shape_ops.interface import (
 from qdialect.shape_ops.models import Operands
 from qdialect.shape_ops.terms import Apply, Arithmetic, Elementwise, Term
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 register_constant("arith.constant", "value")
+
+integer_function("arith.addi")(lambda op, of: of[0] + of[1])
+integer_function("arith.subi")(lambda op, of: of[0] - of[1])
+integer_function("arith.muli")(lambda op, of: of[0] * of[1])
+integer_function("arith.trunci")(lambda op, of: of[0])
+integer_function("arith.andi")(lambda op, of: of[0] & of[1])
+integer_function("arith.ori")(lambda op, of: of[0] | of[1])
+integer_function("arith.xori")(lambda op, of: of[0] ^ of[1])
+integer_function("arith.select")(lambda op, of: np.where(of[0] != 0, of[1], of[2]))
+integer_function("arith.extsi", "arith.index_cast")(lambda op, of: _signed(op, of[0]))
+integer_function("arith.extui", "arith.index_castui")(lambda op, of: _unsigned(op, of[0]))
+integer_function("arith.minsi")(lambda op, of: np.minimum(of[0], of[1]))
+integer_function("arith.maxsi")(lambda op, of: np.maximum(of[0], of[1]))
+
+
+@integer_function("arith.cmpi")
+def _compare(op: Operation, of: Sequence[Integers]) -> NDArray[Any]:
+    compare, is_unsigned = _PREDICATES[integer_of(op, "predicate")]
+    # Sign extension keeps the order of unsigned integers.
+    one, other = (each.view(np.uint64) if is_unsigned else _signed(op, each) for each in of)
+    return compare(one, other)
+
+
+_PREDICATES: Final = (
+    (operator.eq, False),
+    (operator.ne, False),
+    (operator.lt, False),
+    (operator.le, False),
+    (operator.gt, False),
+    (operator.ge, False),
+    (operator.lt, True),
+    (operator.le, True),
+    (operator.gt, True),
+    (operator.ge, True),
+)
+"""The functions of `cmpi` by the number of the predicate, and whether they compare as unsigned."""
+
+
+def _width(op: Operation) -> int:
+    """The width of the first operand, 64 for an index."""
+    type = element_type_or_self(op.operands[0].type)
+    return type.bitwidth if isinstance(type, IntegerType) else 64
+
+
+def _signed(op: Operation, numbers: Integers) -> Integers:
+    """Operands read as signed: the only bit of a truth value is the sign."""
+    return -numbers if _width(op) == 1 else numbers
+
+
+def _unsigned(op: Operation, numbers: Integers) -> Integers:
+    return numbers if (width := _width(op)) == 64 else numbers & ((1 << width) - 1)
+
 
 ARITHMETIC: Final = MappingProxyType(
     {

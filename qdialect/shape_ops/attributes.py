@@ -86,6 +86,31 @@ def integers_of(op: Operation, name: str) -> tuple[int, ...]:
 
     Raises NotFoldable for other elements, and for DYNAMIC.
     """
+    values = _static_list(op, name)
+    if DYNAMIC in values:
+        raise NotFoldable(Code.DYNAMIC_SHAPE, f"'{name}' is only known at run time")
+    return values
+
+
+def lists_of(op: Operation, names: Sequence[str], operands: Operands) -> list[tuple[int, ...]]:
+    """
+    The integers of array attributes, where each DYNAMIC is one of the last operands, in order.
+
+    Raises NotFoldable for other elements, and for operands that are not constant.
+    """
+    lists = [_static_list(op, name) for name in names]
+    count = sum(values.count(DYNAMIC) for values in lists)
+    if count > len(op.operands):
+        raise NotFoldable(Code.UNKNOWN_OP, "there are not enough operands for its lists")
+    last = iter(op.operands[len(op.operands) - count :])
+    return [
+        tuple(int(operands.integers(next(last))) if each == DYNAMIC else each for each in values)
+        for values in lists
+    ]
+
+
+def _static_list(op: Operation, name: str) -> tuple[int, ...]:
+    """The integers of an array attribute of any kind. Raises NotFoldable for other elements."""
     attribute = attribute_of(op, name)
     match attribute:
         case DenseArrayBase() if is_integer(cast(Attribute, attribute.elt_type)):
@@ -97,8 +122,6 @@ def integers_of(op: Operation, name: str) -> tuple[int, ...]:
             values = tuple(_integer_in(item, name) for item in cast(Sequence[Attribute], attribute))
         case _:
             raise NotFoldable(Code.UNKNOWN_OP, f"attribute '{name}' is not an array of integers")
-    if DYNAMIC in values:
-        raise NotFoldable(Code.DYNAMIC_SHAPE, f"'{name}' is only known at run time")
     return values
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType, Signedness
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType, IntegerType, Signedness
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.lazy_numpy import np
@@ -60,6 +60,14 @@ _MOST_ELEMENTS: Final = 1 << 16
 def integer_function(*names: str) -> Callable[[IntegerFunction], IntegerFunction]:
     """Register the function of ops of these names, which have no side effects and one result."""
     return _FUNCTIONS.register(*names)
+
+
+def integers_of_op(op: Operation, operands: Sequence[Integers]) -> Integers:
+    """The integers that an op computes from its operands. Raises NotFoldable."""
+    function = _FUNCTIONS.find(name_of(op))
+    if function is None:
+        raise NotFoldable(Code.DYNAMIC_SHAPE, f"'{name_of(op)}' computes them")
+    return _wrapped(function(op, operands), element_type_or_self(op.results[0].type))
 
 
 def computes_integers(op: Operation) -> bool:
@@ -132,6 +140,8 @@ def _moved(op: Operation, known: dict[SSAValue, Integers], operands: Operands) -
 
 
 def _wrapped(numbers: NDArray[Any], type: Attribute) -> Integers:
+    if isinstance(type, IndexType):
+        return numbers.astype(np.int64)
     if not isinstance(type, IntegerType):
         raise NotFoldable(Code.DYNAMIC_SHAPE, f"elements of type '{type}' are computed")
     is_unsigned = type.bitwidth == 1 or has_signedness(cast(IntegerType, type), Signedness.UNSIGNED)

@@ -11,6 +11,7 @@ with these scales and zero points.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from xdsl.dialects.builtin import AnyFloat, Float8E8M0FNUType, IntegerType, Signedness
@@ -70,6 +71,14 @@ def recognize(term: Term, leaves: Sequence[Leaf]) -> Dequantization:
     return _Recognizer(leaves).of(term)
 
 
+class _Storage(IntEnum):
+    """What may be stored in a factor of a product. Beside integers, short floats are scales."""
+
+    NONE = 0
+    SHORT_FLOATS = 1
+    INTEGERS = 2
+
+
 class _Recognizer:
     def __init__(self, leaves: Sequence[Leaf]) -> None:
         self._leaves = leaves
@@ -82,9 +91,9 @@ class _Recognizer:
         if isinstance(term.type, IntegerType):
             raise _refusal("it multiplies integers")
         one, other = term.operands
-        if self._is_stored(other):
+        if self._storage(other) > self._storage(one):
             one, other = other, one
-        if self._is_stored(other):
+        if self._storage(one) is self._storage(other) is not _Storage.NONE:
             raise _refusal("both factors are integers, or short floats")
         found = self._difference(one)
         return found._replace(scales=self._parameter(other, "scale"), scale_term=other)
@@ -188,13 +197,15 @@ class _Recognizer:
     def _has_integers(self, found: Dequantization) -> bool:
         return isinstance(self._leaves[found.stored].type, IntegerType)
 
-    def _is_stored(self, term: Term) -> bool:
-        """Whether `term` contains the stored elements, from which the zero point is subtracted."""
+    def _storage(self, term: Term) -> _Storage:
+        """What is stored in a factor. Integers are those that something is subtracted from."""
         while isinstance(term, Apply):
             if term.arithmetic in (Arithmetic.SUBTRACT, Arithmetic.QUANTIZE, *_TO_FLOAT):
-                return True
+                return _Storage.INTEGERS
             term = term.operands[0]
-        return isinstance(term.type, IntegerType) or _is_short_float(term)
+        if isinstance(term.type, IntegerType):
+            return _Storage.INTEGERS
+        return _Storage.SHORT_FLOATS if _is_short_float(term) else _Storage.NONE
 
     # Ranges
 

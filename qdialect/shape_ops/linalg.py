@@ -7,7 +7,7 @@ https://mlir.llvm.org/docs/Dialects/Linalg/.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     FloatAttr,
     IntegerAttr,
+    i1,
     i64,
 )
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
@@ -23,18 +24,36 @@ from xdsl.dialects.tensor import EmptyOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
+from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import BroadcastInDim, Transpose
 from qdialect.shape_ops.arith import term_of
-from qdialect.shape_ops.attributes import attribute_of, integers_of, shape_of
+from qdialect.shape_ops.attributes import (
+    attribute_of,
+    integer_of,
+    integers_of,
+    shape_of,
+    static_shape_of,
+)
+from qdialect.shape_ops.computed_integers import Integers, integer_function, integers_of_op
 from qdialect.shape_ops.elementwise import (
     broadcast_writer,
     elementwise_op,
     recreated,
     shape_of_type,
 )
-from qdialect.shape_ops.interface import Code, NotFoldable, find_attribute, set_attribute, shape_op
+from qdialect.shape_ops.interface import (
+    Code,
+    NotFoldable,
+    find_attribute,
+    name_of,
+    set_attribute,
+    shape_op,
+)
 from qdialect.shape_ops.models import Movements, Operands
 from qdialect.shape_ops.terms import Elementwise, Input, Scalar, SmallOperand, Term, movements_along
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # These write to their last operand.
 
@@ -119,22 +138,38 @@ def _write_generic(
 @elementwise_op("linalg.generic", write=_write_generic)
 def _compute(op: Operation, operands: Operands) -> Elementwise:
     """A `linalg.generic` with parallel loops, whose body is arithmetic on its inputs."""
+    axes = _loops(op).inputs
+    return Elementwise(tuple(op.operands[: len(axes)]), axes, _term_of_body(op))
+
+
+class _Loops(NamedTuple):
+    """How a `linalg.generic` with parallel loops reads its inputs."""
+
+    inputs: tuple[tuple[int | None, ...], ...]
+    """For each axis of each input, the axis of the result; None for an axis of length one."""
+
+    results: tuple[int, ...]
+    """The loop of each axis of the result."""
+
+
+def _loops(op: Operation) -> _Loops:
     _require_result(op)
     kinds = cast("ArrayAttr[Attribute]", attribute_of(op, "iterator_types")).data
     if any(kind != kinds[0] or "parallel" not in str(kind) for kind in kinds):
         raise NotFoldable(Code.ARITHMETIC, "its loops are not parallel")
     maps = cast("ArrayAttr[Attribute]", attribute_of(op, "indexing_maps")).data
     *inputs, results = map(_axes_of, maps)
-    if None in results or sorted(cast("list[int]", results)) != list(range(len(kinds))):
+    loops = [loop for loop in results if loop is not None]
+    if len(loops) < len(results) or sorted(loops) != list(range(len(kinds))):
         raise NotFoldable(Code.ARITHMETIC, "its result is not written in a permutation of axes")
-    for loops, operand in zip(inputs, op.operands, strict=False):
-        lengths = zip(loops, shape_of(operand), strict=True)
+    for named, operand in zip(inputs, op.operands, strict=False):
+        lengths = zip(named, shape_of(operand), strict=True)
         if any(loop is None and length != 1 for loop, length in lengths):
             raise NotFoldable(Code.ARITHMETIC, "its indexing maps do more than name axes")
     axes = tuple(
-        tuple(None if loop is None else results.index(loop) for loop in loops) for loops in inputs
+        tuple(None if loop is None else loops.index(loop) for loop in named) for named in inputs
     )
-    return Elementwise(tuple(op.operands[: len(inputs)]), axes, _term_of_body(op))
+    return _Loops(axes, tuple(loops))
 
 
 def _term_of_body(op: Operation) -> Term:
@@ -159,3 +194,40 @@ def _term(value: SSAValue, terms: Mapping[SSAValue, Term]) -> Term:
     if isinstance(constant, IntegerAttr | FloatAttr) and isinstance(owner, ConstantOp):
         return Scalar(cast("FloatAttr[Any]", constant))
     raise NotFoldable(Code.ARITHMETIC, "its body reads values that are not constants")
+
+
+@integer_function("linalg.generic")
+def _compute_integers(op: Operation, of: Sequence[Integers]) -> NDArray[Any]:
+    """A `linalg.generic` with parallel loops, whose body computes integers."""
+    read = _loops(op)
+    shape, block = static_shape_of(op.results[0]), op.regions[0].block
+    known: dict[SSAValue, Integers] = {
+        arg: _along(axes, numbers, len(shape))
+        for arg, axes, numbers in zip(block.args, read.inputs, of, strict=False)
+    }
+    for inner in block.ops:
+        if inner is block.last_op:
+            break
+        (result,) = inner.results
+        if name_of(inner) == "linalg.index":
+            axis = read.results.index(integer_of(inner, "dim"))
+            known[result] = _along((axis,), np.arange(shape[axis]), len(shape))
+        elif isinstance(held := find_attribute(inner, "value"), IntegerAttr):
+            number = cast("IntegerAttr[Any]", held).value.data
+            known[result] = np.asarray(number & 1 if result.type == i1 else number)
+        else:
+            known[result] = integers_of_op(inner, [known[value] for value in inner.operands])
+    (yielded,) = cast(Operation, block.last_op).operands
+    if yielded not in known:
+        raise NotFoldable(Code.UNKNOWN_OP, "it yields what it writes to")
+    return np.broadcast_to(known[yielded], shape)
+
+
+def _along(axes: Sequence[int | None], numbers: Integers, rank: int) -> Integers:
+    """`numbers` as an array of `rank`, whose axes are given; None for one of length one."""
+    kept = [axis for axis in axes if axis is not None]
+    lengths = [n for n, axis in zip(numbers.shape, axes, strict=True) if axis is not None]
+    shape = [1] * rank
+    for axis, length in zip(kept, lengths, strict=True):
+        shape[axis] = length
+    return numbers.reshape(lengths).transpose(np.argsort(kept)).reshape(shape)

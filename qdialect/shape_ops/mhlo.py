@@ -48,6 +48,12 @@ for name in (
     "broadcast_in_dim",
     "reverse",
     "pad",
+    "dynamic_reshape",
+    "dynamic_broadcast_in_dim",
+    "dynamic_slice",
+    "dynamic_update_slice",
+    "real_dynamic_slice",
+    "dynamic_pad",
 ):
     register_alias(f"mhlo.{name}", f"stablehlo.{name}")
 

@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.granularity import Granularity
-from qdialect.algebra.joins import Concat
+from qdialect.algebra.joins import Concat, InsertSlice
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import (
     BroadcastInDim,
@@ -33,6 +33,7 @@ from qdialect.shape_ops.attributes import (
     integer_of,
     integers_of,
     padded,
+    shape_in,
     shape_of,
     static_shape_of,
 )
@@ -111,14 +112,81 @@ def _pad(op: Operation, operands: Operands) -> Movements:
     return Movements(op.operands[:1], movements, op.operands[1])
 
 
+# These move elements where their operands are constant.
+
+
+@shape_op("stablehlo.dynamic_reshape", run_time_shape=shape_in(1))
+def _dynamic_reshape(op: Operation, operands: Operands) -> Movements:
+    # A static shape of the result says the same as the operand.
+    return Movements(op.operands[:1], [Reshape(shape_of(op.results[0]))])
+
+
+@shape_op("stablehlo.dynamic_broadcast_in_dim", run_time_shape=shape_in(1))
+def _dynamic_broadcast_in_dim(op: Operation, operands: Operands) -> Movements:
+    return _broadcast_in_dim(op, operands)._replace(operands=op.operands[:1])
+
+
+@shape_op("stablehlo.dynamic_slice")
+def _dynamic_slice(op: Operation, operands: Operands) -> Movements:
+    sizes = integers_of(op, "slice_sizes")
+    starts = _clamped(op.operands[1:], sizes, op.operands[0], operands)
+    return Movements(op.operands[:1], [Slice(starts, sizes, (1,) * len(sizes))])
+
+
+@shape_op("stablehlo.dynamic_update_slice")
+def _dynamic_update_slice(op: Operation, operands: Operands) -> Movements:
+    value, update, *starts = op.operands
+    sizes = static_shape_of(update)
+    offsets = _clamped(starts, sizes, value, operands)
+    return Movements([update, value], [InsertSlice(offsets, sizes, (1,) * len(sizes))])
+
+
+def _clamped(
+    starts: Sequence[SSAValue], sizes: Shape, of: SSAValue, operands: Operands
+) -> tuple[int, ...]:
+    """Where a slice of `sizes` starts: so that it is inside the tensor."""
+    lengths = static_shape_of(of)
+    found = [int(operands.integers(start)) for start in starts]
+    return tuple(
+        max(0, min(start, length - size))
+        for start, length, size in zip(found, lengths, sizes, strict=True)
+    )
+
+
+@shape_op("stablehlo.real_dynamic_slice")
+def _real_dynamic_slice(op: Operation, operands: Operands) -> Movements:
+    starts, limits, strides = (_listed(each, operands) for each in op.operands[1:])
+    return Movements(op.operands[:1], [Slice.between(starts, limits, strides)])
+
+
+@shape_op("stablehlo.dynamic_pad")
+def _dynamic_pad(op: Operation, operands: Operands) -> Movements:
+    low, high, interior = (_listed(each, operands) for each in op.operands[2:])
+    movements = padded(shape_of(op.operands[0]), low, high, interior)
+    return Movements(op.operands[:1], movements, op.operands[1])
+
+
+def _listed(value: SSAValue, operands: Operands) -> tuple[int, ...]:
+    return tuple(operands.integers(value).tolist())
+
+
+@shape_op("stablehlo.dynamic_gather")
+def _dynamic_gather(op: Operation, operands: Operands) -> Movements:
+    return _gathered(op, _listed(op.operands[2], operands), operands)
+
+
 @shape_op("stablehlo.gather")
 def _gather(op: Operation, operands: Operands) -> Movements:
+    return _gathered(op, integers_of(op, "slice_sizes"), operands)
+
+
+def _gathered(op: Operation, sizes: Shape, operands: Operands) -> Movements:
     """
     A gather of whole slices, at positions of at most one axis.
 
     Where a slice is as long as its axis, every start index is clamped to zero.
     """
-    shape, sizes = static_shape_of(op.operands[0]), integers_of(op, "slice_sizes")
+    shape = static_shape_of(op.operands[0])
     numbers = _GatherNumbers.of(op)
     taken = [axis for axis, (size, n) in enumerate(zip(sizes, shape, strict=True)) if size != n]
     if len(taken) > 1 or any(sizes[axis] != 1 or axis not in numbers.starts for axis in taken):
@@ -269,7 +337,7 @@ integer_function("stablehlo.minimum")(lambda op, of: np.minimum(of[0], of[1]))
 integer_function("stablehlo.maximum")(lambda op, of: np.maximum(of[0], of[1]))
 
 
-@integer_function("stablehlo.iota")
+@integer_function("stablehlo.iota", "stablehlo.dynamic_iota")
 def _iota(op: Operation, of: Sequence[Integers]) -> NDArray[Any]:
     shape, axis = static_shape_of(op.results[0]), integer_of(op, "iota_dimension")
     ones = [-1 if at == axis else 1 for at in range(len(shape))]

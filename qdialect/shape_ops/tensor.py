@@ -13,13 +13,23 @@ from xdsl.dialects.tensor import CollapseShapeOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.joins import Concat, InsertSlice
+from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import Movement, Reshape, Slice
-from qdialect.shape_ops.attributes import integer_of, integers_of, padded, shape_in, shape_of
+from qdialect.shape_ops.attributes import (
+    integer_of,
+    lists_of,
+    padded,
+    shape_in,
+    shape_of,
+    static_shape_of,
+)
+from qdialect.shape_ops.computed_integers import integer_function
 from qdialect.shape_ops.elementwise import reshape_writer, shape_of_type
 from qdialect.shape_ops.interface import Code, NotFoldable, shape_op
 from qdialect.shape_ops.models import Movements, Operands
 
 _SLICE_LISTS = ("static_offsets", "static_sizes", "static_strides")
+_PAD_LISTS = ("static_low", "static_high")
 
 
 @shape_op("tensor.reshape", run_time_shape=shape_in(1))
@@ -62,7 +72,7 @@ def _reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Op
     static_lists=_SLICE_LISTS,
 )
 def _extract_slice(op: Operation, operands: Operands) -> Movements:
-    movement = Slice(*_slice_parameters(op))
+    movement = Slice(*lists_of(op, _SLICE_LISTS, operands))
     movements: list[Movement] = [movement]
     if (shape := shape_of(op.results[0])) != movement.sizes:
         movements.append(Reshape(shape))
@@ -71,15 +81,7 @@ def _extract_slice(op: Operation, operands: Operands) -> Movements:
 
 @shape_op("tensor.insert_slice", static_lists=_SLICE_LISTS)
 def _insert_slice(op: Operation, operands: Operands) -> Movements:
-    return Movements(op.operands[:2], [InsertSlice(*_slice_parameters(op))])
-
-
-def _slice_parameters(op: Operation) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    return (
-        integers_of(op, "static_offsets"),
-        integers_of(op, "static_sizes"),
-        integers_of(op, "static_strides"),
-    )
+    return Movements(op.operands[:2], [InsertSlice(*lists_of(op, _SLICE_LISTS, operands))])
 
 
 @shape_op("tensor.concat")
@@ -87,9 +89,9 @@ def _concat(op: Operation, operands: Operands) -> Movements:
     return Movements(op.operands, [Concat(integer_of(op, "dim"))])
 
 
-@shape_op("tensor.pad", static_lists=["static_low", "static_high"])
+@shape_op("tensor.pad", static_lists=_PAD_LISTS)
 def _pad(op: Operation, operands: Operands) -> Movements:
-    low, high = integers_of(op, "static_low"), integers_of(op, "static_high")
+    low, high = lists_of(op, _PAD_LISTS, operands)
     movements = padded(shape_of(op.operands[0]), low, high)
     return Movements(op.operands[:1], movements, _padding_of(op))
 
@@ -99,3 +101,9 @@ def _padding_of(op: Operation) -> SSAValue:
     if last is None or len(last.operands) != 1:
         raise NotFoldable(Code.UNKNOWN_OP, "its region does not yield one element")
     return last.operands[0]
+
+
+# Its elements are not specified; ops only write to it.
+integer_function("tensor.empty")(
+    lambda op, of: np.zeros(static_shape_of(op.results[0]), dtype=np.int64)
+)

@@ -31,6 +31,7 @@ from qdialect.shape_ops.attributes import (
     static_shape_of,
     tiled,
 )
+from qdialect.shape_ops.computed_integers import Integers, integer_function
 from qdialect.shape_ops.elementwise import (
     converted,
     elementwise_op,
@@ -202,3 +203,27 @@ def _mul(op: Operation, operands: Operands) -> Elementwise:
 @elementwise_op("tosa.add", write=_write_again, keeps_rank=True)
 def _add(op: Operation, operands: Operands) -> Elementwise:
     return _broadcasting(op, Arithmetic.ADD)
+
+
+integer_function("tosa.add")(lambda op, of: of[0] + of[1])
+integer_function("tosa.sub")(lambda op, of: of[0] - of[1])
+integer_function("tosa.minimum")(lambda op, of: np.minimum(of[0], of[1]))
+integer_function("tosa.maximum")(lambda op, of: np.maximum(of[0], of[1]))
+integer_function("tosa.equal")(lambda op, of: of[0] == of[1])
+integer_function("tosa.greater")(lambda op, of: of[0] > of[1])
+integer_function("tosa.greater_equal")(lambda op, of: of[0] >= of[1])
+integer_function("tosa.select")(lambda op, of: np.where(of[0] != 0, of[1], of[2]))
+
+
+@integer_function("tosa.cast")
+def _cast_integers(op: Operation, of: Sequence[Integers]) -> NDArray[Any]:
+    if reads_unsigned(op):
+        raise NotFoldable(Code.ARITHMETIC, "its operand is read as unsigned")
+    return of[0]
+
+
+@integer_function("tosa.mul")
+def _multiply_integers(op: Operation, of: Sequence[Integers]) -> NDArray[Any]:
+    if len(of) > 2 and of[2].any():
+        raise NotFoldable(Code.ARITHMETIC, "the product is shifted")
+    return of[0] * of[1]

@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.ir.errors import message_of
 from qdialect.ir.xdsl_private import STRING_BODY
 
-_BRACKET: Final = re.compile(r'[<>()\[\]{}"]|->')
+_BRACKET: Final = re.compile(r'[<>()\[\]{}"]')
 _OPENING: Final = {">": "<", ")": "(", "]": "[", "}": "{"}
 _STRING_BODY: Final = re.compile(STRING_BODY)
 
@@ -105,7 +105,7 @@ def balanced_end(content: str, start: Position) -> Position | TextError:
                     return end
                 # Upstream reports errors at the last string, its current token.
                 position, reported = end, bracket.start()
-            case "->":
+            case ">" if content.startswith("->", position - 2):
                 pass
             case "<" | "(" | "[" | "{" as opening:
                 opened.append(opening)

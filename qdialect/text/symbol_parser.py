@@ -261,8 +261,9 @@ class SymbolParser(FastParser):
         end = self._end_of(symbol)
         is_inside = symbol.opening is not None and not symbol.is_pretty
         first = symbol.name_end + len("<") if is_inside else symbol.start
-        text = self.lexer.input.content[first : end - is_inside]
-        if _FLOAT_STORAGE.match(text) is not None:
+        content = self.lexer.input.content
+        if _FLOAT_STORAGE.match(content, first, end - is_inside) is not None:
+            text = content[first : end - is_inside]
             self.resume_from(end)
             return opaque_type(
                 "quant.uniform",
@@ -290,7 +291,6 @@ class SymbolParser(FastParser):
             self.raise_error(message_of(error), start)
         # Upstream ignores the rest of the text in the brackets, and missing brackets. It counts
         # a bracket in a comment, which may end the type before the parser does.
-        content = self.lexer.input.content
         if symbol.opening is None or end_of_token_before(content, self.pos) <= end:
             self.resume_from(end)
         return type

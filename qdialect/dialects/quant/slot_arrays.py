@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +14,7 @@ from qdialect.algebra.float_format import FLOAT_FORMATS, FloatFormat
 from qdialect.algebra.granularity import Granularity as Granularity
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.parameters import FloatArray, IntArray, StorageFormat
-from qdialect.ir.repetition import repeated
+from qdialect.dialects.quant.slot_lists import slot_list_text
 
 _MAX_SHOWN_SLOTS: Final = 20
 
@@ -157,22 +156,8 @@ class Slots:
     @cached_property
     def text(self) -> str:
         """The scales and zero points in the syntax of types: `0.5:3` or `{...}`."""
-        written: dict[bytes, str] = {}
-        items: list[str] = []
-        for at, zero_point in enumerate(self.zero_points.reshape(-1).tolist()):
-            bits = self.scale_data[8 * at : 8 * at + 8]
-            scale = written.get(bits)
-            if scale is None:
-                value = float(self.scales.reshape(-1)[at])
-                scale = written[bits] = self.scale_format.to_text(value)
-            items.append(f"{scale}:{zero_point}" if zero_point else scale)
         separator = "," if self.granularity is Granularity.PER_AXIS else ", "
-        for length in reversed(self.shape):
-            items = [
-                f"{{{separator.join(items[start : start + length])}}}"
-                for start in range(0, len(items), length)
-            ]
-        return items[0]
+        return slot_list_text(self.scales, self.zero_points, separator, self.scale_format)
 
     @cached_property
     def scale_bounds(self) -> tuple[float, float]:
@@ -230,36 +215,3 @@ def scale_message(scale: float, expressed: FloatFormat) -> str:
         f"scale {scale:.6e} out of expressed type range "
         f"[{expressed.smallest:.6e}, {expressed.largest:.6e}]"
     ).replace("inf", "INF")
-
-
-# Linear time: possessive quantifiers, and no match can start inside a run of digits.
-_SLOT = r"(?<![0-9])(-?[0-9]++\.[0-9]*+(?:[eE][+-]?[0-9]++)?)(?:\s*+:\s*+(-?[0-9]++))?"
-_SLOT_LIST = re.compile(rf"\s*+{_SLOT}\s*+" + repeated(rf",\s*+{_SLOT}\s*+"))
-_ZERO_POINT = re.compile(r"(?<!\s)\s*+:\s*+-?[0-9]++")
-_NESTING = str.maketrans("{}", "[]")
-_NO_NESTING = str.maketrans("{}", "  ")
-
-
-def read_slot_list(text: str) -> tuple[FloatArray, IntArray] | None:
-    """
-    The scales (float64) and zero points (int64) of a nested list in braces.
-
-    A fast path for long lists in the plain form that tools write: decimal scales, and lists of
-    equal length on each level. Returns None for any other text.
-    """
-    if _SLOT_LIST.fullmatch(text.translate(_NO_NESTING)) is None:
-        return None
-    # Deferred (30 ms): only long lists need it.
-    import json
-
-    zero_text, has_zero_points = "0", ":" in text
-    scale_text = _ZERO_POINT.sub("", text) if has_zero_points else text
-    try:
-        scales = np.array(json.loads(scale_text.translate(_NESTING)), dtype=np.float64)
-        zero_points = np.zeros(scales.shape, dtype=np.int64)
-        if has_zero_points:
-            zero_text = re.sub(_SLOT, lambda slot: slot[2] or "0", text)
-            zero_points = np.array(json.loads(zero_text.translate(_NESTING)), dtype=np.int64)
-    except (ValueError, OverflowError, RecursionError):
-        return None
-    return scales, zero_points

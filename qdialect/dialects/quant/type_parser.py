@@ -23,9 +23,9 @@ from qdialect.algebra.parameters import FloatArray, IntArray, StorageFormat
 from qdialect.dialects.quant.slot_arrays import (
     Slots,
     illegal_scales,
-    read_slot_list,
     scale_message,
 )
+from qdialect.dialects.quant.slot_lists import read_slot_list
 from qdialect.ir.elements import integer_range
 from qdialect.ir.xdsl_private import resume_from
 from qdialect.text.mlir_errors import number_up_to, place_of_missing, width_error

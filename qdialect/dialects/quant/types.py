@@ -7,7 +7,6 @@ https://mlir.llvm.org/docs/Dialects/QuantDialect/.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -436,7 +435,8 @@ class UniformQuantizedType(StoredType):
         with errors_at(parser, keyword):
             parameters = cls.new((*storage, expressed, SlotsAttr(slots))).parameters
         is_all = text == parser.lexer.input.content[start : parser.pos].rstrip()
-        if is_all and not slots.has_nan and _NOT_PLAIN.search(text) is None:
+        # Aliases depend on the module, and brackets in comments do not count.
+        if is_all and not slots.has_nan and "!" not in text and "/" not in text:
             # A scale and a zero point take about 24 characters of text.
             _KNOWN_TEXTS.add(text, parameters, len(text) // 4)
         return parameters
@@ -633,9 +633,6 @@ _MAX_INT32, _MAX_INT64 = 2**31 - 1, 2**63 - 1
 
 _KNOWN_TEXTS = BoundedCache[str, Sequence[Attribute]](max_bytes=16 << 20)
 """The parameters of parsed types, keyed by the text between angle brackets."""
-
-# Aliases depend on the module, and brackets in comments do not count.
-_NOT_PLAIN = re.compile("[!/]")
 
 
 def _parse_storage(parser: AttrParser) -> Storage:

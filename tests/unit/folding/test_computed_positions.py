@@ -77,6 +77,100 @@ COMPUTED = {
     ),
 }
 
+LOOPS = 'affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}'
+EMPTY = f"%e = tensor.empty() : {I3}"
+
+
+def generic(inputs: str, types: str, body: str) -> str:
+    """A `linalg.generic` over three positions; the bodies name their arguments."""
+    given = f" ins({inputs} : {types})" if inputs else ""
+    maps = "affine_map<(d0) -> (d0)>, " * types.count("tensor")
+    return (
+        f"%r = linalg.generic {{indexing_maps = [{maps}{LOOPS}{given} outs(%e : {I3}) {{\n"
+        f"{body}\n}} -> {I3}"
+    )
+
+
+def two(name: str, operands: str, result: str = I3) -> str:
+    """An op of tosa on tensors of three numbers."""
+    count = operands.count("%")
+    return f'"tosa.{name}"({operands}) : ({", ".join([I3] * count)}) -> {result}'
+
+
+OTHERS = {
+    "loops of linalg": (
+        [
+            EMPTY,
+            generic(
+                "",
+                "",
+                "^bb0(%q: i32):\n%x = linalg.index 0 : index\n%t = arith.constant 2 : index\n"
+                "%m = arith.muli %x, %t : index\n%c = arith.index_cast %m : index to i32\n"
+                "%s = arith.constant 7 : i32\n%y = arith.subi %s, %c : i32\nlinalg.yield %y : i32",
+            ),
+        ],
+        [7, 5, 3],
+    ),
+    "negative positions in linalg": (
+        [
+            "%i = arith.constant dense<[-1, 2, -8]> : tensor<3xi32>",
+            EMPTY,
+            generic(
+                "%i",
+                I3,
+                "^bb0(%p: i32, %q: i32):\n%z = arith.constant 0 : i32\n"
+                "%n = arith.constant 8 : i32\n%l = arith.cmpi slt, %p, %z : i32\n"
+                "%m = arith.addi %p, %n : i32\n%y = arith.select %l, %m, %p : i32\n"
+                "linalg.yield %y : i32",
+            ),
+        ],
+        [7, 2, 0],
+    ),
+    "what linalg transposes is computed": (
+        [
+            "%i = arith.constant dense<[1, 2, 3]> : tensor<3xi32>",
+            "%j = arith.addi %i, %i : tensor<3xi32>",
+            EMPTY,
+            f"%r = linalg.transpose ins(%j : {I3}) outs(%e : {I3}) permutation = [0]",
+        ],
+        [2, 4, 6],
+    ),
+    "bytes of arith": (
+        [
+            "%b = arith.constant dense<[-1, 127, -128]> : tensor<3xi8>",
+            "%v = arith.extui %b : tensor<3xi8> to tensor<3xi32>",
+            "%h = arith.constant dense<[130, 130, 130]> : tensor<3xi32>",
+            "%l = arith.cmpi ult, %v, %h : tensor<3xi32>",
+            "%s = arith.extui %l : tensor<3xi1> to tensor<3xi32>",
+            "%f = arith.constant dense<5> : tensor<3xi32>",
+            "%r = arith.muli %s, %f : tensor<3xi32>",
+        ],
+        [0, 5, 5],
+    ),
+    "truth values of arith": (
+        [
+            "%b = arith.constant dense<[true, false, true]> : tensor<3xi1>",
+            "%n = arith.extsi %b : tensor<3xi1> to tensor<3xi32>",
+            "%f = arith.constant dense<6> : tensor<3xi32>",
+            "%r = arith.addi %n, %f : tensor<3xi32>",
+        ],
+        [5, 6, 5],
+    ),
+    "tosa": (
+        [
+            f'%i = "tosa.const"() <{{values = dense<[-1, 2, -8]> : {I3}}}> : () -> {I3}',
+            f'%z = "tosa.const"() <{{values = dense<0> : {I3}}}> : () -> {I3}',
+            f'%n = "tosa.const"() <{{values = dense<8> : {I3}}}> : () -> {I3}',
+            f"%l = {two('greater', '%z, %i', B3)}",
+            f"%m = {two('add', '%i, %n')}",
+            f'%s = "tosa.select"(%l, %m, %i) : ({B3}, {I3}, {I3}) -> {I3}',
+            f"%r = {two('minimum', '%s, %n')}",
+        ],
+        [7, 2, 0],
+    ),
+}
+CASES = COMPUTED | OTHERS
+
 
 def gather(lines: list[str]) -> str:
     numbers = "offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0]"
@@ -96,7 +190,7 @@ def gather(lines: list[str]) -> str:
     return f"func.func @f(%a: {I3}) -> tensor<3x2xi8> {{\n{body}\nreturn %g : tensor<3x2xi8>\n}}"
 
 
-@pytest.mark.parametrize(("lines", "positions"), COMPUTED.values(), ids=COMPUTED)
+@pytest.mark.parametrize(("lines", "positions"), CASES.values(), ids=CASES)
 def test_are_taken(lines: list[str], positions: list[int]) -> None:
     context = ToolContext()
     context.allow_unregistered = True

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     BFloat16Type,
+    Float8E4M3FNType,
     FloatAttr,
     IntegerType,
     f16,
@@ -250,6 +251,25 @@ def test_refusals_name_the_condition(term: Term, leaves: list[Leaf], condition: 
     with pytest.raises(NotFoldable, match=condition) as caught:
         recognize(term, [*leaves, leaf(i8, [1])])
     assert caught.value.code == "arithmetic"
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_short_float_beside_integers_is_the_scale(*, is_first: bool):
+    f8 = Float8E4M3FNType()
+    factors = [apply(_A.SIGNED_TO_FLOAT, f8, Input(0, IntegerType(4))), Input(1, f8)]
+    found = recognize(
+        apply(_A.MULTIPLY, f8, *(factors[::-1] if is_first else factors)),
+        [leaf(IntegerType(4), [-8, 7]), leaf(f8, [0.5])],
+    )
+    assert (found.stored, found.scales) == (0, 1)
+
+
+def test_of_two_short_floats_none_is_the_scale():
+    f8 = Float8E4M3FNType()
+    with pytest.raises(NotFoldable, match="both factors are integers, or short floats"):
+        recognize(
+            apply(_A.MULTIPLY, f8, Input(0, f8), Input(1, f8)), [leaf(f8, [0.5]), leaf(f8, [0.5])]
+        )
 
 
 @pytest.mark.parametrize("zero_point", [-128, -1, 0, 127])

@@ -126,6 +126,14 @@ TOSA = [
 
 MINUS_SEVEN = '%c = "stablehlo.constant"() <{value = dense<-7> : tensor<i32>}> : () -> tensor<i32>'
 
+
+def _given(name: str, values: str, type: str) -> str:
+    """A constant."""
+    return (
+        f'  %{name} = "stablehlo.constant"() <{{value = dense<{values}> : {type}}}> : () -> {type}'
+    )
+
+
 STABLEHLO = [
     same(
         "transpose",
@@ -177,6 +185,78 @@ STABLEHLO = [
         "tensor<5xi32>",
         "tensor<6xi32>",
         extra=MINUS_SEVEN,
+    ),
+    *(
+        same(name, text, operand, result, extra="\n".join(lines))
+        for name, text, operand, result, lines in [
+            (
+                "dynamic_slice",
+                '"stablehlo.dynamic_slice"($, %a, %b) <{slice_sizes = array<i64: 2, 3>}> : '
+                "(tensor<4x5xi32>, tensor<i32>, tensor<i32>) -> tensor<2x3xi32>",
+                *("tensor<4x5xi32>", "tensor<2x3xi32>"),
+                [_given("a", "9", "tensor<i32>"), _given("b", "-1", "tensor<i32>")],
+            ),
+            (
+                "dynamic_update_slice",
+                '"stablehlo.dynamic_update_slice"($, %u, %a, %b) : '
+                "(tensor<4x5xi32>, tensor<2x3xi32>, tensor<i32>, tensor<i32>) -> tensor<4x5xi32>",
+                *("tensor<4x5xi32>", "tensor<4x5xi32>"),
+                [
+                    _given("a", "1", "tensor<i32>"),
+                    _given("b", "9", "tensor<i32>"),
+                    _given("u", "[[-1, -2, -3], [-4, -5, -6]]", "tensor<2x3xi32>"),
+                ],
+            ),
+            (
+                "dynamic_reshape",
+                '"stablehlo.dynamic_reshape"($, %a) : (tensor<2x6xi32>, tensor<2xi32>) '
+                "-> tensor<3x4xi32>",
+                *("tensor<2x6xi32>", "tensor<3x4xi32>"),
+                [_given("a", "[3, 4]", "tensor<2xi32>")],
+            ),
+            (
+                "dynamic_broadcast_in_dim",
+                '"stablehlo.dynamic_broadcast_in_dim"($, %a) <{broadcast_dimensions = '
+                "array<i64: 2, 0>}> : (tensor<3x1xi32>, tensor<3xi32>) -> tensor<4x2x3xi32>",
+                *("tensor<3x1xi32>", "tensor<4x2x3xi32>"),
+                [_given("a", "[4, 2, 3]", "tensor<3xi32>")],
+            ),
+            (
+                "real_dynamic_slice",
+                '"stablehlo.real_dynamic_slice"($, %a, %b, %d) : (tensor<4x6xi32>, tensor<2xi32>, '
+                "tensor<2xi32>, tensor<2xi32>) -> tensor<2x2xi32>",
+                *("tensor<4x6xi32>", "tensor<2x2xi32>"),
+                [
+                    _given("a", "[1, 0]", "tensor<2xi32>"),
+                    _given("b", "[4, 6]", "tensor<2xi32>"),
+                    _given("d", "[2, 4]", "tensor<2xi32>"),
+                ],
+            ),
+            (
+                "dynamic_pad",
+                '"stablehlo.dynamic_pad"($, %c, %a, %b, %d) : (tensor<2x3xi32>, tensor<i32>, '
+                "tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> tensor<7x5xi32>",
+                *("tensor<2x3xi32>", "tensor<7x5xi32>"),
+                [
+                    MINUS_SEVEN,
+                    _given("a", "[1, -1]", "tensor<2xi32>"),
+                    _given("b", "[2, 3]", "tensor<2xi32>"),
+                    _given("d", "[2, 0]", "tensor<2xi32>"),
+                ],
+            ),
+            (
+                "dynamic_gather",
+                '"stablehlo.dynamic_gather"($, %a, %b) <{dimension_numbers = #stablehlo.gather<'
+                "offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], "
+                "index_vector_dim = 1>}> : (tensor<3x4xi32>, tensor<3xi32>, tensor<2xi32>) "
+                "-> tensor<3x4xi32>",
+                *("tensor<3x4xi32>", "tensor<3x4xi32>"),
+                [
+                    _given("a", "[2, 9, 0]", "tensor<3xi32>"),
+                    _given("b", "[1, 4]", "tensor<2xi32>"),
+                ],
+            ),
+        ]
     ),
 ]
 
@@ -267,6 +347,13 @@ TENSOR = [
         "(%x: tensor<4x1x6xi32>) -> tensor<6xi32> {\n"
         "  %r = tensor.extract_slice %x[3, 0, 0] [1, 1, 6] [1, 1, 1]"
         " : tensor<4x1x6xi32> to tensor<6xi32>\n  return %r : tensor<6xi32>\n}",
+    ),
+    Case(
+        "extract_slice_at_constants",
+        "(%x: tensor<5x6xi32>) -> tensor<2x2xi32> {\n"
+        "  %o = arith.constant 1 : index\n  %s = arith.constant 3 : index\n"
+        "  %r = tensor.extract_slice %x[%o, 1] [2, 2] [%s, 2]"
+        " : tensor<5x6xi32> to tensor<2x2xi32>\n  return %r : tensor<2x2xi32>\n}",
     ),
     Case(
         "extract_slice_dynamic",
