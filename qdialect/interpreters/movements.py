@@ -46,6 +46,7 @@ from qdialect.algebra.padding import (
     PadWith,
     StorageRange,
     Stored,
+    ZeroPoint,
     check_padding,
     padding_of_codes,
 )
@@ -263,6 +264,8 @@ def run_shape_op(
         require_possible(shape)
         if isinstance(movement, PadWith) and padding is not None:
             movement = replace(movement, padded_with=_padded_with(padding, moved[0]))
+        elif isinstance(movement, Pad) and isinstance(movement.padding, ZeroPoint):
+            movement = _with_zero(movement, moved[0])
         movements.append(movement)
         parameters = None
         if isinstance(movement, Pad) and not isinstance(movement.padding, Stored):
@@ -367,6 +370,14 @@ def _storage_range(value: TypedArray) -> StorageRange:
     """The storage range of a quantized value."""
     type = cast(StoredType, value.element_type)
     return StorageRange(type.storage_format, type.storage_type_min, type.storage_type_max)
+
+
+def _with_zero(movement: Pad, operand: TypedArray) -> Pad:
+    """Padding with real zero, which is the number 0 unless `operand` is quantized."""
+    if isinstance(operand.element_type, StoredType):
+        return movement
+    zero = Stored(operand.elements.dtype.type(0))
+    return PadWith(movement.low, movement.high, movement.gaps, zero)
 
 
 def _padded_with(element: TypedArray, operand: TypedArray) -> Padding:

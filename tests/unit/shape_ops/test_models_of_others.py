@@ -92,6 +92,24 @@ CASES = {
         lambda x: x[:, 1:, -4:3:2],
         {"from": [1, -9], "to": [2147483647, -1], "axes": [1, 2], "steps": [1, 2]},
     ),
+    "onnx.Slice, backward": Case(
+        '"onnx.Slice"(%x, %from, %to, %axes, %steps)',
+        lambda x: x[:, ::-1, 3:0:-2],
+        {"from": [-1, 9], "to": [-9, 0], "axes": [1, 2], "steps": [-1, -2]},
+    ),
+    "onnx.Gather": Case(
+        '"onnx.Gather"(%x, %at) {axis = 1 : si64}',
+        lambda x: x.take([2, 0, 2], 1),
+        {"at": [-1, 0, 2]},
+    ),
+    "onnx.Tile": Case(
+        '"onnx.Tile"(%x, %times)', lambda x: np.tile(x, (2, 1, 3)), {"times": [2, 1, 3]}
+    ),
+    "onnx.Pad": Case(
+        '"onnx.Pad"(%x, %widths)',
+        lambda x: np.pad(x[:, 1:], ((1, 0), (0, 2), (0, 0))),
+        {"widths": [1, -1, 0, 0, 2, 0]},
+    ),
     "ttir.permute": Case(
         '"ttir.permute"(%x) {permutation = array<i64: 2, 0, 1>}', lambda x: x.transpose(2, 0, 1)
     ),
