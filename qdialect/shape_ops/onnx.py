@@ -261,7 +261,8 @@ def _write_again(
 
 
 def _of_two(op: Operation, arithmetic: Arithmetic) -> Elementwise:
-    read = same_shape(op, arithmetic, op.operands)
+    one, other = op.operands
+    read = same_shape(op, arithmetic, (one, other))
     return read._replace(axes=axes_from_last(read.operands, static_shape_of(op.results[0])))
 
 

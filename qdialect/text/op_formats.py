@@ -249,7 +249,7 @@ class _Types(_Word):
         if self.name in groups:
             types = _parse_types(parser)
             if not read.set_types(groups[self.name], types):
-                parser.raise_error(f"wrong number of types for {self.name}", start)
+                parser.raise_error(f"expected a different number of types for {self.name}", start)
             return
         part = (signature.operands | signature.results)[self.name]
         if not part.number:
@@ -280,7 +280,7 @@ class _FunctionalType(_Word):
             (read.signature.results, type.outputs.data),
         ):
             if not read.set_types(parts, types):
-                parser.raise_error("wrong number of types")
+                parser.raise_error("expected a different number of types")
 
 
 @dataclass
@@ -488,7 +488,7 @@ def _types_of(
         try:
             types = RULES[name](*groups)
         except (AttributeError, ValueError):
-            parser.raise_error("types do not match the form of the op", position)
+            parser.raise_error("expected types that match the form of the op", position)
     elif rule in (values := read.signature.operands | read.signature.results):
         types = read.types.get(rule)
         if types is None:

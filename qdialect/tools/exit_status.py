@@ -22,7 +22,8 @@ def run_tool(name: str, run: Callable[[Sequence[str]], bool], argv: Sequence[str
 
     `run` returns whether there was no error; it may raise ToolError for errors outside of the text,
     and OSError if standard output cannot be written. Returns the exit status: 0, or 1 if there was
-    an error, which is on standard error. Raises KeyboardInterrupt.
+    an error, which is on standard error. Raises KeyboardInterrupt, and what a signal handler of the
+    caller raises.
 
     The process is not changed, except for the recursion limit, which is restored.
     """
@@ -32,8 +33,11 @@ def run_tool(name: str, run: Callable[[Sequence[str]], bool], argv: Sequence[str
         return EXIT_SUCCESS if run(sys.argv[1:] if argv is None else argv) else EXIT_FAILURE
     except (ToolError, MemoryLimitError) as error:
         message = str(error)
-    except SystemExit:
-        # argparse has printed its help; errors raise ToolError instead.
+    except SystemExit as end:
+        # argparse has printed its help; errors raise ToolError instead. Another status is that of a
+        # signal handler of the caller.
+        if end.code:
+            raise
         return EXIT_SUCCESS
     except BrokenPipeError:
         return EXIT_CLOSED_PIPE

@@ -27,9 +27,6 @@ from qdialect.dialects.quant import (
     RequantizeOp,
     UniformQuantizedType,
 )
-from qdialect.interpreters import TypedArray
-from qdialect.interpreters.memory import temporary_memory
-from qdialect.interpreters.values import quantized
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
 from qdialect.post_training.calibration.keys import is_recordable
 from qdialect.post_training.value_graph.flow_graph import FlowGraph
@@ -110,10 +107,15 @@ def write_constants(graph: FlowGraph) -> bool:
 def _codes(
     numbers: NDArray[Any], cast_op: QuantizeCastOp, tensor: QuantizedTensor, shape: Shape
 ) -> NDArray[Any] | Splat:
-    """What a cast makes of numbers. Raises TooManySlotsError and MemoryLimitError."""
+    """The codes that a cast gives numbers. Raises TooManySlotsError and MemoryLimitError."""
+    # Interpreters import numpy.
+    from qdialect.interpreters import TypedArray
+    from qdialect.interpreters.memory import temporary_memory
+    from qdialect.interpreters.values import quantized
+
     parameters, size = tensor.element_type.parameters_on(shape), math.prod(shape)
     is_splat = numbers.size == 1 and parameters.size == 1 and size > 0
-    # Pieces of a splat are computed, too: so many doubles bound their time.
+    # The budget bounds the time, too: all codes are computed, though piece by piece.
     with temporary_memory(0 if is_splat else numbers.itemsize * size):
         element = element_type_or_self(cast_op.input.type)
         given = TypedArray.of_numbers(numbers, TensorType(element, numbers.shape))

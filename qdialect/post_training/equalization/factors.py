@@ -167,7 +167,8 @@ def places_of(movements: Sequence[Movement], operands: Sequence[Shape]) -> list[
     Each of them is for other lengths in their place. Raises NotCertifiableError for an unknown
     movement, or a movement with unknown lengths of its own.
     """
-    if not any(DYNAMIC in shape for shape in operands):
+    own = map(_own_shape, steps_of(movements))
+    if not any(DYNAMIC in shape for shape in (*operands, *own)):
         return [Places.of(movements, operands)]
     found = list[Places]()
     for length in _STAND_INS:
@@ -182,7 +183,7 @@ def places_of(movements: Sequence[Movement], operands: Sequence[Shape]) -> list[
 
 def _with_length(movement: Movement, operands: Sequence[Shape], length: int) -> Movement:
     """A movement with its own unknown length replaced by one that fits its operands."""
-    shape = movement.shape if isinstance(movement, Reshape | BroadcastInDim) else ()
+    shape = _own_shape(movement)
     if DYNAMIC not in shape:
         return movement
     if isinstance(movement, Reshape):
@@ -192,6 +193,11 @@ def _with_length(movement: Movement, operands: Sequence[Shape], length: int) -> 
             raise NotCertifiableError("a length is only known at run time")
         length = count // known
     return movement.to(tuple(length if of == DYNAMIC else of for of in shape))
+
+
+def _own_shape(movement: Movement) -> Shape:
+    """The result shape that a movement contains; empty if its operands decide the shape."""
+    return movement.shape if isinstance(movement, Reshape | BroadcastInDim) else ()
 
 
 def common(found: Sequence[NDArray[Any] | None], shape: Shape) -> NDArray[Any] | None:

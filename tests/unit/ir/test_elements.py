@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 from io import StringIO
+from itertools import compress
 
 import numpy as np
 import pytest
@@ -114,9 +115,10 @@ def test_bytes_are_those_of_mlir_opt():
     read = re.findall(r"v = (dense<.*>) : tensor<103x(\w+)>", said)
     assert len(read) == len(pairs)
     assert read[::2] == read[1::2]
-    # And what it prints itself is what we print.
+    # And what it prints itself is what we print, but for `i1`: later versions read other bytes.
     ours = re.findall(r"v = (dense<.*>) : tensor<103x(\w+)>", "\n".join(pairs[::2]))
-    assert ours == read[::2]
+    wider = [name not in ("i1", "ui1") for _, name in ours]
+    assert [*compress(ours, wider)] == [*compress(read[::2], wider)]
 
 
 def _as_mlir_lists(values: np.ndarray, type: IntegerType) -> list[object]:

@@ -415,8 +415,10 @@ TENSOR = [
 ]
 
 
-def _torch(name: str, before: str, after: str, *operands: int | list[int] | bool | None) -> Case:
-    """A case of one op of torch on one argument."""
+def _torch(
+    name: str, before: str, after: str, *operands: int | list[int] | tuple[int, ...] | bool | None
+) -> Case:
+    """A case of one op of torch on one argument; a tuple is a tensor."""
     lines: list[str] = []
 
     def emit(op: str, type: str, of: str = "", types: str = "") -> tuple[str, str]:
@@ -435,6 +437,14 @@ def _torch(name: str, before: str, after: str, *operands: int | list[int] | bool
 
     values = [("%x", f"!torch.vtensor<{before},si32>")]
     for operand in operands:
+        if isinstance(operand, tuple):
+            held, type = f"dense<{[*operand]}>", f"!torch.vtensor<[{len(operand)}],si64>"
+            lines.append(
+                f'%v{len(lines)} = "torch.vtensor.literal"() '
+                f"<{{value = {held} : tensor<{len(operand)}xsi64>}}> : () -> {type}"
+            )
+            values.append((f"%v{len(lines) - 1}", type))
+            continue
         if not isinstance(operand, list):
             values.append(constant(operand))
             continue
@@ -472,6 +482,8 @@ TORCH = [
     _torch("squeeze.dim", "[1,2,1]", "[1,2]", -1),
     _torch("slice.Tensor", "[2,9]", "[2,3]", -1, -7, 99, 3),
     _torch("narrow", "[2,9]", "[2,3]", 1, 4, 3),
+    _torch("index_select", "[2,3,4]", "[2,4,4]", 1, (2, 0, 2, 1)),
+    _torch("constant_pad_nd", "[2,3,4]", "[2,6,5]", [1, 0, 2, 1], 0),
     _torch("cat", "[2,3]", "[2,6]", -1),
     _torch("expand", "[3,1]", "[2,3,4]", [2, -1, 4], False),
     _torch("broadcast_to", "[3,1]", "[2,3,4]", [2, 3, 4]),
