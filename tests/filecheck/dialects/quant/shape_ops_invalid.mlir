@@ -472,7 +472,7 @@ func.func @negative_gathered_axis(%x: tensor<3x2x!p>) {
 !p = !quant.uniform<i8:f32, 0.5>
 // quant.pad (C6)
 func.func @axes_without_width(%x: tensor<3x2x!p>) {
-  // expected-error @+1 {{'quant.pad' op 1 low and 1 high widths do not fit 2 axes}}
+  // expected-error @+1 {{'quant.pad' op 1 low and 1 high widths do not match the rank 2 of the operand}}
   %0 = quant.pad %x low = [0] high = [0] : tensor<3x2x!p> to tensor<3x2x!p>
   return
 }

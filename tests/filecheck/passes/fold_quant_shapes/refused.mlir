@@ -50,9 +50,9 @@ func.func @no_data() -> tensor<6xi8> {
 // CHECK-LABEL: @dynamic_shape
 func.func @dynamic_shape(%n: index) -> (tensor<?xi8>, tensor<2xi8>) {
   %w = arith.constant dense<[1, 2, 3]> : tensor<3xi8>
-  // expected-remark @below {{not folded: an argument is in place of an operand that must be constant [dynamic-shape]}}
+  // expected-remark @below {{not folded: an operand that must be constant is an argument [dynamic-shape]}}
   %0 = tensor.extract_slice %w[0] [%n] [1] : tensor<3xi8> to tensor<?xi8>
-  // expected-remark @below {{not folded: an argument is in place of an operand that must be constant [dynamic-shape]}}
+  // expected-remark @below {{not folded: an operand that must be constant is an argument [dynamic-shape]}}
   %1 = tensor.extract_slice %w[%n] [2] [1] : tensor<3xi8> to tensor<2xi8>
   return %0, %1 : tensor<?xi8>, tensor<2xi8>
 }
