@@ -9,7 +9,7 @@ by set, so that coverage does not depend on a random seed.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast, overload
 
 import numpy as np
@@ -138,12 +138,13 @@ class DealtArguments(Sequence[tuple[TypedArray, ...]]):
         max_combinations: int,
         *,
         is_tame: bool = False,
+        bounds: Mapping[int, int] | None = None,
     ) -> None:
         self._types = types.inputs.data
         self._declared = [declared_shape(type) for type in self._types]
         self._is_tame = is_tame
         values = None
-        if not is_tame or not self._types:
+        if not (is_tame or bounds) or not self._types:
             values = _all_combinations(self._types, self._declared, max_combinations)
         self.is_exhaustive = values is not None
         if values is not None:
@@ -154,8 +155,13 @@ class DealtArguments(Sequence[tuple[TypedArray, ...]]):
             self._count = math.prod(counts)
         else:
             self._pools = [
-                _pool(element_type_or_self(type), shape, interesting)
-                for type, shape in zip(self._types, self._declared, strict=True)
+                _bounded(_pool(element_type_or_self(type), shape, interesting), type, bound)
+                for type, shape, bound in zip(
+                    self._types,
+                    self._declared,
+                    map((bounds or {}).get, range(len(self._types))),
+                    strict=True,
+                )
             ]
             self._sets = self._planned(max(max_sets, 1))
             self._count = len(self._sets)
@@ -300,6 +306,7 @@ def dealt_arguments(
     max_sets: int = DEFAULT_MAX_SETS,
     max_combinations: int = DEFAULT_MAX_COMBINATIONS,
     is_tame: bool = False,
+    bounds: Mapping[int, int] | None = None,
 ) -> DealtArguments:
     """
     Deterministic sets of arguments for a function of these types.
@@ -316,12 +323,16 @@ def dealt_arguments(
     rounding. - Axes of unknown length all have the same length, but different ones in every second
     set. - In some sets arguments of the same type are equal, in some there are small numbers of
     both signs and zeros, so that sums of products are not all clamped, and in some there are no
-    zeros, infinities and NaN, so that arithmetic is defined. With `is_tame`, no set has these.
+    zeros, infinities and NaN, so that arithmetic is defined. With `is_tame`, no set has these. -
+    The elements of an integer argument whose number is in `bounds` are from zero to below the bound
+    in all sets, which then are not all combinations.
 
     Raises InterpretationError for a type without known values. Getting a set raises it if an
     argument takes more bytes than the memory budget has left.
     """
-    return DealtArguments(types, list(interesting), max_sets, max_combinations, is_tame=is_tame)
+    return DealtArguments(
+        types, list(interesting), max_sets, max_combinations, is_tame=is_tame, bounds=bounds
+    )
 
 
 def _with_lengths(shape: Shape, lengths: Sequence[int]) -> Shape:
@@ -472,6 +483,19 @@ def _pool(type: Attribute, declared: Shape, interesting: Sequence[float]) -> _Po
         drawn = codes.start + (others * (codes.stop - codes.start)).astype(object)
         values = _integers(type, [*edges, *(min(int(n), codes.stop - 1) for n in drawn)])
     return _Pool(values, _tame(type, values), _mild(type))
+
+
+def _bounded(pool: _Pool, type: Attribute, bound: int | None) -> _Pool:
+    """The pool of an argument of integers from zero to below a bound; None for no bound."""
+    if bound is None:
+        return pool
+    element_type = element_type_or_self(type)
+    codes = _codes(element_type)
+    last = bound - 1 if codes is None else min(bound, codes.stop) - 1
+    # Spread over the range, with both ends.
+    count = min(last + 1, max(len(pool.values), 1 << _MAX_LISTED_WIDTH))
+    values = _integers(element_type, (last * at // max(count - 1, 1) for at in range(count)))
+    return _Pool(values, values, (values,))
 
 
 def _are_listed(codes: range, held: Attribute, room: int) -> bool:

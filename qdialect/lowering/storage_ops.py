@@ -512,6 +512,9 @@ def _pad_with_slots(
             for axis, (block, count) in enumerate(blocks)
         ],
     )
+    if 0 in _shape_of(lengths):
+        # Its offset may be the length of the result, which is out of bounds.
+        return init
     op = tensor.InsertSliceOp.get(
         operand,
         init,

@@ -238,8 +238,16 @@ class AttributeParser(SymbolParser):
         self.resume_from(end)
         if content.startswith("sparse", start):
             self.parse_punctuation(":")
-            self.parse_type()
+            type = self.parse_type()
             end = end_of_token_before(content, self.pos)
+            if isinstance(type, ShapedType):
+                # Deferred: importing movements takes 50 ms.
+                from qdialect.text.dense import check_sparse
+
+                after = self.pos
+                self.resume_from(content.index("<", start))
+                check_sparse(self, start, type)
+                self.resume_from(after)
         return BuiltinTextAttr(StringAttr(content[start:end]))
 
     @override

@@ -341,6 +341,56 @@ def canonical_strings(parser: AttrParser, position: int, type: ShapedType) -> st
     return f"<{nested_list(items.strings, shape, ', ')}>"
 
 
+def check_sparse(parser: AttrParser, position: int, type: ShapedType) -> None:
+    """
+    Parse `<indices, values>` of a sparse constant, whose `type` comes later in the text.
+
+    Raises ParseError, at `position`, if there is not one value for each index, or if an index is
+    not that of an element. Hexadecimal indices are not checked.
+    """
+    shape = type.get_shape()
+    if DYNAMIC in shape:
+        parser.raise_error("elements literal type must have static shape", position)
+    content = parser.lexer.input.content
+    parser.parse_punctuation("<")
+    if _UNCHECKED_INDICES.match(content, parser.pos):
+        return
+    items = _ListParser(parser)
+    # One number is a single index, all of whose parts it is; one value stands for all.
+    indices: tuple[int, ...] = items.parse_item() or (1, len(shape))
+    parser.parse_punctuation(",")
+    values = _StringListParser if _STRINGS.match(content, parser.pos) else _ListParser
+    count = values(parser).parse_item() or indices[:1]
+    if len(count) != 1:
+        parser.raise_error("expected 1-d tensor for sparse element values", position)
+    # A list of numbers is one of indices of a tensor of rank 1.
+    if (*indices, 1)[1:2] != (len(shape),) or len(indices) > 2 or count != indices[:1]:
+        parser.raise_error(
+            f"expected shape ({list(shape)}); inferred shape of indices literal "
+            f"({list(indices)}); inferred shape of values literal ({list(count)})",
+            position,
+        )
+    if len(items.numbers) != items.count:
+        parser.raise_error("expected integer elements, but parsed complex numbers", position)
+    # As objects, since a number may have any number of digits.
+    numbers = np.array(items.numbers, dtype=object)
+    rows = np.broadcast_to(numbers, indices) if len(numbers) == 1 else numbers
+    rows = rows.reshape(*count, len(shape))
+    outside = np.logical_or(rows < 0, rows >= np.array(shape, dtype=object)).any(axis=1)
+    if outside.any():
+        number = int(outside.argmax())
+        row = [int(part) % (1 << 64) for part in rows[number].tolist()]
+        parser.raise_error(
+            f"sparse index #{number} is not contained within the value shape, with "
+            f"index={row}, and type='{type}'",
+            position,
+        )
+
+
+_UNCHECKED_INDICES = re.compile(r"\s*+[>\"]")
+_STRINGS = re.compile(r'[\s\[]*+"')
+
+
 class _ListParser:
     """Parses the list in `dense<...>`, and collects its numbers."""
 

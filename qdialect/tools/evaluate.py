@@ -228,6 +228,11 @@ class _Comparing:
     labels: str | None
     max_memory: int
 
+    @property
+    def uses_iree(self) -> bool:
+        """Whether IREE runs the functions."""
+        return self.before.binary is not None
+
     def start(self) -> Callable[[int], _Compared]:
         """Read the modules and the data. Raises RecordError for data that does not match."""
         before, after = self.before.load(), self.after.load()

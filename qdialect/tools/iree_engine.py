@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from io import StringIO
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ from qdialect.algebra.memory_budget import MemoryLimitError
 from qdialect.certificates.defined_bits import DefinedBits, defined_bits
 from qdialect.certificates.function_comparison import visibility_of
 from qdialect.certificates.module_comparison import Side
+from qdialect.certificates.position_arguments import Bounds, PositionArguments
 from qdialect.certificates.sampled_runs import (
     MAX_COMBINATIONS,
     Engine,
@@ -55,7 +57,7 @@ from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
 from qdialect.passes.strip_func_quant_types import StripFuncQuantTypesPass
 from qdialect.shape_ops.unused_ops import erase_with_unused
 from qdialect.text import write_module
-from qdialect.tools.child_processes import run_child
+from qdialect.tools.child_processes import ChildEndedError, computed_in_copy, run_child
 from qdialect.tools.tool_error import ToolError
 
 _FLAGS: Final = (
@@ -205,14 +207,18 @@ class LoadedModule:
         return RunFailure(reason, op, self._is_before)
 
 
-class _CompiledModule(LoadedModule):
+class _CompiledModule:
     """One of the two compared modules."""
 
     def __init__(self, side: Side, *, is_before: bool) -> None:
         """Raises RunFailure if IREE does not compile it, and MissingLibraryError."""
-        self.module, binary = compile_module(side, is_before=is_before)
+        self.module, self._binary = compile_module(side, is_before=is_before)
         self.functions = {op.sym_name.data: op for op in self.module.ops if isinstance(op, FuncOp)}
-        super().__init__(binary, is_before=is_before)
+        self.positions = PositionArguments(self.functions)
+        self._is_before = is_before
+
+    def load(self) -> LoadedModule:
+        return LoadedModule(self._binary, is_before=self._is_before)
 
 
 class IreeEngine(Engine):
@@ -225,11 +231,31 @@ class IreeEngine(Engine):
         try:
             self._before = _CompiledModule(before, is_before=True)
             self._after = _CompiledModule(after, is_before=False)
+            # Errors of its import are reported here, not by the processes that run functions.
+            library("iree.runtime", "iree")
         except ImportError as error:
             raise ToolError(f"--engine=iree: {error}") from None
 
     @override
     def compare(self, functions: tuple[FuncOp, FuncOp], max_sets: int) -> Runs:
+        def compared() -> Iterator[Runs | tuple[str, bool]]:
+            try:
+                yield self._compare(functions, max_sets)
+            except RunFailure as failure:
+                # Its op is one of this process.
+                yield failure.reason, failure.is_before
+
+        try:
+            # IREE's runtime may crash, such as at positions out of bounds.
+            (found,) = computed_in_copy(compared)
+        except ChildEndedError as error:
+            raise RunFailure(f"IREE's runtime {error}", functions[0], is_before=True) from None
+        if isinstance(found, Runs):
+            return found
+        reason, is_before = found
+        raise RunFailure(reason, functions[0 if is_before else 1], is_before)
+
+    def _compare(self, functions: tuple[FuncOp, FuncOp], max_sets: int) -> Runs:
         old, new = functions
         name = old.sym_name.data
         known = defined_bits(
@@ -237,6 +263,8 @@ class IreeEngine(Engine):
             for side in (self._before, self._after)
             for op in _ops_run_by(side.functions[name], side.module)
         )
+        olds, news = (side.positions.of(name) for side in (self._before, self._after))
+        bounds = {at: min(of[at] for of in (olds, news) if at in of) for at in {*olds, *news}}
         is_tame = known.unordered is not None or known.undefined is not None
         try:
             sets = dealt_arguments(
@@ -245,16 +273,19 @@ class IreeEngine(Engine):
                 max_sets=max_sets,
                 max_combinations=max(max_sets, MAX_COMBINATIONS),
                 is_tame=is_tame,
+                bounds=bounds,
             )
+            before, after = self._before.load(), self._after.load()
             furthest = 0.0
             for number, arguments in enumerate(sets):
-                olds = self._before.run(old, arguments)
-                news = self._after.run(new, arguments)
+                olds = before.run(old, arguments)
+                news = after.run(new, arguments)
                 with place(after=arguments_text(number, arguments)):
                     furthest = max(furthest, _distance(olds, news, known, new))
         except (InterpretationError, MemoryLimitError) as error:
             raise RunFailure(str(error), old, is_before=True) from None
-        return Runs(len(sets), sets.is_exhaustive, f" by IREE ({_closeness(furthest, known)})")
+        note = f" by IREE ({_closeness(furthest, known)}{_within(bounds)})"
+        return Runs(len(sets), sets.is_exhaustive, note)
 
 
 def _distance(
@@ -314,6 +345,14 @@ def _closeness(furthest: float, known: DefinedBits) -> str:
         f"within {known.tolerance:.1e} of the largest element, "
         f"since '{known.unordered}' may add floats in a different order"
     )
+
+
+def _within(bounds: Bounds) -> str:
+    """A remark on the arguments that have positions."""
+    if not bounds:
+        return ""
+    numbers = ", ".join(f"#{at}" for at in sorted(bounds))
+    return f"; positions within bounds in argument{'s' if len(bounds) > 1 else ''} {numbers}"
 
 
 def _ops_run_by(function: FuncOp, module: ModuleOp) -> list[Operation]:

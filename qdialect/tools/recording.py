@@ -6,11 +6,12 @@ import atexit
 import os
 import signal
 import threading
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from io import StringIO
 from itertools import islice
 from multiprocessing import get_context, parent_process
@@ -37,6 +38,7 @@ from qdialect.post_training.calibration.recorded_function import (
 from qdialect.quantization.ranges import Statistics
 from qdialect.text import write_module
 from qdialect.text.source import abridge
+from qdialect.tools.child_processes import ChildEndedError, computed_in_copy
 from qdialect.tools.command_line import Options
 from qdialect.tools.compilation import Compilation
 from qdialect.tools.diagnostics import Diagnostic, DiagnosticHandler
@@ -61,6 +63,11 @@ _WAITING: Final = 2
 
 class Task(Protocol[Found]):
     """The work on each record. It can be sent to another process."""
+
+    @property
+    def uses_iree(self) -> bool:
+        """Whether IREE's runtime works on records: it may crash."""
+        ...
 
     def start(self) -> Callable[[int], Found]:
         """A function that processes the record of an index. Both raise RecordError."""
@@ -143,6 +150,11 @@ class Recording:
     max_memory: int
     threads: int | None
 
+    @property
+    def uses_iree(self) -> bool:
+        """Whether IREE runs the function."""
+        return self.function.binary is not None
+
     def start(self) -> Callable[[int], Seen]:
         """Read the module and the data. Raises RecordError for data that does not match."""
         function = self.function.load()
@@ -175,10 +187,13 @@ def prepare(
     if with_iree:
         try:
             lowered, binary = compile_module(Side(module, context))
-            # Errors are reported here, not by each process.
-            LoadedModule(binary)
+            # Errors of loading it are reported here, not by each process that runs it.
+            for _ in computed_in_copy(partial(_loaded, binary)):
+                pass
         except MissingLibraryError as error:
             raise ToolError(f"--engine=iree: {error}") from None
+        except ChildEndedError as error:
+            raise RunFailure(f"IREE's runtime {error}", module, is_before=True) from None
         types = find_function(lowered, name).function_type
         declared = find_function(module, name).function_type
         # Results have the types of the lowered function, and records those of the original one.
@@ -188,6 +203,12 @@ def prepare(
     text = StringIO()
     write_module(context, module, text)
     return PreparedFunction(text.getvalue(), name, binary, passed, max_steps)
+
+
+def _loaded(binary: bytes) -> tuple[()]:
+    """Load the binary of a module. Raises MissingLibraryError."""
+    LoadedModule(binary)
+    return ()
 
 
 def record_all(task: Task[Found], indices: Sequence[int], jobs: int) -> Generator[Found]:
@@ -200,9 +221,19 @@ def record_all(task: Task[Found], indices: Sequence[int], jobs: int) -> Generato
     if jobs > 1:
         yield from _spread(task, indices, jobs)
         return
-    record = task.start()
-    for index in indices:
-        yield record(index)
+    count = 0
+    try:
+        values = partial(_each, task, indices)
+        for value in computed_in_copy(values) if task.uses_iree else values():
+            yield value
+            count += 1
+    except ChildEndedError as error:
+        raise RecordError(f"record {indices[count]}: IREE's runtime {error}") from None
+
+
+def _each(task: Task[Found], indices: Sequence[int]) -> Iterator[Found]:
+    """The results of a task for records. Raises RecordError."""
+    yield from map(task.start(), indices)
 
 
 def _spread(task: Task[Found], indices: Iterable[int], jobs: int) -> Generator[Found]:

@@ -1,5 +1,5 @@
 """
-Ops of `tensor` for which xDSL rejects valid shapes.
+Ops of `tensor` for which xDSL rejects valid shapes, or accepts slices out of bounds.
 
 Its `reshape` requires a static number of elements, and its ops that change the rank reject rank
 0: https://mlir.llvm.org/docs/Dialects/TensorOps/.
@@ -133,6 +133,46 @@ def _verify_rank_0(
     return True
 
 
+class ExtractSliceOp(tensor.ExtractSliceOp):
+    """Take a slice of a tensor, within its bounds."""
+
+    @override
+    def verify_(self) -> None:
+        super().verify_()
+        _verify_bounds(self, self.source.type)
+
+
+class InsertSliceOp(tensor.InsertSliceOp):
+    """Replace a slice of a tensor, within its bounds."""
+
+    @override
+    def verify_(self) -> None:
+        super().verify_()
+        _verify_bounds(self, self.dest.type)
+
+
+def _verify_bounds(op: tensor.ExtractSliceOp | tensor.InsertSliceOp, type: Attribute) -> None:
+    """As MLIR does, which also refuses an empty slice that begins at the end of the tensor."""
+    offsets, sizes, strides = (
+        static.get_values() for static in (op.static_offsets, op.static_sizes, op.static_strides)
+    )
+    for kind, numbers in (("offsets", offsets), ("sizes", sizes)):
+        for number in numbers:
+            if number < 0 and number != DYNAMIC_INDEX:
+                raise VerifyException(f"expected {kind} to be non-negative, but got {number}")
+    axes = zip(shape_of(type) or (), offsets, sizes, strides, strict=False)
+    for axis, (length, offset, size, stride) in enumerate(axes):
+        if DYNAMIC_INDEX in (length, offset):
+            continue
+        if offset >= length:
+            raise VerifyException(f"offset {axis} is out-of-bounds: {offset} >= {length}")
+        last = offset + (size - 1) * stride
+        if DYNAMIC_INDEX not in (size, stride) and last >= length:
+            raise VerifyException(
+                f"slice along dimension {axis} runs out-of-bounds: {last} >= {length}"
+            )
+
+
 def _is_shape(type: Attribute) -> bool:
     shape = shape_of(type)
     if shape is None or len(shape) != 1:
@@ -147,5 +187,5 @@ def _is_shape(type: Attribute) -> bool:
 _TENSOR: Final = ValueKind("tensor of any type values", is_tensor)
 _SHAPE: Final = ValueKind("1D tensor of signless integer or index values", _is_shape)
 
-OPS: Final = (CollapseShapeOp, ExpandShapeOp, PadOp, ReshapeOp)
+OPS: Final = (CollapseShapeOp, ExpandShapeOp, ExtractSliceOp, InsertSliceOp, PadOp, ReshapeOp)
 """The ops that replace xDSL's of the same names."""

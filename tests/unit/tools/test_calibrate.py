@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import io
 import json
 import os
@@ -21,11 +22,13 @@ import pytest
 from numpy.typing import NDArray
 
 from qdialect.frontends import from_jax
+from qdialect.interpreters import TypedArray
 from qdialect.quantization.histograms import FloatHistogram
 from qdialect.quantization.profile import Profile
 from qdialect.quantization.ranges import Reduction, ReductionKind, Statistics
 from qdialect.text import write_module
 from qdialect.tools.calibrate import main
+from qdialect.tools.iree_engine import LoadedModule
 from qdialect.tools.progress import Progress
 from qdialect.tools.registry import ToolContext
 
@@ -210,6 +213,34 @@ def test_the_dialects_that_iree_reads(tmp_path: Path, text: str) -> None:
     )
     found = {key: (*map(float, each.whole()),) for key, each in profile.values.items()}
     assert found == {"x": (-3, 2), "w": (2, 2), "y": (-6, 4)}
+
+
+@pytest.mark.iree
+@pytest.mark.usefixtures("without_plugins")
+@pytest.mark.without_xdsl
+def test_a_crash_of_the_runtime(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such as of a gather out of bounds; the other records are kept for `--resume`."""
+    run = LoadedModule.run
+
+    def crash(self: LoadedModule, function: Any, arguments: tuple[TypedArray, ...]) -> object:
+        if arguments[0].numbers.min() < 0:
+            # Pytest would print a traceback.
+            faulthandler.disable()
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return run(self, function, arguments)
+
+    monkeypatch.setattr(LoadedModule, "run", crash)
+    (tmp_path / "model.mlir").write_text(TOSA)
+    np.savez(tmp_path / "data.npz", arg0=np.full((3, 2, 3), [[[1]], [[2]], [[-1]]], "f4"))
+    arguments = ["model.mlir", "--data", "data.npz", "--engine=iree", "-o", "profile.json"]
+    monkeypatch.chdir(tmp_path)
+    assert main([*arguments, "--allow-unregistered-dialect"]) == 1
+    assert capsys.readouterr().err == (
+        "qdialect-calibrate: error: record 2: IREE's runtime ended with signal 11; "
+        "2 of 3 records of 3 values are recorded\n"
+    )
 
 
 QUANTIZED = """

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import faulthandler
+import os
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 from checked_modules import folded, read
+from xdsl.dialects.func import FuncOp
 
 from qdialect.certificates.defined_bits import DefinedBits, defined_bits
 from qdialect.certificates.module_comparison import compare_modules
 from qdialect.certificates.sampled_runs import RunFailure
+from qdialect.interpreters import TypedArray
 from qdialect.text import write_module
 from qdialect.tools.check import main
-from qdialect.tools.iree_engine import IreeEngine
+from qdialect.tools.iree_engine import IreeEngine, LoadedModule
 
 pytestmark = [pytest.mark.usefixtures("without_plugins"), pytest.mark.without_xdsl]
 
@@ -150,6 +155,57 @@ func.func @model(%x: tensor<?xbf16>, %y: f64, %i: i32, %b: tensor<2xi1>)
     assert "result #1" in found
     (found,) = said(text, text.replace("addf %x, %x", "mulf %x, %x"), 8)
     assert "result #0" in found
+
+
+def embedding(table: str) -> str:
+    """A gather of rows of a table, at positions that are an argument."""
+    slices = "offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0]"
+    return (
+        "func.func @model(%i: tensor<3x1xi32>) -> tensor<3x2xf32> {\n"
+        f"  %w = arith.constant dense<{table}> : tensor<5x2xf32>\n"
+        '  %0 = "stablehlo.gather"(%w, %i) <{'
+        f"dimension_numbers = #stablehlo.gather<{slices}, index_vector_dim = 1>, "
+        "slice_sizes = array<i64: 1, 2>, indices_are_sorted = false}> : "
+        "(tensor<5x2xf32>, tensor<3x1xi32>) -> tensor<3x2xf32>\n"
+        "  return %0 : tensor<3x2xf32>\n}\n"
+    )
+
+
+@pytest.mark.iree
+def test_positions_are_within_bounds():
+    """IREE reads memory of anything for others, or ends with a signal."""
+    table = [[2.0 * row, 2.0 * row + 1] for row in range(5)]
+    text = embedding(str(table))
+    (verdict,) = said(text, text)
+    assert verdict.endswith(
+        " of its inputs by IREE (bit for bit; positions within bounds in argument #0)"
+    )
+    table[4][1] = 7.5
+    (found,) = said(text, embedding(str(table)))
+    assert ", 1] is 7.5, but was 9.0 before" in found
+
+
+@pytest.mark.iree
+def test_a_crash_of_the_runtime_is_not_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    run = LoadedModule.run
+
+    def crash(self: LoadedModule, function: FuncOp, arguments: tuple[TypedArray, ...]) -> object:
+        if function.sym_name.data == "sum":
+            # Pytest would print a traceback.
+            faulthandler.disable()
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return run(self, function, arguments)
+
+    monkeypatch.setattr(LoadedModule, "run", crash)
+    text = tmp_path / "model.mlir"
+    text.write_text(model(WEIGHT + ADD) + model(WEIGHT + MATMUL).replace("@model", "@sum"))
+    assert main(["--engine=iree", "--runs=7", str(text), str(text)]) == 1
+    output, errors = capsys.readouterr()
+    reason = "function 'sum' is not checked: IREE's runtime ended with signal 11"
+    assert not output
+    assert errors.splitlines()[0] == f"{text}:10:1: error: {reason}"
 
 
 @pytest.mark.iree

@@ -73,3 +73,19 @@ func.func @blocks(%x: tensor<4x2x!blocks>) -> tensor<6x2x!more> {
   %p = quant.pad %x low = [0, 0] high = [2, 0] : tensor<4x2x!blocks> to tensor<6x2x!more>
   return %p : tensor<6x2x!more>
 }
+
+!columns = !quant.uniform<i8:f32:1, {0.5:3,0.25}>
+
+// Nothing is inserted: the offset would be out of bounds.
+// CHECK:         func.func @nothing(
+// CHECK-NEXT:      %0 = arith.constant dense<{{\[\[}}3, 0]]> : tensor<1x2xi8>
+// CHECK-NEXT:      %1 = tensor.empty() : tensor<4x2xi8>
+// CHECK-NEXT:      %p = linalg.generic {{.*}} ins(%0 : tensor<1x2xi8>) outs(%1 : tensor<4x2xi8>) {
+// CHECK-NEXT:      ^bb0(%2: i8, %3: i8):
+// CHECK-NEXT:        linalg.yield %2 : i8
+// CHECK-NEXT:      } -> tensor<4x2xi8>
+// CHECK-NEXT:      %4 = quant.scast %p
+func.func @nothing(%x: tensor<0x2x!columns>) -> tensor<4x2x!columns> {
+  %p = quant.pad %x low = [4, 0] high = [0, 0] : tensor<0x2x!columns> to tensor<4x2x!columns>
+  return %p : tensor<4x2x!columns>
+}
