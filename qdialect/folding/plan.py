@@ -497,7 +497,7 @@ def find_ends(graph: FoldGraph, decision: Decision) -> None:
                 ):
                     decision.beside.add(op)
                     continue
-                if end is None:
+                if end is None or not graph.moves(user, op):
                     continue
                 # An identity op may be equal to a value further up.
                 if equal and user.results[0] in equal and not _leads_to(graph, user, op):

@@ -238,7 +238,10 @@ def conversion(source: Attribute, target: Attribute) -> Arithmetic | None:
 
 
 def same_shape(op: Operation, arithmetic: Arithmetic, operands: Sequence[SSAValue]) -> Elementwise:
-    """An op of operands that have the shape of its result."""
+    """An op of operands that have the shape of its result. Raises NotFoldable if one is missing."""
+    count = 2 if arithmetic in (Arithmetic.ADD, Arithmetic.SUBTRACT, Arithmetic.MULTIPLY) else 1
+    if len(operands) != count:
+        raise NotFoldable(Code.UNKNOWN_OP, f"it has {len(operands)} operands, not {count}")
     axes = tuple(range(len(shape_of(op.results[0]))))
     inputs = tuple(
         Input(number, element_type_or_self(operand.type)) for number, operand in enumerate(operands)
