@@ -139,7 +139,8 @@ class _GrowthBudget:
         if count > self.left:
             raise NotFoldable(
                 Code.GROWTH,
-                f"it would add {count} bytes, of {self.most} that are allowed {self.left} are left",
+                f"it would add {count} bytes, of {self.most} that are allowed {self.left} are "
+                f"left; it takes max-growth={self.most + count - self.left} or more",
             )
         self.left -= max(count, 0)
 
