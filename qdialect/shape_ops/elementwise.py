@@ -102,9 +102,12 @@ def read_elementwise(op: Operation, operands: Operands) -> Elementwise:
     model = arithmetic_model_of(op)
     check_not_kept(op)
     try:
-        return model.read(op, operands)
+        read = model.read(op, operands)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise NotFoldable(Code.UNKNOWN_OP, f"it is malformed: {message_of(error)}") from None
+    if not read.operands:
+        raise NotFoldable(Code.ARITHMETIC, "it reads no tensor")
+    return read
 
 
 BroadcastWriterT = TypeVar("BroadcastWriterT", bound=BroadcastWriter)
