@@ -214,6 +214,10 @@ integer_function("tosa.greater")(lambda op, of: of[0] > of[1])
 integer_function("tosa.greater_equal")(lambda op, of: of[0] >= of[1])
 integer_function("tosa.select")(lambda op, of: np.where(of[0] != 0, of[1], of[2]))
 
+integer_function("tosa.reduce_sum")(
+    lambda op, of: of[0].sum(axis=integer_of(op, "axis"), keepdims=True)
+)
+
 
 @integer_function("tosa.cast")
 def _cast_integers(op: Operation, of: Sequence[Integers]) -> NDArray[Any]:

@@ -14,6 +14,7 @@ from qdialect.tools.registry import ToolContext
 pytestmark = pytest.mark.usefixtures("without_plugins")
 
 I3, B3, I8 = "tensor<3xi32>", "tensor<3xi1>", "tensor<3xi8>"
+PAIRS = "tensor<3x2xi32>"
 TWO = (I3, I3)
 BACK = "{dimensions = array<i64: 0>}"
 
@@ -181,6 +182,15 @@ OTHERS = {
             f"%r = {two('minimum', '%s, %n')}",
         ],
         [7, 2, 0],
+    ),
+    "sums of tosa": (
+        [
+            f'%i = "tosa.const"() <{{values = dense<[[1, 2], [0, 5], [3, 3]]> : {PAIRS}}}> '
+            f": () -> {PAIRS}",
+            f'%s = "tosa.reduce_sum"(%i) <{{axis = 1 : i32}}> : ({PAIRS}) -> tensor<3x1xi32>',
+            f'%r = "stablehlo.reshape"(%s) : (tensor<3x1xi32>) -> {I3}',
+        ],
+        [3, 5, 6],
     ),
     "truth values of tosa": (
         [
