@@ -65,7 +65,7 @@ class CarriedRanges:
             raise NotFoldable(
                 Code.PARAMETER_GROWTH,
                 f"it would have {after} {self.said.are}, its source has {before}, and {allowed} "
-                "are allowed",
+                f"are allowed; it takes max-parameter-growth={after - before} or more",
             )
 
     def write(self, op: Operation) -> None:

@@ -103,11 +103,13 @@ class _FoldedOperands(ConstantOperands):
         if moved is not None and not moved.casts:
             values = ElementValues(self._steps, self.constants).of(moved.step)
             return integers_in(values, moved.layers[0].element_type)
-        # A shape op may move computed integers.
-        if isinstance(owner, Operation) and not is_list(owner):
-            is_moved = moved is None and model_of(owner) is not None
-            if is_moved or computes_integers(owner):
-                return computed_integers(value, self)
+        # A shape op may move computed integers, or converted ones.
+        if (
+            isinstance(owner, Operation)
+            and not is_list(owner)
+            and (model_of(owner) is not None or computes_integers(owner))
+        ):
+            return computed_integers(value, self)
         return super().integers(value)
 
 
@@ -214,6 +216,13 @@ class FoldGraph:
             return ()
         main = op.operands[sides.main]
         return [operand for operand in op.operands if operand is not main]
+
+    def moves(self, user: Operation, op: Operation) -> bool:
+        """Whether `user` moves the result of `op`, an operand, and does not only read positions."""
+        moved, operand = self.moved.get(user), self.moved.get(op)
+        if moved is None or operand is None or self.models.get(user) is None:
+            return True
+        return operand.step in self.steps[moved.step].operands
 
     @property
     def operands(self) -> ConstantOperands:

@@ -139,7 +139,8 @@ class _GrowthBudget:
         if count > self.left:
             raise NotFoldable(
                 Code.GROWTH,
-                f"it would add {count} bytes, of {self.most} that are allowed {self.left} are left",
+                f"it would add {count} bytes, of {self.most} that are allowed {self.left} are "
+                f"left; it takes max-growth={self.most + count - self.left} or more",
             )
         self.left -= max(count, 0)
 
@@ -497,7 +498,7 @@ def find_ends(graph: FoldGraph, decision: Decision) -> None:
                 ):
                     decision.beside.add(op)
                     continue
-                if end is None:
+                if end is None or not graph.moves(user, op):
                     continue
                 # An identity op may be equal to a value further up.
                 if equal and user.results[0] in equal and not _leads_to(graph, user, op):

@@ -78,7 +78,8 @@ class FoldPolicy:
         if nbytes > allowed:
             raise NotFoldable(
                 Code.GROWTH,
-                f"{nbytes} bytes of it would be repetitions, and {allowed} are allowed",
+                f"{nbytes} bytes of it would be repetitions, and {allowed} are allowed; "
+                f"it takes max-repetition={nbytes} or more",
             )
 
     def check_parameters(
@@ -92,12 +93,13 @@ class FoldPolicy:
         if _is_finer(type.granularity, self.granularity):
             raise _too_fine(type, self.granularity)
         slots = type.scales.size
+        takes = f"it takes max-parameter-growth={slots - slots_before} or more"
         if self.max_parameter_growth is not None:
             if slots - slots_before > self.max_parameter_growth:
                 raise NotFoldable(
                     Code.PARAMETER_GROWTH,
                     f"it has {slots} scales, {slots - slots_before} more than its sources, "
-                    f"and {self.max_parameter_growth} more are allowed",
+                    f"and {self.max_parameter_growth} more are allowed; {takes}",
                 )
             return
         allowed = max(slots_before, self.free_slots(shape))
@@ -105,7 +107,7 @@ class FoldPolicy:
             raise NotFoldable(
                 Code.PARAMETER_GROWTH,
                 f"it has {slots} scales, its sources have {slots_before}, and {allowed} are "
-                "allowed",
+                f"allowed; {takes}",
             )
 
 

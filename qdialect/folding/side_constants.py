@@ -148,7 +148,8 @@ class Sides(NamedTuple):
                 raise NotFoldable(
                     Code.PARAMETER_GROWTH,
                     f"its operands would have {size} elements, its sources have "
-                    f"{before}, and {allowed} are allowed",
+                    f"{before}, and {allowed} are allowed; "
+                    f"it takes max-parameter-growth={size - before} or more",
                 )
 
     def form_of(self, constant: SideConstant, model: ElementwiseModel) -> SideForm:

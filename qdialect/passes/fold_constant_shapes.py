@@ -30,6 +30,9 @@ class FoldConstantShapesPass(ModulePass):
 
     name = "fold-constant-shapes"
 
+    max_parameter_growth: int | None = None
+    """The maximum number of elements that scales beside a constant may have more than before."""
+
     max_growth: int = field(default=DEFAULT_MAX_GROWTH, metadata={"is": "a number of bytes"})
     """The maximum number of bytes of elements that the folds may add to the module."""
 
@@ -46,7 +49,11 @@ class FoldConstantShapesPass(ModulePass):
     @property
     def policy(self) -> FoldPolicy:
         """The options as a FoldPolicy. Raises ValueError."""
-        return FoldPolicy(max_growth=self.max_growth, max_repetition=self.max_repetition)
+        return FoldPolicy(
+            max_parameter_growth=self.max_parameter_growth,
+            max_growth=self.max_growth,
+            max_repetition=self.max_repetition,
+        )
 
     @property
     def certificate(self) -> Certificate:

@@ -62,6 +62,21 @@ def integer_function(*names: str) -> Callable[[IntegerFunction], IntegerFunction
     return _FUNCTIONS.register(*names)
 
 
+def nonzero_as_true(op: Operation, numbers: Integers) -> Integers:
+    """What an op makes of numbers: if its results are truth values, all but 0 are true."""
+    type = element_type_or_self(op.results[0].type)
+    is_truth = isinstance(type, IntegerType) and type.bitwidth == 1
+    return (numbers != 0).astype(np.int64) if is_truth else numbers
+
+
+def integers_from(op: Operation, start: int, limit: int, step: int) -> Integers:
+    """The integers that an op counts from `start`, before `limit`. Raises NotFoldable."""
+    counted = range(start, limit, step)
+    if (len(counted),) != static_shape_of(op.results[0]):
+        raise NotFoldable(Code.UNKNOWN_OP, f"its result does not have {len(counted)} elements")
+    return np.asarray(counted, dtype=np.int64)
+
+
 def integers_of_op(op: Operation, operands: Sequence[Integers]) -> Integers:
     """The integers that an op computes from its operands. Raises NotFoldable."""
     function = _FUNCTIONS.find(name_of(op))

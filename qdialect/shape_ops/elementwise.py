@@ -102,9 +102,12 @@ def read_elementwise(op: Operation, operands: Operands) -> Elementwise:
     model = arithmetic_model_of(op)
     check_not_kept(op)
     try:
-        return model.read(op, operands)
+        read = model.read(op, operands)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise NotFoldable(Code.UNKNOWN_OP, f"it is malformed: {message_of(error)}") from None
+    if not read.operands:
+        raise NotFoldable(Code.ARITHMETIC, "it reads no tensor")
+    return read
 
 
 BroadcastWriterT = TypeVar("BroadcastWriterT", bound=BroadcastWriter)
@@ -238,7 +241,10 @@ def conversion(source: Attribute, target: Attribute) -> Arithmetic | None:
 
 
 def same_shape(op: Operation, arithmetic: Arithmetic, operands: Sequence[SSAValue]) -> Elementwise:
-    """An op of operands that have the shape of its result."""
+    """An op of operands that have the shape of its result. Raises NotFoldable if one is missing."""
+    count = 2 if arithmetic in (Arithmetic.ADD, Arithmetic.SUBTRACT, Arithmetic.MULTIPLY) else 1
+    if len(operands) != count:
+        raise NotFoldable(Code.UNKNOWN_OP, f"it has {len(operands)} operands, not {count}")
     axes = tuple(range(len(shape_of(op.results[0]))))
     inputs = tuple(
         Input(number, element_type_or_self(operand.type)) for number, operand in enumerate(operands)

@@ -7,6 +7,8 @@ https://onnx.ai/onnx/operators. The second and the third are read as arithmetic.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from xdsl.dialects.builtin import (
@@ -20,6 +22,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.joins import Concat
+from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import BroadcastInDim, Movement, Reshape, Reverse, Slice, Transpose
 from qdialect.ir.value_types import element_type_or_self, tensor_element_type, tensor_parts
 from qdialect.shape_ops.attributes import (
@@ -32,6 +35,7 @@ from qdialect.shape_ops.attributes import (
     taken,
     tiled,
 )
+from qdialect.shape_ops.computed_integers import integer_function, integers_from, nonzero_as_true
 from qdialect.shape_ops.elementwise import (
     axes_from_last,
     conversion,
@@ -56,7 +60,6 @@ from qdialect.shape_ops.models import Movements, Operands
 from qdialect.shape_ops.terms import Apply, Arithmetic, Elementwise, Input, SmallOperand, Term
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 register_constant("onnx.Constant", "value")
@@ -150,6 +153,42 @@ def _pad(op: Operation, operands: Operands) -> Movements:
     with_value = len(op.operands) > 2 and _is_given(op.operands[2])
     movements = padded(shape, low, high, with_zero=not with_value)
     return Movements(op.operands[:1], movements, op.operands[2] if with_value else None)
+
+
+@shape_op("onnx.DepthToSpace")
+def _depth_to_space(op: Operation, operands: Operands) -> Movements:
+    batches, channels, height, width = static_shape_of(op.operands[0])
+    size, mode = integer_of(op, "blocksize"), str(find_attribute(op, "mode") or _DEPTH_FIRST)
+    if mode not in _DEPTH_ORDERS:
+        raise NotFoldable(Code.UNKNOWN_OP, f"its mode {mode} is not known")
+    depth = channels // (size * size)
+    blocks = (size, size, depth) if mode == _DEPTH_FIRST else (depth, size, size)
+    movements = [
+        Reshape((batches, *blocks, height, width)),
+        Transpose(_DEPTH_ORDERS[mode]),
+        Reshape((batches, depth, height * size, width * size)),
+    ]
+    return Movements(op.operands, movements)
+
+
+_DEPTH_FIRST: Final = '"DCR"'
+_DEPTH_ORDERS: Final = MappingProxyType(
+    {_DEPTH_FIRST: (0, 3, 4, 1, 5, 2), '"CRD"': (0, 1, 4, 2, 5, 3)}
+)
+"""By the mode, the axes after which rows and columns of blocks are beside those inside of them."""
+
+
+@shape_op("onnx.SpaceToDepth")
+def _space_to_depth(op: Operation, operands: Operands) -> Movements:
+    batches, channels, height, width = static_shape_of(op.operands[0])
+    size = integer_of(op, "blocksize")
+    rows, columns = height // size, width // size
+    movements = [
+        Reshape((batches, channels, rows, size, columns, size)),
+        Transpose((0, 3, 5, 1, 2, 4)),
+        Reshape((batches, channels * size * size, rows, columns)),
+    ]
+    return Movements(op.operands, movements)
 
 
 def _optional(op: Operation, number: int, operands: Operands) -> list[int] | None:
@@ -291,3 +330,19 @@ def _reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Op
     values = DenseIntOrFPElementsAttr.from_list(cast(Any, numbers), list(lengths))
     set_attribute(constant, "value", values)
     return [constant, recreated(op, [operand, constant.results[0]], type)]
+
+
+integer_function("onnx.Add")(lambda op, of: of[0] + of[1])
+integer_function("onnx.Sub")(lambda op, of: of[0] - of[1])
+integer_function("onnx.Mul")(lambda op, of: of[0] * of[1])
+integer_function("onnx.Neg")(lambda op, of: -of[0])
+integer_function("onnx.Min")(lambda op, of: reduce(np.minimum, of))
+integer_function("onnx.Max")(lambda op, of: reduce(np.maximum, of))
+integer_function("onnx.Cast")(lambda op, of: nonzero_as_true(op, of[0]))
+integer_function("onnx.Where")(lambda op, of: np.where(of[0] != 0, of[1], of[2]))
+integer_function("onnx.Equal")(lambda op, of: of[0] == of[1])
+integer_function("onnx.Less")(lambda op, of: of[0] < of[1])
+integer_function("onnx.LessOrEqual")(lambda op, of: of[0] <= of[1])
+integer_function("onnx.Greater")(lambda op, of: of[0] > of[1])
+integer_function("onnx.GreaterOrEqual")(lambda op, of: of[0] >= of[1])
+integer_function("onnx.Range")(lambda op, of: integers_from(op, *map(int, of)))

@@ -37,7 +37,7 @@ from qdialect.shape_ops.attributes import (
     shape_of,
     static_shape_of,
 )
-from qdialect.shape_ops.computed_integers import Integers, integer_function
+from qdialect.shape_ops.computed_integers import Integers, integer_function, nonzero_as_true
 from qdialect.shape_ops.elementwise import (
     broadcast_writer,
     converted,
@@ -328,10 +328,11 @@ def _add(op: Operation, operands: Operands) -> Elementwise:
     return same_shape(op, Arithmetic.ADD, op.operands)
 
 
-integer_function("stablehlo.add")(lambda op, of: of[0] + of[1])
+# The sum of truth values is their disjunction.
+integer_function("stablehlo.add")(lambda op, of: nonzero_as_true(op, of[0] + of[1]))
 integer_function("stablehlo.subtract")(lambda op, of: of[0] - of[1])
 integer_function("stablehlo.multiply")(lambda op, of: of[0] * of[1])
-integer_function("stablehlo.convert")(lambda op, of: of[0])
+integer_function("stablehlo.convert")(lambda op, of: nonzero_as_true(op, of[0]))
 integer_function("stablehlo.select")(lambda op, of: np.where(of[0] != 0, of[1], of[2]))
 integer_function("stablehlo.minimum")(lambda op, of: np.minimum(of[0], of[1]))
 integer_function("stablehlo.maximum")(lambda op, of: np.maximum(of[0], of[1]))

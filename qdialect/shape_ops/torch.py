@@ -36,6 +36,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.algebra.joins import Concat
+from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import (
     DYNAMIC,
     BroadcastInDim,
@@ -49,6 +50,7 @@ from qdialect.algebra.movement import (
 from qdialect.ir.elements import has_signedness
 from qdialect.ir.value_types import TensorParts, register_tensor_type, tensor_element_type
 from qdialect.shape_ops.attributes import items_of, padded, shape_of, static_shape_of, taken
+from qdialect.shape_ops.computed_integers import integer_function, integers_from
 from qdialect.shape_ops.elementwise import (
     axes_from_last,
     conversion,
@@ -225,10 +227,14 @@ def _reshape(op: Operation, operands: Operands) -> Movements:
 def _slice(op: Operation, operands: Operands) -> Movements:
     shape, axis = static_shape_of(op.operands[0]), _axis(op, 1, operands)
     start, end, step = (_optional(op.operands[number], operands) for number in (2, 3, 4))
-    if step is not None and step < 1:
-        raise NotFoldable(Code.UNKNOWN_OP, "its step is negative")
-    start, end, step = slice(start, end, step).indices(shape[axis])
-    return _one(op, _along(axis, shape, start, max(end, start), step))
+    positions = range(*slice(start, end, step).indices(shape[axis]))
+    if positions.step > 0:
+        end = max(positions.stop, positions.start)
+        return _one(op, _along(axis, shape, positions.start, end, positions.step))
+    # Imported from ONNX: the same positions, from the last.
+    positions = positions[::-1]
+    forward = _along(axis, shape, positions.start, positions.stop, positions.step)
+    return _one(op, forward, Reverse((axis,)))
 
 
 @shape_op("torch.aten.narrow")
@@ -654,3 +660,24 @@ def _dequantize(op: Operation, operands: Operands) -> Elementwise:
         raise NotFoldable(Code.ARITHMETIC, f"'{stored}' is not dequantized to '{result}'")
     whole = tuple(range(len(shape_of(op.operands[0]))))
     return Elementwise((op.operands[0],), (whole,), Input(0, stored))
+
+
+# Integers: https://docs.pytorch.org/docs/stable/torch.html
+
+integer_function("torch.aten.add.Tensor", "torch.aten.add.Scalar")(
+    lambda op, of: of[0] + of[1] * of[2]
+)
+integer_function("torch.aten.sub.Tensor", "torch.aten.sub.Scalar")(
+    lambda op, of: of[0] - of[1] * of[2]
+)
+integer_function("torch.aten.mul.Tensor", "torch.aten.mul.Scalar")(lambda op, of: of[0] * of[1])
+integer_function("torch.aten.where.self")(lambda op, of: np.where(of[0] != 0, of[1], of[2]))
+integer_function("torch.aten.lt.Scalar", "torch.aten.lt.Tensor")(lambda op, of: of[0] < of[1])
+integer_function("torch.aten.remainder.Scalar")(lambda op, of: np.mod(of[0], of[1]))
+integer_function("torch.aten.arange")(lambda op, of: integers_from(op, 0, int(of[0]), 1))
+integer_function("torch.aten.arange.start")(
+    lambda op, of: integers_from(op, int(of[0]), int(of[1]), 1)
+)
+integer_function("torch.aten.arange.start_step")(
+    lambda op, of: integers_from(op, *map(int, of[:3]))
+)

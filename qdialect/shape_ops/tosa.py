@@ -31,7 +31,7 @@ from qdialect.shape_ops.attributes import (
     static_shape_of,
     tiled,
 )
-from qdialect.shape_ops.computed_integers import Integers, integer_function
+from qdialect.shape_ops.computed_integers import Integers, integer_function, nonzero_as_true
 from qdialect.shape_ops.elementwise import (
     converted,
     elementwise_op,
@@ -214,12 +214,16 @@ integer_function("tosa.greater")(lambda op, of: of[0] > of[1])
 integer_function("tosa.greater_equal")(lambda op, of: of[0] >= of[1])
 integer_function("tosa.select")(lambda op, of: np.where(of[0] != 0, of[1], of[2]))
 
+integer_function("tosa.reduce_sum")(
+    lambda op, of: of[0].sum(axis=integer_of(op, "axis"), keepdims=True)
+)
+
 
 @integer_function("tosa.cast")
 def _cast_integers(op: Operation, of: Sequence[Integers]) -> NDArray[Any]:
     if reads_unsigned(op):
         raise NotFoldable(Code.ARITHMETIC, "its operand is read as unsigned")
-    return of[0]
+    return nonzero_as_true(op, of[0])
 
 
 @integer_function("tosa.mul")

@@ -14,6 +14,7 @@ from qdialect.tools.registry import ToolContext
 pytestmark = pytest.mark.usefixtures("without_plugins")
 
 I3, B3, I8 = "tensor<3xi32>", "tensor<3xi1>", "tensor<3xi8>"
+PAIRS = "tensor<3x2xi32>"
 TWO = (I3, I3)
 BACK = "{dimensions = array<i64: 0>}"
 
@@ -68,6 +69,16 @@ COMPUTED = {
         ],
         [2, 4, 5],
     ),
+    "numbers that are not zero are true": (
+        [
+            f"%i = {constant('[2, 0, -4]', I3)}",
+            f"%l = {op('convert', '%i', (I3,), B3)}",
+            f"%t = {op('add', '%l, %l', (B3, B3), B3)}",
+            f"%n = {constant('6', I3)}",
+            f"%r = {op('select', '%t, %n, %i', (B3, I3, I3))}",
+        ],
+        [6, 0, 6],
+    ),
     "moved": (
         [
             f"%i = {IOTA}",
@@ -95,6 +106,10 @@ def two(name: str, operands: str, result: str = I3) -> str:
     """An op of tosa on tensors of three numbers."""
     count = operands.count("%")
     return f'"tosa.{name}"({operands}) : ({", ".join([I3] * count)}) -> {result}'
+
+
+def of_onnx(values: str, type: str) -> str:
+    return f'"onnx.Constant"() {{value = dense<{values}> : {type}}} : () -> {type}'
 
 
 OTHERS = {
@@ -168,6 +183,48 @@ OTHERS = {
         ],
         [7, 2, 0],
     ),
+    "sums of tosa": (
+        [
+            f'%i = "tosa.const"() <{{values = dense<[[1, 2], [0, 5], [3, 3]]> : {PAIRS}}}> '
+            f": () -> {PAIRS}",
+            f'%s = "tosa.reduce_sum"(%i) <{{axis = 1 : i32}}> : ({PAIRS}) -> tensor<3x1xi32>',
+            f'%r = "stablehlo.reshape"(%s) : (tensor<3x1xi32>) -> {I3}',
+        ],
+        [3, 5, 6],
+    ),
+    "truth values of tosa": (
+        [
+            f'%i = "tosa.const"() <{{values = dense<[2, 0, -4]> : {I3}}}> : () -> {I3}',
+            f'%l = "tosa.cast"(%i) : ({I3}) -> {B3}',
+            f'%r = "tosa.cast"(%l) : ({B3}) -> {I3}',
+        ],
+        [1, 0, 1],
+    ),
+    "ONNX": (
+        [
+            f"%i = {of_onnx('[-1, 2, -8]', I3)}",
+            f"%z = {of_onnx('0', 'tensor<i32>')}",
+            f"%n = {of_onnx('8', 'tensor<i32>')}",
+            f'%l = "onnx.Less"(%i, %z) : ({I3}, tensor<i32>) -> {B3}',
+            f'%m = "onnx.Add"(%i, %n) : ({I3}, tensor<i32>) -> {I3}',
+            f'%r = "onnx.Where"(%l, %m, %i) : ({B3}, {I3}, {I3}) -> {I3}',
+        ],
+        [7, 2, 0],
+    ),
+    "a range of ONNX": (
+        [
+            f"%s = {of_onnx('6', 'tensor<i32>')}",
+            f"%e = {of_onnx('-1', 'tensor<i32>')}",
+            f"%d = {of_onnx('-3', 'tensor<i32>')}",
+            f'%h = "onnx.Range"(%s, %e, %d) : (tensor<i32>, tensor<i32>, tensor<i32>) -> {I3}',
+            f'%b = "onnx.Cast"(%h) {{to = 9 : si64}} : ({I3}) -> {B3}',
+            f'%k = "onnx.Cast"(%b) {{to = 6 : si64}} : ({B3}) -> {I3}',
+            f'%p = "onnx.Neg"(%k) : ({I3}) -> {I3}',
+            f'%q = "onnx.Max"(%p, %h, %k) : ({I3}, {I3}, {I3}) -> {I3}',
+            f'%r = "onnx.Mul"(%q, %k) : ({I3}, {I3}) -> {I3}',
+        ],
+        [6, 3, 0],
+    ),
 }
 CASES = COMPUTED | OTHERS
 
@@ -200,6 +257,62 @@ def test_are_taken(lines: list[str], positions: list[int]) -> None:
     assert str(np.arange(16).reshape(8, 2)[positions].tolist()) in text
     # What computed them is not left.
     assert text.count("stablehlo.") == 1
+
+
+NUMBER = '"torch.constant.int"() <{{value = {} : i64}}> : () -> !torch.int'
+VECTOR, TRUTHS = "!torch.vtensor<[3],si64>", "!torch.vtensor<[3],i1>"
+OF_TORCH = {
+    "negative positions": (
+        [
+            "%i = "
+            '"torch.vtensor.literal"() <{value = dense<[-1, 2, -8]> : tensor<3xsi64>}> '
+            f": () -> {VECTOR}",
+            f"%n = {NUMBER.format(4)}",
+            f"%k = {NUMBER.format(2)}",
+            f'%l = "torch.aten.lt.Scalar"(%i, %z) : ({VECTOR}, !torch.int) -> {TRUTHS}',
+            f'%m = "torch.aten.add.Scalar"(%i, %n, %k) '
+            f": ({VECTOR}, !torch.int, !torch.int) -> {VECTOR}",
+            f'%r = "torch.aten.where.self"(%l, %m, %i) '
+            f": ({TRUTHS}, {VECTOR}, {VECTOR}) -> {VECTOR}",
+        ],
+        [7, 2, 0],
+    ),
+    "a range": (
+        [
+            f"%s = {NUMBER.format(7)}",
+            f"%e = {NUMBER.format(-2)}",
+            f"%d = {NUMBER.format(-3)}",
+            '%none = "torch.constant.none"() : () -> !torch.none',
+            '%i = "torch.aten.arange.start_step"(%s, %e, %d, %none, %none, %none, %none) '
+            f": ({', '.join(['!torch.int'] * 3 + ['!torch.none'] * 4)}) -> {VECTOR}",
+            f"%k = {NUMBER.format(8)}",
+            f'%j = "torch.aten.sub.Tensor"(%i, %i, %k) '
+            f": ({VECTOR}, {VECTOR}, !torch.int) -> {VECTOR}",
+            f'%r = "torch.aten.remainder.Scalar"(%j, %k) : ({VECTOR}, !torch.int) -> {VECTOR}',
+        ],
+        [7, 4, 1],
+    ),
+}
+
+
+@pytest.mark.parametrize(("lines", "positions"), OF_TORCH.values(), ids=OF_TORCH)
+def test_are_taken_by_torch(lines: list[str], positions: list[int]) -> None:
+    rows = np.arange(16).reshape(8, 2)
+    table, taken = "!torch.vtensor<[8,2],si8>", "!torch.vtensor<[3,2],si8>"
+    body = "\n".join(
+        [
+            f'%w = "torch.vtensor.literal"() <{{value = dense<{rows.tolist()}> : tensor<8x2xsi8>}}>'
+            f" : () -> {table}",
+            f"%z = {NUMBER.format(0)}",
+            *lines,
+            f'%g = "torch.aten.index_select"(%w, %z, %r) : ({table}, !torch.int, {VECTOR})'
+            f" -> {taken}",
+        ]
+    )
+    module, _ = fold(f"func.func @f() -> {taken} {{\n{body}\nreturn %g : {taken}\n}}")
+    text = str(module)
+    assert str(rows[positions].tolist()) in text
+    assert "aten" not in text
 
 
 @pytest.mark.parametrize(

@@ -227,7 +227,7 @@ class Form(ABC):
 class OfTorch(Form):
     """With shape ops of torch."""
 
-    KINDS = (*Form.KINDS, "flip", "take", "pad")
+    KINDS = (*Form.KINDS, "flip", "take", "pad", "backward")
 
     def type(self, array: Array, element: str | None = None) -> str:
         lengths = ",".join(map(str, array.shape))
@@ -288,7 +288,7 @@ class OfTorch(Form):
                 op, operands, types = "permute", [self.list(move.numbers)], [lists]
             case "reshape":
                 op, operands, types = "view", [self.list(move.numbers)], [lists]
-            case "slice":
+            case "slice" | "backward":
                 op, operands = "slice.Tensor", [*map(self.integer, move.numbers)]
                 types = [dim] * 4
             case "expand":

@@ -416,9 +416,12 @@ TENSOR = [
 
 
 def _torch(
-    name: str, before: str, after: str, *operands: int | list[int] | tuple[int, ...] | bool | None
+    name: str,
+    before: str,
+    after: str,
+    *operands: int | list[int] | tuple[int, ...] | bool | None,
 ) -> Case:
-    """A case of one op of torch on one argument; a tuple is a tensor."""
+    """A case of one op of torch on one argument; a tuple is a tensor of integers."""
     lines: list[str] = []
 
     def emit(op: str, type: str, of: str = "", types: str = "") -> tuple[str, str]:
@@ -438,11 +441,10 @@ def _torch(
     values = [("%x", f"!torch.vtensor<{before},si32>")]
     for operand in operands:
         if isinstance(operand, tuple):
-            held, type = f"dense<{[*operand]}>", f"!torch.vtensor<[{len(operand)}],si64>"
-            lines.append(
-                f'%v{len(lines)} = "torch.vtensor.literal"() '
-                f"<{{value = {held} : tensor<{len(operand)}xsi64>}}> : () -> {type}"
-            )
+            held = f"dense<{list(operand)}> : tensor<{len(operand)}xsi64>"
+            type = f"!torch.vtensor<[{len(operand)}],si64>"
+            literal = f'"torch.vtensor.literal"() <{{value = {held}}}> : () -> {type}'
+            lines.append(f"%v{len(lines)} = {literal}")
             values.append((f"%v{len(lines) - 1}", type))
             continue
         if not isinstance(operand, list):
@@ -488,6 +490,8 @@ TORCH = [
     _torch("expand", "[3,1]", "[2,3,4]", [2, -1, 4], False),
     _torch("broadcast_to", "[3,1]", "[2,3,4]", [2, 3, 4]),
     _torch("flip", "[2,3,4]", "[2,3,4]", [-1, 0]),
+    _torch("index_select", "[4,3]", "[3,3]", 0, (3, 0, 3)),
+    _torch("constant_pad_nd", "[2,3]", "[2,6]", [1, 2], 0),
     _torch("alias", "[2,3]", "[2,3]"),
     _torch("clone", "[2,3]", "[2,3]", None),
     _torch("contiguous", "[2,3]", "[2,3]", 0),

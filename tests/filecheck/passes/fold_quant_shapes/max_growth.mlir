@@ -35,7 +35,7 @@ func.func @stays() -> (tensor<2x3xi8>, tensor<3x2xi8>, tensor<3x2xi8>) {
   %e = tensor.empty() : tensor<3x2xi8>
   // expected-remark @below {{folded 'linalg.transpose' into constant %w}}
   %0 = linalg.transpose ins(%w : tensor<2x3xi8>) outs(%e : tensor<3x2xi8>) permutation = [1, 0]
-  // expected-remark @below {{not folded: it would add 6 bytes, of 11 that are allowed 5 are left [growth]}}
+  // expected-remark @below {{not folded: it would add 6 bytes, of 11 that are allowed 5 are left; it takes max-growth=12 or more [growth]}}
   %1 = linalg.transpose ins(%w : tensor<2x3xi8>) outs(%e : tensor<3x2xi8>) permutation = [1, 0]
   return %w, %0, %1 : tensor<2x3xi8>, tensor<3x2xi8>, tensor<3x2xi8>
 }
@@ -53,7 +53,7 @@ func.func @repeated() -> tensor<3x6xi8> {
   %r = quant.reverse %q dims = [0] : tensor<6x!quant.uniform<i8:f32, 0.5>> to tensor<6x!quant.uniform<i8:f32, 0.5>>
   %s = quant.scast %r : tensor<6x!quant.uniform<i8:f32, 0.5>> to tensor<6xi8>
   %e = tensor.empty() : tensor<3x6xi8>
-  // expected-remark @below {{not folded: it would add 12 bytes, of 11 that are allowed 11 are left [growth]}}
+  // expected-remark @below {{not folded: it would add 12 bytes, of 11 that are allowed 11 are left; it takes max-growth=12 or more [growth]}}
   %0 = linalg.broadcast ins(%s : tensor<6xi8>) outs(%e : tensor<3x6xi8>) dimensions = [0]
   return %0 : tensor<3x6xi8>
 }

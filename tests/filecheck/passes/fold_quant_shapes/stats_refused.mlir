@@ -4,7 +4,7 @@
 func.func @merged_axes() -> tensor<4xf32> {
   %w = arith.constant dense<[[1.0, 2.0], [3.0, 4.0]]> : tensor<2x2xf32>
   %s = quant.stats %w {layerStats = dense<[1.0, 4.0]> : tensor<2xf32>, axisStats = dense<[[1.0, 3.0], [2.0, 4.0]]> : tensor<2x2xf32>, axis = 1 : i64} : tensor<2x2xf32>
-  // expected-remark @+1 {{not folded: it would have 4 ranges, its source has 2, and 2 are allowed [parameter-growth]}}
+  // expected-remark @+1 {{not folded: it would have 4 ranges, its source has 2, and 2 are allowed; it takes max-parameter-growth=2 or more [parameter-growth]}}
   %t = tensor.collapse_shape %s [[0, 1]] : tensor<2x2xf32> into tensor<4xf32>
   return %t : tensor<4xf32>
 }
