@@ -490,8 +490,6 @@ TORCH = [
     _torch("expand", "[3,1]", "[2,3,4]", [2, -1, 4], False),
     _torch("broadcast_to", "[3,1]", "[2,3,4]", [2, 3, 4]),
     _torch("flip", "[2,3,4]", "[2,3,4]", [-1, 0]),
-    _torch("index_select", "[4,3]", "[3,3]", 0, (3, 0, 3)),
-    _torch("constant_pad_nd", "[2,3]", "[2,6]", [1, 2], 0),
     _torch("alias", "[2,3]", "[2,3]"),
     _torch("clone", "[2,3]", "[2,3]", None),
     _torch("contiguous", "[2,3]", "[2,3]", 0),
