@@ -300,6 +300,8 @@ class LocatingParser(AttributeParser):
             type(error) is ParseError
             and error is not self._in_attribute
             and (error.msg.lower().startswith("expected") or error.msg.endswith(" expected"))
+            # No form has half a string.
+            and not error.msg.endswith("in string literal")
             and not name.startswith(('"', f"{OWN_DIALECT}."))
             and name not in _READ_IN_FULL
         )

@@ -43,6 +43,17 @@ def whole(text: str) -> Case:
     return Case(text, lambda x: x.reshape(6, 4), {"shape": [6, 4]})
 
 
+def space_of(x: Array, *, is_depth_last: bool) -> Array:
+    """Blocks of 2x2 in the place of each element, from the axis of channels: ONNX's two modes."""
+    result = np.empty((x.shape[0], x.shape[1] // 4, 2 * x.shape[2], 2 * x.shape[3]), x.dtype)
+    for row, column in np.ndindex(2, 2):
+        at = 2 * row + column
+        depth = x.shape[1] // 4
+        channels = range(at * depth, (at + 1) * depth) if is_depth_last else range(at, 4 * depth, 4)
+        result[:, :, row::2, column::2] = x[:, [*channels]]
+    return result
+
+
 CASES = {
     "tfl.transpose": Case(
         '"tfl.transpose"(%x, %perm)', lambda x: x.transpose(2, 0, 1), {"perm": [2, 0, 1]}
@@ -109,6 +120,21 @@ CASES = {
         '"onnx.Pad"(%x, %widths)',
         lambda x: np.pad(x[:, 1:], ((1, 0), (0, 2), (0, 0))),
         {"widths": [1, -1, 0, 0, 2, 0]},
+    ),
+    "onnx.DepthToSpace": Case(
+        '"onnx.DepthToSpace"(%x) {blocksize = 2 : si64}',
+        lambda x: space_of(x, is_depth_last=True),
+        shape=(2, 8, 1, 3),
+    ),
+    "onnx.DepthToSpace, depth first": Case(
+        '"onnx.DepthToSpace"(%x) {blocksize = 2 : si64, mode = "CRD"}',
+        lambda x: space_of(x, is_depth_last=False),
+        shape=(2, 8, 1, 3),
+    ),
+    "onnx.SpaceToDepth": Case(
+        '"onnx.SpaceToDepth"(%x) {blocksize = 2 : si64}',
+        lambda x: np.concatenate([x[:, :, i::2, j::2] for i in (0, 1) for j in (0, 1)], 1),
+        shape=(2, 3, 2, 4),
     ),
     "ttir.permute": Case(
         '"ttir.permute"(%x) {permutation = array<i64: 2, 0, 1>}', lambda x: x.transpose(2, 0, 1)
