@@ -104,8 +104,9 @@ class HexDigits:
         if self._raw is not None:
             return b"".join(self._raw)
         data = self._bytes.getvalue() if self._data is None else self._data
-        digits = binascii.hexlify(data) + self._odd
-        return digits if self._is_lower else digits.upper()
+        digits = binascii.hexlify(data)
+        # The last one of an odd number may be another letter.
+        return (digits if self._is_lower else digits.upper()) + self._odd
 
     def forget(self) -> None:
         """Release `data`, which is held elsewhere; keep only the number of digits."""

@@ -106,6 +106,13 @@ def test_what_is_left_out_makes_no_difference(
     assert outcome(abridged) == outcome(text)
 
 
+@pytest.mark.parametrize("digits", [b"102g", b"102G", b"10g", b"10G", b"abg", b"aBg", b"ABg", b"g"])
+def test_other_letters_are_kept_as_they_are_written(digits: bytes) -> None:
+    held = HexDigits()
+    held.add(digits)
+    assert (held.raw, held.data) == (digits, None)
+
+
 @pytest.mark.parametrize("case", [str.upper, str.lower, str.swapcase, str])
 @pytest.mark.parametrize("length", [1, 2, 5, 2200])
 def test_digits_are_kept_as_they_are_written(case: Callable[[str], str], length: int) -> None:
