@@ -36,10 +36,10 @@ class QuantizeWeightsPass(ModulePass):
     """The length of a block along the axis that is summed over."""
 
     scheme: str = "torch-per-channel-symmetric"
-    """The name of a scheme, which begins with the name of its system."""
+    """The name of a scheme, or of a system, whose scheme of weights is used."""
 
-    storage: str = "i8"
-    """The storage type: `i8`, `u8`, `i4`, `i16`, ..."""
+    storage: str | None = None
+    """The storage type, such as `u8`, `i4` or `i16`; default that of the system, or `i8`."""
 
     otherwise: str = "leave"
     """The fallback for a weight: `leave` it float, or use a `coarser` granularity."""
@@ -49,7 +49,8 @@ class QuantizeWeightsPass(ModulePass):
         self._policy()
 
     def _policy(self) -> WeightPolicy:
-        scheme = scheme_of(self.scheme, storage_named(self.storage))
+        storage = None if self.storage is None else storage_named(self.storage)
+        scheme = scheme_of(self.scheme, storage)
         return weight_policy(scheme, self.granularity, self.block_size, self.otherwise)
 
     @override
