@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from typing_extensions import override
@@ -13,7 +13,7 @@ from xdsl.passes import ModulePass
 from qdialect.folding.report_listener import FoldReportListener
 from qdialect.post_training.assignment.precision import storage_named, weight_policy
 from qdialect.post_training.weights import WeightPolicy, quantize_weights
-from qdialect.quantization.presets import scheme_of
+from qdialect.quantization.presets import SCHEME_NAMES, scheme_of
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class QuantizeWeightsPass(ModulePass):
     Scales and zero points are computed from the weights, by the scheme of the chosen system. Shape
     ops between a constant and its layer are folded. Weights that stay float are reported as
     remarks.
+
+    Example: `qdialect-opt --quantize-weights="granularity=tensor scheme=one-u8" model.mlir`.
     """
 
     name = "quantize-weights"
@@ -35,7 +37,7 @@ class QuantizeWeightsPass(ModulePass):
     block_size: int = 32
     """The length of a block along the axis that is summed over."""
 
-    scheme: str = "torch-per-channel-symmetric"
+    scheme: str = field(default="torch-per-channel-symmetric", metadata={"values": SCHEME_NAMES})
     """The name of a scheme, or of a system, whose scheme of weights is used."""
 
     storage: str | None = None

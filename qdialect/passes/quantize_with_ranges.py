@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from typing_extensions import override
@@ -25,7 +25,7 @@ from qdialect.post_training.assignment.precision import (
     weight_policy,
 )
 from qdialect.post_training.assignment.whole_model import quantize_model
-from qdialect.quantization.presets import scheme_of
+from qdialect.quantization.presets import SCHEME_NAMES, scheme_of
 from qdialect.quantization.profile import Profile
 
 
@@ -39,7 +39,7 @@ class AssignmentPass(ModulePass):
     config: str | None = None
     """A file with the layers of other precisions: JSON, in ONE's format."""
 
-    scheme: str | None = None
+    scheme: str | None = field(default=None, metadata={"values": SCHEME_NAMES})
     """The name of a system, or of one of its schemes; `one-u8` unless `config` names another."""
 
     granularity: str | None = None
@@ -49,7 +49,7 @@ class AssignmentPass(ModulePass):
     """The length of a block along the axis that is summed over."""
 
     weight_scheme: str | None = None
-    """The scheme of weights; default that of `scheme`."""
+    """The scheme of weights: a name as for `scheme`, whose scheme of weights is the default."""
 
     weight_storage: str | None = None
     """The storage of weights, such as `i8` or `i4`; default that of the scheme."""
@@ -127,6 +127,9 @@ class QuantizeWithRangesPass(AssignmentPass):
 
     Users read quantized values through `quant.dcast` of `quant.qcast`. Ops that stay float are
     reported as remarks.
+
+    Example: `qdialect-opt --attach-ranges=profile=profile.json
+    --quantize-with-ranges=scheme=one-u8 model.mlir`.
     """
 
     name = "quantize-with-ranges"

@@ -195,6 +195,9 @@ SYSTEMS: Mapping[str, System] = MappingProxyType(
 )
 """By name: schemes that belong together."""
 
+SCHEME_NAMES: Final = (*SYSTEMS, *SCHEMES)
+"""The names that all passes take."""
+
 _ALIASES: Mapping[str, str] = MappingProxyType(
     {"luci": "one", "uint8": "one-u8", "int16": "one-s16"}
 )
@@ -215,9 +218,7 @@ def canonical_name(name: str) -> str:
     """The name of a system or a scheme, given it or an alias. Raises ValueError for others."""
     canonical = _ALIASES.get(name, name)
     if canonical not in SYSTEMS and canonical not in SCHEMES:
-        raise ValueError(
-            f"there is no scheme {name!r}; the schemes are {', '.join((*SYSTEMS, *SCHEMES))}"
-        )
+        raise ValueError(f"there is no scheme {name!r}; the schemes are {', '.join(SCHEME_NAMES)}")
     return canonical
 
 

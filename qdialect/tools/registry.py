@@ -339,10 +339,7 @@ def _make(kind: str, factory: Callable[[], type[ConvertibleT]], spec: ArgSpec) -
         cls = factory()
     except Exception as error:
         raise ToolError(f"{kind} '{spec.name}' does not load: {describe(error)}") from error
-    # The field of an option that is a Python keyword, such as `from`, ends in an underscore.
-    options = {
-        field.name.rstrip("_").replace("_", "-"): field for field in fields(cls) if field.init
-    }
+    options = {option_name(field): field for field in fields(cls) if field.init}
     values: dict[str, ParameterListType] = {}
     for given, value in spec.parameters.items():
         name = given.replace("_", "-")
@@ -356,6 +353,12 @@ def _make(kind: str, factory: Callable[[], type[ConvertibleT]], spec: ArgSpec) -
         return cls.from_spec(type(spec)(spec.name, values))
     except Exception as error:
         raise ToolError(f"{kind} '{spec.name}': {first_line(error)}") from error
+
+
+def option_name(field: Field[object]) -> str:
+    """The name of the option that a field of a pass or target is, as it is typed."""
+    # A field whose option is a Python keyword, such as `from`, ends in an underscore.
+    return field.name.rstrip("_").replace("_", "-")
 
 
 _OPTION_TYPES: dict[str, tuple[type[ParameterType] | UnionType, str]] = {
