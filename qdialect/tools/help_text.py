@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from enum import Enum
 from itertools import pairwise
-from typing import Final
+from typing import Final, cast
 
 from xdsl.passes import ModulePass
 from xdsl.utils.hints import type_repr
@@ -187,7 +187,7 @@ def _value_text(value: object) -> str:
     if isinstance(value, Enum):
         value = value.value
     if isinstance(value, tuple):
-        return ",".join(map(_value_text, value))
+        return ",".join(map(_value_text, cast("tuple[object, ...]", value)))
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from typing_extensions import TypeVar, override
 from xdsl import dialects
-from xdsl.context import Context
 from xdsl.dialects.builtin import UnregisteredAttr, UnregisteredOp
 from xdsl.ir import Attribute, Dialect, Operation, TypeAttribute
 from xdsl.utils.hints import type_repr
@@ -22,6 +21,7 @@ from qdialect.folding.report_listener import FoldReportListener, WarningListener
 from qdialect.ir.blobs import fresh_builtin
 from qdialect.ir.errors import describe, first_line
 from qdialect.ir.xdsl_private import is_registered, rebuilt
+from qdialect.text.hints import CommandLineContext
 from qdialect.tools.pass_spec import NestedSpec
 from qdialect.tools.tool_error import TOOL, ToolError, did_you_mean
 
@@ -128,7 +128,7 @@ def find_pass(name: str) -> Callable[[], type[ModulePass]] | None:
     )
 
 
-class ToolContext(Context, FoldReportListener, WarningListener):
+class ToolContext(CommandLineContext, FoldReportListener, WarningListener):
     """
     A context with all dialects, which searches unknown ones in plug-ins.
 

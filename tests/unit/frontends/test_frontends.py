@@ -370,7 +370,8 @@ def test_an_error_says_which_extra_to_install(extra: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(sys, "meta_path", [Missing(package), *sys.meta_path])
     with pytest.raises(MissingLibraryError) as raised:
         call()
-    assert str(raised.value) == f"'{package}' is not installed: pip install \"qdialect[{extra}]\""
+    advice = f'pip install ".[{extra}]" in a clone of qdialect'
+    assert str(raised.value) == f"'{package}' is not installed: {advice}"
 
 
 class Missing:

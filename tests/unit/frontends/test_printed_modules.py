@@ -27,7 +27,7 @@ def test_names_become_identifiers_with_their_uses():
     assert names == ["main", "my_fn", "my_fn_1", "my_fn_2", "_7", "main_1"]
     printed = str(module)
     assert printed.index("@my_fn_1(") < printed.index("@my_fn_2(")
-    assert 'all = [@my_fn_2, {n = @_7}], nested = @my_fn_1::@x' in printed
+    assert "all = [@my_fn_2, {n = @_7}], nested = @my_fn_1::@x" in printed
 
 
 def test_a_name_in_the_text_of_an_unknown_attribute_is_kept():
