@@ -3,7 +3,7 @@ Calibrate, quantize and evaluate both models: accuracy on held-out images, for e
 
     python examples/digits/run.py
 
-Needs `pip install "qdialect[examples]"`. `--output` keeps all modules, profiles and
+Needs `pip install ".[examples]"`. `--output` keeps all modules, profiles and
 evaluations.
 """
 

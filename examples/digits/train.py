@@ -3,7 +3,7 @@ Train both models, and write their weights and modules.
 
     python examples/digits/train.py
 
-Needs `pip install "qdialect[examples]"`. The weights are in the repository: nobody has to run this.
+Needs `pip install ".[examples]"`. The weights are in the repository: nobody has to run this.
 Seeds are fixed, but other versions of JAX and other processors round otherwise, so that accuracy is
 reproduced, and bits are not.
 """

@@ -168,7 +168,7 @@ class FoldGraph:
         """Ops that the module has only during the fold: see `neighbours`."""
         self._has_parts = has_parts
         self._budget = budget
-        self._may_fold = may_fold
+        self.may_fold = may_fold
         self._reads_all_arithmetic = reads_all_arithmetic
         """Whether to read arithmetic that no shape op, cast or other arithmetic uses."""
         self._operands = _FoldedOperands(self.constants, self.steps, self.moved, self.equal)
@@ -262,12 +262,7 @@ class FoldGraph:
                 unknown.append(op)
         for op in operands_first(self.models):
             self.order.append(op)
-            try:
-                self._visit(op)
-            except NotFoldable as error:
-                self.refusals[op] = error
-            except MemoryLimitError as error:
-                self.refusals[op] = NotFoldable(Code.MEMORY, str(error))
+            self._visit_or_refuse(op)
         # Parts were made while the models were read.
         for part, place in self.parts.items():
             self.models[holder_of(part)] = None
@@ -276,6 +271,22 @@ class FoldGraph:
         self.unknown = [record for record in records if record is not None]
         if self.unknown:
             self.places = {op: at for at, op in enumerate(module.walk())}
+
+    def read_unused_arithmetic(self) -> None:
+        """Read the arithmetic on constants that no shape op uses, too."""
+        self._reads_all_arithmetic = True
+        for op in self.order:
+            if (refusal := self.refusals.get(op)) is not None and refusal.code is Code.USES:
+                del self.refusals[op]
+                self._visit_or_refuse(op)
+
+    def _visit_or_refuse(self, op: Operation) -> None:
+        try:
+            self._visit(op)
+        except NotFoldable as error:
+            self.refusals[op] = error
+        except MemoryLimitError as error:
+            self.refusals[op] = NotFoldable(Code.MEMORY, str(error))
 
     def _constant(self, value: SSAValue) -> MovedConstant | None:
         """The constant that a value holds, None if it is not computed from constants."""
@@ -327,7 +338,7 @@ class FoldGraph:
 
         def foldable(value: SSAValue) -> MovedConstant:
             constant = self._known(value, op)
-            if not self._may_fold(constant):
+            if not self.may_fold(constant):
                 raise NotFoldable(Code.QUANTIZED, "an operand is quantized")
             maker = cast(Operation, self.final(value).owner)
             is_alone = maker in self.sources or self._has_no_other_use(maker)
@@ -499,7 +510,7 @@ class FoldGraph:
 
     def _move(self, op: Operation, movements: Movements) -> MovedConstant:
         constants = [self._known(operand, op) for operand in movements.operands]
-        if not all(map(self._may_fold, constants)):
+        if not all(map(self.may_fold, constants)):
             raise NotFoldable(Code.QUANTIZED, "an operand is quantized")
         (result,) = op.results
         shape = static_shape_of(result)
@@ -632,7 +643,7 @@ class FoldGraph:
             raise NotFoldable(refusal.code, f"{made} is not folded: {refusal}")
         if owner in self.refusals and (self.models[owner] is not None or is_cast(owner)):
             raise NotFoldable(Code.NOT_CONSTANT, f"{made} is not folded")
-        if isinstance(owner, UnregisteredOp):
+        if isinstance(owner, UnregisteredOp) and not is_arithmetic(owner):
             raise NotFoldable(Code.UNKNOWN_OP, f"{made} is not known to move elements")
         inline = "; '--inline' first may bring one" if isinstance(owner, CallOp) else ""
         raise NotFoldable(Code.NOT_CONSTANT, f"{made} is not a constant{inline}")

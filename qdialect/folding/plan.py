@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from typing import Final
+from typing import Final, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp, TensorType
@@ -30,8 +30,16 @@ from qdialect.folding.fold_plan import (
     PlannedStep,
 )
 from qdialect.folding.graph import FoldGraph
-from qdialect.folding.moved_constant import SLOT_BYTES, ElementMove, Layer, MovedConstant, in_blocks
+from qdialect.folding.moved_constant import (
+    SLOT_BYTES,
+    ElementMove,
+    Layer,
+    MovedConstant,
+    form_for,
+    in_blocks,
+)
 from qdialect.folding.policy import FoldPolicy, coarser, spell
+from qdialect.folding.quantized_products import gone_if_raised
 from qdialect.folding.writing import check_writable
 from qdialect.ir.garbage import paused_collection
 from qdialect.ir.value_types import has_encoding, tensor_element_type, tensor_like
@@ -100,6 +108,9 @@ class Decision:
     needed: set[SSAValue] = field(default_factory=set[SSAValue])
     """Values that replace used values, or are operands of joined ops."""
 
+    gone_if_raised: Collection[Operation] = ()
+    """Left ops, and repeated reshapes, that `--raise-dequantization` first would remove."""
+
     def is_left(self, op: Operation) -> bool:
         """Whether an op is left unchanged."""
         return self.fates.get(op, Fate.LEFT) is Fate.LEFT
@@ -115,6 +126,15 @@ class Decision:
     def written(self) -> Iterator[Operation]:
         """The ops that constants replace, users first."""
         return (op for op, fate in self.fates.items() if fate is Fate.WRITTEN)
+
+    def repeated_reshapes(self, graph: FoldGraph) -> Sequence[Operation]:
+        """For each constant in blocks, the reshape that is repeated behind its arithmetic."""
+        written = [(graph.moved[op], self.types[op]) for op in self.written if graph.has_sides]
+        return [
+            cast(Operation, moved.reshape)
+            for moved, types in written
+            if form_for(moved, types) is not moved
+        ]
 
     def steps_to(self, graph: FoldGraph) -> Sequence[int]:
         """The steps of the graph that the constants need, in order."""
@@ -151,7 +171,22 @@ def decide(graph: FoldGraph, policy: FoldPolicy, budget: MemoryBudget) -> Decisi
     graph.take_parts_back(decision.is_left)
     _join_left(graph, decision)
     find_ends(graph, decision)
+    decision.gone_if_raised = _gone_if_raised(graph, decision, policy)
     return decision
+
+
+def _gone_if_raised(
+    graph: FoldGraph, decision: Decision, policy: FoldPolicy
+) -> Collection[Operation]:
+    told = Code.GRANULARITY, Code.GROWTH, Code.PARAMETER_GROWTH
+    codes = {
+        op: refusal.code
+        for op, refusal in decision.refusals.items()
+        # Parts of neighbouring constants have been taken back.
+        if refusal.code in told and op in graph.moved
+    }
+    codes |= dict.fromkeys(decision.repeated_reshapes(graph), Code.PARAMETER_GROWTH)
+    return gone_if_raised(graph, codes, policy) if codes else ()
 
 
 class _Decider:
@@ -253,12 +288,11 @@ class _Decider:
     def _spelled_types(self, op: Operation) -> Sequence[Attribute]:
         whole, (result,) = self._graph.moved[op], op.results
         moved = self._computable(whole) if self._graph.has_sides else whole
-        finest, shape, first = self._policy.granularity, moved.shape, whole.provenance.first_source
+        shape, first = moved.shape, whole.provenance.first_source
         assert first is not None
         makers = (first, *moved.casts)
-        for maker in makers:
-            traits = dialect_traits_of(maker)
-            finest = coarser(finest, traits.finest)
+        limits = [dialect_traits_of(maker) for maker in makers]
+        for maker, traits in zip(makers, limits, strict=True):
             if not traits.has_empty_tensors and 0 in shape:
                 dialect = name_of(maker).partition(".")[0]
                 raise NotFoldable(Code.ILLEGAL_TYPE, f"{dialect} has no tensors without elements")
@@ -269,10 +303,14 @@ class _Decider:
         types: list[Attribute] = []
         # The op declares the type of the last of them.
         last = makers[-1] if moved is whole else None
-        for layer, origin, maker in zip(moved.layers, moved.scale_origins, makers, strict=True):
+        # A quantized type is of the dialect of the op that makes it, and of that which reads it.
+        ends = zip(limits, (*limits[1:], limits[-1]), strict=True)
+        layers = zip(moved.layers, moved.scale_origins, makers, ends, strict=True)
+        for layer, origin, maker, (made, read) in layers:
             if maker is last and layer.is_spelled:
                 type = layer.element_type
             else:
+                finest = coarser(self._policy.granularity, coarser(made.finest, read.finest))
                 tensor = _spelled(layer, shape, finest)
                 type = tensor.element_type
                 if maker is not last:

@@ -12,7 +12,7 @@ from qdialect.folding.plan import Decision, Fate
 from qdialect.folding.provenance import Provenance
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
 from qdialect.folding.writing import WrittenConstant
-from qdialect.shape_ops.interface import is_list, name_of
+from qdialect.shape_ops.interface import Code, is_list, name_of
 
 
 def report_of(
@@ -48,10 +48,12 @@ class _Reporter:
             for source in graph.moved[op].provenance.sources
         }
         """For each moved source, the last op that is replaced by a constant with its elements."""
+        self._repeated = decision.repeated_reshapes(graph)
 
     def report(self) -> FoldReport:
         report, graph = FoldReport(), self._graph
         report.constants = len(self._written)
+        report.ops_removed -= len(self._repeated)
         report.bytes_before = sum([graph.sources[source].nbytes for source in self._source_ends])
         report.bytes_after = sum([graph.moved[op].nbytes for op in self._written])
         for op in graph.order:
@@ -96,6 +98,11 @@ class _Reporter:
         part = self._graph.parts.get(op) if self._graph.parts else None
         if end is not None and moved is not None:
             folded = self._folded(op, moved.provenance, end)
+            if op in self._repeated:
+                reason = "without it, each scale would be repeated for each element of its block"
+                code = Code.PARAMETER_GROWTH
+                reason = self._with_hint(op, f"it stays behind the constant: {reason}")
+                return folded._replace(outcome=Outcome.REFUSED, code=code, reason=reason)
             if part is None:
                 return folded
             return folded._replace(op=part.of, operands=(part.start, part.stop - 1))
@@ -118,11 +125,14 @@ class _Reporter:
         refusal = self._decision.refusals.get(op) or self._graph.refusals.get(op)
         if refusal is None:
             return None
-        record = FoldRecord(
-            Outcome.REFUSED, op, name_of(op), code=refusal.code, reason=str(refusal)
-        )
+        reason = self._with_hint(op, str(refusal))
+        record = FoldRecord(Outcome.REFUSED, op, name_of(op), code=refusal.code, reason=reason)
         joined = self._joined.get(op)
         return record if joined is None else record._replace(stands=joined.results[0])
+
+    def _with_hint(self, op: Operation, reason: str) -> str:
+        is_gone = op in self._decision.gone_if_raised
+        return f"{reason}; '--raise-dequantization' first removes it" if is_gone else reason
 
     def _folded(self, op: Operation, provenance: Provenance, end: Operation) -> FoldRecord:
         value_set = provenance.value_set

@@ -29,20 +29,20 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.memory_budget import MemoryBudget, MemoryLimitError, memory_budget
-from qdialect.algebra.movement import Reshape
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.algebra.splat import Splat, Values, as_view
-from qdialect.dialects.quant.casts import CastOp, DequantizeCastOp, StorageCastOp
+from qdialect.dialects.quant.casts import DequantizeCastOp, StorageCastOp
 from qdialect.dialects.quant.constants import ConstantOp
-from qdialect.dialects.quant.storage import Storage, StoredType
-from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.folding.arithmetic import (
-    parameters_of,
-    without_conversions,
-)
+from qdialect.dialects.quant.storage import StoredType
 from qdialect.folding.graph import FoldGraph
-from qdialect.folding.moved_constant import MovedConstant
 from qdialect.folding.policy import FoldPolicy
+from qdialect.folding.quantized_products import (
+    is_unmoved,
+    multiplies,
+    quant_cast_of,
+    quantized_product,
+    reshaped_back,
+)
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
 from qdialect.folding.writing import constant_like
 from qdialect.ir.elements import dense_elements, has_signedness
@@ -57,20 +57,17 @@ from qdialect.ir.value_types import (
     with_element_type,
 )
 from qdialect.shape_ops.attributes import held_elements
-from qdialect.shape_ops.elementwise import is_arithmetic, read_elementwise
+from qdialect.shape_ops.elementwise import is_arithmetic
 from qdialect.shape_ops.interface import (
     Code,
     NotFoldable,
-    cast_reads,
     check_not_kept,
     elements_attribute_of,
     is_cast,
     models_of,
     name_of,
 )
-from qdialect.shape_ops.models import CastReads
 from qdialect.shape_ops.reading import Constants
-from qdialect.shape_ops.terms import Apply, Arithmetic, Input
 from qdialect.shape_ops.unused_ops import erase_unused
 
 if TYPE_CHECKING:
@@ -99,15 +96,6 @@ def raise_dequantization(
         return raiser.report
 
 
-class _Scaled(NamedTuple):
-    """A product of constants, expressed by a quantized type."""
-
-    constant: MovedConstant
-    type: UniformQuantizedType
-    conversions: Sequence[Attribute]
-    """The float types to which the same op converts the product."""
-
-
 @dataclass
 class _Raiser:
     module: ModuleOp
@@ -128,7 +116,7 @@ class _Raiser:
         """Raise casts of other dialects."""
         constants, replaced = Constants(ResourceBlobs.of(self.context)), Replacements()
         for op in list(self.module.walk()):
-            new_class = _class_of_cast(op)
+            new_class = quant_cast_of(op)
             if new_class is None or not self._is_asked(op):
                 continue
             try:
@@ -171,7 +159,7 @@ class _Raiser:
             if not is_arithmetic(op) or op.results[0].first_use is None or not self._is_asked(op):
                 continue
             try:
-                if op in graph.moved and _multiplies(graph, op):
+                if op in graph.moved and multiplies(graph, op):
                     end, made = self._raised(graph, op)
                     raised[end] = made
             except NotFoldable as error:
@@ -194,40 +182,23 @@ class _Raiser:
 
         Raises NotFoldable, and TooManySlotsError.
         """
-        if (end := _reshaped_back(graph, op)) is not None:
+        if (end := reshaped_back(graph, op)) is not None:
             try:
-                return end, self._casts_of(graph, end, self._scaled(graph, end))
+                return end, self._casts_of(graph, end)
             except (NotFoldable, TooManySlotsError):
                 # The scales may form blocks only before the reshape.
                 pass
-        return op, self._casts_of(graph, op, self._scaled(graph, op))
+        return op, self._casts_of(graph, op)
 
-    def _scaled(self, graph: FoldGraph, op: Operation) -> _Scaled:
-        """A product as a quantized type. Raises NotFoldable."""
-        constant = graph.moved[op]
-        computed = graph.term_of(op)
-        parameters = parameters_of(computed, constant.shape)
-        term, conversions = without_conversions(computed.term)
-        storage_type = IntegerType(parameters.storage.width)
-        storage = Storage.of(storage_type, signed=parameters.storage.signed)
-        try:
-            like = UniformQuantizedType.per_tensor(storage, cast(AnyFloat, term.type), 1.0)
-            type = like.with_parameters(parameters)
-        except VerifyException as error:
-            raise NotFoldable(Code.ILLEGAL_TYPE, str(error)) from None
-        before = sum([side.origin.total for side in computed.sides])
-        self.policy.check_parameters(type, constant.shape, before)
-        self.policy.check_repetition(constant.repeated_bytes, is_quantized=True)
-        return _Scaled(constant, type, conversions)
-
-    def _casts_of(self, graph: FoldGraph, op: Operation, scaled: _Scaled) -> list[Operation]:
-        """The ops that replace a product. Raises NotFoldable."""
+    def _casts_of(self, graph: FoldGraph, op: Operation) -> list[Operation]:
+        """The ops that replace a product. Raises NotFoldable, and TooManySlotsError."""
+        scaled = quantized_product(graph, op, self.policy)
         made: list[Operation] = []
         source = scaled.constant.provenance.first_source
         assert source is not None
         stored = tensor_element_type(source.results[0].type)
         is_builtin = isinstance(source.results[0].type, TensorType)
-        if is_builtin and _is_unmoved(graph, scaled.constant) and not _has_sign(stored):
+        if is_builtin and is_unmoved(graph, scaled.constant) and not _has_sign(stored):
             integers = source.results[0]
         else:
             self.budget.reserve(scaled.constant.nbytes)
@@ -319,56 +290,6 @@ class _Quantized(NamedTuple):
 
     made: Sequence[Operation]
     result: SSAValue
-
-
-def _class_of_cast(op: Operation) -> type[CastOp] | None:
-    """The class of the quant cast that equals a cast of another dialect, if there is one."""
-    if isinstance(op, CastOp) or not is_cast(op):
-        return None
-    ends = [element_type_or_self(value.type) for value in (op.operands[0], op.results[0])]
-    stored = [isinstance(type, StoredType) for type in ends]
-    if CastReads.NUMBERS in cast_reads(op) and stored[0] and isinstance(ends[1], AnyFloat):
-        return DequantizeCastOp
-    if CastReads.BITS in cast_reads(op) and stored[0] is not stored[1]:
-        return StorageCastOp
-    return None
-
-
-def _multiplies(graph: FoldGraph, op: Operation) -> bool:
-    """Whether arithmetic on constants ends with a multiplication. Raises NotFoldable."""
-    if is_cast(op) and graph.moved[op].layers[-1].sides is None:
-        return False
-    expressed = element_type_or_self(op.results[0].type)
-    if not isinstance(expressed, AnyFloat):
-        # The result is a quantized type of another dialect, and becomes floats only after the next
-        # op.
-        return False
-    own, _ = without_conversions(read_elementwise(op, graph.operands).term)
-    if isinstance(own, Input) and not isinstance(own.type, AnyFloat | IntegerType):
-        own, _ = without_conversions(graph.term_of(op).term)
-    return isinstance(own, Apply) and own.arithmetic is Arithmetic.MULTIPLY
-
-
-def _reshaped_back(graph: FoldGraph, op: Operation) -> Operation | None:
-    """The only user of a product, if that is a reshape back to the shape of the source."""
-    if not op.results[0].has_one_use():
-        return None
-    (use,) = op.results[0].uses
-    moved = graph.moved.get(use.operation)
-    if moved is None or graph.models[use.operation] is None or moved.casts[-1] is not op:
-        return None
-    return use.operation if _is_unmoved(graph, moved) else None
-
-
-def _is_unmoved(graph: FoldGraph, constant: MovedConstant) -> bool:
-    """Whether elements were only reshaped, and have the shape of their source."""
-    number = constant.step
-    while operands := graph.steps[number].operands:
-        are_reshapes = all(isinstance(each, Reshape) for each, _ in graph.steps[number].moves)
-        if len(operands) != 1 or not are_reshapes:
-            return False
-        (number,) = operands
-    return graph.sources[graph.steps[number].op].shape == constant.shape
 
 
 def _as_signed(array: NDArray[Any], width: int) -> NDArray[Any]:

@@ -29,10 +29,11 @@ def from_onnx(
     """
     Import a model in the dialects of `form`: one function, named like its graph.
 
-    The function has one tensor argument, of the same shape and element type, for each input of the
-    graph that is not an initializer. Its ops are of `linalg`, `tensor`, `arith` and `math`. With
-    `form="onnx"`, they are `torch.operator`s with the names of ONNX ops, on `!torch.vtensor`s.
-    Initializers are constants, including those in files beside the model.
+    Characters of the name that an identifier of C cannot have become underscores. The function has
+    one tensor argument, of the same shape and element type, for each input of the graph that is not
+    an initializer. Its ops are of `linalg`, `tensor`, `arith` and `math`. With `form="onnx"`, they
+    are `torch.operator`s with the names of ONNX ops, on `!torch.vtensor`s. Initializers are
+    constants, including those in files beside the model.
 
     https://iree.dev/guides/ml-frameworks/onnx/
 

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from qdialect.ir.resource_elements import take_in_resources
 from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.symbols import rename_as_identifiers
 from qdialect.text import parse_module
 from qdialect.tools.registry import ToolContext
 
@@ -25,14 +26,14 @@ def read_operation(operation: Any, name: str, context: Context | None) -> Module
 
 def read_printed(text: bytes, name: str, context: Context | None) -> ModuleOp:
     """
-    Read a module from text; `name` is its file name in errors.
+    Read a module from text; `name` is its file name in errors. Its symbols become identifiers.
 
     Resources are kept in `context`. Without one, they become elements in the module. Raises
     ParseError, and ValueError for a resource that cannot.
     """
-    if context is not None:
-        return parse_module(context, text, name)
-    own = ToolContext(allow_unregistered=True)
-    module = parse_module(own, text, name)
-    take_in_resources(module, ResourceBlobs.of(own))
+    used = ToolContext(allow_unregistered=True) if context is None else context
+    module = parse_module(used, text, name)
+    rename_as_identifiers(module)
+    if context is None:
+        take_in_resources(module, ResourceBlobs.of(used))
     return module

@@ -10,6 +10,11 @@ class MissingLibraryError(ImportError):
     """A library is not installed. The message says how to install it."""
 
 
+def install_command(extra: str) -> str:
+    """What installs an extra, also where the package is not on an index: words for messages."""
+    return f'pip install ".[{extra}]" in a clone of qdialect'
+
+
 def library(name: str, extra: str) -> Any:
     """
     Import the module `name`, which the extra `extra` installs.
@@ -21,5 +26,5 @@ def library(name: str, extra: str) -> Any:
     except ModuleNotFoundError as error:
         # An installed library may lack another one, which the extra installs too.
         raise MissingLibraryError(
-            f"'{error.name}' is not installed: pip install \"qdialect[{extra}]\"", name=error.name
+            f"'{error.name}' is not installed: {install_command(extra)}", name=error.name
         ) from None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, count
 from typing import Final, cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, SymbolRefAttr
@@ -12,6 +13,8 @@ from xdsl.traits import SymbolOpInterface
 
 _SYMBOLS: Final = re.compile(r'@(?:"([^"]*)"|([\w$.-]+))')
 """A symbol in the text of an attribute whose dialect is not loaded."""
+
+_IDENTIFIER: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 
 def symbols_in(attributes: Iterable[Attribute]) -> Iterator[str]:
@@ -54,3 +57,52 @@ def symbols_of(module: ModuleOp) -> dict[str, Operation]:
         if name is not None:
             found.setdefault(name.data, op)
     return found
+
+
+def rename_as_identifiers(module: ModuleOp) -> None:
+    """
+    Rename the symbols of a module that are no identifiers of C, and their uses.
+
+    Other characters become underscores. If an attribute of an unknown dialect names one of them,
+    all are kept.
+    """
+    symbols = symbols_of(module)
+    names, taken = dict[str, str](), set(symbols)
+    for name in symbols:
+        if not _IDENTIFIER.fullmatch(name):
+            stem = re.sub("[^A-Za-z0-9_]+", "_", name).strip("_") or "main"
+            stem = f"_{stem}" if stem[0].isdigit() else stem
+            numbered = chain([stem], map(f"{stem}_{{}}".format, count(1)))
+            names[name] = next(each for each in numbered if each not in taken)
+            taken.add(names[name])
+    if not names:
+        return
+    renamed = [
+        (attributes, {key: _with_names(value, names) for key, value in attributes.items()})
+        for op in module.walk()
+        for attributes in (op.attributes, op.properties)
+    ]
+    left = symbols_in(value for _, by_key in renamed for value in by_key.values())
+    if not names.keys().isdisjoint(left):
+        return
+    for attributes, by_key in renamed:
+        attributes.update(by_key)
+    for name, new in names.items():
+        symbols[name].properties["sym_name"] = StringAttr(new)
+
+
+def _with_names(attribute: Attribute, names: Mapping[str, str]) -> Attribute:
+    """An attribute with other names of symbols; the same object if it has none of them."""
+    if names.keys().isdisjoint(symbols_in([attribute])):
+        return attribute
+    if isinstance(attribute, SymbolRefAttr):
+        root = attribute.root_reference.data
+        return SymbolRefAttr(names[root], attribute.nested_references)
+    if isinstance(attribute, ArrayAttr):
+        items = cast(ArrayAttr[Attribute], attribute).data
+        return ArrayAttr([_with_names(item, names) for item in items])
+    if isinstance(attribute, DictionaryAttr):
+        return DictionaryAttr(
+            {key: _with_names(value, names) for key, value in attribute.data.items()}
+        )
+    return attribute

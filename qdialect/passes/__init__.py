@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from qdialect.algebra.lazy_exports import lazy_exports
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from qdialect.passes.write_quantized import WriteQuantizedPass
 
 __all__ = [
+    "GROUPS",
     "PASSES",
     "AssignActivationsPass",
     "AssignBiasesPass",
@@ -87,45 +89,65 @@ __all__ = [
     "WriteQuantizedPass",
 ]
 
-PASSES: Final = {
-    "assign-activations": "AssignActivationsPass",
-    "assign-biases": "AssignBiasesPass",
-    "assign-constant-inputs": "AssignConstantInputsPass",
-    "assign-fixed-values": "AssignFixedValuesPass",
-    "assign-input-types": "AssignInputTypesPass",
-    "assign-mixed-precision": "AssignMixedPrecisionPass",
-    "assign-output-types": "AssignOutputTypesPass",
-    "assign-weights": "AssignWeightsPass",
-    "attach-keys": "AttachKeysPass",
-    "attach-ranges": "AttachRangesPass",
-    "canonicalize": "CanonicalizePass",
-    "convert-ranges": "ConvertRangesPass",
-    "drop-ranges": "DropRangesPass",
-    "elide-round-trips": "ElideRoundTripsPass",
-    "equalize-inputs": "EqualizeInputsPass",
-    "fake-quantize": "FakeQuantizePass",
-    "fold-constant-shapes": "FoldConstantShapesPass",
-    "fold-quant-shapes": "FoldQuantShapesPass",
-    "inline": "InlinePass",
-    "lower-dequantization": "LowerDequantizationPass",
-    "lower-quant-ops": "LowerQuantOpsPass",
-    "lower-quant-shapes": "LowerQuantShapesPass",
-    "normalize-quant-types": "NormalizeQuantTypesPass",
-    "propagate-parameters-backward": "PropagateParametersBackwardPass",
-    "propagate-parameters-forward": "PropagateParametersForwardPass",
-    "quantize-dequantize-weights": "QuantizeDequantizeWeightsPass",
-    "quantize-weights": "QuantizeWeightsPass",
-    "quantize-with-ranges": "QuantizeWithRangesPass",
-    "raise-dequantization": "RaiseDequantizationPass",
-    "remove-redundant-quantize": "RemoveRedundantQuantizePass",
-    "shift-storage": "ShiftStoragePass",
-    "sink-quant-shapes": "SinkQuantShapesPass",
-    "strip-func-quant-types": "StripFuncQuantTypesPass",
-    "verify-quant-shapes": "VerifyQuantShapesPass",
-    "verify-quantization": "VerifyQuantizationPass",
-    "write-quantized": "WriteQuantizedPass",
+GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
+    "Folding": {
+        "fold-quant-shapes": "FoldQuantShapesPass",
+        "fold-constant-shapes": "FoldConstantShapesPass",
+        "sink-quant-shapes": "SinkQuantShapesPass",
+        "elide-round-trips": "ElideRoundTripsPass",
+        "canonicalize": "CanonicalizePass",
+        "inline": "InlinePass",
+    },
+    "Raising and lowering": {
+        "raise-dequantization": "RaiseDequantizationPass",
+        "lower-dequantization": "LowerDequantizationPass",
+        "lower-quant-shapes": "LowerQuantShapesPass",
+        "lower-quant-ops": "LowerQuantOpsPass",
+    },
+    "Types and storage": {
+        "normalize-quant-types": "NormalizeQuantTypesPass",
+        "strip-func-quant-types": "StripFuncQuantTypesPass",
+        "shift-storage": "ShiftStoragePass",
+        "fake-quantize": "FakeQuantizePass",
+    },
+    "Recorded ranges": {
+        "attach-keys": "AttachKeysPass",
+        "attach-ranges": "AttachRangesPass",
+        "convert-ranges": "ConvertRangesPass",
+        "drop-ranges": "DropRangesPass",
+    },
+    "Quantization": {
+        "equalize-inputs": "EqualizeInputsPass",
+        "quantize-weights": "QuantizeWeightsPass",
+        "quantize-dequantize-weights": "QuantizeDequantizeWeightsPass",
+        "quantize-with-ranges": "QuantizeWithRangesPass",
+    },
+    "Steps of --quantize-with-ranges, in order": {
+        "assign-activations": "AssignActivationsPass",
+        "assign-mixed-precision": "AssignMixedPrecisionPass",
+        "remove-redundant-quantize": "RemoveRedundantQuantizePass",
+        "propagate-parameters-backward": "PropagateParametersBackwardPass",
+        "assign-constant-inputs": "AssignConstantInputsPass",
+        "assign-fixed-values": "AssignFixedValuesPass",
+        "propagate-parameters-forward": "PropagateParametersForwardPass",
+        "assign-weights": "AssignWeightsPass",
+        "assign-biases": "AssignBiasesPass",
+        "assign-input-types": "AssignInputTypesPass",
+        "assign-output-types": "AssignOutputTypesPass",
+        "write-quantized": "WriteQuantizedPass",
+    },
+    "Verification": {
+        "verify-quant-shapes": "VerifyQuantShapesPass",
+        "verify-quantization": "VerifyQuantizationPass",
+    },
 }
-"""The class of each pass, by flag. The module of a pass is named after its flag."""
+"""
+The class of each pass, by flag, in the groups of `--help`. The module of a pass is named after its
+flag.
+"""
+
+PASSES: Final = dict(sorted(pair for passes in GROUPS.values() for pair in passes.items()))
+"""The class of each pass, by flag."""
 
 __getattr__ = lazy_exports(
     __name__, {name: flag.replace("-", "_") for flag, name in PASSES.items()}

@@ -13,6 +13,8 @@ class AssignActivationsPass(AssignmentPass):
     Assign parameters to the values that have recorded ranges.
 
     The assignment is written as attributes, for the steps after this one.
+
+    Example: `qdialect-opt --attach-ranges=profile=profile.json --assign-activations model.mlir`.
     """
 
     name = "assign-activations"

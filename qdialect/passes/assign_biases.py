@@ -13,6 +13,9 @@ class AssignBiasesPass(AssignmentPass):
     Assign to biases the product of the scales of the input and of the weights.
 
     The assignment is written as attributes, for the steps after this one.
+
+    Example: `qdialect-opt --attach-ranges=profile=profile.json --assign-activations
+    --assign-weights --assign-biases model.mlir`.
     """
 
     name = "assign-biases"

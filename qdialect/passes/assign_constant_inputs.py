@@ -13,6 +13,9 @@ class AssignConstantInputsPass(AssignmentPass):
     Assign parameters to constant operands by their own values.
 
     The assignment is written as attributes, for the steps after this one.
+
+    Example: `qdialect-opt --attach-ranges=profile=profile.json --assign-constant-inputs
+    model.mlir`.
     """
 
     name = "assign-constant-inputs"

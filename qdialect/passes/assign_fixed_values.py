@@ -13,6 +13,9 @@ class AssignFixedValuesPass(AssignmentPass):
     Assign parameters to results with a known range, and round some scales to whole numbers.
 
     The assignment is written as attributes, for the steps after this one.
+
+    Example: `qdialect-opt --attach-ranges=profile=profile.json --assign-activations
+    --assign-fixed-values model.mlir`.
     """
 
     name = "assign-fixed-values"

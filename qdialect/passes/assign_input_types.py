@@ -13,6 +13,9 @@ class AssignInputTypesPass(AssignmentPass):
     Give arguments of functions quantized types.
 
     The assignment is written as attributes, for the steps after this one.
+
+    Example: `qdialect-opt --attach-ranges=profile=profile.json --assign-activations
+    --assign-input-types=input-types=u8 model.mlir`.
     """
 
     name = "assign-input-types"

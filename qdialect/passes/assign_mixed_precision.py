@@ -13,6 +13,9 @@ class AssignMixedPrecisionPass(AssignmentPass):
     Requantize the operands and results of layers of another precision.
 
     The assignment is written as attributes, for the steps after this one.
+
+    Example: `qdialect-opt --attach-ranges=profile=profile.json --assign-activations
+    --assign-mixed-precision=config=config.json model.mlir`.
     """
 
     name = "assign-mixed-precision"

@@ -13,6 +13,9 @@ class AssignWeightsPass(AssignmentPass):
     Assign parameters to constant weights by their own values.
 
     The assignment is written as attributes, for the steps after this one.
+
+    Example: `qdialect-opt --attach-ranges=profile=profile.json --assign-weights=granularity=tensor
+    model.mlir`.
     """
 
     name = "assign-weights"

@@ -18,6 +18,8 @@ class AttachKeysPass(ModulePass):
     Write the key of each float tensor as the attribute `quant.key` of its op or argument.
 
     Passes of MLIR drop SSA names, and some drop locations; most keep attributes.
+
+    Example: `qdialect-opt --attach-keys model.mlir`.
     """
 
     name = "attach-keys"

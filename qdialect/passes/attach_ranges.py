@@ -24,6 +24,8 @@ class AttachRangesPass(ModulePass):
 
     Values without a record, and records without a value, are reported as remarks. A profile of
     another module is a warning.
+
+    Example: `qdialect-opt --attach-ranges=profile=profile.json model.mlir`.
     """
 
     name = "attach-ranges"

@@ -35,6 +35,8 @@ class CanonicalizePass(ModulePass):
 
     The options are MLIR's: https://mlir.llvm.org/docs/Passes/#-canonicalize. An iteration
     visits all ops, and then erases dead ops and blocks.
+
+    Example: `qdialect-opt --canonicalize examples/tiny.mlir`.
     """
 
     name = "canonicalize"

@@ -49,6 +49,9 @@ class ConvertRangesPass(ModulePass):
 
     Ranges along an axis, and ranges of length 0, are kept and reported, since upstream's type
     cannot express them. `canonicalize` drops such casts.
+
+    Example: `qdialect-opt --attach-ranges=profile=profile.json --convert-ranges=to=calibrated
+    model.mlir`.
     """
 
     name = "convert-ranges"

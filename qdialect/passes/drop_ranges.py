@@ -16,7 +16,11 @@ from qdialect.shape_ops.statistics import is_statistics
 
 @dataclass(frozen=True)
 class DropRangesPass(ModulePass):
-    """Replace each `quant.stats`, and each op of TensorFlow like it, by its operand."""
+    """
+    Replace each `quant.stats`, and each op of TensorFlow like it, by its operand.
+
+    Example: `qdialect-opt --drop-ranges ranges.mlir`.
+    """
 
     name = "drop-ranges"
 

@@ -126,6 +126,8 @@ class ElideRoundTripsPass(ModulePass):
     This is proven by trying every storage integer with every slot of the type. With `changing`,
     pairs that change numerics are dropped too, such as `dcast` of `qcast`. The report lists
     each pair.
+
+    Example: `qdialect-opt --elide-round-trips quantized.mlir`.
     """
 
     name = "elide-round-trips"

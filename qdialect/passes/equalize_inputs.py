@@ -27,6 +27,8 @@ class EqualizeInputsPass(ModulePass):
     Scales are computed from `quant.stats` per channel, and from the weights. They are multiplied
     into the rows of the layer before if possible, and otherwise a multiplication is inserted.
     Recorded ranges are updated. Layers that cannot be equalized are reported as remarks.
+
+    Example: `qdialect-opt --equalize-inputs=weights-only model.mlir`.
     """
 
     name = "equalize-inputs"

@@ -20,6 +20,8 @@ class FakeQuantizePass(ModulePass):
 
     Ops that only move values, casts and constants stay on quantized types. Ops that cannot compute
     on floats are kept, and reported as remarks.
+
+    Example: `qdialect-opt --fake-quantize quantized.mlir`.
     """
 
     name = "fake-quantize"

@@ -26,6 +26,8 @@ class FoldConstantShapesPass(ModulePass):
 
     The folded constant keeps the name and attributes of its source, so that profiles keyed by
     name still match. Quantized constants are left alone.
+
+    Example: `qdialect-opt --fold-constant-shapes model.mlir`.
     """
 
     name = "fold-constant-shapes"
@@ -37,10 +39,10 @@ class FoldConstantShapesPass(ModulePass):
     """The maximum number of bytes of elements that the folds may add to the module."""
 
     max_repetition: int | None = field(default=None, metadata={"is": "a number of bytes"})
-    """The maximum number of repeated bytes in a folded constant; 0 if None."""
+    """The maximum number of repeated bytes in a folded constant; 0 by default."""
 
-    verify: str = Certificate.NONE.value
-    """The certificate required of each fold: the value of a `Certificate`."""
+    verify: str = field(default=Certificate.NONE.value, metadata={"values": Certificate})
+    """The certificate required of each fold."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for an invalid value of an option."""

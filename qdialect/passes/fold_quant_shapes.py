@@ -24,12 +24,16 @@ class FoldQuantShapesPass(ModulePass):
     Casts between the constants and the shape op are repeated after the new constant. Any
     dialect with registered models is supported. Shape ops of other values are composed where
     one op can do the work of two, and dropped where they move nothing.
+
+    Example: `qdialect-opt --fold-quant-shapes=verify=values examples/tiny.mlir`.
     """
 
     name = "fold-quant-shapes"
 
-    granularity: str = Granularity.SUB_CHANNEL.value
-    """The finest type that a folded constant may have: the value of a `Granularity`."""
+    granularity: str = field(
+        default=Granularity.SUB_CHANNEL.value, metadata={"values": Granularity}
+    )
+    """The finest type that a folded constant may have."""
 
     max_parameter_growth: int | None = None
     """The maximum number of scales that a folded constant may have in excess of its sources."""
@@ -39,12 +43,12 @@ class FoldQuantShapesPass(ModulePass):
 
     max_repetition: int | None = field(default=None, metadata={"is": "a number of bytes"})
     """
-    The maximum number of repeated bytes in a folded constant. If None, 1 MiB for quantized
+    The maximum number of repeated bytes in a folded constant; by default, 1 MiB for quantized
     constants and 0 for others.
     """
 
-    verify: str = Certificate.NONE.value
-    """The certificate required of each fold: the value of a `Certificate`."""
+    verify: str = field(default=Certificate.NONE.value, metadata={"values": Certificate})
+    """The certificate required of each fold."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for an invalid value of an option."""

@@ -140,6 +140,8 @@ class InlinePass(ModulePass):
 
     Calls of functions that call themselves, directly or through others, are kept. So are calls
     whose inlining would exceed the memory budget.
+
+    Example: `qdialect-opt --inline model.mlir`.
     """
 
     name = "inline"

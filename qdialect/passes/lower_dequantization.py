@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from typing_extensions import override
 from xdsl.context import Context
@@ -59,12 +59,14 @@ class LowerDequantizationPass(ModulePass):
     Integers are converted, zero points subtracted and scales multiplied, in the expressed type,
     as `quant.dcast` defines it. A cast that the form cannot express is kept, and reported with
     the reason.
+
+    Example: `qdialect-opt --lower-dequantization=to=linalg examples/qdq_attention.mlir`.
     """
 
     name = "lower-dequantization"
 
-    to: str
-    """The target form: the value of a `Form`."""
+    to: str = field(metadata={"values": Form})
+    """The target form."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for an invalid value of an option."""

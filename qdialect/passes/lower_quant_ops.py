@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from typing_extensions import override
 from xdsl.context import Context
@@ -81,12 +81,14 @@ class LowerQuantOpsPass(ModulePass):
     are lowered, a cast that undoes another one is dropped, and unreachable blocks are left
     alone. With `keep-round-trips`, floats that are quantized and dequantized are rounded: MLIR
     drops both casts.
+
+    Example: `qdialect-opt --lower-quant-ops examples/tiny.mlir`.
     """
 
     name = "lower-quant-ops"
 
-    rounding: str = Rounding.UPSTREAM.value
-    """How `quant.qcast` rounds a quotient: the value of a `Rounding`."""
+    rounding: str = field(default=Rounding.UPSTREAM.value, metadata={"values": Rounding})
+    """How `quant.qcast` rounds a quotient."""
 
     keep_round_trips: bool = False
     """Whether a cast that undoes another one is lowered, too."""

@@ -185,6 +185,8 @@ class LowerQuantShapesPass(ModulePass):
     A constant becomes its storage integers, and a shape op becomes ops that move them.
     `quant.scast` converts them back for ops that read quantized values, whose operand types are
     kept.
+
+    Example: `qdialect-opt --lower-quant-shapes examples/tiny.mlir`.
     """
 
     name = "lower-quant-shapes"

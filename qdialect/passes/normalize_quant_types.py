@@ -151,6 +151,8 @@ class NormalizeQuantTypesPass(ModulePass):
     nested in tuples or function types, and attributes, are not. The result is that of MLIR's
     pass of this name, except for blocks of several positions, which MLIR mistakes for single
     positions.
+
+    Example: `qdialect-opt --normalize-quant-types quantized.mlir`.
     """
 
     name = "normalize-quant-types"

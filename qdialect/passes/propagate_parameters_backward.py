@@ -13,6 +13,9 @@ class PropagateParametersBackwardPass(AssignmentPass):
     Give operands the parameters of results that hold the same elements.
 
     The assignment is written as attributes, for the steps after this one.
+
+    Example: `qdialect-opt --attach-ranges=profile=profile.json --assign-activations
+    --propagate-parameters-backward model.mlir`.
     """
 
     name = "propagate-parameters-backward"

@@ -13,6 +13,9 @@ class PropagateParametersForwardPass(AssignmentPass):
     Give results the parameters of operands whose elements they hold.
 
     The assignment is written as attributes, for the steps after this one.
+
+    Example: `qdialect-opt --attach-ranges=profile=profile.json --assign-activations
+    --propagate-parameters-forward model.mlir`.
     """
 
     name = "propagate-parameters-forward"

@@ -13,6 +13,8 @@ class QuantizeDequantizeWeightsPass(QuantizeWeightsPass):
     Replace the constant weights of layers by quantized and dequantized ones, which are floats.
 
     They equal the results of the casts that `quantize-weights` inserts with the same options.
+
+    Example: `qdialect-opt --quantize-dequantize-weights=scheme=one-u8 model.mlir`.
     """
 
     name = "quantize-dequantize-weights"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from typing_extensions import override
@@ -13,7 +13,7 @@ from xdsl.passes import ModulePass
 from qdialect.folding.report_listener import FoldReportListener
 from qdialect.post_training.assignment.precision import storage_named, weight_policy
 from qdialect.post_training.weights import WeightPolicy, quantize_weights
-from qdialect.quantization.presets import scheme_of
+from qdialect.quantization.presets import SCHEME_NAMES, scheme_of
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class QuantizeWeightsPass(ModulePass):
     Scales and zero points are computed from the weights, by the scheme of the chosen system. Shape
     ops between a constant and its layer are folded. Weights that stay float are reported as
     remarks.
+
+    Example: `qdialect-opt --quantize-weights="granularity=tensor scheme=one-u8" model.mlir`.
     """
 
     name = "quantize-weights"
@@ -35,11 +37,11 @@ class QuantizeWeightsPass(ModulePass):
     block_size: int = 32
     """The length of a block along the axis that is summed over."""
 
-    scheme: str = "torch-per-channel-symmetric"
-    """The name of a scheme, which begins with the name of its system."""
+    scheme: str = field(default="torch-per-channel-symmetric", metadata={"values": SCHEME_NAMES})
+    """The name of a scheme, or of a system, whose scheme of weights is used."""
 
-    storage: str = "i8"
-    """The storage type: `i8`, `u8`, `i4`, `i16`, ..."""
+    storage: str | None = None
+    """The storage type, such as `u8`, `i4` or `i16`; default that of the system, or `i8`."""
 
     otherwise: str = "leave"
     """The fallback for a weight: `leave` it float, or use a `coarser` granularity."""
@@ -49,7 +51,8 @@ class QuantizeWeightsPass(ModulePass):
         self._policy()
 
     def _policy(self) -> WeightPolicy:
-        scheme = scheme_of(self.scheme, storage_named(self.storage))
+        storage = None if self.storage is None else storage_named(self.storage)
+        scheme = scheme_of(self.scheme, storage)
         return weight_policy(scheme, self.granularity, self.block_size, self.otherwise)
 
     @override

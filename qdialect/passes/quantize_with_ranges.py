@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from typing_extensions import override
@@ -17,7 +17,6 @@ from qdialect.passes.drop_ranges import DropRangesPass
 from qdialect.post_training.assignment.assignment_steps import SEQUENCE
 from qdialect.post_training.assignment.configuration import Configuration
 from qdialect.post_training.assignment.precision import (
-    WEIGHT_SCHEMES,
     Settings,
     check_precision,
     declared_scheme,
@@ -26,7 +25,7 @@ from qdialect.post_training.assignment.precision import (
     weight_policy,
 )
 from qdialect.post_training.assignment.whole_model import quantize_model
-from qdialect.quantization.presets import scheme_of
+from qdialect.quantization.presets import SCHEME_NAMES, scheme_of
 from qdialect.quantization.profile import Profile
 
 
@@ -40,8 +39,8 @@ class AssignmentPass(ModulePass):
     config: str | None = None
     """A file with the layers of other precisions: JSON, in ONE's format."""
 
-    scheme: str | None = None
-    """The system whose rules are used, and the storage: `one-u8` unless `config` names another."""
+    scheme: str | None = field(default=None, metadata={"values": SCHEME_NAMES})
+    """The name of a system, or of one of its schemes; `one-u8` unless `config` names another."""
 
     granularity: str | None = None
     """The granularity of weights: `layer` (or `tensor`), `channel`, `block`; default `channel`."""
@@ -50,10 +49,10 @@ class AssignmentPass(ModulePass):
     """The length of a block along the axis that is summed over."""
 
     weight_scheme: str | None = None
-    """The scheme of weights, by its name in `quantize-weights`, instead of the system's."""
+    """The scheme of weights: a name as for `scheme`, whose scheme of weights is the default."""
 
     weight_storage: str | None = None
-    """The storage of weights: `i8`, `i4`, ...; default that of the system, or `i8`."""
+    """The storage of weights, such as `i8` or `i4`; default that of the scheme."""
 
     otherwise: str = "leave"
     """The fallback for weights: `leave` them float, or use a `coarser` granularity."""
@@ -80,8 +79,8 @@ class AssignmentPass(ModulePass):
         precision = precision_of(self.scheme or configuration.dtype or "one-u8")
         weights = precision.weights.scheme
         if self.weight_scheme is not None or self.weight_storage is not None:
-            name = self.weight_scheme or WEIGHT_SCHEMES[precision.name]
-            weights = scheme_of(name, storage_named(self.weight_storage or "i8"))
+            storage = storage_named(self.weight_storage) if self.weight_storage else None
+            weights = scheme_of(self.weight_scheme or precision.name, storage)
         granularity = self.granularity or configuration.granularity or "channel"
         policy = weight_policy(weights, granularity, self.block_size, self.otherwise)
         default = replace(precision, weights=policy)
@@ -128,6 +127,9 @@ class QuantizeWithRangesPass(AssignmentPass):
 
     Users read quantized values through `quant.dcast` of `quant.qcast`. Ops that stay float are
     reported as remarks.
+
+    Example: `qdialect-opt --attach-ranges=profile=profile.json
+    --quantize-with-ranges=scheme=one-u8 model.mlir`.
     """
 
     name = "quantize-with-ranges"

@@ -22,12 +22,14 @@ class RaiseDequantizationPass(ModulePass):
     `(C - z) * s` on constants becomes `quant.dcast(quant.scast(C))` of a type with the same
     meaning, bit for bit. Arithmetic that is not an exact dequantization is kept, and reported
     with the reason.
+
+    Example: `qdialect-opt --raise-dequantization examples/tosa_convolution.mlir`.
     """
 
     name = "raise-dequantization"
 
     max_parameter_growth: int | None = None
-    """The maximum number of slots in excess of the sources, as for `fold-quant-shapes`."""
+    """The maximum number of scales in excess of the sources, as for `fold-quant-shapes`."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for a negative number."""

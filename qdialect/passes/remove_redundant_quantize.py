@@ -13,6 +13,9 @@ class RemoveRedundantQuantizePass(AssignmentPass):
     Keep only the last of consecutive requantizations, if it changes the type.
 
     The assignment is written as attributes, for the steps after this one.
+
+    Example: `qdialect-opt --attach-ranges=profile=profile.json --assign-activations
+    --remove-redundant-quantize model.mlir`.
     """
 
     name = "remove-redundant-quantize"

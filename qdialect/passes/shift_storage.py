@@ -25,6 +25,8 @@ class ShiftStoragePass(ModulePass):
     Stored integers, zero points and storage bounds move by half of the codes, in all types and
     constants. Values do not change. Ops that read stored integers are errors. Other storages are
     not changed.
+
+    Example: `qdialect-opt --shift-storage="from=i8 to=u8" examples/tiny.mlir`.
     """
 
     name = "shift-storage"

@@ -22,6 +22,8 @@ class SinkQuantShapesPass(ModulePass):
     become adjacent. A per-axis or sub-channel type is derived anew for the operand of `f`.
     Casts of all operands of a concat become one cast of the concat. The number of casts never
     increases.
+
+    Example: `qdialect-opt --sink-quant-shapes examples/tiny.mlir`.
     """
 
     name = "sink-quant-shapes"

@@ -163,6 +163,8 @@ class StripFuncQuantTypesPass(ModulePass):
 
     Signatures, declarations, calls and returns are converted; types nested in tuples or
     function types, and attributes, are not. The result is that of MLIR's pass of this name.
+
+    Example: `qdialect-opt --strip-func-quant-types quantized.mlir`.
     """
 
     name = "strip-func-quant-types"

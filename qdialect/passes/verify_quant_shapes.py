@@ -123,6 +123,8 @@ class VerifyQuantShapesPass(ModulePass):
     or a reshape it refers to the wrong axis, after a slice it has too many scales. Constants
     are checked too: their type must fit their shape, and their elements the storage range.
     Fails with one error per op, which names an element and the slots that differ.
+
+    Example: `qdialect-opt --verify-quant-shapes examples/tiny.mlir`.
     """
 
     name = "verify-quant-shapes"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from typing_extensions import override
 from xdsl.context import Context
@@ -24,6 +24,7 @@ from qdialect.post_training.assignment.quantization_verification import (
     verify_quantization,
 )
 from qdialect.post_training.calibration.keys import keys_of
+from qdialect.quantization.presets import SCHEME_NAMES
 
 
 @dataclass(frozen=True)
@@ -33,12 +34,14 @@ class VerifyQuantizationPass(ModulePass):
 
     Storage, scales and zero points are checked around each op whose operands and results are
     quantized: see docs/whole_models.md. Ops that compute in floats in between are warnings.
+
+    Example: `qdialect-opt --verify-quantization=scheme=one-u8 quantized.mlir`.
     """
 
     name = "verify-quantization"
 
-    scheme: str | None = None
-    """The expected scheme: `one-u8`, `one-s16`, `torch-i8` or `glow-i8`; any by default."""
+    scheme: str | None = field(default=None, metadata={"values": SCHEME_NAMES})
+    """The expected scheme; any by default."""
 
     granularity: str | None = None
     """The expected granularity of weights: `layer`, `channel` or `block`; any by default."""

@@ -11,6 +11,9 @@ from qdialect.passes.quantize_with_ranges import AssignmentPass
 class WriteQuantizedPass(AssignmentPass):
     """
     Write the assignment in attributes as `quant.qcast` and `quant.dcast`, and drop the attributes.
+
+    Example: `qdialect-opt --attach-ranges=profile=profile.json --assign-activations
+    --write-quantized model.mlir`.
     """
 
     name = "write-quantized"

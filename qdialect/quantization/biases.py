@@ -42,7 +42,7 @@ class QuantizedBias:
 
 BIAS_RULES: Mapping[str, ValueArithmetic] = MappingProxyType(
     {
-        "luci": ValueArithmetic(Rounding.HALF_AWAY, ZeroPointPlace.AFTER_ROUNDING, multiplies=True),
+        "one": ValueArithmetic(Rounding.HALF_AWAY, ZeroPointPlace.AFTER_ROUNDING, multiplies=True),
         "tico": ValueArithmetic(
             Rounding.HALF_EVEN, ZeroPointPlace.AFTER_ROUNDING, multiplies=False
         ),

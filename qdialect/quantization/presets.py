@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.parameters import StorageFormat
@@ -48,7 +48,7 @@ def luci(storage: StorageFormat) -> Scheme:
     ONE uses i8 only for weights. Raises ValueError for other storage.
     """
     if (floor := _LUCI_FLOORS.get(storage)) is None:
-        raise ValueError("luci supports only the storage types u8, i8 and i16")
+        raise ValueError("ONE supports only the storage types u8, i8 and i16")
     low, high = code_range(storage)
     return Scheme(
         storage,
@@ -163,7 +163,7 @@ def torch_per_channel_symmetric(storage: StorageFormat) -> Scheme:
 
 SCHEMES: Mapping[str, Callable[[StorageFormat], Scheme]] = MappingProxyType(
     {
-        "luci": luci,
+        "one": luci,
         "glow-asymmetric": glow_asymmetric,
         "glow-symmetric": glow_symmetric,
         "glow-symmetric-with-uint8": glow_symmetric_with_uint8,
@@ -177,12 +177,60 @@ SCHEMES: Mapping[str, Callable[[StorageFormat], Scheme]] = MappingProxyType(
 """By name: functions from a storage format to a scheme."""
 
 
-def scheme_of(name: str, storage: StorageFormat) -> Scheme:
-    """The scheme with that name for `storage`. Raises ValueError if there is none."""
-    if (preset := SCHEMES.get(name)) is None:
-        raise ValueError(f"there is no scheme {name!r}; the schemes are {', '.join(SCHEMES)}")
+class System(NamedTuple):
+    """The schemes of a whole model: the storage, and the names of two schemes."""
+
+    storage: StorageFormat
+    activations: str
+    weights: str
+
+
+SYSTEMS: Mapping[str, System] = MappingProxyType(
+    {
+        "one-u8": System(U8, "one", "one"),
+        "one-s16": System(I16, "one", "one"),
+        "torch-i8": System(I8, "torch-per-tensor-affine", "torch-per-channel-symmetric"),
+        "glow-i8": System(I8, "glow-asymmetric", "glow-symmetric"),
+    }
+)
+"""By name: schemes that belong together."""
+
+SCHEME_NAMES: Final = (*SYSTEMS, *SCHEMES)
+"""The names that all passes take."""
+
+_ALIASES: Mapping[str, str] = MappingProxyType(
+    {"luci": "one", "uint8": "one-u8", "int16": "one-s16"}
+)
+"""The name of ONE's library, and the words of ONE's configuration."""
+
+
+def system_of(name: str) -> System:
+    """
+    The system with that name, or a scheme for all of a model, in i8.
+
+    Raises ValueError if no system and no scheme has the name.
+    """
+    name = canonical_name(name)
+    return SYSTEMS[name] if name in SYSTEMS else System(I8, name, name)
+
+
+def canonical_name(name: str) -> str:
+    """The name of a system or a scheme, given it or an alias. Raises ValueError for others."""
+    canonical = _ALIASES.get(name, name)
+    if canonical not in SYSTEMS and canonical not in SCHEMES:
+        raise ValueError(f"there is no scheme {name!r}; the schemes are {', '.join(SCHEME_NAMES)}")
+    return canonical
+
+
+def scheme_of(name: str, storage: StorageFormat | None = None) -> Scheme:
+    """
+    The scheme with that name, or that of the weights of a system, for `storage`.
+
+    By default, the storage is the system's, or i8. Raises ValueError if there is no such scheme.
+    """
+    system = system_of(name)
     try:
-        return preset(storage)
+        return SCHEMES[system.weights](storage or system.storage)
     except ValueError as error:
         raise ValueError(f"scheme {name!r}: {error}") from None
 
@@ -215,7 +263,7 @@ def luci_predefined(name: str, storage: StorageFormat) -> Choice:
     `name` is "logistic", "tanh" or "softmax", and storage u8 or i16. Raises ValueError for others.
     """
     if name not in _LUCI_PREDEFINED or storage not in (U8, I16):
-        raise ValueError(f"luci has no predefined parameters for {name!r} with this storage")
+        raise ValueError(f"ONE has no predefined parameters for {name!r} with this storage")
     scale, zero_point = _LUCI_PREDEFINED[name][storage == I16]
     return luci(storage).given(scale, zero_point)
 
@@ -267,7 +315,7 @@ def luci_single_values(values: object, storage: StorageFormat) -> tuple[Choice, 
     infinities.
     """
     if storage not in (U8, I16):
-        raise ValueError("luci quantizes single values only as u8 and i16")
+        raise ValueError("ONE quantizes single values only as u8 and i16")
     scheme = luci(storage)
     numbers = np.asarray(values, "f4")
     is_negative, is_zero = numbers < 0, numbers == 0

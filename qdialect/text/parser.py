@@ -21,6 +21,7 @@ from qdialect.algebra.memory_budget import memory_budget
 from qdialect.ir.blobs import BlobStorage
 from qdialect.ir.garbage import paused_collection
 from qdialect.ir.xdsl_private import forget_operation, forget_resource
+from qdialect.text import hints
 from qdialect.text.attribute_parser import AttributeParser
 from qdialect.text.mlir_errors import reading_message_of
 from qdialect.text.source import AbridgedInput, AbridgedSpan, abridge
@@ -43,14 +44,6 @@ _READ_BY_TABLES = frozenset(
 
 _KNOWN_FOREIGN = ("mhlo.", "ttir.")
 """The dialects that are not of MLIR, and of which some custom forms are read."""
-
-_EXTRAS = {"stablehlo": "stablehlo"}
-"""The extra of this package that provides a dialect."""
-
-READ_GENERIC = (
-    "use the generic form that mlir-opt --mlir-print-op-generic prints (see --read-with=COMMAND)"
-)
-"""The advice for an op whose custom form is unknown."""
 
 _READ_IN_FULL = frozenset({"builtin.module", "func.func"})
 """Ops of upstream dialects whose custom form is read as MLIR does."""
@@ -265,10 +258,10 @@ class LocatingParser(AttributeParser):
         except ParseError as error:
             names = self._names[depth:]
             if names and error.msg == f"Operation {names[0].text} does not have a custom format.":
-                message = f"the custom form of {names[0].text} is not known; {READ_GENERIC}"
-                self.raise_error(message, names[0])
+                message = f"the custom form of {names[0].text} is not known"
+                self.raise_error(message + self._form_hint(names[0].text), names[0])
             if len(names) == 1 and self._may_be_another_form(error, names[0].text):
-                message = f"{error.msg}; if this is valid, {READ_GENERIC}"
+                message = error.msg + self._form_hint(names[0].text, "if this is valid, ")
                 self.raise_error(message, cast("Span[str]", error.span))
             raise
         except (RecursionError, MemoryError):
@@ -281,7 +274,7 @@ class LocatingParser(AttributeParser):
                 name = names[0].text
                 message = f"this form of {name} cannot be read"
                 if not name.startswith('"'):
-                    message += f"; {READ_GENERIC}"
+                    message += self._form_hint(name)
             self.raise_error(message, names[0] if names else None)
         if op.name == "func.func":
             self._keep_argument_attributes(op)
@@ -425,32 +418,43 @@ class LocatingParser(AttributeParser):
 
     def _refuse_operation(self, name: str, is_custom: bool) -> NoReturn:
         dialect, dot, _ = name.partition(".")
-        is_known = dialect in self.ctx.registered_dialect_names
+        is_known, is_own = dialect in self.ctx.registered_dialect_names, self._is_own(name)
+        # An op of a dialect that only this context has is known to no other tool.
+        has_others = not is_own and hints.has_other_tools(self.ctx, name)
+        near = "" if is_own or has_others else hints.near_op(self.ctx, name)
         if is_custom and not dot:
             default = self.state.dialect_stack[-1]
             message = f"custom op '{name}' is unknown (tried '{default}.{name}' as well)"
         elif is_custom and is_known:
-            message = f"custom op '{name}' is unknown"
+            message = f"custom op '{name}' is unknown{near}"
         elif is_custom:
             message = f"Dialect `{dialect}' not found for custom op '{name}'"
-            if dialect in _EXTRAS:
-                message += f'; pip install "qdialect[{_EXTRAS[dialect]}]"'
+            message += hints.of_dialect(self.ctx, dialect)
         elif is_known:
             message = (
                 f"unregistered operation '{name}' found in dialect ('{dialect}') that "
-                "does not allow unknown operations"
+                f"does not allow unknown operations{near}"
             )
-            if not self._is_own(name):
-                message += " (xDSL lacks it; use --allow-unregistered-dialect)"
-        else:
+            if has_others:
+                message += f" (xDSL lacks it; {hints.unregistered(self.ctx)})"
+        elif isinstance(self.ctx, hints.CommandLineContext):
             self.raise_error(
                 "operation being parsed with an unregistered dialect. If this is "
                 "intended, please use -allow-unregistered-dialect with the MLIR "
                 "tool used"
             )
-        if is_custom and not self._is_own(name):
-            message += f"; {READ_GENERIC}" if dot else f"; if this is valid, {READ_GENERIC}"
+        else:
+            message = f"operation '{name}' is of a dialect that is not registered"
+            message += f"{hints.of_dialect(self.ctx, dialect)}, or {hints.unregistered(self.ctx)}"
+        if is_custom and (is_known or not dot or isinstance(self.ctx, hints.CommandLineContext)):
+            message += self._form_hint(name, "" if dot else "if this is valid, ")
         self.raise_error(message, self._names[-1])
+
+    def _form_hint(self, name: str, condition: str = "") -> str:
+        """The hint at another form of an op, if another tool may print it."""
+        if self._is_own(name) or not hints.has_other_tools(self.ctx, name):
+            return ""
+        return f"; {condition}{hints.generic_form(self.ctx)}"
 
     # Values
 

@@ -17,6 +17,7 @@ from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import PunctuationSpelling
 
 from qdialect.ir.errors import message_of
+from qdialect.text import hints
 from qdialect.text.fast_parser import FastParser
 from qdialect.text.mlir_errors import TextError, balanced_end, end_of_token_before, place_of_missing
 from qdialect.text.opaque_attributes import opaque_attribute, opaque_type
@@ -329,8 +330,12 @@ class SymbolParser(FastParser):
         end = self._end_of(symbol)
         dialect = symbol.full_name.partition(".")[0]
         if dialect in self.ctx.registered_dialect_names:
-            advice = "xDSL lacks it; use --allow-unregistered-dialect"
-            self.raise_error(f"'{symbol.full_name}' is not registered ({advice})", symbol.start)
+            message = f"'{symbol.full_name}' is not registered"
+            if hints.has_other_tools(self.ctx, symbol.full_name):
+                message += f" (xDSL lacks it; {hints.unregistered(self.ctx)})"
+            else:
+                message += hints.near_symbol(self.ctx, symbol.full_name)
+            self.raise_error(message, symbol.start)
         if _DIALECT.fullmatch(dialect) is None:
             self.raise_error(f"invalid dialect namespace '\"{dialect}\"'", symbol.start)
         body = self.lexer.input.content[symbol.name_end - len(symbol.name) : end]

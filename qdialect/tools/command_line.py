@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, starmap
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 from qdialect.algebra.memory_budget import DEFAULT_MAX_MEMORY
 from qdialect.ir.repetition import repeated
@@ -18,14 +17,11 @@ from qdialect.tools.pass_spec import NestedSpec, PassSpec
 from qdialect.tools.tool_error import TOOL, ToolError, did_you_mean
 
 if TYPE_CHECKING:
-    from xdsl.passes import ModulePass
     from xdsl.utils.arg_spec import ArgSpec
 
 MAX_MEMORY_HELP = "use at most this number of bytes beyond the input"
 
 SPLIT_MARKER = "// -----"
-
-USAGE = f"usage: {TOOL} [options] [input file, or - for standard input]"
 
 
 class Options:
@@ -56,7 +52,7 @@ class Options:
     quantization_report: str | None = None
     quantization_table: bool = False
     debug: bool = False
-    help: bool = False
+    help: bool | Literal["all"] = False
     version: bool = False
 
     def __init__(self) -> None:
@@ -77,7 +73,7 @@ _FLAGS = {
     "fold-stats": "print a summary of the folds, on standard error",
     "quantization-table": "print how each value is quantized, and why, on standard error",
     "verify-diagnostics": "compare errors with the `expected-error` comments in the text",
-    "help": "print this help, and exit",
+    "help": "print this help, and exit; with a pass, its options and an example",
     "version": "print the version, and exit",
 }
 _SYNONYMS = {
@@ -155,6 +151,8 @@ def _parse_option(argument: str, remaining: Iterator[str], options: Options) -> 
         elif not has_value:
             raise ToolError(f"for the {spelled} option: requires a value!")
         _set_value(name, value, options)
+    elif (name, value) == ("help", "all"):
+        options.help = "all"
     elif name in _FLAGS or name == "debug":
         if value not in _BOOLEANS:
             raise ToolError(f"for the {spelled} option: '{value}' is not true or false")
@@ -330,57 +328,11 @@ def version_text() -> str:
     return f"{TOOL} {own} (xDSL {version('xdsl')}, MLIR 22 quant dialect)"
 
 
-def help_text() -> str:
-    """The text of `--help`. All passes are imported for it."""
-    # `--version` and wrong flags of the tool itself need no xDSL.
-    from qdialect.tools.registry import get_all_passes, get_all_targets
+def help_text(options: Options) -> str:
+    """The text of `--help`: of the passes on the command line, or else of the tool."""
+    # Only `--help` reads the docstrings and sources of passes.
+    from qdialect.tools.help_text import pass_help, tool_help
 
-    names = (*_VALUES, *_FLAGS, *_SYNONYMS)
-    dashes = {name: "-" if len(name) == 1 else "--" for name in names}
-    options = {dashes[name] + name: text for name, text in (_VALUES | _FLAGS).items()}
-    synonyms = [
-        f"{dashes[name]}{name} for {dashes[same]}{same}" for name, same in _SYNONYMS.items()
-    ]
-    passes = chain.from_iterable(starmap(_lines_of_pass, sorted(get_all_passes().items())))
-    return "\n".join(
-        [
-            USAGE,
-            "",
-            "options:",
-            *_columns(options.items()),
-            "",
-            f"also: {', '.join(synonyms)}",
-            "",
-            f"targets: {', '.join(sorted(get_all_targets()))}",
-            "",
-            "passes, run in the order given; --PASS='option=value option=value':",
-            *_columns(passes),
-        ]
-    )
-
-
-def _columns(lines: Iterable[tuple[str, str]]) -> Iterator[str]:
-    for name, text in lines:
-        yield f"  {name:<36} {text}".rstrip()
-
-
-def _lines_of_pass(name: str, factory: Callable[[], type[ModulePass]]) -> Iterator[tuple[str, str]]:
-    """The flag of a pass with the first line of its docstring, then its options."""
-    # Only `--help` reads the options of passes.
-    from xdsl.passes import get_pass_option_infos
-
-    # It imports xDSL, which `--version` does not need.
-    from qdialect.ir.errors import describe
-
-    try:
-        cls = factory()
-    except Exception as error:
-        yield f"--{name}", f"(does not load: {describe(error)})"
-        return
-    # The docstring of a dataclass defaults to its signature.
-    text = (cls.__doc__ or "").strip()
-    yield f"--{name}", "" if text.startswith(f"{cls.__name__}(") else text.partition("\n")[0]
-    for option in get_pass_option_infos(cls):
-        type = option.expected_type.strip("'")
-        default = "" if option.default_value is None else f", {option.default_value} by default"
-        yield f"    {option.name.replace('_', '-')}=", type + default
+    if options.passes:
+        return pass_help(options.passes)
+    return tool_help(_FLAGS, _VALUES, _SYNONYMS, all=options.help == "all")

@@ -28,7 +28,7 @@ def _run(arguments: Sequence[str]) -> bool:
     options = parse_arguments(arguments)
     if options.help or options.version:
         with standard_output() as stream:
-            stream.write(f"{help_text() if options.help else version_text()}\n")
+            stream.write(f"{help_text(options) if options.help else version_text()}\n")
         return True
     # It imports xDSL, which takes most of a small run; `--version` and errors do not need it.
     from qdialect.tools.compilation import process

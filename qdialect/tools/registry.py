@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from typing_extensions import TypeVar, override
 from xdsl import dialects
-from xdsl.context import Context
 from xdsl.dialects.builtin import UnregisteredAttr, UnregisteredOp
 from xdsl.ir import Attribute, Dialect, Operation, TypeAttribute
 from xdsl.utils.hints import type_repr
@@ -22,6 +21,7 @@ from qdialect.folding.report_listener import FoldReportListener, WarningListener
 from qdialect.ir.blobs import fresh_builtin
 from qdialect.ir.errors import describe, first_line
 from qdialect.ir.xdsl_private import is_registered, rebuilt
+from qdialect.text.hints import CommandLineContext
 from qdialect.tools.pass_spec import NestedSpec
 from qdialect.tools.tool_error import TOOL, ToolError, did_you_mean
 
@@ -128,7 +128,7 @@ def find_pass(name: str) -> Callable[[], type[ModulePass]] | None:
     )
 
 
-class ToolContext(Context, FoldReportListener, WarningListener):
+class ToolContext(CommandLineContext, FoldReportListener, WarningListener):
     """
     A context with all dialects, which searches unknown ones in plug-ins.
 
@@ -339,10 +339,7 @@ def _make(kind: str, factory: Callable[[], type[ConvertibleT]], spec: ArgSpec) -
         cls = factory()
     except Exception as error:
         raise ToolError(f"{kind} '{spec.name}' does not load: {describe(error)}") from error
-    # The field of an option that is a Python keyword, such as `from`, ends in an underscore.
-    options = {
-        field.name.rstrip("_").replace("_", "-"): field for field in fields(cls) if field.init
-    }
+    options = {option_name(field): field for field in fields(cls) if field.init}
     values: dict[str, ParameterListType] = {}
     for given, value in spec.parameters.items():
         name = given.replace("_", "-")
@@ -356,6 +353,12 @@ def _make(kind: str, factory: Callable[[], type[ConvertibleT]], spec: ArgSpec) -
         return cls.from_spec(type(spec)(spec.name, values))
     except Exception as error:
         raise ToolError(f"{kind} '{spec.name}': {first_line(error)}") from error
+
+
+def option_name(field: Field[object]) -> str:
+    """The name of the option that a field of a pass or target is, as it is typed."""
+    # A field whose option is a Python keyword, such as `from`, ends in an underscore.
+    return field.name.rstrip("_").replace("_", "-")
 
 
 _OPTION_TYPES: dict[str, tuple[type[ParameterType] | UnionType, str]] = {

@@ -49,7 +49,7 @@ from qdialect.shape_ops.interface import (
 )
 from qdialect.shape_ops.models import CastReads, Movements, Operands
 from qdialect.shape_ops.refusals import Code
-from qdialect.tools.command_line import help_text
+from qdialect.tools.command_line import Options, help_text
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 
@@ -241,7 +241,7 @@ def test_each_pass_is_on_a_page() -> None:
 
 
 def test_each_flag_has_a_test() -> None:
-    options, _, _ = help_text().partition("also:")
+    _, _, options = help_text(Options()).partition("\nInput:\n")
     flags = re.findall(r"^  (--?[a-z-]+)", options, re.MULTILINE)
     assert {"-o", "--max-memory"} <= {*flags}
     assert missing(flags, written("tests")) == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Final
 
 from qdialect.algebra.parameters import StorageFormat
@@ -15,10 +14,10 @@ from qdialect.quantization.presets import (
     I8,
     I16,
     U8,
-    glow_asymmetric,
-    glow_symmetric,
+    canonical_name,
     luci,
-    torch_per_channel_symmetric,
+    scheme_of,
+    system_of,
     torch_per_tensor_affine,
 )
 from qdialect.quantization.schemes import Scheme, ValueArithmetic
@@ -42,45 +41,16 @@ class Precision:
         return replace(self, weights=replace(self.weights, granularity=granularity))
 
 
-PRECISIONS: Mapping[str, Callable[[], Precision]] = MappingProxyType(
-    {
-        "one-u8": lambda: Precision("one-u8", luci(U8), WeightPolicy(luci(U8)), BIAS_RULES["luci"]),
-        "one-s16": lambda: Precision(
-            "one-s16", luci(I16), WeightPolicy(luci(I16)), BIAS_RULES["luci"], bias_storage=I64
-        ),
-        "torch-i8": lambda: Precision(
-            "torch-i8",
-            torch_per_tensor_affine(I8),
-            WeightPolicy(torch_per_channel_symmetric(I8)),
-            BIAS_RULES["tico"],
-        ),
-        "glow-i8": lambda: Precision(
-            "glow-i8", glow_asymmetric(I8), WeightPolicy(glow_symmetric(I8)), BIAS_RULES["tico"]
-        ),
-    }
-)
-"""The schemes of a system for activations, weights and biases, by name."""
-
-WEIGHT_SCHEMES: Mapping[str, str] = MappingProxyType(
-    {
-        "one-u8": "luci",
-        "one-s16": "luci",
-        "torch-i8": "torch-per-channel-symmetric",
-        "glow-i8": "glow-symmetric",
-    }
-)
-"""The name of the scheme of weights, by the name of a precision."""
-
-_OF_DTYPE: Final[Mapping[str, str]] = {"uint8": "one-u8", "int16": "one-s16"}
-"""The words of ONE's configuration."""
-
-
 def precision_of(name: str) -> Precision:
-    """The precision of that name, or of ONE's `uint8` and `int16`. Raises ValueError."""
-    found = PRECISIONS.get(_OF_DTYPE.get(name, name))
-    if found is None:
-        raise ValueError(f"there is no scheme '{name}'; the schemes are {', '.join(PRECISIONS)}")
-    return found()
+    """The precision of a system or a scheme, by its name. Raises ValueError for other names."""
+    system = system_of(name)
+    return Precision(
+        canonical_name(name),
+        scheme_of(system.activations, system.storage),
+        WeightPolicy(scheme_of(system.weights, system.storage)),
+        BIAS_RULES["one" if system.activations == "one" else "tico"],
+        I64 if system.storage == I16 else I32,
+    )
 
 
 def granularity_of(word: str) -> WeightGranularity:

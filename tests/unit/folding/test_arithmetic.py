@@ -141,14 +141,38 @@ def test_of_a_reshape_from_blocks_and_a_transpose_one_op_is_left(form: str, resh
     name, moved = collapsed_and_transposed(text, dialect, name, of.floats)
     whole = text.function(name, moved)
     module = Module(whole)
-    module.run(FoldQuantShapesPass(verify="values"))
+    report = module.run(FoldQuantShapesPass(verify="values"))
     assert module.bits() == bits_of(moved)
     assert module.ops.count(reshape) == 1
     assert not [op for op in module.ops if op.endswith("transpose")]
     assert size(module.printed()) < size(Module(whole).printed())
+    (left,) = (each for each in report.records if each.outcome is Outcome.REFUSED)
+    assert (left.op_name, left.code) == (reshape, Code.PARAMETER_GROWTH)
+    assert "'--raise-dequantization' first removes it" in left.reason
     once = module.printed()
     module.run(FoldQuantShapesPass())
     assert module.printed() == once
+    raised = Module(whole)
+    raised.run(RaiseDequantizationPass())
+    raised.run(FoldQuantShapesPass(verify="values"))
+    assert raised.bits() == bits_of(moved)
+    assert {reshape, "stablehlo.transpose", "tosa.transpose"}.isdisjoint(raised.ops)
+    assert "linalg.transpose" not in raised.ops
+
+
+@given(numbers, st.sampled_from(sorted(FORMS)), st.data())
+def test_what_raising_is_said_to_remove_is_removed(of: Numbers, form: str, data: st.DataObject):
+    whole, expected = moved_text(of, form, MOVES, data)
+    told, raised = Module(whole), Module(whole)
+    same_ops = dict(zip(told.module.walk(), raised.module.walk(), strict=True))
+    report = told.run(FoldQuantShapesPass())
+    raised.run(RaiseDequantizationPass())
+    raised.run(FoldQuantShapesPass(verify="values"))
+    assert raised.bits() == bits_of(expected)
+    for record in report.records:
+        if "--raise-dequantization" in record.reason:
+            note(f"{record.op_name}: {record.reason}\n{raised.printed()}")
+            assert same_ops[record.op].parent is None
 
 
 @given(numbers, st.sampled_from(sorted(FORMS)), st.data())

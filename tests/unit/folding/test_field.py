@@ -466,7 +466,8 @@ def test_refusal_is_machine_readable(tmp_path: Path) -> None:
             "location": f"{source}:{line}:9",
             "result": "%r2",
             "code": "granularity",
-            "reason": "its type is sub-channel, and per-axis is allowed",
+            "reason": "its type is sub-channel, and per-axis is allowed; "
+            "'--raise-dequantization' first removes it",
         }
     ]
 

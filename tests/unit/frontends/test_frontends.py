@@ -271,7 +271,7 @@ def test_resources_are_kept_in_a_context():
 # ONNX
 
 
-def onnx_layer(path: Path) -> Path:
+def onnx_layer(path: Path, name: str = "layer") -> Path:
     onnx: Any = import_module("onnx")
     helper: Any = import_module("onnx.helper")
     from_array: Any = import_module("onnx.numpy_helper").from_array
@@ -294,7 +294,7 @@ def onnx_layer(path: Path) -> Path:
         for name, shape in (("x", [2, 6]), ("y", [2, 4]))
     ]
     initializers = [from_array(of, name) for name, of in constants.items()]
-    graph = helper.make_graph(nodes, "layer", tensors[:1], tensors[1:], initializers)
+    graph = helper.make_graph(nodes, name, tensors[:1], tensors[1:], initializers)
     opset = [helper.make_opsetid("", 21)]
     onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=10), str(path))
     return path
@@ -316,6 +316,12 @@ def test_onnx_ops(tmp_path: Path):
         from_onnx("none.onnx", "linalg")  # pyright: ignore[reportArgumentType]
     with pytest.raises(FileNotFoundError):
         from_onnx(tmp_path / "none.onnx")
+
+
+@needs_onnx
+def test_the_name_of_a_graph_is_an_identifier(tmp_path: Path):
+    path = onnx_layer(tmp_path / "layer.onnx", "Model from PaddlePaddle.")
+    assert "func.func @Model_from_PaddlePaddle(" in str(from_onnx(path))
 
 
 # TFLite
@@ -364,7 +370,8 @@ def test_an_error_says_which_extra_to_install(extra: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(sys, "meta_path", [Missing(package), *sys.meta_path])
     with pytest.raises(MissingLibraryError) as raised:
         call()
-    assert str(raised.value) == f"'{package}' is not installed: pip install \"qdialect[{extra}]\""
+    advice = f'pip install ".[{extra}]" in a clone of qdialect'
+    assert str(raised.value) == f"'{package}' is not installed: {advice}"
 
 
 class Missing:

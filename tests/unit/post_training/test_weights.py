@@ -48,7 +48,7 @@ def layers(draw: st.DrawFn) -> tuple[str, Array]:
     return text.function(product, out), matrix
 
 
-@given(layers(), st.sampled_from(["luci", "torch-per-channel-symmetric", "glow-symmetric"]))
+@given(layers(), st.sampled_from(["one", "torch-per-channel-symmetric", "glow-symmetric"]))
 def test_weights_are_quantized_as_the_layer_reads_them(layer: tuple[str, Array], scheme: str):
     text, weights = layer
     note(text)
@@ -96,7 +96,7 @@ def test_blocks_are_along_the_axis_that_is_summed_over(
         extra=f"<{{dot_dimension_numbers = {numbers}}}>",
     )
     module = Module(text.function(product, out))
-    module.run(QuantizeWeightsPass(granularity="block", block_size=size, scheme="luci"))
+    module.run(QuantizeWeightsPass(granularity="block", block_size=size, scheme="one"))
     note(module.printed())
     (constant,) = (op for op in module.module.walk() if isinstance(op, ConstantOp))
     type = constant.result.type
@@ -110,8 +110,8 @@ def test_blocks_are_along_the_axis_that_is_summed_over(
     layers(),
     st.sampled_from(
         [
-            ("luci", "u8"),
-            ("luci", "i16"),
+            ("one", "u8"),
+            ("one", "i16"),
             ("torch-per-channel-symmetric", "i8"),
             ("torch-per-channel-affine", "u8"),
             ("glow-symmetric", "i4"),
@@ -144,7 +144,7 @@ def test_dequantized_weights_are_what_the_cast_reads(
     assert (np.broadcast_to(bits, weights.shape) == expected.view("u4")).all()
 
 
-@given(layers(), st.sampled_from([("luci", "u8"), ("luci", "i16"), ("glow-symmetric", "i8")]))
+@given(layers(), st.sampled_from([("one", "u8"), ("one", "i16"), ("glow-symmetric", "i8")]))
 def test_dequantized_weights_have_the_same_codes_again(
     layer: tuple[str, Array], scheme: tuple[str, str]
 ):

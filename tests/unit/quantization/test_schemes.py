@@ -95,7 +95,7 @@ def test_weights_of_luci(case: Case):
 @pytest.mark.parametrize("case", cases("luci", "bias"))
 def test_biases_of_luci(case: Case):
     bias = quantize_bias(
-        case["bias"], case["input_scale"], case["weight_scale"], BIAS_RULES["luci"], I32
+        case["bias"], case["input_scale"], case["weight_scale"], BIAS_RULES["one"], I32
     )
     assert bias.scales.tolist() == case["result"]["scale"]
     assert bias.codes.tolist() == case["result"]["quantized"]
@@ -322,7 +322,7 @@ def test_what_is_no_range_is_refused(name: str, low: float, high: float):
         scheme_of(name, I8).choose(low, high)
 
 
-@pytest.mark.parametrize("name", ["luci", *(name for name in SCHEMES if name.startswith("torch"))])
+@pytest.mark.parametrize("name", ["one", *(name for name in SCHEMES if name.startswith("torch"))])
 @pytest.mark.parametrize(("low", "high"), [(-math.inf, 1), (0, math.inf), (-math.inf, math.inf)])
 def test_infinite_ranges_are_refused(name: str, low: float, high: float):
     with pytest.raises(ValueError, match="is infinite"):
@@ -352,10 +352,10 @@ def test_glow_clamps_infinite_ranges(
     assert choice.zero_points.item() == offset
 
 
-@pytest.mark.parametrize("name", ["luci", *(name for name in SCHEMES if name.startswith("torch"))])
+@pytest.mark.parametrize("name", ["one", *(name for name in SCHEMES if name.startswith("torch"))])
 @pytest.mark.parametrize("storage", [I8, U8])
 def test_tiny_ranges_have_the_least_scale(name: str, storage: StorageFormat):
-    least = 1e-5 if name == "luci" else 2.0**-23
+    least = 1e-5 if name == "one" else 2.0**-23
     for low, high in ((0, 0), (0, 1e-45), (-1e-45, 1e-45), (-1e-39, 0)):
         choice = scheme_of(name, storage).choose(low, high)
         assert choice.scales.item() == f32(least)
@@ -404,11 +404,11 @@ def test_given_parameters_are_checked():
 @pytest.mark.parametrize(
     ("name", "storage", "reason"),
     [
-        ("nothing", I8, "no scheme 'nothing'; the schemes are luci, glow-asymmetric"),
+        ("nothing", I8, "no scheme 'nothing'; the schemes are one-u8, one-s16, torch-i8"),
         (
-            "luci",
+            "one",
             StorageFormat(4, signed=True),
-            "'luci': luci supports only the storage types u8, i8 and i16",
+            "'one': ONE supports only the storage types u8, i8 and i16",
         ),
         ("glow-symmetric", U8, "cannot be symmetric"),
         ("torch-per-tensor-affine", I32, "at most 16 bits"),
@@ -467,7 +467,7 @@ def test_biases_are_their_formulas(pairs: list[tuple[float, float]]):
     source = f32(0.037)
     products = [f32(source * weight) for weight in weights.tolist()]
     for storage, (low, high) in {I32: (-(2**31), 2**31 - 1), I64: (-(2**63), 2**63 - 1)}.items():
-        found = quantize_bias(bias, source, weights, BIAS_RULES["luci"], storage)
+        found = quantize_bias(bias, source, weights, BIAS_RULES["one"], storage)
         assert found.scales.tolist() == products
         wanted = [
             half_away(f32(b * f32(1 / s))) for b, s in zip(bias.tolist(), products, strict=True)
@@ -489,15 +489,15 @@ def test_biases_saturate(rule: str):
 
 
 def test_a_bias_of_zero_needs_no_scale():
-    bias = quantize_bias([0.0, 3.0], 1e-30, [1e-30, 1e30], BIAS_RULES["luci"], I32)
+    bias = quantize_bias([0.0, 3.0], 1e-30, [1e-30, 1e30], BIAS_RULES["one"], I32)
     assert bias.scales.tolist() == [1.0, f32(f32(1e-30) * f32(1e30))]
     assert bias.codes.tolist() == [0, 3]
     with pytest.raises(ValueError, match=r"scale is 0\.0"):
-        quantize_bias([1.0], 1e-30, [1e-30], BIAS_RULES["luci"], I32)
+        quantize_bias([1.0], 1e-30, [1e-30], BIAS_RULES["one"], I32)
     with pytest.raises(ValueError, match="NaN"):
-        quantize_bias([math.nan], 1.0, [1.0], BIAS_RULES["luci"], I32)
+        quantize_bias([math.nan], 1.0, [1.0], BIAS_RULES["one"], I32)
     with pytest.raises(ValueError, match="2 weight scales do not match 3"):
-        quantize_bias([1.0, 2.0, 3.0], 1.0, [1.0, 2.0], BIAS_RULES["luci"], I32)
+        quantize_bias([1.0, 2.0, 3.0], 1.0, [1.0, 2.0], BIAS_RULES["one"], I32)
 
 
 def test_glow_bias_keeps_its_own_scale_where_it_is_larger():

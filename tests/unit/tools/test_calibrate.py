@@ -874,7 +874,7 @@ def test_a_missing_library_is_named(
     assert main([model, "--data", str(tmp_path / "data.npz"), "--engine=iree"]) == 1
     told = capsys.readouterr().err
     assert "error: --engine=iree: 'iree" in told
-    assert 'pip install "qdialect[iree]"' in told
+    assert 'pip install ".[iree]"' in told
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -602,7 +602,7 @@ def test_plots_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 def test_a_plot_needs_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ToolError, match=r"--plot: .* pip install \"qdialect\[plot\]\""):
+    with pytest.raises(ToolError, match=r"--plot: .* pip install \"\.\[plot\]\""):
         plot_module(f"{tmp_path}/plot.png")
 
 

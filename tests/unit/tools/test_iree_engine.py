@@ -259,7 +259,7 @@ def test_without_iree(
     text.write_text(model(WEIGHT + ADD))
     monkeypatch.setitem(sys.modules, "iree.compiler", None)
     assert main(["--engine=iree", str(text), str(text)]) == 1
-    assert 'is not installed: pip install "qdialect[iree]"' in capsys.readouterr().err
+    assert 'is not installed: pip install ".[iree]"' in capsys.readouterr().err
 
 
 def bits(body: str, type: str = "tensor<2x2xf32>") -> DefinedBits:

@@ -8,8 +8,8 @@
 // CHECK-LABEL: @with_a_part
 // CHECK: stablehlo.slice
 // CHECK-NEXT: stablehlo.concatenate
-// REMARKS: not folded: it would copy a constant that stays, for ops that are not folded [growth]
-// REMARKS: not folded: its operands would have 3 elements, its sources have 2, and 2 are allowed; it takes max-parameter-growth=1 or more [parameter-growth]
+// REMARKS: not folded: it would copy a constant that stays, for ops that are not folded; '--raise-dequantization' first removes it [growth]
+// REMARKS: not folded: its operands would have 3 elements, its sources have 2, and 2 are allowed; it takes max-parameter-growth=1 or more; '--raise-dequantization' first removes it [parameter-growth]
 func.func @with_a_part() -> tensor<3x4xf32> {
   %w = "stablehlo.constant"() {value = dense<[[1, 2, 3, 4], [5, 6, 7, 8]]> : tensor<2x4xi8>} : () -> tensor<2x4xi8>
   %s = "stablehlo.constant"() {value = dense<[0.5, 0.25]> : tensor<2xf32>} : () -> tensor<2xf32>

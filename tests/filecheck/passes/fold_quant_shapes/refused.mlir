@@ -135,7 +135,7 @@ func.func @mixed_constants() -> tensor<4xf32> {
 func.func @granularity() -> tensor<2x2xf32> {
   %w = "stablehlo.constant"() <{value = dense<[1, 2, 3, 4]> : tensor<4xi8>}> : () -> tensor<4x!four>
   %f = "stablehlo.uniform_dequantize"(%w) : (tensor<4x!four>) -> tensor<4xf32>
-  // expected-remark @below {{not folded: its type is sub-channel, and per-axis is allowed [granularity]}}
+  // expected-remark @below {{not folded: its type is sub-channel, and per-axis is allowed; '--raise-dequantization' first removes it [granularity]}}
   %0 = "stablehlo.reshape"(%f) : (tensor<4xf32>) -> tensor<2x2xf32>
   return %0 : tensor<2x2xf32>
 }

@@ -1,6 +1,6 @@
-// RUN: qdialect-opt %s --quantize-dequantize-weights="scheme=luci storage=u8" --remarks 2>&1 | filecheck %s
-// RUN: qdialect-opt %s --quantize-dequantize-weights="scheme=luci storage=u8 granularity=layer" | filecheck %s --check-prefix LAYER
-// RUN: qdialect-opt %s --fold-constant-shapes --quantize-dequantize-weights="scheme=luci storage=u8" | filecheck %s --check-prefix FOLDED
+// RUN: qdialect-opt %s --quantize-dequantize-weights="scheme=one storage=u8" --remarks 2>&1 | filecheck %s
+// RUN: qdialect-opt %s --quantize-dequantize-weights="scheme=one storage=u8 granularity=layer" | filecheck %s --check-prefix LAYER
+// RUN: qdialect-opt %s --fold-constant-shapes --quantize-dequantize-weights="scheme=one storage=u8" | filecheck %s --check-prefix FOLDED
 
 // The weights are floats again, as the codes and scales of their channels stand for them. Shape ops
 // before the layer are folded, and the name and the attributes of the constant stay.
