@@ -44,9 +44,6 @@ _READ_BY_TABLES = frozenset(
 _KNOWN_FOREIGN = ("mhlo.", "ttir.")
 """The dialects that are not of MLIR, and of which some custom forms are read."""
 
-_EXTRAS = {"stablehlo": "stablehlo"}
-"""The extra of this package that provides a dialect."""
-
 READ_GENERIC = (
     "use the generic form that mlir-opt --mlir-print-op-generic prints (see --read-with=COMMAND)"
 )
@@ -433,8 +430,6 @@ class LocatingParser(AttributeParser):
             message = f"custom op '{name}' is unknown"
         elif is_custom:
             message = f"Dialect `{dialect}' not found for custom op '{name}'"
-            if dialect in _EXTRAS:
-                message += f'; pip install "qdialect[{_EXTRAS[dialect]}]"'
         elif is_known:
             message = (
                 f"unregistered operation '{name}' found in dialect ('{dialect}') that "

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from installed import is_installed
 
 from qdialect.tools.command_line import SPLIT_MARKER
 from qdialect.tools.opt import main
@@ -65,11 +64,6 @@ def test_folded_examples(path: Path, tmp_path: Path):
     assert_same_in_mlir(path, tmp_path, "--fold-quant-shapes")
 
 
-def needs_dialect(text: str) -> bool:
-    """Whether a lit test has StableHLO in custom form."""
-    return re.search("REQUIRES:.*xdsl-jax", text) is not None
-
-
 def pass_tests() -> Iterator[tuple[Path, tuple[str, ...]]]:
     """The lit tests of passes whose modules are valid, and the flags that these are run with."""
     for path in sorted((ROOT / "tests" / "filecheck" / "passes").rglob("*.mlir")):
@@ -77,9 +71,8 @@ def pass_tests() -> Iterator[tuple[Path, tuple[str, ...]]]:
         assert "RUN: qdialect-opt %s" in text, path
         # A module that is printed alone, beside no messages and in no file.
         flags = re.search(r"RUN: qdialect-opt %s ([^|\n>%]*)(?:\||$)", text, re.MULTILINE)
-        is_read = not needs_dialect(text) or is_installed("xdsl_jax")
         makes_something = "expected-error" not in text and path.parent.name != "verify_quant_shapes"
-        if is_read and makes_something and flags is not None:
+        if makes_something and flags is not None:
             yield path, tuple(shlex.split(flags[1]))
 
 

@@ -1,4 +1,4 @@
-// REQUIRES: iree-opt, xdsl-jax
+// REQUIRES: iree-opt
 // RUN: iree-opt %s --split-input-file --verify-diagnostics=only-expected
 // RUN: qdialect-opt %s --split-input-file --verify-diagnostics
 

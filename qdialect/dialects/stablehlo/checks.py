@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, NoReturn, cast
 
 from typing_extensions import override
-from xdsl.context import Context
 from xdsl.dialects.builtin import I64, DenseArrayBase, TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, traits_def
-from xdsl.parser import Parser
 from xdsl.traits import NoMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
@@ -24,32 +21,9 @@ from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import DYNAMIC, Shape
 from qdialect.dialects.quant.slot_arrays import Granularity
 from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.dialects.upstream.stablehlo_constraints import granularity_of
+from qdialect.dialects.stablehlo.constraints import granularity_of
 from qdialect.ir.errors import errors_of
 from qdialect.ir.value_types import ValueKind, shape_of, tensor_element_type, verify_value_types
-
-
-@dataclass(frozen=True)
-class Sample:
-    """A text of an op, as StableHLO prints it."""
-
-    arguments: str
-    op: str
-
-    @property
-    def text(self) -> str:
-        """The op in a block whose arguments are its operands."""
-        return f'"sample.block"() ({{\n^bb0({self.arguments}):\n  %r = {self.op}\n}}) : () -> ()'
-
-    def is_handled(self, context: Context) -> bool:
-        """Whether a context parses, verifies and prints the op as StableHLO does."""
-        try:
-            module = Parser(context, self.text).parse_module()
-            module.verify()
-            return f"%r = {self.op}\n" in str(module)
-        except Exception:
-            # An op of another package may raise anything.
-            return False
 
 
 class StableHLOOp(IRDLOperation, ABC):
@@ -57,9 +31,6 @@ class StableHLOOp(IRDLOperation, ABC):
 
     KINDS: ClassVar[Sequence[ValueKind]]
     """The constraints on the operands, then the result."""
-
-    SAMPLE: ClassVar[Sample]
-    """The text that another dialect's op must handle to take precedence over this one."""
 
     traits = traits_def(NoMemoryEffect())
 

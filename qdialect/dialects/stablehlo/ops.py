@@ -1,9 +1,8 @@
 """
-The ops of StableHLO that xdsl-jax lacks, or for which it rejects quantized types.
+The dialects of StableHLO: its ops that hold, move or cast quantized values, which are verified.
 
 Custom form, generic form, accepted types and messages are StableHLO's:
-https://openxla.org/stablehlo/spec. This module defines no dialect; `with_additions` adds its
-ops to one.
+https://openxla.org/stablehlo/spec. `syntax` has the forms of all ops.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final, cast
 
 from typing_extensions import override
-from xdsl.context import Context
 from xdsl.dialects.builtin import (
     I64,
     DenseArrayBase,
@@ -24,21 +22,13 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.interfaces import HasFolderInterface
-from xdsl.ir import Attribute, Dialect, Operation, SSAValue
+from xdsl.ir import Attribute, Dialect, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     prop_def,
     result_def,
     traits_def,
-)
-from xdsl.irdl.declarative_assembly_format import (
-    CustomDirective,
-    ParsingState,
-    PrintingState,
-    TypeDirective,
-    irdl_custom_directive,
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -46,9 +36,15 @@ from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.movement import DYNAMIC
-from qdialect.dialects.quant import Quant
 from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.dialects.upstream.stablehlo_constraints import (
+from qdialect.dialects.stablehlo.checks import (
+    StableHLOOp,
+    fits,
+    integers_of,
+    listed,
+    ranked_shape,
+)
+from qdialect.dialects.stablehlo.constraints import (
     ANY_TENSOR,
     FLOAT_TENSOR,
     QUANTIZABLE_TENSOR,
@@ -58,54 +54,10 @@ from qdialect.dialects.upstream.stablehlo_constraints import (
     STATIC_TENSOR,
     TENSOR,
 )
-from qdialect.dialects.upstream.stablehlo_convolution import ConvolutionOp
-from qdialect.dialects.upstream.stablehlo_op import (
-    Sample,
-    StableHLOOp,
-    fits,
-    integers_of,
-    listed,
-    ranked_shape,
-)
-from qdialect.dialects.upstream.stablehlo_repairs import ACCEPTED, MISREAD, is_refused, unverified
-from qdialect.ir.blobs import fresh_builtin
+from qdialect.dialects.stablehlo.region_ops import ReduceOp, WhileOp
+from qdialect.dialects.stablehlo.syntax import FORMS, ops_of
 from qdialect.ir.value_types import is_static
-from qdialect.ir.xdsl_private import rebuilt
-
-_Q: Final = "!quant.uniform<i8:f32, 5.000000e-01:3>"
-_ROWS: Final = "!quant.uniform<i8:f32:0, {5.000000e-01,2.500000e-01:3}>"
-_COLUMNS: Final = "!quant.uniform<i8:f32:1, {5.000000e-01,2.500000e-01:3}>"
-
-
-@irdl_custom_directive
-class TypeOrTypes(CustomDirective):
-    """The common type of operand and result, `tensor<2xf32>`, or a function type if they differ."""
-
-    operand: TypeDirective
-    result: TypeDirective
-
-    @override
-    def parse(self, parser: Parser, state: ParsingState) -> None:
-        position = parser.pos
-        function = parser.parse_optional_function_type()
-        if function is None:
-            inputs = outputs = (parser.parse_type(),)
-        else:
-            inputs, outputs = function.inputs.data, function.outputs.data
-            if (len(inputs), len(outputs)) != (1, 1):
-                parser.raise_error("expected the types of one operand and one result", position)
-        self.operand.set(state, inputs)
-        self.result.set(state, outputs)
-
-    @override
-    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        (operand,), (result,) = self.operand.get(op), self.result.get(op)
-        state.print_whitespace(printer)
-        if operand != result:
-            printer.print_string("(")
-            printer.print_attribute(operand)
-            printer.print_string(") -> ")
-        printer.print_attribute(result)
+from qdialect.text.op_formats import PrintedOp
 
 
 @irdl_op_definition
@@ -120,11 +72,6 @@ class ConstantOp(StableHLOOp, HasFolderInterface):
 
     name = "stablehlo.constant"
     KINDS: ClassVar = (STATIC_TENSOR,)
-    SAMPLE: ClassVar = Sample(
-        "",
-        "stablehlo.constant() <{value = dense_resource<sample> : tensor<2xi8>}> : () -> "
-        f"tensor<2x{_Q}>",
-    )
 
     value = prop_def()
     output = result_def()
@@ -208,7 +155,7 @@ def _type_of_elements(value: Attribute) -> Attribute | None:
 
 
 @irdl_op_definition
-class TransposeOp(StableHLOOp):
+class TransposeOp(PrintedOp, StableHLOOp):
     """
     Permute axes: axis `k` of the result is axis `permutation[k]` of the operand.
 
@@ -217,19 +164,12 @@ class TransposeOp(StableHLOOp):
     """
 
     name = "stablehlo.transpose"
+    FORM: ClassVar = FORMS["stablehlo.transpose"]
     KINDS: ClassVar = (ANY_TENSOR, ANY_TENSOR)
-    SAMPLE: ClassVar = Sample(
-        f"%a : tensor<2x?x{_ROWS}>",
-        f"stablehlo.transpose %a, dims = [1, 0] : (tensor<2x?x{_ROWS}>) -> tensor<3x2x{_COLUMNS}>",
-    )
 
     operand = operand_def()
     permutation = prop_def(DenseArrayBase[I64])
     result = result_def()
-
-    assembly_format = (
-        "$operand `,` `dims` `=` $permutation attr-dict `:` functional-type(operands, results)"
-    )
 
     @override
     def _verify_meaning(self) -> None:
@@ -262,7 +202,7 @@ class TransposeOp(StableHLOOp):
 
 
 @irdl_op_definition
-class ReshapeOp(StableHLOOp):
+class ReshapeOp(PrintedOp, StableHLOOp):
     """
     The same elements in row-major order, with another shape.
 
@@ -271,16 +211,11 @@ class ReshapeOp(StableHLOOp):
     """
 
     name = "stablehlo.reshape"
+    FORM: ClassVar = FORMS["stablehlo.reshape"]
     KINDS: ClassVar = (ANY_TENSOR, STATIC_OR_BOUNDED_TENSOR)
-    SAMPLE: ClassVar = Sample(
-        f"%a : tensor<2x3x{_ROWS}>",
-        f"stablehlo.reshape %a : (tensor<2x3x{_ROWS}>) -> tensor<1x2x3x{_COLUMNS}>",
-    )
 
     operand = operand_def()
     result = result_def()
-
-    assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
 
     @override
     def _verify_meaning(self) -> None:
@@ -311,7 +246,7 @@ class ReshapeOp(StableHLOOp):
 
 
 @irdl_op_definition
-class BroadcastInDimOp(StableHLOOp):
+class BroadcastInDimOp(PrintedOp, StableHLOOp):
     """
     Repeat elements along axes: axis `k` of the operand is axis `broadcast_dimensions[k]` of the
     result.
@@ -321,21 +256,12 @@ class BroadcastInDimOp(StableHLOOp):
     """
 
     name = "stablehlo.broadcast_in_dim"
+    FORM: ClassVar = FORMS["stablehlo.broadcast_in_dim"]
     KINDS: ClassVar = (ANY_TENSOR, STATIC_OR_BOUNDED_TENSOR)
-    SAMPLE: ClassVar = Sample(
-        f"%a : tensor<2x{_ROWS}>",
-        "stablehlo.broadcast_in_dim %a, dims = [1] : "
-        f"(tensor<2x{_ROWS}>) -> tensor<3x2x{_COLUMNS}>",
-    )
 
     operand = operand_def()
     broadcast_dimensions = prop_def(DenseArrayBase[I64])
     result = result_def()
-
-    assembly_format = (
-        "$operand `,` `dims` `=` $broadcast_dimensions attr-dict `:` "
-        "functional-type(operands, results)"
-    )
 
     @override
     def _verify_meaning(self) -> None:
@@ -394,7 +320,7 @@ class BroadcastInDimOp(StableHLOOp):
 
 
 @irdl_op_definition
-class ReverseOp(StableHLOOp):
+class ReverseOp(PrintedOp, StableHLOOp):
     """
     The axes `dimensions` from back to front.
 
@@ -403,20 +329,12 @@ class ReverseOp(StableHLOOp):
     """
 
     name = "stablehlo.reverse"
+    FORM: ClassVar = FORMS["stablehlo.reverse"]
     KINDS: ClassVar = (TENSOR, TENSOR)
-    SAMPLE: ClassVar = Sample(
-        f"%a : tensor<2x{_Q}>", f"stablehlo.reverse %a, dims = [0] : tensor<2x{_Q}>"
-    )
 
     operand = operand_def()
     dimensions = prop_def(DenseArrayBase[I64])
     result = result_def()
-
-    assembly_format = (
-        "$operand `,` `dims` `=` $dimensions attr-dict `:` "
-        "custom<TypeOrTypes>(type($operand), type($result))"
-    )
-    custom_directives = (TypeOrTypes,)
 
     @override
     def _verify_meaning(self) -> None:
@@ -437,7 +355,7 @@ class ReverseOp(StableHLOOp):
 
 
 @irdl_op_definition
-class PadOp(StableHLOOp):
+class PadOp(PrintedOp, StableHLOOp):
     """
     `padding_value` around the operand and between its elements.
 
@@ -447,12 +365,8 @@ class PadOp(StableHLOOp):
     """
 
     name = "stablehlo.pad"
+    FORM: ClassVar = FORMS["stablehlo.pad"]
     KINDS: ClassVar = (TENSOR, SCALAR, TENSOR)
-    SAMPLE: ClassVar = Sample(
-        f"%a : tensor<2x{_Q}>, %b : tensor<{_Q}>",
-        "stablehlo.pad %a, %b, low = [1], high = [0], interior = [0] : "
-        f"(tensor<2x{_Q}>, tensor<{_Q}>) -> tensor<3x{_Q}>",
-    )
 
     operand = operand_def()
     padding_value = operand_def()
@@ -460,12 +374,6 @@ class PadOp(StableHLOOp):
     edge_padding_high = prop_def(DenseArrayBase[I64])
     interior_padding = prop_def(DenseArrayBase[I64])
     result = result_def()
-
-    assembly_format = (
-        "$operand `,` $padding_value `,` `low` `=` $edge_padding_low `,` "
-        "`high` `=` $edge_padding_high `,` `interior` `=` $interior_padding attr-dict `:` "
-        "functional-type(operands, results)"
-    )
 
     @override
     def _verify_meaning(self) -> None:
@@ -493,14 +401,11 @@ class PadOp(StableHLOOp):
         self._verify_inferred_shape(tuple(inferred))
 
 
-class UniformCastOp(StableHLOOp, ABC):
+class UniformCastOp(PrintedOp, StableHLOOp, ABC):
     """Base class of the casts between quantized and real values."""
 
     operand = operand_def()
     result = result_def()
-
-    assembly_format = "$operand attr-dict `:` custom<TypeOrTypes>(type($operand), type($result))"
-    custom_directives = (TypeOrTypes,)
 
     @override
     def _verify_meaning(self) -> None:
@@ -527,11 +432,8 @@ class UniformQuantizeOp(UniformCastOp):
     """
 
     name = "stablehlo.uniform_quantize"
+    FORM: ClassVar = FORMS["stablehlo.uniform_quantize"]
     KINDS: ClassVar = (QUANTIZABLE_TENSOR, QUANTIZED_TENSOR)
-    SAMPLE: ClassVar = Sample(
-        "%a : tensor<2xf32>",
-        f"stablehlo.uniform_quantize %a : (tensor<2xf32>) -> tensor<2x{_ROWS}>",
-    )
 
     @override
     def _verify_expressed_type(self, operand: Attribute, result: Attribute) -> None:
@@ -552,11 +454,8 @@ class UniformDequantizeOp(UniformCastOp):
     """
 
     name = "stablehlo.uniform_dequantize"
+    FORM: ClassVar = FORMS["stablehlo.uniform_dequantize"]
     KINDS: ClassVar = (QUANTIZED_TENSOR, FLOAT_TENSOR)
-    SAMPLE: ClassVar = Sample(
-        f"%a : tensor<2x{_ROWS}>",
-        f"stablehlo.uniform_dequantize %a : (tensor<2x{_ROWS}>) -> tensor<2xf32>",
-    )
 
     @override
     def _verify_expressed_type(self, operand: Attribute, result: Attribute) -> None:
@@ -564,38 +463,20 @@ class UniformDequantizeOp(UniformCastOp):
             self._refuse_inferred(TensorType(expressed, ranked_shape(self.operand)))
 
 
-STABLEHLO_ADDITIONS: Final[Sequence[type[StableHLOOp]]] = (
-    ConstantOp,
-    TransposeOp,
-    ReshapeOp,
+_VERIFIED: Final = (
     BroadcastInDimOp,
-    ReverseOp,
+    ConstantOp,
     PadOp,
-    UniformQuantizeOp,
+    ReshapeOp,
+    ReverseOp,
+    TransposeOp,
     UniformDequantizeOp,
+    UniformQuantizeOp,
 )
 
+OPS: Final = {op.name: op for op in (*ops_of("stablehlo"), ReduceOp, WhileOp, *_VERIFIED)}
+"""All ops by name."""
 
-def with_additions(stablehlo: Dialect) -> Dialect:
-    """
-    The dialect `stablehlo` of another package, with the ops of this module added.
+StableHLO: Final = Dialect("stablehlo", [*OPS.values()])
 
-    The package's own op takes precedence if it parses and prints the sample as StableHLO does.
-    An op that misreads its text is repaired, and one that refuses valid text is not verified.
-    """
-    context = Context(allow_unregistered=True)
-    for dialect in (fresh_builtin(), Quant, stablehlo):
-        context.load_dialect(dialect)
-    operations: dict[str, type[Operation]] = {op.name: op for op in stablehlo.operations}
-    for op in STABLEHLO_ADDITIONS:
-        if not op.SAMPLE.is_handled(context):
-            operations[op.name] = op
-    operations.setdefault(ConvolutionOp.name, ConvolutionOp)
-    for name, misread in MISREAD.items():
-        op = operations.get(name)
-        if op is not None and issubclass(op, IRDLOperation) and misread.is_misread(context):
-            operations[name] = misread.repaired(op)
-    for name, text in ACCEPTED.items():
-        if name in operations and is_refused(text, context):
-            operations[name] = unverified(operations[name])
-    return rebuilt(stablehlo, operations.values())
+CHLO: Final = Dialect("chlo", [*ops_of("chlo")])

@@ -1,0 +1,261 @@
+"""
+The ops of StableHLO whose custom forms name the arguments of their regions.
+
+https://openxla.org/stablehlo/spec#reduce and #while. Types are not verified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from typing_extensions import override
+from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.irdl import traits_def
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.printer import Printer
+
+from qdialect.ir.value_types import tensor_element_type
+from qdialect.ir.xdsl_private import print_under_names_of
+from qdialect.text.form_text import FormMismatchError, integers_of, listed
+from qdialect.text.op_forms import FormsDiffer
+
+_COMMUTATIVE: Final = frozenset(
+    f"stablehlo.{name}" for name in ("add", "and", "maximum", "minimum", "multiply", "or", "xor")
+)
+"""The ops that a reduction names in place of its region."""
+
+
+class ReduceOp(FormsDiffer, Operation):
+    """
+    `stablehlo.reduce(%x init: %c) applies stablehlo.add across dimensions = [0] : ...`.
+
+    A reducer that is no single commutative op follows the type, with its arguments in pairs; in
+    its block, the first of each pair come before the second.
+    """
+
+    name = "stablehlo.reduce"
+
+    traits = traits_def()
+
+    @classmethod
+    @override
+    def parse(cls, parser: Parser) -> ReduceOp:
+        position = parser.pos
+        pairs = parser.parse_comma_separated_list(
+            parser.Delimiter.NONE, lambda: _parse_reduced(parser)
+        )
+        applied = None
+        if parser.parse_optional_keyword("applies") is not None:
+            applied = parser.parse_identifier()
+        parser.parse_keyword("across")
+        parser.parse_keyword("dimensions")
+        parser.parse_punctuation("=")
+        dimensions = parser.parse_comma_separated_list(
+            parser.Delimiter.SQUARE, parser.parse_integer
+        )
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        types = parser.parse_function_type()
+        values = [*(value for value, _ in pairs), *(start for _, start in pairs)]
+        operands = parser.resolve_operands(values, types.inputs.data, position)
+        if applied is None:
+            region = _parse_reducer(parser, len(pairs))
+        else:
+            region = _reducer_of(parser, applied, tensor_element_type(operands[0].type))
+        return cls.create(
+            operands=operands,
+            result_types=types.outputs.data,
+            properties={"dimensions": DenseArrayBase.from_list(i64, dimensions)},
+            attributes=attributes,
+            regions=[region],
+        )
+
+    @property
+    @override
+    def forms_differ(self) -> bool:
+        """Whether the op is none that the form can express."""
+        try:
+            self._dimensions()
+        except FormMismatchError:
+            return True
+        count, odd = divmod(len(self.operands), 2)
+        blocks = self.regions[0].blocks if len(self.regions) == 1 else ()
+        return bool(odd) or len(blocks) != 1 or len(blocks[0].args) != 2 * count or not count
+
+    def _dimensions(self) -> Sequence[int]:
+        dimensions = self.properties.get("dimensions", self.attributes.get("dimensions"))
+        return integers_of(dimensions, i64)
+
+    @override
+    def print(self, printer: Printer) -> None:
+        count = len(self.operands) // 2
+        pairs = list(zip(self.operands[:count], self.operands[count:], strict=True))
+
+        def print_pair(pair: tuple[SSAValue, SSAValue]) -> None:
+            with printer.in_parens():
+                printer.print_ssa_value(pair[0])
+                printer.print_string(" init: ")
+                printer.print_ssa_value(pair[1])
+
+        printer.print_list(pairs, print_pair)
+        block = self.regions[0].block
+        applied = _applied(block, tensor_element_type(self.operands[0].type))
+        if applied is not None:
+            printer.print_string(f" applies {applied}")
+        printer.print_string(f" across dimensions = {listed(self._dimensions())}")
+        printer.print_op_attributes(_rest(self, "dimensions"))
+        printer.print_string(" : ")
+        printer.print_function_type(self.operand_types, self.result_types)
+        if applied is not None:
+            return
+        printer.print_string("\n reducer")
+        for first, second in zip(block.args[:count], block.args[count:], strict=True):
+            with printer.in_parens():
+                printer.print_list([first, second], printer.print_block_argument)
+            printer.print_string(" ")
+        printer.print_string(" ")
+        printer.print_region(self.regions[0], print_entry_block_args=False)
+
+
+def _rest(op: Operation, *printed: str) -> Mapping[str, Attribute]:
+    """The properties and attributes that are printed in the dictionary."""
+    both = {**op.properties, **op.attributes}
+    return {name: both[name] for name in both if name not in printed}
+
+
+def _parse_reduced(parser: Parser) -> tuple[UnresolvedOperand, UnresolvedOperand]:
+    """Parse `(%x init: %c)`."""
+    parser.parse_punctuation("(")
+    value = parser.parse_unresolved_operand()
+    parser.parse_keyword("init")
+    parser.parse_punctuation(":")
+    start = parser.parse_unresolved_operand()
+    parser.parse_punctuation(")")
+    return value, start
+
+
+def _parse_reducer(parser: Parser, count: int) -> Region:
+    """Parse `reducer(%a: T, %b: T) (%c: U, %d: U) {...}`, with `count` pairs of arguments."""
+    parser.parse_keyword("reducer")
+    pairs: list[Sequence[Parser.Argument]] = []
+    for _ in range(count):
+        position = parser.pos
+        pair = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, lambda: parser.parse_argument()
+        )
+        if len(pair) != 2:
+            parser.raise_error("a pair of arguments was expected", position)
+        pairs.append(pair)
+    return parser.parse_region([*(pair[0] for pair in pairs), *(pair[1] for pair in pairs)])
+
+
+def _reducer_of(parser: Parser, name: str, element_type: Attribute) -> Region:
+    """The reducer that applies the op of a name to two arguments."""
+    if name not in _COMMUTATIVE:
+        parser.raise_error(
+            "expected the inner-op to be a commutative binary-op from the stablehlo dialect, with "
+            "zero region, producing single result"
+        )
+    type = TensorType(element_type, [])
+    block = Block(arg_types=[type, type])
+    inner, ending = (parser.ctx.get_op(op_name) for op_name in (name, "stablehlo.return"))
+    block.add_op(combined := inner.create(operands=block.args, result_types=[type]))
+    block.add_op(ending.create(operands=combined.results))
+    return Region(block)
+
+
+def _applied(block: Block, element_type: Attribute) -> str | None:
+    """The name of the op that a reducer applies to its arguments, if it is all that it does."""
+    first, last = block.first_op, block.last_op
+    if first is None or last is None or first.next_op is not last or len(block.args) != 2:
+        return None
+    type = TensorType(element_type, [])
+    is_simple = (
+        first.name in _COMMUTATIVE
+        and last.name == "stablehlo.return"
+        and not (first.attributes or first.properties or last.attributes)
+        and tuple(first.operands) == tuple(block.args)
+        and tuple(last.operands) == tuple(first.results)
+        and {*first.operand_types, *first.result_types} == {type}
+    )
+    return first.name if is_simple else None
+
+
+class WhileOp(FormsDiffer, Operation):
+    """`stablehlo.while(%i = %x) : tensor<i32> cond {...} do {...}`: `%i` is in both regions."""
+
+    name = "stablehlo.while"
+
+    traits = traits_def()
+
+    @classmethod
+    @override
+    def parse(cls, parser: Parser) -> WhileOp:
+        position = parser.pos
+        pairs = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, lambda: _parse_assignment(parser)
+        )
+        types: list[Attribute] = []
+        if pairs:
+            parser.parse_punctuation(":")
+            types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        operands = parser.resolve_operands([value for _, value in pairs], types, position)
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        regions: list[Region] = []
+        for keyword in ("cond", "do"):
+            parser.parse_keyword(keyword)
+            arguments = [
+                argument.resolve(type) for (argument, _), type in zip(pairs, types, strict=True)
+            ]
+            regions.append(parser.parse_region(arguments))
+        return cls.create(
+            operands=operands,
+            result_types=types,
+            attributes={} if attributes is None else attributes.data,
+            regions=regions,
+        )
+
+    @property
+    @override
+    def forms_differ(self) -> bool:
+        """Whether the op is none that the form can express."""
+        types = [*self.operand_types]
+        return (
+            len(self.regions) != 2
+            or any(
+                len(region.blocks) != 1 or [arg.type for arg in region.block.args] != types
+                for region in self.regions
+            )
+            or [*self.result_types] != types
+        )
+
+    @override
+    def print(self, printer: Printer) -> None:
+        condition, body = self.regions
+        pairs = list(zip(body.block.args, self.operands, strict=True))
+
+        def print_assignment(pair: tuple[SSAValue, SSAValue]) -> None:
+            printer.print_ssa_value(pair[0])
+            printer.print_string(" = ")
+            printer.print_ssa_value(pair[1])
+
+        with printer.in_parens():
+            printer.print_list(pairs, print_assignment)
+        if pairs:
+            printer.print_string(" : ")
+            printer.print_list(self.operand_types, printer.print_attribute)
+        printer.print_op_attributes(_rest(self), print_keyword=True)
+        printer.print_string("\n cond ")
+        print_under_names_of(printer, condition.block.args, body.block.args)
+        printer.print_region(condition, print_entry_block_args=False)
+        printer.print_string(" do ")
+        printer.print_region(body, print_entry_block_args=False)
+
+
+def _parse_assignment(parser: Parser) -> tuple[Parser.UnresolvedArgument, UnresolvedOperand]:
+    """Parse `%i = %x`."""
+    argument = parser.parse_argument(expect_type=False)
+    parser.parse_punctuation("=")
+    return argument, parser.parse_unresolved_operand()
