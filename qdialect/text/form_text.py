@@ -8,7 +8,6 @@ from typing import Any, Final, cast
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
-    FunctionType,
     IntegerAttr,
     StringAttr,
 )
@@ -72,8 +71,8 @@ class FormText:
 
     def add_function_type(self) -> None:
         """Add `(types of the operands) -> types of the results`."""
-        type = FunctionType.from_lists([*self.op.operand_types], [*self.op.result_types])
-        self.add(lambda printer: printer.print_function_type(type.inputs.data, type.outputs.data))
+        operands, results = tuple(self.op.operand_types), tuple(self.op.result_types)
+        self.add(lambda printer: printer.print_function_type(operands, results))
 
     def add_dictionary(self, *, with_keyword: bool = False) -> None:
         """Add the properties and attributes that are printed nowhere else."""

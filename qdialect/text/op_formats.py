@@ -554,8 +554,8 @@ class OpFormat:
     def text(self, op: Operation) -> FormText:
         """The text of an op. Raises FormMismatchError if the form cannot express it."""
         signature, words = compiled(self)
-        values = _dealt(op, "operand", signature.operands, op.operands)
-        values |= _dealt(op, "result", signature.results, op.results)
+        values = _dealt(op, "operand", signature.operands, tuple(op.operands))
+        values |= _dealt(op, "result", signature.results, tuple(op.results))
         text = FormText(op, values, dict(self.defaults), mentioned(self))
         for word in words:
             word.print(text)
@@ -607,16 +607,17 @@ def _dealt(
     op: Operation, kind: str, parts: Mapping[str, _Part], values: Sequence[SSAValue]
 ) -> dict[str, Sequence[SSAValue]]:
     """The operands or the results of each part. Raises FormMismatchError for a wrong number."""
-    free = len(values) - sum(not part.number for part in parts.values())
-    sizes = [free if part.number else 1 for part in parts.values()]
+    sizes: Sequence[int] = [1] * len(parts)
     if _has_sizes(parts):
-        sizes = [*integers_of(op.properties.get(f"{kind}SegmentSizes"), i32)]
+        sizes = integers_of(op.properties.get(f"{kind}SegmentSizes"), i32)
+    elif any(part.number for part in parts.values()):
+        free = len(values) - len(parts) + 1
+        sizes = [free if part.number else 1 for part in parts.values()]
     if min(sizes, default=0) < 0 or sum(sizes) != len(values) or len(sizes) != len(parts):
         raise FormMismatchError(f"it has {len(values)} {kind}s")
     ends = accumulate(sizes)
-    return {
-        name: values[end - size : end] for name, size, end in zip(parts, sizes, ends, strict=True)
-    }
+    dealt = zip(parts, sizes, ends, strict=True)
+    return {name: values[end - size : end] for name, size, end in dealt}
 
 
 def _types_of(

@@ -109,7 +109,7 @@ def _tensor_of(
 
 
 def _is_static_or_bounded(type: TensorType[Attribute]) -> bool:
-    # Bounds are an encoding of the type, which xdsl-jax does not define.
+    # Bounds are an encoding of the type.
     dynamic = sum(length == DYNAMIC for length in type.get_shape())
     return not dynamic or (dynamic == 1 and not isinstance(type.encoding, NoneAttr))
 

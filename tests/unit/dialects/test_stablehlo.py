@@ -102,9 +102,7 @@ def test_traits(op: type[IRDLOperation]) -> None:
 def test_constants_have_their_attribute_as_value() -> None:
     values = DenseIntOrFPElementsAttr.from_list(TensorType(i8, [2]), [1, 2])
     quantized = UniformQuantizedType.per_tensor(Storage.of(i8), f32, 0.5)
-    op = ConstantOp.create(
-        properties={"value": values}, result_types=[TensorType(quantized, [2])]
-    )
+    op = ConstantOp.create(properties={"value": values}, result_types=[TensorType(quantized, [2])])
     op.verify()
     assert ConstantLike.get_constant_value(op.output) is values
 
