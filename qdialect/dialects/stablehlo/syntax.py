@@ -1,7 +1,7 @@
 """
 The custom forms of StableHLO and CHLO, as StableHLO prints them, and the ops that have none.
 
-https://openxla.org/stablehlo/spec; types are not verified here. `ops` has the ops that are.
+https://openxla.org/stablehlo/spec. Types are not verified.
 """
 
 from __future__ import annotations
