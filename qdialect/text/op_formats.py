@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate
@@ -67,7 +67,7 @@ from qdialect.text.op_format_properties import (
     named_type,
 )
 from qdialect.text.op_format_types import RULES
-from qdialect.text.op_forms import FormsDiffer, ReadsItsLine
+from qdialect.text.op_forms import OwnForm, ReadsItsLine
 
 _PART: Final = re.compile(r"(\{)?(\w+)([*?])?(?:([:=])(\S+?))?\}?")
 
@@ -733,19 +733,12 @@ class FormattedOp(ReadsItsLine, Operation):
         return cast("Self", cls.FORM.parse(parser, cls.CREATED or cls))
 
 
-class PrintedOp(FormsDiffer, FormattedOp):
+class PrintedOp(OwnForm, FormattedOp):
     """Base class of ops that are printed in custom form, too, if it can express the op."""
 
-    @property
     @override
-    def forms_differ(self) -> bool:
-        """Whether the form cannot express the op."""
+    def own_form(self) -> Callable[[Printer], object] | None:
         try:
-            self.FORM.text(self)
+            return self.FORM.text(self).print
         except FormMismatchError:
-            return True
-        return False
-
-    @override
-    def print(self, printer: Printer) -> None:
-        self.FORM.text(self).print(printer)
+            return None

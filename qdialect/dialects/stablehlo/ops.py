@@ -6,7 +6,7 @@ https://openxla.org/stablehlo/spec. `syntax` has the forms of all other ops. Typ
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from typing_extensions import override
@@ -27,10 +27,10 @@ from qdialect.dialects.stablehlo.syntax import ops_of
 from qdialect.ir.value_types import tensor_element_type
 from qdialect.ir.xdsl_private import print_under_names_of
 from qdialect.text.form_text import FormMismatchError, integers_of, listed
-from qdialect.text.op_forms import FormsDiffer
+from qdialect.text.op_forms import OwnForm
 
 
-class ConstantOp(FormsDiffer, Operation):
+class ConstantOp(OwnForm, Operation):
     """
     A constant tensor; if it is quantized, `value` holds its storage integers.
 
@@ -43,13 +43,12 @@ class ConstantOp(FormsDiffer, Operation):
 
     traits = traits_def(Pure())
 
-    @property
     @override
-    def forms_differ(self) -> bool:
-        """Whether the op is none that the form can express."""
+    def own_form(self) -> Callable[[Printer], object] | None:
         is_constant = len(self.results) == 1 and not self.operands
         type = _type_of_elements(self.properties.get("value"))
-        return not is_constant or type is None or self.properties.keys() != {"value"}
+        is_whole = is_constant and type is not None and self.properties.keys() == {"value"}
+        return self._print_form if is_whole else None
 
     @classmethod
     @override
@@ -85,8 +84,7 @@ class ConstantOp(FormsDiffer, Operation):
             properties=properties, attributes=attributes, result_types=type.outputs.data
         )
 
-    @override
-    def print(self, printer: Printer) -> None:
+    def _print_form(self, printer: Printer) -> None:
         is_apart = _type_of_elements(self.properties["value"]) != self.results[0].type
         if is_apart:
             printer.print_string("() <")
@@ -114,7 +112,7 @@ _COMMUTATIVE: Final = frozenset(
 """The ops that a reduction names in place of its region."""
 
 
-class ReduceOp(FormsDiffer, Operation):
+class ReduceOp(OwnForm, Operation):
     """
     `stablehlo.reduce(%x init: %c) applies stablehlo.add across dimensions = [0] : ...`.
 
@@ -159,24 +157,22 @@ class ReduceOp(FormsDiffer, Operation):
             regions=[region],
         )
 
-    @property
     @override
-    def forms_differ(self) -> bool:
-        """Whether the op is none that the form can express."""
+    def own_form(self) -> Callable[[Printer], object] | None:
         try:
             self._dimensions()
         except FormMismatchError:
-            return True
+            return None
         count, odd = divmod(len(self.operands), 2)
         blocks = self.regions[0].blocks if len(self.regions) == 1 else ()
-        return bool(odd) or len(blocks) != 1 or len(blocks[0].args) != 2 * count or not count
+        is_paired = count and not odd and len(blocks) == 1 and len(blocks[0].args) == 2 * count
+        return self._print_form if is_paired else None
 
     def _dimensions(self) -> Sequence[int]:
         dimensions = self.properties.get("dimensions", self.attributes.get("dimensions"))
         return integers_of(dimensions, i64)
 
-    @override
-    def print(self, printer: Printer) -> None:
+    def _print_form(self, printer: Printer) -> None:
         count = len(self.operands) // 2
         pairs = list(zip(self.operands[:count], self.operands[count:], strict=True))
 
@@ -270,7 +266,7 @@ def _applied(block: Block, element_type: Attribute) -> str | None:
     return first.name if is_simple else None
 
 
-class WhileOp(FormsDiffer, Operation):
+class WhileOp(OwnForm, Operation):
     """`stablehlo.while(%i = %x) : tensor<i32> cond {...} do {...}`: `%i` is in both regions."""
 
     name = "stablehlo.while"
@@ -304,22 +300,18 @@ class WhileOp(FormsDiffer, Operation):
             regions=regions,
         )
 
-    @property
     @override
-    def forms_differ(self) -> bool:
-        """Whether the op is none that the form can express."""
+    def own_form(self) -> Callable[[Printer], object] | None:
         types = [*self.operand_types]
-        return (
-            len(self.regions) != 2
-            or any(
-                len(region.blocks) != 1 or [arg.type for arg in region.block.args] != types
-                for region in self.regions
-            )
-            or [*self.result_types] != types
-        )
+        lists = [
+            [argument.type for argument in block.args]
+            for region in self.regions
+            for block in region.blocks
+        ]
+        is_whole = len(self.regions) == 2 and [types] * 3 == [*lists, [*self.result_types]]
+        return self._print_form if is_whole else None
 
-    @override
-    def print(self, printer: Printer) -> None:
+    def _print_form(self, printer: Printer) -> None:
         condition, body = self.regions
         pairs = list(zip(body.block.args, self.operands, strict=True))
 
