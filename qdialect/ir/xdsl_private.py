@@ -239,6 +239,14 @@ class LinearLexer(MLIRLexer):
     _unescaped_characters_regex = re.compile(f'"{STRING_BODY}"')
 
 
+def print_under_names_of(
+    printer: Printer, values: Sequence[SSAValue], named: Sequence[SSAValue]
+) -> None:
+    """Have values be printed under the names of others, which have been printed."""
+    for value, other in zip(values, named, strict=True):
+        printer._ssa_values[value] = printer._ssa_values[other]
+
+
 class OpenPrinter(Printer):
     """xDSL's printer, whose output can be redirected while it is printing."""
 

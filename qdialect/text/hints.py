@@ -10,15 +10,10 @@ from typing import Final
 from xdsl.context import Context
 from xdsl.ir import Dialect
 
-from qdialect.ir.extras import install_command
-
 
 class CommandLineContext(Context):
     """A context of a tool: hints name its flags. Hints of others speak of Python."""
 
-
-_EXTRAS: Final = {"stablehlo": "stablehlo"}
-"""The extra of this package that provides a dialect."""
 
 _OF_MLIR: Final = (
     " acc affine amdgpu amx arith arm_neon arm_sme arm_sve async bufferization builtin cf complex "
@@ -52,8 +47,7 @@ def unregistered(context: Context) -> str:
 def of_dialect(context: Context, dialect: str) -> str:
     """How a dialect that the context lacks is loaded: the end of a message, or nothing."""
     if isinstance(context, CommandLineContext):
-        extra = _EXTRAS.get(dialect)
-        return "" if extra is None else f"; {install_command(extra)}"
+        return ""
     if dialect == "quant":
         return "; context.load_dialect(Quant) loads it, from qdialect.dialects.quant"
     module = f"xdsl.dialects.{dialect}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
@@ -23,6 +24,14 @@ from xdsl.ir import Attribute
 from xdsl.parser import Parser
 
 from qdialect.text.conversion_syntax import ROUNDING_MODES
+from qdialect.text.form_text import (
+    FormMismatchError,
+    Piece,
+    integer_of,
+    integers_of,
+    listed,
+    string_of,
+)
 
 
 def _parse_keyword(parser: Parser, name: str) -> Attribute:
@@ -110,10 +119,44 @@ KINDS: Final[Mapping[str, Callable[[Parser, str], Attribute]]] = {
     "map": _parse_map,
     "number_of": _parse_number_of,
     "symbol": _parse_symbol,
+    "symbol_text": _parse_symbol,
     "text": _parse_text,
     "unit": _unit,
 }
 """The parser of each kind of property. It gets the text in parentheses after the kind."""
+
+
+def _keyword_text(attribute: Attribute, _: str) -> str:
+    """The last word in `#dialect<name keyword>` or `#dialect.name<keyword>`."""
+    if (match := _LAST_WORD.search(str(attribute))) is None:
+        raise FormMismatchError("a keyword is missing")
+    return match[1]
+
+
+_LAST_WORD: Final = re.compile(r"(\w+)>$")
+
+_NAMED: Final[Mapping[str, Attribute]] = {"i32": i32, "i64": i64, "index": IndexType()}
+
+
+def _symbol_piece(attribute: Attribute, _: str) -> Piece:
+    name = string_of(attribute)
+    return lambda printer: printer.print_symbol_name(name)
+
+
+def _string_piece(attribute: Attribute, _: str) -> Piece:
+    text = string_of(attribute)
+    return lambda printer: printer.print_string_literal(text)
+
+
+TEXTS: Final[Mapping[str, Callable[[Attribute, str], Piece]]] = {
+    "bool": lambda attribute, _: "true" if integer_of(attribute, i1) else "false",
+    "integer": lambda attribute, type: str(integer_of(attribute, _NAMED[type])),
+    "integers": lambda attribute, type: listed(integers_of(attribute, _NAMED[type])),
+    "keyword": _keyword_text,
+    "symbol_text": _symbol_piece,
+    "text": _string_piece,
+}
+"""The text of each kind of property that is printed. Raises FormMismatchError for other ones."""
 
 
 OPTIONAL_KINDS: Final[Mapping[str, Callable[[Parser], Attribute | None]]] = {

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
-from xdsl.dialects.builtin import ArrayAttr, FunctionType, TensorType, VectorType, i1
+from xdsl.dialects.builtin import ArrayAttr, FunctionType, TensorType, TupleType, VectorType, i1
 from xdsl.ir import Attribute
 
 
@@ -58,6 +58,12 @@ def _outputs(types: Sequence[Attribute]) -> Sequence[Attribute]:
     return cast(FunctionType, type).outputs.data
 
 
+def _parts(types: Sequence[Attribute]) -> Sequence[Attribute]:
+    """The types of the parts of a tuple."""
+    (type,) = types
+    return cast(TupleType, type).types.data
+
+
 RULES: Final[Mapping[str, Callable[..., Sequence[Attribute]]]] = {
     "booleans": _booleans,
     "booleans_for": _booleans_for,
@@ -65,6 +71,7 @@ RULES: Final[Mapping[str, Callable[..., Sequence[Attribute]]]] = {
     "elements": _elements,
     "inputs": _inputs,
     "outputs": _outputs,
+    "parts": _parts,
     "product": _product,
 }
 """

@@ -8,7 +8,7 @@ a rule (`result=held(value)`: the type of an attribute).
 
 A format describes the text, in words separated by blanks:
 
-- `$name`: an operand, a property or a region;
+- `$name`: an operand, a property or a region; `$name,`: operands, each with a comma behind it;
 - `type(name)`: the types of operands or results; also of `operands` and `results` together;
 - `functional-type`: `(operand types) -> result types`;
 - `same-type`: the common type of all operands and results, or else as `functional-type`;
@@ -18,6 +18,7 @@ A format describes the text, in words separated by blanks:
 - `indices(dynamic,static)`: `[%i, 2]`, operands and integers in one list; `indices(...,())` is the
   same in parentheses;
 - `attr-dict`: the attributes, and the properties that the format does not mention;
+- `custom:Name(names)`: a part with a reader and a printer of its own, see `Directive`;
 - `<?` to `?>`: read only if the first of them is there;
 - any other word stands for itself.
 
@@ -29,9 +30,10 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import accumulate
 from typing import Any, ClassVar, Final, NamedTuple, Self, cast
 
 from typing_extensions import override
@@ -51,13 +53,21 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation
 from xdsl.parser import Parser, Position, UnresolvedOperand
+from xdsl.printer import Printer
 from xdsl.traits import IsTerminator
 
 from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.text.foreign_ops import with_later_properties
-from qdialect.text.op_format_properties import KINDS, OPTIONAL_KINDS, dialect_attribute, named_type
+from qdialect.text.form_text import FormMismatchError, FormText, integers_of
+from qdialect.text.op_format_properties import (
+    KINDS,
+    OPTIONAL_KINDS,
+    TEXTS,
+    dialect_attribute,
+    named_type,
+)
 from qdialect.text.op_format_types import RULES
-from qdialect.text.op_forms import ReadsItsLine
+from qdialect.text.op_forms import OwnForm, ReadsItsLine
 
 _PART: Final = re.compile(r"(\{)?(\w+)([*?])?(?:([:=])(\S+?))?\}?")
 
@@ -108,7 +118,7 @@ def _part(word: str) -> tuple[_Part, str]:
 
 
 @dataclass
-class _Read:
+class ReadParts:
     """The parts of an op that have been parsed."""
 
     signature: _Signature
@@ -134,47 +144,59 @@ class _Read:
         return start == len(types) and free >= 0
 
 
-class _Word(ABC):
+class FormWord(ABC):
     """A word of a format."""
 
     @abstractmethod
-    def parse(self, parser: Parser, read: _Read) -> None:
+    def parse(self, parser: Parser, read: ReadParts) -> None:
         """Parse the word. Raises ParseError."""
 
-    def parse_if_there(self, parser: Parser, read: _Read) -> bool:
+    def parse_if_there(self, parser: Parser, read: ReadParts) -> bool:
         """Parse the word if it comes next, and return whether it did. Raises ParseError."""
         raise TypeError(f"{self} cannot begin an optional part of a form")
 
+    def print(self, text: FormText) -> None:
+        """Add the word to a text. Raises FormMismatchError if the op has no such part."""
+        raise FormMismatchError(f"{self} is not printed")
+
+    def is_there(self, text: FormText) -> bool:
+        """Whether an optional part of a form is printed for this word."""
+        return False
+
 
 @dataclass
-class _Literal(_Word):
+class _Literal(FormWord):
     text: str
 
     @override
-    def parse(self, parser: Parser, read: _Read) -> None:
+    def parse(self, parser: Parser, read: ReadParts) -> None:
         if not self.parse_if_there(parser, read):
             if self.text.isidentifier():
                 parser.parse_keyword(self.text)
             parser.parse_punctuation(cast(Any, self.text))
 
     @override
-    def parse_if_there(self, parser: Parser, read: _Read) -> bool:
+    def parse_if_there(self, parser: Parser, read: ReadParts) -> bool:
         if self.text.isidentifier():
             return parser.parse_optional_keyword(self.text) is not None
         return parser.parse_optional_punctuation(cast(Any, self.text)) is not None
 
+    @override
+    def print(self, text: FormText) -> None:
+        text.literal(self.text)
+
 
 @dataclass
-class _Operands(_Word):
+class _Operands(FormWord):
     part: _Part
 
     @override
-    def parse(self, parser: Parser, read: _Read) -> None:
+    def parse(self, parser: Parser, read: ReadParts) -> None:
         if not self.parse_if_there(parser, read) and not self.part.number:
             parser.parse_unresolved_operand()
 
     @override
-    def parse_if_there(self, parser: Parser, read: _Read) -> bool:
+    def parse_if_there(self, parser: Parser, read: ReadParts) -> bool:
         first = parser.parse_optional_unresolved_operand()
         if first is None:
             return False
@@ -184,37 +206,80 @@ class _Operands(_Word):
             found.append(parser.parse_unresolved_operand())
         return True
 
+    @override
+    def print(self, text: FormText) -> None:
+        values = text.values[self.part.name]
+        if values:
+            text.add(lambda printer: printer.print_list(values, printer.print_ssa_value))
+
+    @override
+    def is_there(self, text: FormText) -> bool:
+        return bool(text.values[self.part.name])
+
 
 @dataclass
-class _Property(_Word):
+class _ListedOperands(FormWord):
+    """Operands, each with a comma behind it."""
+
     part: _Part
 
     @override
-    def parse(self, parser: Parser, read: _Read) -> None:
+    def parse(self, parser: Parser, read: ReadParts) -> None:
+        operands = read.operands.setdefault(self.part.name, [])
+        while (operand := parser.parse_optional_unresolved_operand()) is not None:
+            operands.append(operand)
+            parser.parse_punctuation(",")
+
+    @override
+    def print(self, text: FormText) -> None:
+        values = text.values[self.part.name]
+        if not values:
+            raise FormMismatchError("there are no operands")
+        text.add(lambda printer: printer.print_list(values, printer.print_ssa_value))
+        text.literal(",")
+
+
+@dataclass
+class _Property(FormWord):
+    part: _Part
+
+    @override
+    def parse(self, parser: Parser, read: ReadParts) -> None:
         kind, _, of = self.part.detail.partition("(")
         read.properties[self.part.name] = KINDS[kind](parser, of.removesuffix(")"))
 
     @override
-    def parse_if_there(self, parser: Parser, read: _Read) -> bool:
+    def parse_if_there(self, parser: Parser, read: ReadParts) -> bool:
         value = OPTIONAL_KINDS[self.part.detail](parser)
         if value is None:
             return False
         read.properties[self.part.name] = value
         return True
 
+    @override
+    def print(self, text: FormText) -> None:
+        kind, _, argument = self.part.detail.partition("(")
+        if kind not in TEXTS:
+            raise FormMismatchError(f"'{kind}' is not printed")
+        text.add(TEXTS[kind](text.attribute(self.part.name), argument.removesuffix(")")))
+
+    @override
+    def is_there(self, text: FormText) -> bool:
+        return text.find(self.part.name) is not None
+
 
 @dataclass
-class _Body(_Word):
+class _Body(FormWord):
     part: _Part
 
     @override
-    def parse(self, parser: Parser, read: _Read) -> None:
+    def parse(self, parser: Parser, read: ReadParts) -> None:
         read.regions[self.part.name] = with_terminator(
             parser, parser.parse_region(), self.part.detail
         )
 
     @override
-    def parse_if_there(self, parser: Parser, read: _Read) -> bool:
+    def parse_if_there(self, parser: Parser, read: ReadParts) -> bool:
         region = parser.parse_optional_region()
         if region is None:
             return False
@@ -238,11 +303,11 @@ def with_terminator(parser: Parser, region: Region, terminator: str) -> Region:
 
 
 @dataclass
-class _Types(_Word):
+class _Types(FormWord):
     name: str
 
     @override
-    def parse(self, parser: Parser, read: _Read) -> None:
+    def parse(self, parser: Parser, read: ReadParts) -> None:
         signature = read.signature
         groups = {"operands": signature.operands, "results": signature.results}
         start = parser.pos
@@ -259,6 +324,18 @@ class _Types(_Word):
         else:
             read.types[self.name] = _parse_types(parser)
 
+    @override
+    def print(self, text: FormText) -> None:
+        text.add_attributes(value.type for value in self._values(text))
+
+    @override
+    def is_there(self, text: FormText) -> bool:
+        return bool(self._values(text))
+
+    def _values(self, text: FormText) -> Sequence[SSAValue]:
+        groups = {"operands": text.op.operands, "results": text.op.results}
+        return groups[self.name] if self.name in groups else text.values[self.name]
+
 
 def _parse_types(parser: Parser) -> list[Attribute]:
     types = parser.parse_optional_undelimited_comma_separated_list(
@@ -268,12 +345,12 @@ def _parse_types(parser: Parser) -> list[Attribute]:
 
 
 @dataclass
-class _FunctionalType(_Word):
+class _FunctionalType(FormWord):
     @override
-    def parse(self, parser: Parser, read: _Read) -> None:
+    def parse(self, parser: Parser, read: ReadParts) -> None:
         self.deal(parser, read, parser.parse_function_type())
 
-    def deal(self, parser: Parser, read: _Read, type: FunctionType) -> None:
+    def deal(self, parser: Parser, read: ReadParts, type: FunctionType) -> None:
         """Set the types of operands and results. Raises ParseError if their number is wrong."""
         for parts, types in (
             (read.signature.operands, type.inputs.data),
@@ -282,25 +359,37 @@ class _FunctionalType(_Word):
             if not read.set_types(parts, types):
                 parser.raise_error("expected a different number of types")
 
+    @override
+    def print(self, text: FormText) -> None:
+        text.add_function_type()
+
 
 @dataclass
 class _SameType(_FunctionalType):
     @override
-    def parse(self, parser: Parser, read: _Read) -> None:
+    def parse(self, parser: Parser, read: ReadParts) -> None:
         type = parser.parse_type()
         if isinstance(type, FunctionType):
             self.deal(parser, read, type)
             return
         for name in (*read.signature.operands, *read.signature.results):
-            read.types[name] = [type]
+            read.types[name] = [type] * len(read.operands.get(name, (None,)))
+
+    @override
+    def print(self, text: FormText) -> None:
+        first, *others = {*text.op.operand_types, *text.op.result_types}
+        if others:
+            text.add_function_type()
+        else:
+            text.add_attributes([first])
 
 
 @dataclass
-class _Arrow(_Word):
+class _Arrow(FormWord):
     name: str
 
     @override
-    def parse(self, parser: Parser, read: _Read) -> None:
+    def parse(self, parser: Parser, read: ReadParts) -> None:
         read.types[self.name] = parse_arrow_types(parser)
 
 
@@ -313,13 +402,13 @@ def parse_arrow_types(parser: Parser) -> Sequence[Attribute]:
 
 
 @dataclass
-class _Indices(_Word):
+class _Indices(FormWord):
     dynamic: str
     static: str
     delimiter: Parser.Delimiter
 
     @override
-    def parse(self, parser: Parser, read: _Read) -> None:
+    def parse(self, parser: Parser, read: ReadParts) -> None:
         values, numbers = parse_indices(parser, self.delimiter)
         read.operands.setdefault(self.dynamic, []).extend(values)
         read.properties[self.static] = numbers
@@ -347,12 +436,12 @@ def parse_indices(
 
 
 @dataclass
-class _Applied(_Word):
+class _Applied(FormWord):
     map: str
     operands: str
 
     @override
-    def parse(self, parser: Parser, read: _Read) -> None:
+    def parse(self, parser: Parser, read: ReadParts) -> None:
         read.properties[self.map] = parser.parse_attribute()
         values = parser.parse_comma_separated_list(
             parser.Delimiter.PAREN, parser.parse_unresolved_operand
@@ -364,14 +453,14 @@ class _Applied(_Word):
 
 
 @dataclass
-class _Initial(_Word):
+class _Initial(FormWord):
     """The elements of a buffer of known type."""
 
     name: str
     type: str
 
     @override
-    def parse(self, parser: Parser, read: _Read) -> None:
+    def parse(self, parser: Parser, read: ReadParts) -> None:
         if parser.parse_optional_keyword("uninitialized") is not None:
             read.properties[self.name] = UnitAttr()
             return
@@ -385,11 +474,11 @@ class _Initial(_Word):
 
 
 @dataclass
-class _Attributes(_Word):
+class _Attributes(FormWord):
     with_keyword: bool
 
     @override
-    def parse(self, parser: Parser, read: _Read) -> None:
+    def parse(self, parser: Parser, read: ReadParts) -> None:
         if self.with_keyword:
             found = parser.parse_optional_attr_dict_with_keyword()
             attributes = {} if found is None else dict(found.data)
@@ -401,6 +490,10 @@ class _Attributes(_Word):
                 read.attributes[name] = attribute
             else:
                 read.properties[name] = _from_dictionary(parser, part.detail, attribute)
+
+    @override
+    def print(self, text: FormText) -> None:
+        text.add_dictionary(with_keyword=self.with_keyword)
 
 
 def _from_dictionary(parser: Parser, kind: str, attribute: Attribute) -> Attribute:
@@ -417,14 +510,36 @@ def _from_dictionary(parser: Parser, kind: str, attribute: Attribute) -> Attribu
 
 
 @dataclass
-class _Optional(_Word):
-    words: Sequence[_Word]
+class _Optional(FormWord):
+    words: Sequence[FormWord]
 
     @override
-    def parse(self, parser: Parser, read: _Read) -> None:
+    def parse(self, parser: Parser, read: ReadParts) -> None:
         if self.words[0].parse_if_there(parser, read):
             for word in self.words[1:]:
                 word.parse(parser, read)
+
+    @override
+    def print(self, text: FormText) -> None:
+        if any(word.is_there(text) for word in self.words):
+            for word in self.words:
+                word.print(text)
+
+
+class Directive(FormWord):
+    """A part of a form with a reader and a printer of its own, as `custom` is in MLIR's formats."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+        """The names in parentheses after its own."""
+
+
+_DIRECTIVES: Final[dict[str, type[Directive]]] = {}
+
+
+def register_directives(*directives: type[Directive]) -> None:
+    """Have `custom:Name(...)` in formats be the directive of the class `Name`."""
+    _DIRECTIVES.update({directive.__name__: directive for directive in directives})
 
 
 @dataclass(frozen=True)
@@ -433,12 +548,24 @@ class OpFormat:
 
     signature: str
     format: str
+    defaults: tuple[tuple[str, str], ...] = ()
+    """Properties and the values with which they are not printed, as text."""
+
+    def text(self, op: Operation) -> FormText:
+        """The text of an op. Raises FormMismatchError if the form cannot express it."""
+        signature, words = compiled(self)
+        values = _dealt(op, "operand", signature.operands, tuple(op.operands))
+        values |= _dealt(op, "result", signature.results, tuple(op.results))
+        text = FormText(op, values, dict(self.defaults), mentioned(self))
+        for word in words:
+            word.print(text)
+        return text
 
     def parse(self, parser: Parser, op_type: type[Operation]) -> Operation:
         """Read an op after its name, and create it. Raises ParseError."""
         signature, words = compiled(self)
         position = parser.pos
-        read = _Read(signature)
+        read = ReadParts(signature)
         for word in words:
             word.parse(parser, read)
         properties = read.properties
@@ -455,7 +582,7 @@ class OpFormat:
             counts["result"].append(len(types))
             results += types
         for kind, parts in (("operand", signature.operands), ("result", signature.results)):
-            if sum(bool(part.number) for part in parts.values()) > 1:
+            if _has_sizes(parts):
                 sizes = DenseArrayBase.from_list(i32, counts[kind])
                 properties[f"{kind}SegmentSizes"] = sizes
         if issubclass(op_type, IRDLOperation) and not issubclass(op_type, UnregisteredOp):
@@ -471,8 +598,30 @@ class OpFormat:
         )
 
 
+def _has_sizes(parts: Mapping[str, _Part]) -> bool:
+    """Whether an op says how many operands or results each part has."""
+    return sum(bool(part.number) for part in parts.values()) > 1
+
+
+def _dealt(
+    op: Operation, kind: str, parts: Mapping[str, _Part], values: Sequence[SSAValue]
+) -> dict[str, Sequence[SSAValue]]:
+    """The operands or the results of each part. Raises FormMismatchError for a wrong number."""
+    sizes: Sequence[int] = [1] * len(parts)
+    if _has_sizes(parts):
+        sizes = integers_of(op.properties.get(f"{kind}SegmentSizes"), i32)
+    elif any(part.number for part in parts.values()):
+        free = len(values) - len(parts) + 1
+        sizes = [free if part.number else 1 for part in parts.values()]
+    if min(sizes, default=0) < 0 or sum(sizes) != len(values) or len(sizes) != len(parts):
+        raise FormMismatchError(f"it has {len(values)} {kind}s")
+    ends = accumulate(sizes)
+    dealt = zip(parts, sizes, ends, strict=True)
+    return {name: values[end - size : end] for name, size, end in dealt}
+
+
 def _types_of(
-    parser: Parser, read: _Read, part: _Part, count: int, position: Position
+    parser: Parser, read: ReadParts, part: _Part, count: int, position: Position
 ) -> Sequence[Attribute]:
     """The types of a value, parsed or computed."""
     if (written := read.types.get(part.name)) is not None:
@@ -500,10 +649,10 @@ def _types_of(
 
 @registered_cache
 @cache
-def compiled(form: OpFormat) -> tuple[_Signature, Sequence[_Word]]:
+def compiled(form: OpFormat) -> tuple[_Signature, Sequence[FormWord]]:
     """The parsed signature and format. Raises KeyError or ValueError if they are malformed."""
     signature = _Signature.of(form.signature)
-    groups: list[list[_Word]] = [[]]
+    groups: list[list[FormWord]] = [[]]
     for word in form.format.split():
         if word == "<?":
             groups.append([])
@@ -516,14 +665,25 @@ def compiled(form: OpFormat) -> tuple[_Signature, Sequence[_Word]]:
     return signature, words
 
 
-_CALL: Final = re.compile(r"(type|arrow|indices|applied|initial)\((.*)\)")
+@registered_cache
+@cache
+def mentioned(form: OpFormat) -> frozenset[str]:
+    """The properties that a form prints outside of the dictionary of attributes."""
+    signature, _ = compiled(form)
+    words = set(re.findall(r"\w+", form.format))
+    names = {name for name in signature.properties if name in words}
+    return frozenset({*names, "operandSegmentSizes", "resultSegmentSizes"})
 
 
-def _word(signature: _Signature, word: str) -> _Word:
+_CALL: Final = re.compile(r"(type|arrow|indices|applied|initial|custom:\w+)\((.*)\)")
+
+
+def _word(signature: _Signature, word: str) -> FormWord:
     if word.startswith("$"):
-        name = word[1:]
+        name = word[1:].removesuffix(",")
         if name in signature.operands:
-            return _Operands(signature.operands[name])
+            listed = _ListedOperands if word.endswith(",") else _Operands
+            return listed(signature.operands[name])
         if name in signature.regions:
             return _Body(signature.regions[name])
         part = signature.properties[name]
@@ -543,6 +703,8 @@ def _word(signature: _Signature, word: str) -> _Word:
             return _Applied(*names)
         if call[1] == "initial":
             return _Initial(*names)
+        if call[1].startswith("custom:"):
+            return _DIRECTIVES[call[1].removeprefix("custom:")](*names)
         in_parens = len(names) > 2
         delimiter = Parser.Delimiter.PAREN if in_parens else Parser.Delimiter.SQUARE
         return _Indices(names[0], names[1], delimiter)
@@ -569,3 +731,14 @@ class FormattedOp(ReadsItsLine, Operation):
     @override
     def parse(cls, parser: Parser) -> Self:
         return cast("Self", cls.FORM.parse(parser, cls.CREATED or cls))
+
+
+class PrintedOp(OwnForm, FormattedOp):
+    """Base class of ops that are printed in custom form, too, if it can express the op."""
+
+    @override
+    def own_form(self) -> Callable[[Printer], object] | None:
+        try:
+            return self.FORM.text(self).print
+        except FormMismatchError:
+            return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from xdsl.dialects.builtin import (
@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation
 from xdsl.irdl import IRDLOperation
 from xdsl.parser import Position
+from xdsl.printer import Printer
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
@@ -131,6 +132,18 @@ class FormsDiffer(ABC):
     @abstractmethod
     def forms_differ(self) -> bool:
         """Whether the custom form of this operation does; it is then printed in generic form."""
+
+
+class OwnForm(ABC):
+    """
+    A base class of operations whose custom form this package's printer writes.
+
+    xDSL's printers write generic form, which also expresses ops that the custom form cannot.
+    """
+
+    @abstractmethod
+    def own_form(self) -> Callable[[Printer], object] | None:
+        """What prints the op after its name; None if its custom form cannot express it."""
 
 
 class ReadsItsLine:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, cast
 
@@ -23,13 +23,14 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Dialect, Operation, ParametrizedAttribute, SSAValue
 from xdsl.irdl import IRDLOperation
+from xdsl.printer import Printer
 
 from qdialect.algebra.memory_budget import MemoryLimitError
 from qdialect.ir.blobs import Blob, BlobStorage
 from qdialect.ir.text_buffer import LONG_TEXT, TextBuffer
 from qdialect.ir.xdsl_private import OpenPrinter
 from qdialect.text.locations import fused_in_parts
-from qdialect.text.op_forms import FormsDiffer
+from qdialect.text.op_forms import FormsDiffer, OwnForm
 from qdialect.text.plain_lists import text_of_plain_list
 
 MAX_REPETITION = 1 << 30
@@ -166,6 +167,11 @@ class MLIRPrinter(OpenPrinter):
             buffer.flush()
 
     def _print_op(self, op: Operation) -> None:
+        if isinstance(op, OwnForm) and not self.print_generic_format:
+            form = op.own_form()
+            if form is not None:
+                self._print_in_form(op, form)
+                return
         is_custom = bool(op.regions) and not self.print_generic_format
         if not is_custom or not (empty := _empty_signature_attributes(op)):
             self._print_as_it_is(op)
@@ -177,6 +183,17 @@ class MLIRPrinter(OpenPrinter):
             self._print_as_it_is(op)
         finally:
             op.properties = properties
+
+    def _print_in_form(self, op: Operation, form: Callable[[Printer], object]) -> None:
+        """Print an op with a custom form that xDSL's printer does not know."""
+        if op.results:
+            self.print_list(op.results, self.print_ssa_value)
+            self.print_string(" = ")
+        self.print_string(op.name)
+        form(self)
+        if self.print_debuginfo:
+            self.print_string(" ")
+            self.print_attribute(op.location)
 
     def _print_as_it_is(self, op: Operation) -> None:
         is_generic = self.print_generic_format

@@ -38,11 +38,16 @@ _FLOAT_STORAGE = re.compile(r"uniform<\s*+(?:f8E5M2|f8E4M3FN|f4E2M1FN)\s*+[<:]")
 _LACKING = frozenset(
     f"{dialect}.{name}"
     for dialect, names in {
+        "chlo": "comparison_direction comparison_type precision ragged_dot",
         "gpu": "block thread warp",
         "index": "cmp_predicate",
         "linalg": "binary_fn elementwise_kind ternary_fn type_fn unary_fn",
         "ml_program": "extern token",
         "shape": "shape size value_shape witness",
+        "stablehlo": "bounds channel_handle channel_type comparison_direction comparison_type conv "
+        "custom_call_api_version dot dot_algorithm fft_type future gather output_operand_alias "
+        "precision replica_group_mesh_axes result_accuracy result_accuracy_mode rng_algorithm "
+        "rng_distribution scatter token transpose type_extensions",
         "vector": "iterator_type kind punctuation",
     }.items()
     for name in names.split()

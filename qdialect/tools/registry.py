@@ -88,7 +88,9 @@ def _dialects() -> dict[str, Callable[[], Dialect]]:
         **known,
         **universe.get_all_dialects(),
         "arith": _arith_on_tensors,
+        "chlo": _chlo,
         "linalg": _linalg_with_all_names,
+        "stablehlo": _stablehlo,
         "tensor": _tensor_of_any_shape,
         "tosa": _tosa_with_additions,
         **{name: partial(_as_mlir_has_it, known[name]) for name in _REPLACED_IN_PART},
@@ -219,10 +221,7 @@ class ToolContext(CommandLineContext, FoldReportListener, WarningListener):
             return
         for plugin in _plugins():
             if dialect in plugin.all_dialects:
-                factory = plugin.all_dialects[dialect]
-                if dialect == "stablehlo":
-                    factory = partial(_stablehlo_with_additions, factory)
-                self.register_dialect(dialect, factory)
+                self.register_dialect(dialect, plugin.all_dialects[dialect])
                 return
 
 
@@ -300,13 +299,18 @@ def _tosa_with_additions() -> Dialect:
     return with_additions(TOSA)
 
 
-@registered_cache
-@cache
-def _stablehlo_with_additions(stablehlo: Callable[[], Dialect]) -> Dialect:
+def _stablehlo() -> Dialect:
     # A dialect is imported when a text first names it: each takes up to 50 ms.
-    from qdialect.dialects.upstream.stablehlo import with_additions
+    from qdialect.dialects.stablehlo.ops import StableHLO
 
-    return with_additions(stablehlo())
+    return StableHLO
+
+
+def _chlo() -> Dialect:
+    # A dialect is imported when a text first names it: each takes up to 50 ms.
+    from qdialect.dialects.stablehlo.ops import CHLO
+
+    return CHLO
 
 
 def make_pass(spec: PassSpec) -> ModulePass:

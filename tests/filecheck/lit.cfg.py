@@ -1,4 +1,3 @@
-import importlib.util
 import os
 import shutil
 import sys
@@ -31,5 +30,3 @@ if "PYTHONPATH" in os.environ:
 for tool in ("mlir-opt-22", "iree-opt"):
     if shutil.which(tool, path=config.environment["PATH"]):
         config.available_features.add(tool)
-if importlib.util.find_spec("xdsl_jax"):
-    config.available_features.add("xdsl-jax")

@@ -183,9 +183,6 @@ class PageRunner:
                 self._write(name, block.text)
             case "sh", ("fails",) | ():
                 self._run_commands(block)
-            case "sh", ("xdsl-jax",):
-                if is_installed("xdsl_jax"):
-                    self._run_commands(block)
             case "output", ():
                 assert self.printed is not None, f"{block.place}: of what?"
                 assert_same_text(block.text, self.printed, block.place)

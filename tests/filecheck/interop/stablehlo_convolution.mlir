@@ -1,9 +1,7 @@
-// REQUIRES: iree-opt, xdsl-jax
+// REQUIRES: iree-opt
 // RUN: iree-opt %s | filecheck %s
-// RUN: qdialect-opt --allow-unregistered-dialect %s | iree-opt | filecheck %s
-// RUN: not qdialect-opt %s 2>&1 | filecheck %s --check-prefix=FLAG
-
-// FLAG: stablehlo_convolution.mlir:12:29: error: 'stablehlo.conv' is not registered (use --allow-unregistered-dialect)
+// RUN: qdialect-opt %s | filecheck %s
+// RUN: qdialect-opt %s | iree-opt | filecheck %s
 
 // CHECK-LABEL: @convolution
 // CHECK: dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {stride = [2, 1], pad = {{\[\[}}1, 1], [0, 1]], rhs_dilate = [1, 1], reverse = [false, true]} {batch_group_count = 1 : i64, feature_group_count = 2 : i64

@@ -1,4 +1,4 @@
-// REQUIRES: iree-opt, xdsl-jax
+// REQUIRES: iree-opt
 // RUN: iree-opt %s | filecheck %s
 // RUN: qdialect-opt %s | filecheck %s
 // RUN: qdialect-opt %s | iree-opt | filecheck %s

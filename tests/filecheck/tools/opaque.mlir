@@ -3,14 +3,13 @@
 // RUN: qdialect-opt %s --allow-unregistered-dialect > %t.once
 // RUN: qdialect-opt %t.once --allow-unregistered-dialect | diff %t.once -
 // RUN: not qdialect-opt %s 2>&1 | filecheck %s --check-prefix=UNREGISTERED
-// UNSUPPORTED: xdsl-jax
 
 // Attributes and types of which only the text is known have all of it, at any depth.
 
 // CHECK:      builtin.module {
-// CHECK-NEXT:   "test.op"() {a = #stablehlo.dot<>, b = !foo.bar<>, c = #foo.bar, d = !foo<bar>, e = #foo<bar<1>>} : () -> ()
-// UNREGISTERED: opaque.mlir:{{[0-9]+}}:29: error: #"stablehlo"<"dot<>"> : none attribute created with unregistered dialect
-"test.op"() {a = #stablehlo.dot<>, b = !foo.bar<>, c = #foo.bar, d = !foo<bar>, e = #foo<bar<1>>} : () -> ()
+// CHECK-NEXT:   "test.op"() {a = #other.dot<>, b = !foo.bar<>, c = #foo.bar, d = !foo<bar>, e = #foo<bar<1>>} : () -> ()
+// UNREGISTERED: opaque.mlir:{{[0-9]+}}:25: error: #"other"<"dot<>"> : none attribute created with unregistered dialect
+"test.op"() {a = #other.dot<>, b = !foo.bar<>, c = #foo.bar, d = !foo<bar>, e = #foo<bar<1>>} : () -> ()
 
 // CHECK-NEXT:   "test.op"() {a = #foo<"x y">, b = !foo<5 -> 6>, c = #foo< bar>, d = #foo<()>} : () -> ()
 "test.op"() {a = #foo<"x y">, b = !foo<5 -> 6>, c = #foo< bar>, d = #foo<()>} : () -> ()
@@ -45,4 +44,4 @@
  b>>) -> ()
 
 // GENERIC:      "builtin.module"() ({
-// GENERIC-NEXT:   "test.op"() {a = #stablehlo.dot<>, b = !foo.bar<>, c = #foo.bar, d = !foo<bar>, e = #foo<bar<1>>} : () -> ()
+// GENERIC-NEXT:   "test.op"() {a = #other.dot<>, b = !foo.bar<>, c = #foo.bar, d = !foo<bar>, e = #foo<bar<1>>} : () -> ()

@@ -1,4 +1,3 @@
-// UNSUPPORTED: xdsl-jax
 // RUN: qdialect-run %s --allow-unregistered-dialect --symbol convolution --args "dense<[[[1.0, 2.0], [3.0, 1.0], [2.0, 3.0]]]> : tensor<1x3x2xf32>, dense<[[[1.0], [1.0]], [[2.0], [2.0]]]> : tensor<2x2x1xf32>" | filecheck %s --check-prefix=CONVOLUTION
 // RUN: qdialect-run %s --allow-unregistered-dialect --symbol pool --args 'dense<[[1.0, 5.0, 2.0, -3.0]]> : tensor<1x4xf32>' | filecheck %s --check-prefix=POOL
 // RUN: qdialect-run %s --allow-unregistered-dialect --symbol softmax --args 'dense<[[0.0, 0.0], [1.0, 0x7FC00000]]> : tensor<2x2xf32>' | filecheck %s --check-prefix=SOFTMAX

@@ -44,8 +44,7 @@ OF_TOOLS = {
     '"tosa.nothing"() : () -> ()': "unregistered operation 'tosa.nothing' found in dialect "
     "('tosa') that does not allow unknown operations (xDSL lacks it; "
     "use --allow-unregistered-dialect)",
-    "stablehlo.add": "Dialect `stablehlo' not found for custom op 'stablehlo.add'; "
-    f'pip install ".[stablehlo]" in a clone of qdialect; {FLAG}',
+    "vhlo.add_v1": f"Dialect `vhlo' not found for custom op 'vhlo.add_v1'; {FLAG}",
     "other.op": f"Dialect `other' not found for custom op 'other.op'; {FLAG}",
 }
 

@@ -1,8 +1,5 @@
 // RUN: qdialect-opt %s --allow-unregistered-dialect --fake-quantize --remarks --verify-diagnostics | filecheck %s
 
-// With the dialect, ops of StableHLO are printed in custom form, and verified.
-// UNSUPPORTED: xdsl-jax
-
 !q = !quant.uniform<i8:f32, 0.5:3>
 !any = !quant.any<i8:f32>
 
@@ -15,7 +12,7 @@ func.func @unknown(%x: tensor<2x!q>) -> tensor<2x!q> {
 }
 
 // CHECK-LABEL: @kept
-// CHECK-NEXT:    %0 = "stablehlo.tanh"(%x) {{.*}} : (tensor<2x!quant.uniform
+// CHECK-NEXT:    %0 = stablehlo.tanh %x {{.*}} : tensor<2x!quant.uniform
 func.func @kept(%x: tensor<2x!q>) -> tensor<2x!q> {
   // expected-remark @below {{not made float: its attribute 'sdy.sharding' says that it stays [kept]}}
   %0 = "stablehlo.tanh"(%x) {sdy.sharding = "here"} : (tensor<2x!q>) -> tensor<2x!q>

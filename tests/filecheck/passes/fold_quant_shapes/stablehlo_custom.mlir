@@ -1,4 +1,4 @@
-// REQUIRES: iree-opt, xdsl-jax
+// REQUIRES: iree-opt
 // RUN: qdialect-opt %s --fold-quant-shapes | filecheck %s
 // RUN: qdialect-opt %s --fold-quant-shapes | iree-opt | filecheck %s
 // RUN: iree-opt %s | qdialect-opt --fold-quant-shapes | filecheck %s

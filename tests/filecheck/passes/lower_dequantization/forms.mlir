@@ -3,18 +3,16 @@
 // RUN: qdialect-opt %s --lower-dequantization=to=linalg | filecheck %s --check-prefix=LINALG
 // RUN: qdialect-opt %s --lower-dequantization=to=arith | filecheck %s --check-prefix=ARITH
 // RUN: qdialect-opt %s --lower-dequantization=to=onnx | filecheck %s --check-prefix=ONNX
-// The generic text of StableHLO is that of a dialect that is not there.
-// UNSUPPORTED: xdsl-jax
 
 !tensor = !quant.uniform<i8:f32, 0.5>
 !axis = !quant.uniform<i8:f32:1, {0.5:1,0.25}>
 !blocks = !quant.uniform<i8:f32:{0:2}, {{0.5}, {0.25}}>
 
 // STABLEHLO-LABEL: @tensor
-// STABLEHLO-NEXT: %0 = "stablehlo.convert"(%x) : (tensor<2x2xi8>) -> tensor<2x2xf32>
-// STABLEHLO-NEXT: %1 = "stablehlo.constant"() <{value = dense<5.000000e-01> : tensor<f32>}> : () -> tensor<f32>
-// STABLEHLO-NEXT: %2 = "stablehlo.broadcast_in_dim"(%1) <{broadcast_dimensions = array<i64>}> : (tensor<f32>) -> tensor<2x2xf32>
-// STABLEHLO-NEXT: %r = "stablehlo.multiply"(%0, %2)
+// STABLEHLO-NEXT: %0 = stablehlo.convert %x : (tensor<2x2xi8>) -> tensor<2x2xf32>
+// STABLEHLO-NEXT: %1 = stablehlo.constant dense<5.000000e-01> : tensor<f32>
+// STABLEHLO-NEXT: %2 = stablehlo.broadcast_in_dim %1, dims = [] : (tensor<f32>) -> tensor<2x2xf32>
+// STABLEHLO-NEXT: %r = stablehlo.multiply %0, %2
 // STABLEHLO-NEXT: return %r
 // TOSA-LABEL: @tensor
 // TOSA-NEXT: %0 = tosa.cast %x : (tensor<2x2xi8>) -> tensor<2x2xf32>
@@ -37,11 +35,11 @@ func.func @tensor(%x: tensor<2x2xi8>) -> tensor<2x2xf32> {
 }
 
 // STABLEHLO-LABEL: @axis
-// STABLEHLO-NEXT: %0 = "stablehlo.convert"(%x)
+// STABLEHLO-NEXT: %0 = stablehlo.convert %x
 // STABLEHLO-NEXT: dense<[1.000000e+00, 0.000000e+00]> : tensor<2xf32>
-// STABLEHLO-NEXT: %2 = "stablehlo.broadcast_in_dim"(%1) <{broadcast_dimensions = array<i64: 1>}>
-// STABLEHLO-NEXT: %3 = "stablehlo.subtract"(%0, %2)
-// STABLEHLO: %r = "stablehlo.multiply"(%3, %5)
+// STABLEHLO-NEXT: %2 = stablehlo.broadcast_in_dim %1, dims = [1]
+// STABLEHLO-NEXT: %3 = stablehlo.subtract %0, %2
+// STABLEHLO: %r = stablehlo.multiply %3, %5
 // TOSA-LABEL: @axis
 // TOSA: dense<{{\[\[}}1.000000e+00, 0.000000e+00]]> : tensor<1x2xf32>
 // TOSA-NEXT: %2 = tosa.sub %0, %1
@@ -65,9 +63,9 @@ func.func @axis(%x: tensor<2x2xi8>) -> tensor<2x2xf32> {
 }
 
 // STABLEHLO-LABEL: @blocks
-// STABLEHLO-NEXT: %0 = "stablehlo.reshape"(%x) : (tensor<4x3xi8>) -> tensor<2x2x3xi8>
-// STABLEHLO: array<i64: 0>}> : (tensor<2xf32>) -> tensor<2x2x3xf32>
-// STABLEHLO: %r = "stablehlo.reshape"({{.*}}) : (tensor<2x2x3xf32>) -> tensor<4x3xf32>
+// STABLEHLO-NEXT: %0 = stablehlo.reshape %x : (tensor<4x3xi8>) -> tensor<2x2x3xi8>
+// STABLEHLO: dims = [0] : (tensor<2xf32>) -> tensor<2x2x3xf32>
+// STABLEHLO: %r = stablehlo.reshape {{.*}} : (tensor<2x2x3xf32>) -> tensor<4x3xf32>
 // TOSA-LABEL: @blocks
 // TOSA: tosa.reshape %x, {{.*}} -> tensor<2x2x3xi8>
 // TOSA: tensor<2x1x1xf32>

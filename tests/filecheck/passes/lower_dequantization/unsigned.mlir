@@ -2,14 +2,12 @@
 // RUN: qdialect-opt %s --lower-dequantization=to=stablehlo | filecheck %s
 // RUN: qdialect-opt %s --lower-dequantization=to=linalg | filecheck %s --check-prefix=LINALG
 // RUN: qdialect-opt %s --lower-dequantization=to=tosa --remarks --verify-diagnostics | filecheck %s --check-prefix=TOSA
-// The generic text of StableHLO is that of a dialect that is not there.
-// UNSUPPORTED: xdsl-jax
 
 !u = !quant.uniform<u8:f32, 0.5>
 
 // CHECK-LABEL: @constant
-// CHECK-NEXT: %w = "stablehlo.constant"() <{value = dense<[1, 200]> : tensor<2xui8>}> : () -> tensor<2xui8>
-// CHECK-NEXT: "stablehlo.convert"(%w) : (tensor<2xui8>) -> tensor<2xf32>
+// CHECK-NEXT: %w = stablehlo.constant dense<[1, 200]> : tensor<2xui8>
+// CHECK-NEXT: stablehlo.convert %w : (tensor<2xui8>) -> tensor<2xf32>
 // LINALG-LABEL: @constant
 // LINALG-NEXT: %w = arith.constant dense<[1, -56]> : tensor<2xi8>
 // LINALG: arith.uitofp {{.*}} : i8 to f32
@@ -24,7 +22,7 @@ func.func @constant() -> tensor<2xf32> {
 }
 
 // CHECK-LABEL: @argument
-// CHECK-NEXT: "stablehlo.bitcast_convert"(%x) : (tensor<2xi8>) -> tensor<2xui8>
+// CHECK-NEXT: stablehlo.bitcast_convert %x : (tensor<2xi8>) -> tensor<2xui8>
 // LINALG-LABEL: @argument
 // LINALG: arith.uitofp
 // TOSA-LABEL: @argument

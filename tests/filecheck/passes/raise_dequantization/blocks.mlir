@@ -5,7 +5,7 @@
 // floats behind casts of quant.
 
 // CHECK-LABEL: @joined
-// CHECK-NEXT: "stablehlo.constant"{{.*}} dense<{{\[\[}}1, 5], [2, 6], [3, 7], [4, 8]]> : tensor<4x2xi8>
+// CHECK-NEXT: stablehlo.constant dense<{{\[\[}}1, 5], [2, 6], [3, 7], [4, 8]]> : tensor<4x2xi8>
 // CHECK-NEXT: quant.scast {{.*}} to tensor<4x2x!quant.uniform<i8:f32:{0:2, 1:1}, {{.*}}>>
 // CHECK-NEXT: quant.dcast
 // CHECK-NEXT: return

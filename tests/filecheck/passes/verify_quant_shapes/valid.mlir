@@ -1,5 +1,3 @@
-// A dialect would refuse some of this before the pass sees it.
-// UNSUPPORTED: xdsl-jax
 // RUN: qdialect-opt %s --verify-quant-shapes --allow-unregistered-dialect --verify-diagnostics
 // RUN: qdialect-opt %s --allow-unregistered-dialect -o %t
 // RUN: qdialect-opt %s --verify-quant-shapes --allow-unregistered-dialect | diff %t -
@@ -29,18 +27,18 @@ func.func @spelling(%w: tensor<2x4x!blocks>) {
 
 // An axis of one position may be the quantized one wherever it is.
 func.func @one_position(%w: tensor<1x4x!quant.uniform<i8:f32:0, {0.5}>>) {
-  %0 = "stablehlo.reshape"(%w) : (tensor<1x4x!quant.uniform<i8:f32:0, {0.5}>>) -> tensor<4x1x!quant.uniform<i8:f32:1, {0.5}>>
-  %1 = "stablehlo.reshape"(%w) : (tensor<1x4x!quant.uniform<i8:f32:0, {0.5}>>) -> tensor<2x2x!one>
+  %0 = "mhlo.reshape"(%w) : (tensor<1x4x!quant.uniform<i8:f32:0, {0.5}>>) -> tensor<4x1x!quant.uniform<i8:f32:1, {0.5}>>
+  %1 = "mhlo.reshape"(%w) : (tensor<1x4x!quant.uniform<i8:f32:0, {0.5}>>) -> tensor<2x2x!one>
   return
 }
 
-func.func @stablehlo(%w: tensor<2x4x!rows>, %d: tensor<?x?x!rows>) {
-  %0 = "stablehlo.transpose"(%w) <{permutation = array<i64: 1, 0>}> : (tensor<2x4x!rows>) -> tensor<4x2x!columns>
-  %1 = "stablehlo.broadcast_in_dim"(%w) <{broadcast_dimensions = array<i64: 0, 2>}> : (tensor<2x4x!rows>) -> tensor<2x3x4x!rows>
-  %2 = "stablehlo.transpose"(%d) <{permutation = array<i64: 1, 0>}> : (tensor<?x?x!rows>) -> tensor<?x?x!columns>
-  %3 = "stablehlo.constant"() <{value = dense<[-7, 7]> : tensor<2xi8>}> : () -> tensor<2x!quant.uniform<i8<-7:7>:f32, 0.5>>
+func.func @mhlo(%w: tensor<2x4x!rows>, %d: tensor<?x?x!rows>) {
+  %0 = "mhlo.transpose"(%w) <{permutation = array<i64: 1, 0>}> : (tensor<2x4x!rows>) -> tensor<4x2x!columns>
+  %1 = "mhlo.broadcast_in_dim"(%w) <{broadcast_dimensions = array<i64: 0, 2>}> : (tensor<2x4x!rows>) -> tensor<2x3x4x!rows>
+  %2 = "mhlo.transpose"(%d) <{permutation = array<i64: 1, 0>}> : (tensor<?x?x!rows>) -> tensor<?x?x!columns>
+  %3 = "mhlo.constant"() <{value = dense<[-7, 7]> : tensor<2xi8>}> : () -> tensor<2x!quant.uniform<i8<-7:7>:f32, 0.5>>
   // Signless integers that are read as unsigned.
-  %4 = "stablehlo.constant"() <{value = dense<[-6, 1]> : tensor<2xi8>}> : () -> tensor<2x!quant.uniform<u8<1:254>:f32, 0.5>>
+  %4 = "mhlo.constant"() <{value = dense<[-6, 1]> : tensor<2xi8>}> : () -> tensor<2x!quant.uniform<u8<1:254>:f32, 0.5>>
   return
 }
 
@@ -48,13 +46,13 @@ func.func @stablehlo(%w: tensor<2x4x!rows>, %d: tensor<?x?x!rows>) {
 func.func @others(%w: tensor<2x4x!rows>, %f: tensor<2x4xf32>) {
   %0 = quant.qcast %f : tensor<2x4xf32> to tensor<2x4x!rows>
   %1 = "some.op"(%w) : (tensor<2x4x!rows>) -> tensor<4x2x!rows>
-  %2 = "stablehlo.transpose"(%w) : (tensor<2x4x!rows>) -> tensor<4x2x!columns>
+  %2 = "mhlo.transpose"(%w) : (tensor<2x4x!rows>) -> tensor<4x2x!columns>
   return
 }
 
 // What is no ranked tensor has no positions that could be compared.
 func.func @not_ranked(%u: tensor<*x!rows>, %s: !one) {
   %0 = tosa.identity %u : (tensor<*x!rows>) -> tensor<2x!rows>
-  %1 = "stablehlo.reshape"(%s) : (!one) -> tensor<1x!one>
+  %1 = "mhlo.reshape"(%s) : (!one) -> tensor<1x!one>
   return
 }

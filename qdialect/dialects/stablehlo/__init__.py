@@ -1,0 +1,1 @@
+"""StableHLO: https://openxla.org/stablehlo/spec."""

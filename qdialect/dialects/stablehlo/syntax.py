@@ -1,0 +1,675 @@
+"""
+The custom forms of StableHLO and CHLO, as StableHLO prints them, and the ops that have none.
+
+https://openxla.org/stablehlo/spec. Types are not verified.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final, NamedTuple, cast
+
+from typing_extensions import override
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    ComplexType,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    FunctionType,
+    IntegerAttr,
+    TensorType,
+    i1,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Operation
+from xdsl.irdl import traits_def
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.traits import IsTerminator
+
+from qdialect.ir.xdsl_private import resume_from
+from qdialect.text.form_text import FormMismatchError, FormText, integer_of, integers_of, listed
+from qdialect.text.mlir_errors import TextError, balanced_end
+from qdialect.text.op_formats import (
+    Directive,
+    OpFormat,
+    PrintedOp,
+    ReadParts,
+    register_directives,
+)
+
+
+class SliceRanges(Directive):
+    """`[0:4, 1:8:2]`: the starts, limits and strides of a slice."""
+
+    @override
+    def parse(self, parser: Parser, read: ReadParts) -> None:
+        def parse_range() -> tuple[int, int, int]:
+            start = parser.parse_integer()
+            parser.parse_punctuation(":")
+            limit = parser.parse_integer()
+            has_stride = parser.parse_optional_punctuation(":") is not None
+            return start, limit, parser.parse_integer() if has_stride else 1
+
+        ranges = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parse_range)
+        for name, numbers in zip(
+            self.names, zip(*ranges, strict=True) if ranges else ((),) * 3, strict=True
+        ):
+            read.properties[name] = DenseArrayBase.from_list(i64, numbers)
+
+    @override
+    def print(self, text: FormText) -> None:
+        lists = [integers_of(text.attribute(name), i64) for name in self.names]
+        if len({*map(len, lists)}) != 1:
+            raise FormMismatchError("its lists differ in length")
+        ranges = zip(*lists, strict=True)
+        text.add(
+            listed(
+                f"{start}:{limit}" if stride == 1 else f"{start}:{limit}:{stride}"
+                for start, limit, stride in ranges
+            )
+        )
+
+
+def _parse_integers(parser: Parser) -> list[int]:
+    return parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+
+
+def _parse_named(parser: Parser, name: str) -> None:
+    """Parse `name =`."""
+    parser.parse_keyword(name)
+    parser.parse_punctuation("=")
+
+
+def _attribute(parser: Parser, text: str) -> Attribute:
+    """The attribute of a text."""
+    return type(parser)(parser.ctx, text).parse_attribute()
+
+
+class DotDimensions(Directive):
+    """`batching_dims = [0] x [0], contracting_dims = [2] x [1]`."""
+
+    @override
+    def parse(self, parser: Parser, read: ReadParts) -> None:
+        pairs: dict[str, tuple[list[int], list[int]]] = {}
+        if parser.parse_optional_keyword("batching_dims") is not None:
+            parser.parse_punctuation("=")
+            pairs["batching"] = self._parse_pair(parser)
+            parser.parse_punctuation(",")
+        _parse_named(parser, "contracting_dims")
+        pairs["contracting"] = self._parse_pair(parser)
+        lists = ", ".join(
+            f"{side}_{kind}_dimensions = {listed(axes)}"
+            for kind, pair in pairs.items()
+            for side, axes in zip(("lhs", "rhs"), pair, strict=True)
+            if axes
+        )
+        (name,) = self.names
+        read.properties[name] = _attribute(parser, f"#stablehlo.dot<{lists}>")
+
+    @staticmethod
+    def _parse_pair(parser: Parser) -> tuple[list[int], list[int]]:
+        lhs = _parse_integers(parser)
+        parser.parse_characters("x")
+        return lhs, _parse_integers(parser)
+
+    @override
+    def print(self, text: FormText) -> None:
+        (name,) = self.names
+        dot = str(text.attribute(name))
+        found = dict(re.findall(r"(\w+)_dimensions = \[([0-9, ]*)\]", dot))
+        batching, contracting = (
+            " x ".join(f"[{found.get(f'{side}_{kind}', '')}]" for side in ("lhs", "rhs"))
+            for kind in ("batching", "contracting")
+        )
+        batch = "" if batching == "[] x []" else f"batching_dims = {batching}, "
+        text.add(f"{batch}contracting_dims = {contracting}")
+
+
+class Precision(Directive):
+    """`, precision = [DEFAULT, HIGHEST]`, then `, algorithm = <...>`; both are optional."""
+
+    @override
+    def parse(self, parser: Parser, read: ReadParts) -> None:
+        while parser.parse_optional_punctuation(",") is not None:
+            position = parser.pos
+            name = parser.parse_identifier()
+            parser.parse_punctuation("=")
+            if name == "precision":
+                words = parser.parse_comma_separated_list(
+                    parser.Delimiter.SQUARE, parser.parse_identifier
+                )
+                read.properties[self.names[0]] = ArrayAttr(
+                    _attribute(parser, f"#stablehlo<precision {word}>") for word in words
+                )
+            elif name == "algorithm" and len(self.names) > 1:
+                algorithm = f"#stablehlo.dot_algorithm{_parse_balanced(parser)}"
+                read.properties[self.names[1]] = _attribute(parser, algorithm)
+            else:
+                parser.raise_error(f"'{name}' is not a property of the op", position)
+
+    @override
+    def print(self, text: FormText) -> None:
+        if (precision := text.find(self.names[0])) is not None:
+            words = re.findall(r"precision<? ?(\w+)>", str(precision))
+            if not isinstance(precision, ArrayAttr) or len(words) != len(
+                cast("ArrayAttr[Attribute]", precision)
+            ):
+                raise FormMismatchError("a precision is missing")
+            text.add(f", precision = {listed(words)}", attached=True)
+        if len(self.names) > 1 and (algorithm := text.find(self.names[1])) is not None:
+            body = str(algorithm).removeprefix("#stablehlo.dot_algorithm")
+            text.add(f", algorithm = {body}", attached=True)
+
+
+def _parse_balanced(parser: Parser) -> str:
+    """Parse `<...>`, with whatever is inside; returns it."""
+    content, start = parser.lexer.input.content, parser.pos
+    end = balanced_end(content, start)
+    if isinstance(end, TextError):
+        parser.raise_error(*end)
+    resume_from(parser, end)
+    return content[start:end]
+
+
+class SelectTypes(Directive):
+    """The types of the condition and of all others: `tensor<2xi1>, tensor<2xf32>`."""
+
+    @override
+    def parse(self, parser: Parser, read: ReadParts) -> None:
+        position = parser.pos
+        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        if len(types) == 1 and isinstance(types[0], FunctionType):
+            types = [*types[0].inputs.data, *types[0].outputs.data]
+        elif len(types) == 2:
+            types = [types[0], *[types[1]] * 3]
+        if len(types) != len(self.names):
+            parser.raise_error("expected functional type or list of two types", position)
+        read.types.update({name: [type] for name, type in zip(self.names, types, strict=True)})
+
+    @override
+    def print(self, text: FormText) -> None:
+        condition, *others = (text.values[name][0].type for name in self.names)
+        if len({*others}) == 1:
+            text.add_attributes([condition, others[0]])
+        else:
+            text.add_function_type()
+
+
+class ComplexTypes(Directive):
+    """The type of a complex result, of which the operands are parts, or else a function type."""
+
+    @override
+    def parse(self, parser: Parser, read: ReadParts) -> None:
+        position = parser.pos
+        type = parser.parse_type()
+        types: Sequence[Attribute] = ()
+        if isinstance(type, FunctionType):
+            types = (*type.inputs.data, *type.outputs.data)
+        elif (part := _real_type(type)) is not None:
+            types = (part, part, type)
+        if len(types) != len(self.names):
+            parser.raise_error("expected tensor with complex element type", position)
+        read.types.update({name: [type] for name, type in zip(self.names, types, strict=True)})
+
+    @override
+    def print(self, text: FormText) -> None:
+        *parts, result = (text.values[name][0].type for name in self.names)
+        if all(part == _real_type(result) for part in parts):
+            text.add_attributes([result])
+        else:
+            text.add_function_type()
+
+
+def _real_type(type: Attribute) -> Attribute | None:
+    """The type of the parts of a tensor of complex numbers; None for any other type."""
+    if not isinstance(type, TensorType):
+        return None
+    tensor = cast("TensorType[Attribute]", type)
+    if not isinstance(element := tensor.element_type, ComplexType):
+        return None
+    part: Attribute = cast("ComplexType[Any]", element).element_type
+    return TensorType(part, tensor.get_shape(), tensor.encoding)
+
+
+class PairedOperands(Directive):
+    """`%a, %b : T, U`: operands, each of which has the type of a result; `()` without any."""
+
+    @override
+    def parse(self, parser: Parser, read: ReadParts) -> None:
+        values: list[UnresolvedOperand] = []
+        types: Sequence[Attribute] = ()
+        if parser.parse_optional_punctuation("(") is not None:
+            parser.parse_punctuation(")")
+        else:
+            none = parser.Delimiter.NONE
+            values = parser.parse_comma_separated_list(none, parser.parse_unresolved_operand)
+            parser.parse_punctuation(":")
+            types = parser.parse_comma_separated_list(none, parser.parse_type)
+        read.operands[self.names[0]] = values
+        read.types.update({name: types for name in self.names})
+
+    @override
+    def print(self, text: FormText) -> None:
+        operands, results = (text.values[name] for name in self.names)
+        types = [value.type for value in operands]
+        if types != [value.type for value in results]:
+            raise FormMismatchError("its results have other types")
+        if not operands:
+            text.add("()", attached=True)
+            return
+        text.add(lambda printer: printer.print_list(operands, printer.print_ssa_value))
+        text.literal(":")
+        text.add_attributes(types)
+
+
+class ExponentMantissa(Directive):
+    """`e5m10`: the numbers of bits of an exponent and of a mantissa."""
+
+    @override
+    def parse(self, parser: Parser, read: ReadParts) -> None:
+        position = parser.pos
+        word = parser.parse_identifier()
+        if (bits := re.fullmatch("e([0-9]+)m([0-9]+)", word)) is None:
+            parser.raise_error(f"expected exponent mantissa in format e#m#, saw {word}", position)
+        for name, count in zip(self.names, bits.groups(), strict=True):
+            read.properties[name] = IntegerAttr(int(count), i32)
+
+    @override
+    def print(self, text: FormText) -> None:
+        exponent, mantissa = (integer_of(text.attribute(name), i32) for name in self.names)
+        text.add(f"e{exponent}m{mantissa}")
+
+
+class ConvolutionDimensions(Directive):
+    """`[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`."""
+
+    @override
+    def parse(self, parser: Parser, read: ReadParts) -> None:
+        data = self._parse_axes(parser)
+        parser.parse_characters("x")
+        kernel = self._parse_axes(parser)
+        parser.parse_punctuation("->")
+        (name,) = self.names
+        numbers = f"#stablehlo.conv<{data}x{kernel}->{self._parse_axes(parser)}>"
+        read.properties[name] = _attribute(parser, numbers)
+
+    @staticmethod
+    def _parse_axes(parser: Parser) -> str:
+        def parse_axis() -> str:
+            if (number := parser.parse_optional_integer()) is not None:
+                return str(number)
+            return "?" if parser.parse_optional_punctuation("?") else parser.parse_identifier()
+
+        return listed(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parse_axis))
+
+    @override
+    def print(self, text: FormText) -> None:
+        (name,) = self.names
+        numbers = re.fullmatch(r"#stablehlo\.conv<(\[.*\])>", str(text.attribute(name)))
+        if numbers is None:
+            raise FormMismatchError("its dimension numbers are raw")
+        text.add(numbers[1])
+
+
+class Window(Directive):
+    """`stride = [2, 2], pad = [[0, 1], [0, 1]], reverse = [false, false]`: what is given of it."""
+
+    _WORDS: ClassVar[Sequence[str]] = ("stride", "pad", "lhs_dilate", "rhs_dilate", "reverse")
+
+    @override
+    def parse(self, parser: Parser, read: ReadParts) -> None:
+        names = dict(zip(self._WORDS, self.names, strict=True))
+        while (word := parser.parse_optional_keyword_in(self._WORDS)) is not None:
+            parser.parse_punctuation("=")
+            read.properties[names[word]] = self._parse_list(parser, word)
+            if parser.parse_optional_punctuation(",") is None:
+                break
+
+    @staticmethod
+    def _parse_list(parser: Parser, word: str) -> Attribute:
+        position, square = parser.pos, parser.Delimiter.SQUARE
+        if word == "reverse":
+            flags = parser.parse_comma_separated_list(square, parser.parse_boolean)
+            return DenseArrayBase.from_list(i1, flags)
+        if word != "pad":
+            return DenseArrayBase.from_list(i64, _parse_integers(parser))
+        pairs = parser.parse_comma_separated_list(square, lambda: _parse_integers(parser))
+        if any(len(pair) != 2 for pair in pairs):
+            parser.raise_error("pairs of integers were expected", position)
+        numbers = [number for pair in pairs for number in pair]
+        return DenseIntOrFPElementsAttr.from_list(TensorType(i64, [len(pairs), 2]), numbers)
+
+    @override
+    def print(self, text: FormText) -> None:
+        items: list[str] = []
+        for word, name in zip(self._WORDS, self.names, strict=True):
+            if (attribute := text.find(name)) is not None:
+                items.append(f"{word} = {self._list_text(word, attribute)}")
+        text.add(", ".join(items), attached=True)
+
+    @staticmethod
+    def _list_text(word: str, attribute: Attribute) -> str:
+        if word == "reverse":
+            flags = integers_of(attribute, i1)
+            return listed("true" if flag else "false" for flag in flags)
+        if word != "pad":
+            return listed(integers_of(attribute, i64))
+        if not isinstance(attribute, DenseIntOrFPElementsAttr) or len(attribute.get_shape()) != 2:
+            raise FormMismatchError("its padding is no list of pairs")
+        numbers = [int(number) for number in attribute.get_values()]
+        return listed(listed(numbers[at : at + 2]) for at in range(0, len(numbers), 2))
+
+
+register_directives(
+    ComplexTypes,
+    ConvolutionDimensions,
+    DotDimensions,
+    ExponentMantissa,
+    PairedOperands,
+    Precision,
+    SelectTypes,
+    SliceRanges,
+    Window,
+)
+
+
+class _Row(NamedTuple):
+    """Ops with the same form."""
+
+    names: str
+    signature: str
+    format: str
+    defaults: tuple[tuple[str, str], ...] = ()
+
+
+_FUNCTION: Final = "attr-dict : functional-type"
+_SAME: Final = "attr-dict : same-type"
+_ACCURACY: Final = (
+    (
+        "result_accuracy",
+        "#stablehlo.result_accuracy<mode = #stablehlo.result_accuracy_mode<DEFAULT>>",
+    ),
+)
+_DIMENSION: Final = "integer(i64)"
+_LIST: Final = "integers(i64)"
+
+_ROWS: Final = (
+    _Row(
+        "abs ceil convert count_leading_zeros floor imag negate not popcnt real round_nearest_afz "
+        "round_nearest_even sign uniform_dequantize uniform_quantize",
+        "operand -> result",
+        f"$operand {_SAME}",
+    ),
+    _Row(
+        "cbrt cosine exponential exponential_minus_one log log_plus_one logistic rsqrt sine sqrt "
+        "tan tanh",
+        "operand result_accuracy:any -> result",
+        f"$operand {_SAME}",
+        _ACCURACY,
+    ),
+    _Row(
+        "add and atan2 divide maximum minimum multiply or power remainder shift_left "
+        "shift_right_arithmetic shift_right_logical subtract xor",
+        "lhs rhs -> result",
+        f"$lhs , $rhs {_SAME}",
+    ),
+    _Row("after_all", "inputs* -> result", f"$inputs {_SAME}"),
+    _Row(
+        "bitcast_convert dynamic_pad dynamic_reshape dynamic_update_slice is_finite "
+        "real_dynamic_slice reshape",
+        "inputs* -> result",
+        f"$inputs {_FUNCTION}",
+    ),
+    _Row(
+        "broadcast",
+        f"operand broadcast_sizes:{_LIST} -> result",
+        f"$operand , sizes = $broadcast_sizes {_FUNCTION}",
+    ),
+    _Row(
+        "broadcast_in_dim",
+        f"operand broadcast_dimensions:{_LIST} -> result",
+        f"$operand , dims = $broadcast_dimensions {_FUNCTION}",
+    ),
+    _Row(
+        "cholesky",
+        "a lower:bool -> result",
+        f"$a <? , lower = $lower ?> {_SAME}",
+        (("lower", "false"),),
+    ),
+    _Row("clamp", "min operand max -> result", f"$min , $operand , $max {_SAME}"),
+    _Row(
+        "compare",
+        "lhs rhs comparison_direction:keyword(stablehlo/comparison_direction) "
+        "compare_type:keyword(stablehlo/comparison_type) -> result",
+        f"$comparison_direction , $lhs , $rhs <? , $compare_type ?> {_FUNCTION}",
+    ),
+    _Row(
+        "complex",
+        "lhs rhs -> result",
+        "$lhs , $rhs attr-dict : custom:ComplexTypes(lhs,rhs,result)",
+    ),
+    _Row(
+        "composite",
+        "inputs* name:text composite_attributes:any decomposition:any version:any -> results*",
+        f"$name $inputs {_FUNCTION}",
+        (("composite_attributes", "{}"), ("version", "0 : i32")),
+    ),
+    _Row(
+        "concatenate",
+        f"inputs* dimension:{_DIMENSION} -> result",
+        f"$inputs, dim = $dimension {_FUNCTION}",
+    ),
+    _Row(
+        "convolution",
+        "lhs rhs dimension_numbers:any window_strides:any padding:any lhs_dilation:any "
+        "rhs_dilation:any window_reversal:any feature_group_count:any batch_group_count:any "
+        "precision_config:any -> result",
+        "( $lhs , $rhs ) dim_numbers = custom:ConvolutionDimensions(dimension_numbers) , "
+        "window = { custom:Window(window_strides,padding,lhs_dilation,rhs_dilation,"
+        f"window_reversal) }} {_FUNCTION}",
+    ),
+    _Row("create_token partition_id replica_id", "-> output", "attr-dict : type(output)"),
+    _Row(
+        "custom_call",
+        "inputs* call_target_name:symbol_text has_side_effect:any backend_config:any "
+        "api_version:any called_computations:any operand_layouts:any result_layouts:any "
+        "output_operand_aliases:any -> results*",
+        f"$call_target_name ( $inputs ) {_FUNCTION}",
+        (
+            ("api_version", "1 : i32"),
+            ("called_computations", "[]"),
+            ("has_side_effect", "false"),
+            ("output_operand_aliases", "[]"),
+        ),
+    ),
+    _Row(
+        "dot",
+        "lhs rhs precision_config:any -> result",
+        f"$lhs , $rhs custom:Precision(precision_config) {_FUNCTION}",
+    ),
+    _Row(
+        "dot_general",
+        "lhs rhs dot_dimension_numbers:any precision_config:any algorithm:any -> result",
+        "$lhs , $rhs , custom:DotDimensions(dot_dimension_numbers) "
+        f"custom:Precision(precision_config,algorithm) {_FUNCTION}",
+    ),
+    _Row(
+        "dynamic_broadcast_in_dim",
+        f"operand output_dimensions broadcast_dimensions:{_LIST} known_expanding_dimensions:any "
+        "known_nonexpanding_dimensions:any -> result",
+        f"$operand , $output_dimensions , dims = $broadcast_dimensions {_FUNCTION}",
+    ),
+    _Row(
+        "dynamic_iota",
+        f"output_shape iota_dimension:{_DIMENSION} -> result",
+        f"$output_shape , dim = $iota_dimension {_FUNCTION}",
+    ),
+    _Row(
+        "dynamic_slice",
+        f"operand start_indices* slice_sizes:{_LIST} -> result",
+        f"$operand , $start_indices, sizes = $slice_sizes {_FUNCTION}",
+    ),
+    _Row(
+        "einsum",
+        "lhs rhs einsum_config:text -> result",
+        f"$lhs , $rhs , config = $einsum_config {_FUNCTION}",
+    ),
+    _Row(
+        "fft",
+        f"operand fft_type:keyword(stablehlo/fft_type) fft_length:{_LIST} -> result",
+        f"$operand , type = $fft_type , length = $fft_length {_FUNCTION}",
+    ),
+    _Row(
+        "get_dimension_size",
+        f"operand dimension:{_DIMENSION} -> result",
+        f"$operand , dim = $dimension {_FUNCTION}",
+    ),
+    _Row(
+        "get_tuple_element",
+        "operand index:integer(i32) -> result",
+        f"$operand [ $index ] {_FUNCTION}",
+    ),
+    _Row(
+        "iota",
+        f"iota_dimension:{_DIMENSION} -> output",
+        "dim = $iota_dimension attr-dict : type(output)",
+    ),
+    _Row(
+        "optimization_barrier",
+        "operand* -> result*",
+        "attr-dict custom:PairedOperands(operand,result)",
+    ),
+    _Row(
+        "pad",
+        f"operand padding_value edge_padding_low:{_LIST} edge_padding_high:{_LIST} "
+        f"interior_padding:{_LIST} -> result",
+        "$operand , $padding_value , low = $edge_padding_low , high = $edge_padding_high , "
+        f"interior = $interior_padding {_FUNCTION}",
+    ),
+    _Row(
+        "reduce_precision",
+        "operand exponent_bits:any mantissa_bits:any -> output",
+        f"$operand , format = custom:ExponentMantissa(exponent_bits,mantissa_bits) {_SAME}",
+    ),
+    _Row("return", "operands*", "$operands attr-dict <? : type(operands) ?>"),
+    _Row(
+        "reverse", f"operand dimensions:{_LIST} -> result", f"$operand , dims = $dimensions {_SAME}"
+    ),
+    _Row(
+        "rng",
+        "a b shape rng_distribution:keyword(stablehlo/rng_distribution) -> result",
+        f"$a , $b , $shape , distribution = $rng_distribution {_FUNCTION}",
+    ),
+    _Row(
+        "rng_bit_generator",
+        "initial_state rng_algorithm:keyword(stablehlo/rng_algorithm) -> output_state output",
+        f"$initial_state , algorithm = $rng_algorithm {_FUNCTION}",
+    ),
+    _Row(
+        "select",
+        "pred on_true on_false -> result",
+        "$pred , $on_true , $on_false attr-dict : custom:SelectTypes(pred,on_true,on_false,result)",
+    ),
+    _Row(
+        "set_dimension_size",
+        f"operand size dimension:{_DIMENSION} -> result",
+        f"$operand , $size , dim = $dimension {_FUNCTION}",
+    ),
+    _Row(
+        "slice",
+        "operand start_indices:any limit_indices:any strides:any -> result",
+        f"$operand custom:SliceRanges(start_indices,limit_indices,strides) {_FUNCTION}",
+    ),
+    _Row(
+        "transpose",
+        f"operand permutation:{_LIST} -> result",
+        f"$operand , dims = $permutation {_FUNCTION}",
+    ),
+    _Row("tuple", "val*=parts(result) -> result", "$val attr-dict : type(result)"),
+    _Row(
+        "unary_einsum",
+        "operand einsum_config:text -> result",
+        f"$operand , config = $einsum_config {_FUNCTION}",
+    ),
+)
+
+_GENERIC: Final = (
+    "all_gather all_reduce all_to_all async_done async_start batch_norm_grad batch_norm_inference "
+    "batch_norm_training case collective_broadcast collective_permute collective_reduce "
+    "cross-replica-sum dynamic_conv dynamic_gather gather if infeed map outfeed recv "
+    "reduce_scatter reduce_window scatter select_and_scatter send sort torch_index_select "
+    "triangular_solve"
+)
+"""The ops of StableHLO that have no custom form."""
+
+_CHLO_ROWS: Final = (
+    _Row(
+        "_asin_acos_kernel acos acosh asin asinh atan atanh bessel_i1e conj cosh digamma erf "
+        "erf_inv erfc is_inf is_neg_inf is_pos_inf lgamma sinh square tan",
+        "operand -> result",
+        "$operand attr-dict : type(operand) -> type(result)",
+    ),
+    _Row(
+        "next_after polygamma zeta",
+        "lhs rhs -> result",
+        "$lhs , $rhs attr-dict : type(operands) -> type(result)",
+    ),
+    _Row(
+        "broadcast_add broadcast_and broadcast_atan2 broadcast_compare broadcast_complex "
+        "broadcast_divide broadcast_maximum broadcast_minimum broadcast_multiply "
+        "broadcast_next_after broadcast_or broadcast_polygamma broadcast_power "
+        "broadcast_remainder broadcast_select broadcast_shift_left "
+        "broadcast_shift_right_arithmetic broadcast_shift_right_logical broadcast_subtract "
+        "broadcast_xor broadcast_zeta",
+        "inputs* broadcast_dimensions:any comparison_direction:any compare_type:any -> result",
+        f"$inputs {_FUNCTION}",
+    ),
+    _Row(
+        "top_k",
+        f"operand k:{_DIMENSION} -> values indices",
+        "( $operand , k = $k ) attr-dict : type(operand) -> ( type(values) , type(indices) )",
+    ),
+)
+
+_CHLO_GENERIC: Final = (
+    "constant constant_like dynamic_reshape minimum_broadcast_shapes ragged_dot scan"
+)
+
+
+def _forms(dialect: str, rows: Sequence[_Row]) -> Iterator[tuple[str, OpFormat]]:
+    for row in rows:
+        for name in row.names.split():
+            yield f"{dialect}.{name}", OpFormat(row.signature, row.format, row.defaults)
+
+
+FORMS: Final[Mapping[str, OpFormat]] = {
+    **dict(_forms("stablehlo", _ROWS)),
+    **dict(_forms("chlo", _CHLO_ROWS)),
+}
+"""The forms by the names of the ops."""
+
+
+def ops_of(dialect: str) -> Iterator[type[Operation]]:
+    """The classes of the ops of a dialect with the forms of this page, or without one."""
+    generic = {"chlo": _CHLO_GENERIC, "stablehlo": _GENERIC}[dialect]
+    for name in generic.split():
+        yield _op_type(f"{dialect}.{name}", Operation, {})
+    for name, form in FORMS.items():
+        if name.startswith(f"{dialect}."):
+            yield _op_type(name, PrintedOp, {"FORM": form})
+
+
+def _op_type(name: str, base: type[Operation], fields: Mapping[str, object]) -> type[Operation]:
+    words = re.split("[._-]+", name)[1:]
+    class_name = "".join(word.capitalize() for word in words) + "Op"
+    is_terminator = name == "stablehlo.return"
+    own = {
+        "name": name,
+        "__doc__": f"`{name}`, as StableHLO writes it.",
+        "__module__": __name__,
+        "traits": traits_def(*((IsTerminator(),) if is_terminator else ())),
+        **fields,
+    }
+    return type(class_name, (base,), own)
