@@ -102,8 +102,9 @@ def test_a_second_time_changes_nothing(seed: int) -> None:
 def written(value: SSAValue) -> SSAValue:
     """The value before its ranges."""
     owner = value.owner
-    is_behind = isinstance(owner, Operation) and is_statistics(owner)
-    return owner.operands[0] if is_behind else value
+    if isinstance(owner, Operation) and is_statistics(owner):
+        return owner.operands[0]
+    return value
 
 
 def has_one_range(value: SSAValue) -> bool:
