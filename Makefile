@@ -1,6 +1,6 @@
 # Everything is run by the tools of the environment that is active.
 
-# Of random examples; `make test SEED=...` repeats those of another run. In CI, they are fixed.
+# Of random examples; `make test SEED=...` repeats those of another run. In CI, the commit gives it.
 SEED := $(or $(SEED),$(shell python -c "import random; print(random.randrange(1 << 32))"))
 
 .PHONY: test unit filecheck lint

@@ -117,4 +117,8 @@ class FoldPlan:
 
 
 class PlanError(ValueError):
-    """A plan does not match a module. The message names the op and the difference."""
+    """
+    A text is not a plan, or a plan does not match a module.
+
+    The message has the path to the value of the plan, and the reason.
+    """

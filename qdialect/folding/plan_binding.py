@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import NoReturn
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NoReturn, TypeVar
 
 from xdsl.ir import Attribute, Operation
 
 from qdialect.algebra.memory_budget import MemoryBudget, MemoryLimitError
 from qdialect.dialects.quant.shape_ops import ShapeOp
-from qdialect.folding.fold_plan import FoldPlan, PlanError
+from qdialect.folding.fold_plan import FoldPlan, PlanError, PlannedConstant, PlannedStep
 from qdialect.folding.graph import FoldGraph, declared_layer
 from qdialect.folding.moved_constant import MovedConstant, form_for
 from qdialect.folding.plan import Decision, Fate, compositions_of, find_ends, planned_movement
@@ -17,15 +17,22 @@ from qdialect.folding.writing import check_writable
 from qdialect.ir.value_types import tensor_parts
 from qdialect.shape_ops.interface import Code, NotFoldable, name_of
 
+Record = TypeVar("Record")
+
 
 def bind(plan: FoldPlan, graph: FoldGraph, budget: MemoryBudget) -> Decision:
     """
     The decision of a plan about the ops of a graph.
 
     Every op that the plan names must exist, and match its record in the plan. Raises PlanError
-    otherwise, and if results take more memory than allowed.
+    otherwise, and if results take more memory than allowed; the message has the path to the record,
+    such as `steps[2]`.
     """
-    return _Binder(plan, graph, budget).bind()
+    binder = _Binder(plan, graph, budget)
+    try:
+        return binder.bind()
+    except PlanError as error:
+        raise PlanError(f"{binder.place}: {error}") from None
 
 
 class _Binder:
@@ -34,19 +41,23 @@ class _Binder:
         self._graph = graph
         self._budget = budget
         self._ops = graph.names.by_name
+        self.place = "the plan"
+        """The path to the record that is bound."""
 
     def bind(self) -> Decision:
         plan, graph, decision = self._plan, self._graph, Decision()
-        for source in plan.sources:
+        for source in self._records("sources", plan.sources):
             self._check_op(source.name, source.op, source.type)
-        for step in plan.steps:
-            self._check_op(step.name, step.op, step.type)
-        written = {self._find(constant.name): constant for constant in plan.constants}
-        gone = {self._find(removal.name) for removal in plan.removed}
-        gone |= {self._find(step.name) for step in plan.steps if step.into is not None}
-        joined = set(map(self._find, plan.joined))
-        for removal in plan.removed:
-            self._check_op(removal.name, removal.op, None)
+        steps = {
+            self._check_op(step.name, step.op, step.type): step
+            for step in self._records("steps", plan.steps)
+        }
+        constants = self._records("constants", plan.constants)
+        written = {self._find(constant.name): constant for constant in constants}
+        gone = {op for op, step in steps.items() if step.into is not None}
+        for removal in self._records("removed", plan.removed):
+            gone.add(self._check_op(removal.name, removal.op, None))
+        joined = set(map(self._find, self._records("joined", plan.joined)))
         for op in reversed(graph.order):
             decision.fates[op] = Fate.LEFT
             if op in written:
@@ -56,17 +67,18 @@ class _Binder:
                 decision.fates[op] = Fate.GONE
             elif op in joined:
                 decision.fates[op] = Fate.JOINED
-        for refusal in plan.refused:
+        for refusal in self._records("refused", plan.refused):
             op = self._check_op(refusal.name, refusal.op, None)
             decision.refusals[op] = NotFoldable(refusal.code, refusal.reason)
         graph.take_parts_back(decision.is_left)
-        self._check_steps()
-        for op, constant in written.items():
-            self._check_constant(op, constant.sources, constant.casts, constant.types)
+        for step in self._records("steps", plan.steps):
+            self._check_step(step)
+        for constant in self._records("constants", plan.constants):
+            self._check_constant(constant)
         for result in graph.equal:
             if any(decision.is_left(use.operation) for use in result.uses):
                 decision.needed.add(graph.final(result))
-        self._join(decision, joined)
+        self._join(decision)
         find_ends(graph, decision)
         self._check_unused(decision)
         return decision
@@ -86,37 +98,42 @@ class _Binder:
             raise PlanError(f"{name} is of type {found}, not '{type}'")
         return op
 
-    def _check_steps(self) -> None:
-        """Raise PlanError if the operands or movements of a shape op differ from the plan."""
-        graph = self._graph
-        for step in self._plan.steps:
-            op = self._find(step.name)
-            moved = graph.moved.get(op)
-            if moved is None:
-                reason = graph.refusals.get(op, "it moves nothing")
-                raise PlanError(f"{step.name} cannot be folded: {reason}")
-            _, operands, moves = graph.steps[moved.step]
-            found = [graph.steps[operand].op for operand in operands]
-            if found != [self._find(name) for name in step.operands]:
-                self._differs(step.name, "has other operands")
-            if tuple([planned_movement(move) for move in moves]) != step.movements:
-                self._differs(step.name, "moves elements in another way")
+    def _records(self, part: str, records: Iterable[Record]) -> Iterator[Record]:
+        """The records of a part of the plan; errors refer to the current one."""
+        for number, record in enumerate(records):
+            self.place = f"{part}[{number}]"
+            yield record
+        self.place = "the plan"
 
-    def _check_constant(
-        self,
-        op: Operation,
-        sources: Sequence[str],
-        casts: Sequence[str],
-        types: Sequence[Attribute],
-    ) -> None:
-        graph, moved = self._graph, self._graph.moved[op]
-        name = graph.names[op]
-        if list(moved.provenance.sources) != [self._find(source) for source in sources]:
+    def _moved(self, op: Operation, name: str) -> MovedConstant:
+        """What a shape op moves, or raise PlanError."""
+        moved = self._graph.moved.get(op)
+        if moved is None or self._graph.models.get(op) is None:
+            reason = self._graph.refusals.get(op, "it moves nothing")
+            raise PlanError(f"{name} cannot be folded: {reason}")
+        return moved
+
+    def _check_step(self, step: PlannedStep) -> None:
+        """Raise PlanError if the operands or movements of a shape op differ from the plan."""
+        steps = self._graph.steps
+        _, operands, moves = steps[self._moved(self._find(step.name), step.name).step]
+        found = [steps[operand].op for operand in operands]
+        if found != [self._find(name) for name in step.operands]:
+            self._differs(step.name, "has other operands")
+        if tuple([planned_movement(move) for move in moves]) != step.movements:
+            self._differs(step.name, "moves elements in another way")
+
+    def _check_constant(self, constant: PlannedConstant) -> None:
+        name, _, _, types, _ = constant
+        op = self._find(name)
+        graph, moved = self._graph, self._moved(op, name)
+        if list(moved.provenance.sources) != [self._find(source) for source in constant.sources]:
             self._differs(name, "is made of other constants")
-        if list(moved.casts) != [self._find(cast_op) for cast_op in casts]:
+        if list(moved.casts) != [self._find(cast_op) for cast_op in constant.casts]:
             self._differs(name, "is behind other casts")
         form = form_for(moved, types)
-        if len(types) - (form is not moved) != len(moved.layers) or types[-1] != op.results[0].type:
+        count = len(moved.layers) + (form is not moved)
+        if len(types) != count or types[-1] != op.results[0].type:
             self._differs(name, "is of another type")
         try:
             self._check_spelling(form, types)
@@ -133,13 +150,14 @@ class _Binder:
                 raise NotFoldable(Code.STALE_TYPE, f"its shape is not that of '{type}'")
             declared_layer(layer, parts.element_type, moved.shape)
 
-    def _join(self, decision: Decision, joined: Collection[Operation]) -> None:
+    def _join(self, decision: Decision) -> None:
         written = set(decision.written)
         ops = [op for op in self._graph.order if isinstance(op, ShapeOp) and op not in written]
         compositions = compositions_of(self._graph, ops, lambda op: op not in written)
-        for op in joined:
+        for name in self._records("joined", self._plan.joined):
+            op = self._find(name)
             if op not in compositions:
-                self._differs(self._graph.names[op], "is preceded by other ops")
+                self._differs(name, "is preceded by other ops")
             decision.joined[op] = compositions[op]
             decision.needed.update(map(self._graph.final, compositions[op].operands))
 

@@ -2,7 +2,8 @@
 Serialization of plans to JSON.
 
 Ops are identified by `OpNames`, and types are MLIR's text. A long type is written once, in
-`types`, and referred to by its index there.
+`types`, and referred to by its index there. An object has the fields of its class; None is left
+out.
 """
 
 from __future__ import annotations
@@ -10,28 +11,39 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any, Final, cast
+from functools import cache, partial
+from types import UnionType
+from typing import Any, Final, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin
 from xdsl.ir import Attribute
-from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
+from xdsl.utils.lexer import Input
+from xdsl.utils.mlir_lexer import MLIRTokenKind
 
+from qdialect.algebra.arguments import shown
 from qdialect.algebra.movement import Movement
 from qdialect.algebra.padding import PadWith, ZeroPoint
 from qdialect.dialects.quant import Quant
-from qdialect.folding.fold_plan import (
-    FoldPlan,
-    PlannedConstant,
-    PlannedRefusal,
-    PlannedRemoval,
-    PlannedSource,
-    PlannedStep,
-)
+from qdialect.folding.fold_plan import FoldPlan, PlanError, PlannedConstant, PlannedSource
+from qdialect.ir.errors import message_of
 from qdialect.shape_ops.interface import Code
+from qdialect.text.attribute_parser import AttributeParser
+from qdialect.text.mlir_errors import reading_message_of
 
 VERSION: Final = 1
+
+_KEYS: Final[Mapping[tuple[type, str], str]] = {
+    (PlannedSource, "nbytes"): "bytes",
+    (PlannedSource, "is_kept"): "kept",
+    (PlannedConstant, "name"): "step",
+    (PlannedConstant, "nbytes"): "bytes",
+}
+"""The keys of fields that have another name."""
+
+_KIND: Final = "movement"
+"""The key of the class of a movement."""
 
 _PADDING: Final = "padded_with"
 """The field of `PadWith` that is not part of a plan."""
@@ -39,25 +51,35 @@ _PADDING: Final = "padded_with"
 _LONG_TYPE: Final = 120
 """Types with a longer text are written once, in `types`."""
 
+_KINDS: Final[Mapping[type, str]] = {
+    dict: "an object",
+    list: "an array",
+    str: "a text",
+    int: "an integer",
+    bool: "true or false",
+}
+
 Json = dict[str, Any]
+Item = TypeVar("Item")
 
 
 def plans_to_json(plans: Iterable[FoldPlan]) -> str:
     """One JSON text of several plans, which `plans_of_json` reads."""
-    types = _TypeWriter()
-    written = [_plan_to_json(plan, types) for plan in plans]
-    return json.dumps({"version": VERSION, "plans": written, "types": types.long}, indent=1) + "\n"
+    writer = _Writer()
+    written = [writer.write(plan) for plan in plans]
+    content = {"version": VERSION, "plans": written, "types": writer.long_types}
+    return json.dumps(content, indent=1) + "\n"
 
 
 def plan_of_json(text: str, context: Context | None = None) -> FoldPlan:
     """
     The plan in a JSON text that holds one: see `plans_of_json`.
 
-    Raises ValueError if the text is malformed or does not hold exactly one plan.
+    Raises PlanError if the text is malformed or does not hold exactly one plan.
     """
     plans = plans_of_json(text, context)
     if len(plans) != 1:
-        raise ValueError(f"the text holds {len(plans)} plans, not one")
+        raise PlanError(f"the text holds {len(plans)} plans, not one")
     return plans[0]
 
 
@@ -66,204 +88,223 @@ def plans_of_json(text: str, context: Context | None = None) -> Sequence[FoldPla
     The plans in a JSON text: one for each fold of a module.
 
     Types are parsed with the dialects of `context`, by default builtin and quant. Raises
-    ValueError if the text is malformed.
+    PlanError if the text is malformed; the message has the path to the malformed value, such as
+    `plans[0].steps[2].type`.
     """
     if context is None:
         context = Context(allow_unregistered=True)
         context.load_dialect(Builtin)
         context.load_dialect(Quant)
     try:
-        content = json.loads(text)
-        if content["version"] != VERSION:
-            raise ValueError(f"version {content['version']} of plans is not supported")
-        types, movements = _TypeReader(content["types"], context), _known_movements()
-        return [_plan_of_json(plan, types, movements) for plan in content["plans"]]
+        return _read_plans(json.loads(text), context)
+    except _MalformedError as error:
+        path = "".join(reversed(error.path)).removeprefix(".")
+        reason = f"{path}: {error.reason}" if path else error.reason
     except json.JSONDecodeError as error:
-        raise ValueError(f"the text is not JSON of fold plans: {error}") from None
-    except ParseError as error:
-        raise ValueError(
-            f"the text is not JSON of fold plans: it has no type '{error.span.input.content}': "
-            f"{error.msg}"
-        ) from None
-    except KeyError as error:
-        raise ValueError(f"the text is not JSON of fold plans: {error} is missing") from None
-    except (AttributeError, IndexError, TypeError, RecursionError) as error:
-        raise ValueError(f"the text is not JSON of fold plans: {error}") from None
+        reason = str(error)
+    except RecursionError:
+        reason = "it is nested too deeply"
+    except ValueError:
+        # Python's error for an integer of thousands of digits.
+        reason = "an integer has too many digits"
+    raise PlanError(f"the text is not JSON of fold plans: {reason}")
 
 
-class _TypeWriter:
+class _MalformedError(Exception):
+    """A value that is not part of a plan."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.path = list[str]()
+        """The steps to the value, the last one first."""
+
+
+class _Writer:
     def __init__(self) -> None:
-        self.long: list[str] = []
-        self._written: dict[Attribute, str | int] = {}
+        self.long_types = list[str]()
+        self._types = dict[Attribute, str | int]()
 
-    def __call__(self, type: Attribute) -> str | int:
-        if (known := self._written.get(type)) is not None:
+    def write(self, value: object) -> Any:
+        if isinstance(value, Attribute):
+            return self._type(value)
+        if isinstance(value, Movement):
+            values = {name: getattr(value, name) for name in _fields_of_movement(type(value))}
+            return {_KIND: _name_of(type(value)), **self._object(values)}
+        if (keys := _keys_of(type(value))) is not None:
+            values = {key: getattr(value, name) for key, name in keys.items()}
+            return self._object({key: of for key, of in values.items() if of is not None})
+        if isinstance(value, tuple):
+            return list(map(self.write, cast("tuple[object, ...]", value)))
+        return value
+
+    def _object(self, values: Mapping[str, object]) -> Json:
+        return {key: self.write(value) for key, value in values.items()}
+
+    def _type(self, type: Attribute) -> str | int:
+        if (known := self._types.get(type)) is not None:
             return known
-        text: str | int = str(type)
-        if len(str(text)) > _LONG_TYPE:
-            self.long.append(str(text))
-            text = len(self.long) - 1
-        self._written[type] = text
-        return text
+        written: str | int
+        written = text = str(type)
+        if len(text) > _LONG_TYPE:
+            self.long_types.append(text)
+            written = len(self.long_types) - 1
+        self._types[type] = written
+        return written
 
 
-class _TypeReader:
-    def __init__(self, long: Sequence[str], context: Context) -> None:
-        self._long = long
+# Readers of values: all raise _MalformedError.
+
+
+class _Reader:
+    """Makes functions that read the values of fields as their declared types."""
+
+    def __init__(self, context: Context, long_types: Sequence[str]) -> None:
         self._context = context
-        self._read: dict[str | int, Attribute] = {}
+        self._long_types = long_types
+        self._types = dict[str, Attribute]()
+        self._movements = _known_movements()
 
-    def __call__(self, written: str | int) -> Attribute:
-        if (known := self._read.get(written)) is not None:
+    def reader_of(self, wanted: Any) -> Callable[[Any], Any]:
+        """The function that reads a value of a type: a class, a tuple, or one that may be None."""
+        if isinstance(wanted, UnionType):
+            read_some = self.reader_of(get_args(wanted)[0])
+            return lambda value: None if value is None else read_some(value)
+        if get_origin(wanted) is tuple:
+            return partial(_items, self.reader_of(get_args(wanted)[0]))
+        if (keys := _keys_of(wanted)) is not None:
+            return self._reader_of_fields(wanted, keys)
+        others = {Attribute: self._type, Movement: self._movement, Code: _code}
+        return others.get(wanted) or partial(_plain, wanted)
+
+    def _reader_of_fields(self, cls: type[Any], keys: Mapping[str, str]) -> Callable[[Any], Any]:
+        # That module imports these for type checkers alone.
+        hints = get_type_hints(cls, localns={"Movement": Movement, "Code": Code})
+        readers = {key: self.reader_of(hints[name]) for key, name in keys.items()}
+        optional = [key for key, name in keys.items() if isinstance(hints[name], UnionType)]
+
+        def read(value: Any) -> Any:
+            written = _object(value, keys, optional)
+            return cls(*[_in_field(key, readers[key], written.get(key)) for key in keys])
+
+        return read
+
+    def _type(self, value: Any) -> Attribute:
+        if type(value) is int:
+            if not 0 <= value < len(self._long_types):
+                raise _MalformedError(f"'types' has no type {value}")
+            value = self._long_types[value]
+        text = _plain(str, value)
+        if (known := self._types.get(text)) is not None:
             return known
-        text = self._long[written] if isinstance(written, int) else written
-        type = self._read[written] = Parser(self._context, text).parse_type()
-        return type
+        try:
+            parser = AttributeParser(self._context, Input(text, "<type>"))
+            read = parser.parse_type()
+            if parser.current_token.kind is not MLIRTokenKind.EOF:
+                parser.raise_error("expected the end of the type")
+        except ParseError as error:
+            raise _MalformedError(f"there is no type {shown(text)}: {error.msg}") from None
+        # Parsers of other packages raise anything.
+        except Exception as error:
+            reason = reading_message_of(error)
+            raise _MalformedError(f"there is no type {shown(text)}: {reason}") from None
+        self._types[text] = read
+        return read
+
+    def _movement(self, value: Any) -> Movement:
+        name = cast(Json, _plain(dict, value)).get(_KIND)
+        cls = self._movements.get(name) if isinstance(name, str) else None
+        if cls is None:
+            raise _MalformedError(f"there is no movement {shown(name)}")
+        names = _fields_of_movement(cls)
+        written = _object(value, (_KIND, *names))
+        values = {name: _in_field(name, self._value, written[name]) for name in names}
+        if issubclass(cls, PadWith):
+            values[_PADDING] = ZeroPoint()
+        try:
+            return cls(**values)
+        # Classes of other packages raise anything.
+        except Exception as error:
+            raise _MalformedError(message_of(error)) from None
+
+    def _value(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return self._movement(value)
+        if isinstance(value, list):
+            items = cast("list[Any]", value)
+            is_plain = {int}.issuperset(map(type, items))
+            return tuple(items) if is_plain else _items(self._value, items)
+        return value
 
 
-def _plan_to_json(plan: FoldPlan, type: Callable[[Attribute], str | int]) -> Json:
-    return {
-        "sources": [
-            {
-                "name": source.name,
-                "op": source.op,
-                "type": type(source.type),
-                **({} if source.resource is None else {"resource": source.resource}),
-                "bytes": source.nbytes,
-                "kept": source.is_kept,
-            }
-            for source in plan.sources
-        ],
-        "steps": [
-            {
-                "name": step.name,
-                "op": step.op,
-                "type": type(step.type),
-                "operands": step.operands,
-                "movements": list(map(_movement_to_json, step.movements)),
-                **({} if step.into is None else {"into": step.into}),
-            }
-            for step in plan.steps
-        ],
-        "constants": [
-            {
-                "step": constant.name,
-                "sources": constant.sources,
-                "casts": constant.casts,
-                "types": list(map(type, constant.types)),
-                "bytes": constant.nbytes,
-            }
-            for constant in plan.constants
-        ],
-        "removed": [
-            {
-                "name": removal.name,
-                "op": removal.op,
-                **({} if removal.into is None else {"into": removal.into}),
-            }
-            for removal in plan.removed
-        ],
-        "joined": plan.joined,
-        "refused": [
-            {
-                "name": refusal.name,
-                "op": refusal.op,
-                "code": refusal.code.value,
-                "reason": refusal.reason,
-            }
-            for refusal in plan.refused
-        ],
-    }
+def _code(value: Any) -> Code:
+    try:
+        return Code(value)
+    except ValueError:
+        raise _MalformedError(f"there is no code {shown(value)}") from None
 
 
-def _plan_of_json(
-    plan: Json,
-    type: Callable[[str | int], Attribute],
-    movements: Mapping[str, type[Movement]],
-) -> FoldPlan:
-    return FoldPlan(
-        tuple(
-            PlannedSource(
-                source["name"],
-                source["op"],
-                type(source["type"]),
-                source.get("resource"),
-                source["bytes"],
-                source["kept"],
-            )
-            for source in plan["sources"]
-        ),
-        tuple(
-            PlannedStep(
-                step["name"],
-                step["op"],
-                type(step["type"]),
-                tuple(step["operands"]),
-                tuple(_movement_of_json(each, movements) for each in step["movements"]),
-                step.get("into"),
-            )
-            for step in plan["steps"]
-        ),
-        tuple(
-            PlannedConstant(
-                constant["step"],
-                tuple(constant["sources"]),
-                tuple(constant["casts"]),
-                tuple(map(type, constant["types"])),
-                constant["bytes"],
-            )
-            for constant in plan["constants"]
-        ),
-        tuple(
-            PlannedRemoval(
-                removal["name"],
-                removal["op"],
-                removal.get("into"),
-            )
-            for removal in plan["removed"]
-        ),
-        tuple(plan["joined"]),
-        tuple(
-            PlannedRefusal(refusal["name"], refusal["op"], Code(refusal["code"]), refusal["reason"])
-            for refusal in plan["refused"]
-        ),
-    )
-
-
-def _movement_to_json(movement: Movement) -> Json:
-    held = {
-        field.name: _value_to_json(getattr(movement, field.name))
-        for field in fields(movement)
-        if not (isinstance(movement, PadWith) and field.name == _PADDING)
-    }
-    return {"movement": _name_of(type(movement)), **held}
-
-
-def _value_to_json(value: Any) -> Any:
-    if isinstance(value, Movement):
-        return _movement_to_json(value)
-    if isinstance(value, tuple):
-        return [_value_to_json(item) for item in cast("tuple[Any, ...]", value)]
+def _plain(kind: type[Item], value: Any) -> Item:
+    """A value of exactly this type."""
+    if type(value) is not kind:
+        raise _MalformedError(f"it must be {_KINDS[kind]}, but is {shown(value)}")
     return value
 
 
-def _movement_of_json(written: Json, known: Mapping[str, type[Movement]]) -> Movement:
-    name = written["movement"]
-    if name not in known:
-        raise ValueError(f"there is no movement '{name}'")
-    held = {key: _value_of_json(value, known) for key, value in written.items()}
-    del held["movement"]
-    if issubclass(known[name], PadWith):
-        held[_PADDING] = ZeroPoint()
-    return known[name](**held)
+def _items(read: Callable[[Any], Item], value: Any) -> tuple[Item, ...]:
+    """The items of an array."""
+    values, items = cast("list[Any]", _plain(list, value)), list[Item]()
+    try:
+        for item in values:
+            items.append(read(item))
+    except _MalformedError as error:
+        error.path.append(f"[{len(items)}]")
+        raise
+    return tuple(items)
 
 
-def _value_of_json(value: Any, known: Mapping[str, type[Movement]]) -> Any:
-    if isinstance(value, dict):
-        return _movement_of_json(cast(Json, value), known)
-    if isinstance(value, list):
-        return tuple(_value_of_json(item, known) for item in cast("list[Any]", value))
-    return value
+def _in_field(key: str, read: Callable[[Any], Item], value: Any) -> Item:
+    try:
+        return read(value)
+    except _MalformedError as error:
+        error.path.append(f".{key}")
+        raise
+
+
+def _object(value: Any, keys: Iterable[str], optional: Sequence[str] = ()) -> Json:
+    """An object that has these keys and no others; those that are optional may be missing."""
+    written = cast(Json, _plain(dict, value))
+    if unknown := written.keys() - keys:
+        raise _MalformedError(f"{shown(min(unknown))} is unknown: the keys are {', '.join(keys)}")
+    for key in keys:
+        if key not in written and key not in optional:
+            raise _MalformedError(f"'{key}' is missing")
+    return written
+
+
+def _read_plans(content: Any, context: Context) -> Sequence[FoldPlan]:
+    # Another version may have other keys.
+    version = cast(Json, _plain(dict, content)).get("version", VERSION)
+    if _in_field("version", partial(_plain, int), version) != VERSION:
+        raise _MalformedError(f"version {version} of plans is not supported")
+    values = _object(content, ("version", "plans", "types"))
+    read_texts = partial(_items, partial(_plain, str))
+    reader = _Reader(context, _in_field("types", read_texts, values["types"]))
+    return _in_field("plans", partial(_items, reader.reader_of(FoldPlan)), values["plans"])
+
+
+@cache
+def _keys_of(cls: type[Any]) -> Mapping[str, str] | None:
+    """For each key of an object of this class in JSON, the field; None for other classes."""
+    if cls is not FoldPlan and not hasattr(cls, "_fields"):
+        return None
+    return {_KEYS.get((cls, name), name): name for name in cls.__annotations__}
+
+
+def _fields_of_movement(cls: type[Movement]) -> list[str]:
+    """The fields that are part of a plan."""
+    left_out = _PADDING if issubclass(cls, PadWith) else None
+    return [field.name for field in fields(cls) if field.name != left_out]
 
 
 def _known_movements() -> Mapping[str, type[Movement]]:

@@ -103,6 +103,9 @@ class Elementwise(NamedTuple):
         if len(axes) != len(shape):
             reason = f"operand #{number} has rank {len(shape)}, not {len(axes)}"
             raise NotFoldable(Code.UNKNOWN_OP, reason)
+        for axis in axes:
+            if axis is not None and not 0 <= axis < len(result_shape):
+                raise NotFoldable(Code.UNKNOWN_OP, f"its result has no axis {axis}")
         movements: list[Movement] = []
         if self.in_blocks:
             movements = _repeated_in_blocks(axes, shape, result_shape)

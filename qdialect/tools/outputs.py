@@ -6,9 +6,10 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from typing import Final, TextIO
+from functools import partial
+from typing import IO, Final, TextIO, TypeVar
 
 from qdialect.tools import temporary_files
 from qdialect.tools.tool_error import TOOL, ToolError, reason_of
@@ -19,16 +20,21 @@ STANDARD_OUTPUT: Final = ("-", "/dev/stdout")
 _IN_PLACE_ONLY: Final = (errno.EACCES, errno.EBUSY, errno.EPERM, errno.EROFS, errno.EXDEV)
 """Errors of replacing a file that may still be writable."""
 
+_CHUNK: Final = 1 << 20
+"""The number of bytes that are copied at once."""
+
+Made = TypeVar("Made")
+
 
 class Output:
     """
-    The output of a tool: standard output, or a file that is replaced atomically.
+    The output of a tool: standard output, or a file that is replaced when the text is complete.
 
-    The text is written to a temporary file in the same folder, which is then renamed; hard links to
-    the old file keep the old text. The new file has the mode of the old one, and its owner if this
-    process may change owners. If the file cannot be replaced, since the folder is not writable or
-    the file is a mount point, the text is copied into the old file at the end. Special files such
-    as /dev/null are written directly.
+    The text is written to a file without a name, which ends with this process however that ends.
+    At the end it gets the name of the output, in place of the old file if there is one, whose mode
+    it takes over, and its owner if this process may change owners. The text is copied into the old
+    file if that has several names (hard links), or cannot be replaced: the folder is not writable,
+    or the file is a mount point. Special files such as /dev/null are written directly.
     """
 
     stream: TextIO
@@ -40,7 +46,10 @@ class Output:
         """Raises ToolError if the file cannot be written."""
         self.is_good = False
         self._path = path
-        self._temporary: str | None = None
+        self._unnamed: int | None = None
+        """A file with the text, unless it is written directly."""
+        self._is_elsewhere = False
+        """Whether that file is in another folder than the output."""
         try:
             self.stream = self._open()
         except (OSError, ValueError) as error:
@@ -49,77 +58,164 @@ class Output:
     def _open(self) -> TextIO:
         if self._path in STANDARD_OUTPUT:
             return _open_standard_output()
-        # Links in /dev resolve to the target of a redirected stream.
-        if os.path.abspath(self._path).startswith("/dev/"):
-            return _open(self._path)
-        self._path = os.path.realpath(self._path)
-        folder = os.path.dirname(self._path)
         old = _status_of(self._path)
-        if old is None:
-            return self._open_temporary(folder)
-        if not stat.S_ISREG(old.st_mode):
+        # Links in /dev resolve to the target of a redirected stream.
+        is_device = os.path.abspath(self._path).startswith("/dev/")
+        if is_device or (old is not None and not stat.S_ISREG(old.st_mode)):
             return _open(self._path)
-        if not os.access(self._path, os.W_OK):
+        if old is None and not os.path.basename(self._path):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        self._path = os.path.realpath(self._path)
+        if old is not None and not os.access(self._path, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         try:
-            stream = self._open_temporary(folder)
+            self._unnamed = _open_unnamed(os.path.dirname(self._path))
         except OSError as error:
-            if error.errno not in _IN_PLACE_ONLY:
+            if old is None or error.errno not in _IN_PLACE_ONLY:
                 raise
             # Needed only if the folder of the output is not writable.
             from tempfile import gettempdir
 
-            stream = self._open_temporary(gettempdir())
-        self._take_over(old)
-        return stream
-
-    def _open_temporary(self, folder: str) -> TextIO:
-        """A new file, with the mode of a new file."""
-        while True:
-            path = os.path.join(folder, f".{TOOL}-{os.urandom(8).hex()}")
-            temporary_files.register(path)
-            try:
-                descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-            except BaseException as error:
-                temporary_files.forget(path)
-                if isinstance(error, FileExistsError):
-                    continue
-                raise
-            self._temporary = path
-            return _open(descriptor)
-
-    def _take_over(self, old: os.stat_result) -> None:
-        """Give the temporary file the mode and the owner of the old one."""
-        assert self._temporary is not None
-        new = os.stat(self._temporary)
-        if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
-            with suppress(PermissionError):
-                os.chown(self._temporary, old.st_uid, old.st_gid)
-        os.chmod(self._temporary, stat.S_IMODE(old.st_mode))
+            self._is_elsewhere = True
+            self._unnamed = _open_unnamed(gettempdir())
+        return _open(os.dup(self._unnamed))
 
     def close(self, keep: bool) -> None:
         """Finish; unless `keep`, leave the file as it was. Raises OSError."""
         try:
             _finish(self.stream)
-            if keep and self._temporary is not None:
-                _put_in_place(self._temporary, self._path)
+            if keep and self._unnamed is not None:
+                self._put_in_place(self._unnamed)
         finally:
-            if self._temporary is not None:
-                with suppress(OSError):
-                    os.unlink(self._temporary)
-                temporary_files.forget(self._temporary)
+            if self._unnamed is not None:
+                os.close(self._unnamed)
+                self._unnamed = None
+
+    def _put_in_place(self, unnamed: int) -> None:
+        old, temporary = _status_of(self._path), None
+        if old is not None and (self._is_elsewhere or old.st_nlink > 1):
+            _copy_over(unnamed, self._path)
+            return
+        # Another process may have made the file by now.
+        with suppress(FileExistsError):
+            if old is None and _has_link(unnamed, self._path):
+                return
+        try:
+            temporary = _named_copy(unnamed, os.path.dirname(self._path), old)
+            os.replace(temporary, self._path)
+        except OSError as error:
+            if error.errno not in _IN_PLACE_ONLY or not os.path.exists(self._path):
+                raise
+            _copy_over(unnamed, self._path)
+        finally:
+            if temporary is not None:
+                _delete(temporary)
 
 
-def _put_in_place(temporary: str, path: str) -> None:
+def _open_unnamed(folder: str) -> int:
+    """A descriptor of a new file in a folder that has no name, and the mode of a new file."""
     try:
-        os.replace(temporary, path)
-    except OSError as error:
-        if error.errno not in _IN_PLACE_ONLY or not os.path.exists(path):
-            raise
-        # Files are copied only if the system cannot rename them.
-        from shutil import copyfile
+        return os.open(folder, os.O_RDWR | os.O_TMPFILE, 0o666)
+    except (OSError, AttributeError):
+        # Not every system has such files: this one has a name for a moment.
+        path, descriptor = _at_free_path(folder, _create)
+        _delete(path)
+        return descriptor
 
-        copyfile(temporary, path)
+
+def _named_copy(unnamed: int, folder: str, old: os.stat_result | None) -> str:
+    """
+    The path of a file in a folder with the text of another, to be renamed at once.
+
+    It has the mode and the owner of `old`.
+    """
+    if old is not None:
+        _take_over(unnamed, old)
+    path, is_same = _at_free_path(folder, partial(_has_link, unnamed))
+    if is_same:
+        return path
+    _delete(path)
+    path, descriptor = _at_free_path(folder, _create)
+    try:
+        with open(descriptor, "wb") as file:
+            _copy(unnamed, file)
+            if old is not None:
+                _take_over(descriptor, old)
+    except BaseException:
+        _delete(path)
+        raise
+    return path
+
+
+def _at_free_path(folder: str, make: Callable[[str], Made]) -> tuple[str, Made]:
+    """Make a file at a path in a folder where there is none; it is deleted if the tool is ended."""
+    while True:
+        path = os.path.join(folder, f".{TOOL}-{os.urandom(8).hex()}")
+        temporary_files.register(path)
+        try:
+            return path, make(path)
+        except BaseException as error:
+            temporary_files.forget(path)
+            if not isinstance(error, FileExistsError):
+                raise
+
+
+def _delete(path: str) -> None:
+    """Delete a file that `_at_free_path` made; it may have been renamed."""
+    with suppress(OSError):
+        os.unlink(path)
+    temporary_files.forget(path)
+
+
+def _create(path: str) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+
+
+def _has_link(unnamed: int, path: str) -> bool:
+    """
+    Give a file without a name a path; false if the system cannot. Raises FileExistsError.
+
+    Python calls linkat only with a folder of the source.
+    """
+    try:
+        os.link(f"/proc/self/fd/{unnamed}", path, src_dir_fd=unnamed, follow_symlinks=True)
+    except FileExistsError:
+        raise
+    except (OSError, NotImplementedError):
+        return False
+    return True
+
+
+def _take_over(descriptor: int, old: os.stat_result) -> None:
+    """Give a file the mode and the owner of the old one."""
+    new = os.fstat(descriptor)
+    if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
+        with suppress(PermissionError):
+            os.fchown(descriptor, old.st_uid, old.st_gid)
+    os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+
+
+def _copy_over(unnamed: int, path: str) -> None:
+    """Write a text over a file, which is unchanged if there is no space for it."""
+    size = os.fstat(unnamed).st_size
+    with open(os.open(path, os.O_WRONLY), "wb") as file:
+        before = os.fstat(file.fileno()).st_size
+        if size > before and hasattr(os, "posix_fallocate"):
+            try:
+                os.posix_fallocate(file.fileno(), 0, size)
+            except OSError as error:
+                os.truncate(file.fileno(), before)
+                if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+                    raise
+        _copy(unnamed, file)
+        file.truncate(size)
+
+
+def _copy(unnamed: int, file: IO[bytes]) -> None:
+    offset = 0
+    while chunk := os.pread(unnamed, _CHUNK, offset):
+        file.write(chunk)
+        offset += len(chunk)
 
 
 def overwrite_each_other(first: str, second: str) -> bool:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import cache, lru_cache, partial
+from threading import RLock
 from types import UnionType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -137,6 +138,9 @@ class ToolContext(CommandLineContext, FoldReportListener, WarningListener):
     It collects the reports, the warnings and the plans of passes.
 
     Resources belong to the context; in xDSL, all modules of a process share them.
+
+    Threads may share it to read, fold and print modules of their own: names are found by one thread
+    at a time, since a dialect is loaded when it is first named.
     """
 
     def __init__(self, allow_unregistered: bool = False) -> None:
@@ -145,6 +149,11 @@ class ToolContext(CommandLineContext, FoldReportListener, WarningListener):
         self.warnings: list[tuple[Operation, str]] = []
         self.fold_plans: list[FoldPlan] = []
         self._unregistered: dict[tuple[object, str], Any] = {}
+        names: dict[str, Any] = {of.name: getattr(self, of.name) for of in fields(Context)}
+        names["allow_unregistered"] = False
+        self._registered = Context(**names)
+        """The same dialects and names, without those that are not registered."""
+        self._finding = RLock()
         for name, factory in _dialects().items():
             self.register_dialect(name, fresh_builtin if name == "builtin" else factory)
 
@@ -163,8 +172,7 @@ class ToolContext(CommandLineContext, FoldReportListener, WarningListener):
     def get_optional_op(
         self, name: str, *, dialect_stack: Sequence[str] = ()
     ) -> type[Operation] | None:
-        self._look_for_dialect(name)
-        find = super().get_optional_op
+        find = self._registered.get_optional_op
 
         def find_class() -> type[Operation] | None:
             return find(name, dialect_stack=dialect_stack) or self._lacking_op(name, dialect_stack)
@@ -184,13 +192,15 @@ class ToolContext(CommandLineContext, FoldReportListener, WarningListener):
 
     @override
     def get_optional_type(self, name: str) -> type[TypeAttribute] | None:
-        self._look_for_dialect(name)
-        return self._find(name, partial(super().get_optional_type, name), _unregistered_type)
+        return self._find(
+            name, partial(self._registered.get_optional_type, name), _unregistered_type
+        )
 
     @override
     def get_optional_attr(self, name: str) -> type[Attribute] | None:
-        self._look_for_dialect(name)
-        return self._find(name, partial(super().get_optional_attr, name), _unregistered_attr)
+        return self._find(
+            name, partial(self._registered.get_optional_attr, name), _unregistered_attr
+        )
 
     def _find(
         self, name: str, find: Callable[[], ClassT | None], make: Callable[[str], ClassT]
@@ -200,20 +210,22 @@ class ToolContext(CommandLineContext, FoldReportListener, WarningListener):
 
         xDSL makes an unregistered class for each context, which takes milliseconds.
         """
-        if not self.allow_unregistered:
-            return find()
-        self.allow_unregistered = False
-        try:
+        with self._finding:
+            self._look_for_dialect(name)
             found = find()
-        finally:
-            self.allow_unregistered = True
-        if found is not None:
-            return found
-        # Kept here, since two classes of one name would make unequal types, and caches may evict.
-        key = (make, name)
-        if key not in self._unregistered:
-            self._unregistered[key] = make(name)
-        return self._unregistered[key]
+            if found is not None or not self.allow_unregistered:
+                return found
+            # Kept here, since two classes of one name would make unequal types, and caches may
+            # evict.
+            key = (make, name)
+            if key not in self._unregistered:
+                self._unregistered[key] = make(name)
+            return self._unregistered[key]
+
+    @override
+    def get_optional_dialect(self, name: str) -> Dialect | None:
+        with self._finding:
+            return self._registered.get_optional_dialect(name)
 
     def _look_for_dialect(self, name: str) -> None:
         dialect, dot, _ = name.partition(".")

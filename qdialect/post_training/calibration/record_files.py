@@ -6,22 +6,29 @@ the argument. If the argument has the shape S, an array of shape S is one record
 (n, *S) holds n records. All arrays of a file hold the same number of records. The files of a folder
 are read in the order of their names, as one sequence. Elements have the dtype of the argument;
 nothing is converted. A file may also hold labels, which are not arguments.
+
+Files are read piece by piece: of arrays that hold several records, only the current record is in
+memory, unless their order is Fortran's. What is in memory counts in the budget.
 """
 
 from __future__ import annotations
 
+import io
 import math
 import re
+import stat
 import tokenize
 import zipfile
 import zlib
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 from xdsl.dialects.builtin import (
     AnyFloat,
     Float16Type,
@@ -34,6 +41,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import InterpretationError, VerifyException
 
+from qdialect.algebra.memory_budget import MemoryBudget, current_budget
 from qdialect.algebra.movement import DYNAMIC
 from qdialect.dialects.quant.constants import verify_in_range
 from qdialect.dialects.quant.storage import StoredType
@@ -49,9 +57,19 @@ _UNREADABLE = (
     tokenize.TokenError,
     zipfile.BadZipFile,
     zlib.error,
-    NotImplementedError,
+    # Of encrypted files, and of compression that Python lacks.
+    RuntimeError,
 )
-"""The exceptions that numpy raises for an unreadable file."""
+"""The exceptions that numpy and Python's `zipfile` raise for an unreadable file."""
+
+_PIECE: Final = 1 << 20
+"""The number of bytes that are read at once."""
+
+_MOST_AT_ONCE: Final = 1 << 24
+"""A larger directory of an archive is refused: its files have some 50 to 100 bytes each."""
+
+_MOST_OF_HEADER: Final = 1 << 16
+"""numpy refuses headers of more than 10,000 characters."""
 
 
 class RecordError(ValueError):
@@ -76,6 +94,8 @@ class _Part:
     count: int
     names: tuple[str, ...]
     """The name of the array of each argument."""
+    headers: tuple[_Header, ...]
+    """The header of each array, and then that of the labels."""
     is_batch: bool
 
 
@@ -94,7 +114,9 @@ class RecordFiles:
         self._arguments = tuple(arguments)
         self._labels = labels
         self._parts = list[_Part]()
-        self._loaded: tuple[_Part, list[NDArray[Any]]] | None = None
+        self._open: _OpenFile | None = None
+        self._budget: tuple[MemoryBudget, int] | None = None
+        """The budget that counts the bytes in memory, and their number."""
         count = 0
         for each in _files_of(Path(path)):
             part = self._part(each, count)
@@ -108,42 +130,52 @@ class RecordFiles:
         return self._count
 
     def __getitem__(self, index: int) -> tuple[TypedArray, ...]:
-        """The arguments of one record. Raises RecordError, and IndexError."""
+        """
+        The arguments of one record. Raises RecordError, IndexError, and MemoryLimitError.
+
+        Records are read fastest in the order of their indices.
+        """
         part = self._part_with(index)
-        arrays = self._arrays(part)[: len(self._arguments)]
         values = list[TypedArray]()
-        for name, array, argument in zip(part.names, arrays, self._arguments, strict=True):
-            elements = array[index - part.first] if part.is_batch else array
+        arrays = self._arrays(part, index)
+        for name, array, argument in zip(part.names, arrays, self._arguments, strict=False):
             try:
-                values.append(_value_of(elements, argument.type))
+                values.append(_value_of(array, argument.type))
             except (InterpretationError, VerifyException) as error:
                 raise RecordError(f"'{part.path}': '{name}' in record {index}: {error}") from None
         return tuple(values)
 
     def labels(self, index: int) -> NDArray[np.int64]:
-        """The labels of one record. Raises RecordError, and IndexError."""
-        part = self._part_with(index)
-        array = self._arrays(part)[-1]
-        return np.asarray(array[index - part.first] if part.is_batch else array, np.int64)
+        """The labels of one record. Raises as `records[index]`."""
+        return np.asarray(self._arrays(self._part_with(index), index)[-1], np.int64)
 
     def _part_with(self, index: int) -> _Part:
-        part = next((of for of in self._parts if 0 <= index - of.first < of.count), None)
-        if part is None:
+        if not 0 <= index < self._count:
             raise IndexError(f"there are {self._count} records, and none has index {index}")
-        return part
+        return self._parts[bisect_right(self._parts, index, key=lambda part: part.first) - 1]
 
-    def _arrays(self, part: _Part) -> list[NDArray[Any]]:
-        """The arrays and the labels of a file, cached until another file is read."""
-        if self._loaded is None or self._loaded[0] is not part:
-            # The arrays of the last file are freed before others are read.
-            self._loaded = None
-            try:
-                with np.load(part.path, allow_pickle=False) as found:
-                    names = [*part.names, *filter(None, [self._labels])]
-                    self._loaded = part, [found[name] for name in names]
-            except _UNREADABLE as error:
-                raise RecordError(f"cannot read '{part.path}': {error}") from None
-        return self._loaded[1]
+    def _arrays(self, part: _Part, index: int) -> list[NDArray[Any]]:
+        """The arrays and the labels of a record."""
+        self._count_bytes(part)
+        try:
+            if self._open is None or self._open.part is not part:
+                # The arrays of the last file are freed before others are read.
+                self._open = None
+                self._open = _OpenFile(part)
+            return self._open.record(index - part.first)
+        except _UNREADABLE as error:
+            raise RecordError(f"cannot read '{part.path}': {error}") from None
+
+    def _count_bytes(self, part: _Part) -> None:
+        """Count the bytes of a file that are in memory, in place of those of another one."""
+        if self._budget is not None:
+            budget, nbytes = self._budget
+            budget.release(nbytes)
+            self._budget = None
+        if (budget := current_budget()) is not None:
+            nbytes = sum(header.nbytes_at_once(part.is_batch) for header in part.headers)
+            budget.reserve(nbytes)
+            self._budget = budget, nbytes
 
     def _part(self, path: Path, first: int) -> _Part:
         headers = _headers(path)
@@ -194,14 +226,131 @@ class RecordFiles:
                 f"'{path}': '{self._labels}' has shape {[*shape]}, and there are {count} records"
             )
         is_batch = count is not None
-        return _Part(path, first, 1 if count is None else count, tuple(names), is_batch)
+        read = tuple(headers[name] for name in [*names, *filter(None, [self._labels])])
+        if count and not any(header.nbytes for header in read):
+            raise RecordError(f"'{path}': its {count} records have no elements")
+        return _Part(path, first, 1 if count is None else count, tuple(names), read, is_batch)
 
 
 class _Header(NamedTuple):
-    """The shape and dtype of an array in a file."""
+    """An array in a file."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    is_fortran: bool
+    """Whether the first axis varies fastest."""
+    member: str
+    """The name of the file in the archive."""
+    start: int
+    """The position of the elements in that file."""
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes of all elements."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def is_whole(self, is_batch: bool) -> bool:
+        """Whether the array can only be read as a whole: the records of a batch are apart."""
+        return not is_batch or (self.is_fortran and len(self.shape) > 1)
+
+    def nbytes_at_once(self, is_batch: bool) -> int:
+        """The number of bytes that are read for a record."""
+        return self.nbytes if self.is_whole(is_batch) else self.nbytes // (self.shape[0] or 1)
+
+
+class _OpenFile:
+    """The arrays of a file, whose records are read one by one. Raises as `_UNREADABLE`."""
+
+    def __init__(self, part: _Part) -> None:
+        self.part = part
+        self._archive = _open_archive(part.path)
+        for header in part.headers:
+            with self._archive.open(header.member) as stream:
+                # The checksum is compared at the end.
+                while stream.read(_PIECE):
+                    pass
+        self._arrays = [_StoredArray(self._archive, of, part.is_batch) for of in part.headers]
+
+    def record(self, index: int) -> list[NDArray[Any]]:
+        """The arrays of a record."""
+        return [array.record(index) for array in self._arrays]
+
+
+class _StoredArray:
+    """An array in an archive, in memory as a whole or record by record."""
+
+    def __init__(self, archive: zipfile.ZipFile, header: _Header, is_batch: bool) -> None:
+        self._archive = archive
+        self._header = header
+        self._is_batch = is_batch
+        self._stream: IO[bytes] | None = None
+        self._next = 0
+        """The index of the record that the stream is at."""
+        self._last: NDArray[Any] | None = None
+        """The last record that was read."""
+        if header.is_whole(is_batch):
+            order = "F" if header.is_fortran else "C"
+            self._last = self._read(header.nbytes).reshape(header.shape, order=order)
+
+    def record(self, index: int) -> NDArray[Any]:
+        """The elements of a record."""
+        header = self._header
+        if self._last is not None and header.is_whole(self._is_batch):
+            return self._last[index] if self._is_batch else self._last
+        if self._last is None or index != self._next - 1:
+            if index < self._next:
+                self._stream = None
+            size = header.nbytes_at_once(self._is_batch)
+            left_out = index if self._stream is None else index - self._next
+            self._skip(left_out * size)
+            self._last = self._read(size).reshape(header.shape[1:])
+            self._next = index + 1
+        return self._last
+
+    def _at_elements(self) -> IO[bytes]:
+        if self._stream is None:
+            self._stream = self._archive.open(self._header.member)
+            self._stream.read(self._header.start)
+        return self._stream
+
+    def _skip(self, nbytes: int) -> None:
+        stream = self._at_elements()
+        while nbytes:
+            nbytes -= len(_piece(stream, nbytes))
+
+    def _read(self, nbytes: int) -> NDArray[Any]:
+        stream, elements, done = self._at_elements(), bytearray(nbytes), 0
+        while done < nbytes:
+            piece = _piece(stream, nbytes - done)
+            elements[done : done + len(piece)] = piece
+            done += len(piece)
+        return np.frombuffer(elements, self._header.dtype)
+
+
+def _piece(stream: IO[bytes], nbytes: int) -> bytes:
+    """Some of the next bytes. Raises EOFError if there are none."""
+    if piece := stream.read(min(nbytes, _PIECE)):
+        return piece
+    raise EOFError("an array is shorter than its shape")
+
+
+class _BoundedFile(io.FileIO):
+    """A file that is never read as a whole, whatever the directory of an archive says."""
+
+    @override
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is None or size < 0:
+            # The end of an archive is read so: some 64 KiB.
+            size = _PIECE
+        if size > _MOST_AT_ONCE:
+            raise ValueError("the directory of the archive is too large")
+        return super().read(size)
+
+
+def _open_archive(path: Path) -> zipfile.ZipFile:
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError("it is not a regular file")
+    return zipfile.ZipFile(_BoundedFile(path))
 
 
 def _files_of(path: Path) -> list[Path]:
@@ -217,32 +366,41 @@ def _headers(path: Path) -> dict[str, _Header]:
     """The arrays of a file, by name."""
     found = dict[str, _Header]()
     try:
-        with zipfile.ZipFile(path) as archive:
-            for name in archive.namelist():
-                with archive.open(name) as stream:
-                    version = np.lib.format.read_magic(stream)
-                    read = {
-                        (1, 0): np.lib.format.read_array_header_1_0,
-                        (2, 0): np.lib.format.read_array_header_2_0,
-                    }.get(version)
-                    if read is None:
-                        raise ValueError(f"'{name}' has the unsupported format version {version}")
-                    shape, _, dtype = read(stream)
-                    array = re.sub(r"\.npy\Z", "", name)
-                    if array in found:
-                        raise ValueError(f"'{array}' is there several times")
-                    held = archive.getinfo(name).file_size - stream.tell()
-                    wanted = math.prod(shape) * dtype.itemsize
-                    # numpy would allocate the size in the header, even for a short file.
-                    if held != wanted and not dtype.hasobject:
-                        raise ValueError(
-                            f"'{array}' has {held} bytes, but its shape needs {wanted}"
-                        )
-                    found[array] = _Header(shape, dtype)
+        with _open_archive(path) as archive:
+            for member in archive.infolist():
+                name = re.sub(r"\.npy\Z", "", member.filename)
+                if name in found:
+                    raise ValueError(f"'{name}' is there several times")
+                with archive.open(member) as stream:
+                    found[name] = _header(name, member, stream)
     except _UNREADABLE as error:
         reason = error.strerror if isinstance(error, OSError) else None
         raise RecordError(f"cannot read '{path}': {reason or error}") from None
     return found
+
+
+def _header(name: str, member: zipfile.ZipInfo, stream: IO[bytes]) -> _Header:
+    """The header of an array; its elements are not read. Raises as `_UNREADABLE`."""
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        # Others are decompressed in pieces of any size.
+        raise ValueError(f"'{name}' is compressed in a way that numpy does not write")
+    beginning = io.BytesIO(stream.read(_MOST_OF_HEADER))
+    version = np.lib.format.read_magic(beginning)
+    read = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }.get(version)
+    if read is None:
+        raise ValueError(f"'{member.filename}' has the unsupported format version {version}")
+    shape, is_fortran, dtype = read(beginning)
+    header = _Header(shape, dtype, is_fortran, member.filename, beginning.tell())
+    if min(shape, default=0) < 0:
+        raise ValueError(f"'{name}' has shape {[*shape]}")
+    nbytes = member.file_size - header.start
+    # numpy would allocate the size in the header, even for a short file.
+    if nbytes != header.nbytes and not dtype.hasobject:
+        raise ValueError(f"'{name}' has {nbytes} bytes, but its shape needs {header.nbytes}")
+    return header
 
 
 def _count_of(path: Path, name: str, header: _Header, type: Attribute) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -68,7 +69,12 @@ class Quantization:
 
 
 _QUANTIZED = re.compile(r"!quant\.uniform<([iu])(\d+)(?:<(-?\d+):(-?\d+)>)?:(\w+)(.*)>", re.DOTALL)
-_SLOT = re.compile(r"(-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)(?::(-?\d+))?")
+_SLOT = re.compile(r"(0x[0-9A-F]{16}|-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)(?::(-?\d+))?")
+
+
+def _scale(text: str) -> float:
+    """A scale, whose digits may be the bits of a double."""
+    return struct.unpack(">d", bytes.fromhex(text[2:]))[0] if text.startswith("0x") else float(text)
 
 
 @lru_cache(maxsize=4096)
@@ -91,7 +97,7 @@ def quantization(element: str) -> Quantization | None:
     elif rest.startswith(":"):
         head, _, rest = rest[1:].partition(",")
         axis = int(head)
-    slots = _SLOT.sub(lambda slot: f"[{float(slot[1])!r},{slot[2] or 0}]", rest.lstrip(", "))
+    slots = _SLOT.sub(lambda slot: f"[{_scale(slot[1])!r},{slot[2] or 0}]", rest.lstrip(", "))
     values = np.array(json.loads(slots.replace("{", "[").replace("}", "]")), dtype=object)
     zero_points = values[..., 1].astype(np.int64) & ((1 << width) - 1)
     if signed:

@@ -11,7 +11,8 @@ from typing import NamedTuple, get_args
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from example_counts import examples
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import AnyFloat
@@ -221,7 +222,7 @@ def doubles(expected: Expected) -> st.SearchStrategy[float]:
 def test_round_is_nearest_and_idempotent(name: str):
     expected = NARROW[name]
 
-    @settings(derandomize=True, database=None, deadline=None, max_examples=150)
+    @examples(150)
     @given(doubles(expected))
     @example(float(expected.smallest) / 2)
     @example(float(expected.largest))
@@ -473,7 +474,7 @@ def test_no_text_for_what_the_format_does_not_have():
         FLOAT_FORMATS["f4E2M1FN"].to_text(INF)
 
 
-@settings(derandomize=True, database=None, deadline=None, max_examples=300)
+@examples(300)
 @given(st.floats(allow_nan=False) | st.floats(0.0, 1.0))
 def test_text_of_doubles_reads_back(value: float):
     text = FLOAT_FORMATS["f64"].to_text(value)

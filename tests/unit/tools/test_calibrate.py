@@ -11,18 +11,22 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from xdsl.dialects.builtin import TensorType, f32
 
+from qdialect.algebra.memory_budget import memory_budget
 from qdialect.frontends import from_jax
 from qdialect.interpreters import TypedArray
+from qdialect.post_training.calibration.record_files import Argument, RecordFiles
 from qdialect.quantization.histograms import FloatHistogram
 from qdialect.quantization.profile import Profile
 from qdialect.quantization.ranges import Reduction, ReductionKind, Statistics
@@ -526,10 +530,12 @@ def test_what_is_no_file_of_numpy_is_refused(
     assert f"error: cannot read '{data}': " in capsys.readouterr().err
 
 
-def archive_of(*members: tuple[str, tuple[int, ...], bytes]) -> bytes:
+def archive_of(
+    *members: tuple[str, tuple[int, ...], bytes], compression: int = zipfile.ZIP_STORED
+) -> bytes:
     """An archive of arrays of float32, each with a header and bytes that need not fit it."""
     archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w") as file, warnings.catch_warnings():
+    with zipfile.ZipFile(archive, "w", compression) as file, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name, shape, held in members:
             array = io.BytesIO()
@@ -537,6 +543,21 @@ def archive_of(*members: tuple[str, tuple[int, ...], bytes]) -> bytes:
             np.lib.format.write_array_header_1_0(array, header)
             file.writestr(name, array.getvalue() + held)
     return archive.getvalue()
+
+
+def encrypted(archive: bytes) -> bytes:
+    """An archive that says that its file is encrypted."""
+    at = archive.index(b"PK\x01\x02") + 8
+    return archive[:6] + b"\1" + archive[7:at] + b"\1" + archive[at + 1 :]
+
+
+def with_long_directory(archive: bytes) -> bytes:
+    """An archive whose directory seems to have 32 MiB, as its end says."""
+    at = archive.index(b"PK\x05\x06")
+    start = archive.index(b"PK\x01\x02")
+    size = (1 << 25).to_bytes(4, "little")
+    end = archive[at : at + 12] + size + archive[at + 16 :]
+    return archive[:start] + archive[start:at].ljust(1 << 25, b"\0") + end
 
 
 @pytest.mark.parametrize(
@@ -547,6 +568,17 @@ def archive_of(*members: tuple[str, tuple[int, ...], bytes]) -> bytes:
         (archive_of(("x.npy", (2,), b"\0" * 12)), "'x' has 12 bytes, but its shape needs 8"),
         (archive_of(*[("x.npy", (2,), b"\0" * 8)] * 2), "'x' is there several times"),
         (archive_of(("x.npy", (), b"\0" * 4), ("x", (), b"\0" * 4)), "'x' is there several times"),
+        (archive_of(("x.npy", (-2, -1), b"\0" * 8)), "'x' has shape [-2, -1]"),
+        (
+            archive_of(("x.npy", (), b"\0" * 4), compression=zipfile.ZIP_BZIP2),
+            "'x' is compressed in a way that numpy does not write",
+        ),
+        (encrypted(archive_of(("x.npy", (), b"\0" * 4))), "is encrypted"),
+        (with_long_directory(archive_of(("x.npy", (), b"\0" * 4))), "directory of the archive is"),
+        (
+            zip_of(b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + b" " * 100_000),
+            "EOF: reading array header",
+        ),
     ],
 )
 def test_arrays_that_are_not_what_their_headers_say(
@@ -558,6 +590,76 @@ def test_arrays_that_are_not_what_their_headers_say(
     told = capsys.readouterr().err
     assert told.startswith(f"qdialect-calibrate: error: cannot read '{data}': ")
     assert reason in told
+
+
+def zeros_of(path: Path, *shape: int, order: Literal["C", "F"] = "C") -> None:
+    """A small file that is large when it is decompressed."""
+    np.savez_compressed(path, x=np.zeros(shape, "f4", order=order))
+    assert path.stat().st_size < 1 << 20
+
+
+def test_records_are_read_piece_by_piece(tmp_path: Path) -> None:
+    """Of 64 MiB, only one record is in memory, and counts in the budget."""
+    zeros_of(tmp_path / "data.npz", 1 << 14, 1024)
+    arguments = [Argument(("x",), TensorType(f32, [1024]))]
+    tracemalloc.start()
+    try:
+        with memory_budget(1 << 12) as budget:
+            records = RecordFiles(tmp_path, arguments)
+            for index in (0, 1, 5000, 3, len(records) - 1):
+                (value,) = records[index]
+                assert value.elements.shape == (1024,)
+                assert budget.left == 0
+        assert tracemalloc.get_traced_memory()[1] < 1 << 23
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_records_in_any_order_of_indices(tmp_path: Path, order: Literal["C", "F"]) -> None:
+    arrays = np.random.default_rng(0).normal(size=(9, 2, 3)).astype("f4")
+    np.savez(tmp_path / "a.npz", x=np.asarray(arrays[:4], order=order))
+    np.savez_compressed(tmp_path / "b.npz", x=np.asarray(arrays[4:], order=order))
+    records = RecordFiles(tmp_path, [Argument(("x",), TensorType(f32, [2, 3]))])
+    for index in (0, 1, 1, 3, 2, 8, 4, 6, 0):
+        (value,) = records[index]
+        np.testing.assert_array_equal(value.elements.view("f4"), arrays[index])
+    with pytest.raises(IndexError):
+        _ = records[9]
+
+
+@pytest.mark.parametrize(
+    ("type", "shape", "order"),
+    [("tensor<16777216xf32>", (1 << 24,), "C"), ("tensor<4xf32>", (1 << 22, 4), "F")],
+)
+def test_what_is_read_as_a_whole_counts_in_the_budget(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    type: str,
+    shape: tuple[int, ...],
+    order: Literal["C", "F"],
+) -> None:
+    model, data = tmp_path / "model.mlir", tmp_path / "data.npz"
+    model.write_text(f"func.func @main(%x: {type}) -> {type} {{ return %x : {type} }}")
+    zeros_of(data, *shape, order=order)
+    limit = "--max-memory=1000000"
+    assert main([str(model), "--data", str(data), "--engine=reference", limit]) == 1
+    told = capsys.readouterr().err
+    assert "error: record 0: it would take 67108864 more bytes, but only 1000000" in told
+
+
+def test_what_is_no_regular_file_is_refused(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also in a folder; a pipe is not waited for."""
+    zero, pipe = tmp_path / "zero.npz", tmp_path / "folder" / "pipe.npz"
+    zero.symlink_to("/dev/zero")
+    pipe.parent.mkdir()
+    os.mkfifo(pipe)
+    for path, told in ((zero, zero), (pipe, pipe), (pipe.parent, pipe)):
+        assert main([model, "--data", str(path), "--engine=reference"]) == 1
+        reason = f"error: cannot read '{told}': it is not a regular file\n"
+        assert capsys.readouterr().err == f"qdialect-calibrate: {reason}"
 
 
 ENDLESS = """

@@ -16,19 +16,36 @@ from qdialect.tools.outputs import Output, overwrite_each_other
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.fixture(params=["with unnamed files", "without"])
+def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not every system, nor every folder, has files without a name."""
+    if request.param == "without":
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+
+        def refuse(source: str, path: str, **keywords: object) -> None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+        monkeypatch.setattr(os, "link", refuse)
+
+
 @pytest.fixture
-def source(tmp_path: Path) -> Path:
+def source(system: None, tmp_path: Path) -> Path:
     path = tmp_path / "in.mlir"
     path.write_text("func.func private @good()\n")
     return path
 
 
 def forbid(monkeypatch: pytest.MonkeyPatch, function: str, code: int, folder: Path) -> None:
-    """Have a function of `os` fail for paths in a folder, as the system would for others."""
+    """
+    Have a function of `os` fail for paths in a folder, as the system would for others.
+
+    Files that are there may be opened.
+    """
     original = getattr(os, function)
 
     def refuse(path: str | int, *arguments: object, **keywords: object) -> object:
-        if isinstance(path, str) and Path(path).parent == folder:
+        is_new = function != "open" or not os.path.isfile(path)
+        if isinstance(path, str) and is_new and folder in (Path(path).parent, Path(path)):
             raise OSError(code, os.strerror(code))
         return original(path, *arguments, **keywords)
 
@@ -47,7 +64,6 @@ def test_a_file_in_a_folder_that_cannot_be_written(
     before = output.stat()
     monkeypatch.setattr("tempfile.tempdir", str(elsewhere))
     forbid(monkeypatch, "open", code, folder)
-    forbid(monkeypatch, "replace", code, elsewhere)
     assert main([str(source), "-o", str(output)]) == 0
     assert output.read_text() == "builtin.module {\n  func.func private @good() -> ()\n}\n"
     assert output.stat().st_ino == before.st_ino
@@ -98,13 +114,76 @@ def test_the_input_may_be_the_output_where_it_is_written_in_place(
     assert "builtin.module" in path.read_text()
 
 
-def test_a_hard_link_keeps_the_old_text(source: Path, tmp_path: Path) -> None:
-    output, link = tmp_path / "out.mlir", tmp_path / "link.mlir"
-    output.write_text("old")
-    link.hardlink_to(output)
-    assert main([str(source), "-o", str(output)]) == 0
+@pytest.mark.parametrize("old", ["", "old", "old, and longer than the new text" * 10])
+def test_a_file_of_several_names_keeps_them(source: Path, tmp_path: Path, old: str) -> None:
+    """As with mlir-opt."""
+    output, link, soft = (tmp_path / name for name in ("out.mlir", "link.mlir", "soft.mlir"))
+    output.write_text(old)
+    os.chmod(output, 0o640)
+    before = output.stat()
+    # `os.link` may be replaced.
+    subprocess.run(["ln", output, link], check=True)
+    soft.symlink_to(link)
+    assert main([str(source), "-o", str(soft)]) == 0
+    assert output.read_text() == "builtin.module {\n  func.func private @good() -> ()\n}\n"
+    after = output.stat()
+    assert (after.st_ino, after.st_nlink, after.st_mode) == (before.st_ino, 2, before.st_mode)
+    assert soft.is_symlink()
+    source.write_text("wrong\n")
+    assert main([str(source), "-o", str(link)]) == 1
     assert "@good" in output.read_text()
-    assert link.read_text() == "old"
+    assert len(os.listdir(tmp_path)) == 4
+
+
+def test_a_full_disk_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, source: Path, tmp_path: Path
+) -> None:
+    """Also a file that is written over: the space is reserved first."""
+    output = tmp_path / "out.mlir"
+    output.write_text("old")
+    subprocess.run(["ln", output, tmp_path / "link.mlir"], check=True)
+
+    def reserve(descriptor: int, offset: int, length: int) -> None:
+        assert (offset, length) == (0, 53)
+        os.ftruncate(descriptor, 20)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", reserve)
+    assert main([str(source), "-o", str(output)]) == 1
+    assert output.read_text() == "old"
+
+
+@pytest.mark.usefixtures("system")
+def test_a_file_that_comes_meanwhile_is_replaced(tmp_path: Path) -> None:
+    output = Output(str(tmp_path / "out.mlir"))
+    output.stream.write("new")
+    (tmp_path / "out.mlir").write_text("theirs")
+    output.close(keep=True)
+    assert (tmp_path / "out.mlir").read_text() == "new"
+    assert os.listdir(tmp_path) == ["out.mlir"]
+
+
+def test_a_new_file_has_the_mode_of_new_files(source: Path, tmp_path: Path) -> None:
+    output, other = tmp_path / "out.mlir", tmp_path / "other"
+    other.touch()
+    assert main([str(source), "-o", str(output)]) == 0
+    assert output.stat().st_mode == other.stat().st_mode
+
+
+@pytest.mark.parametrize("name", ["", "none/", "none/out.mlir"])
+def test_no_name_of_a_file(source: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(source), "-o", f"{source.parent}/{name}"]) == 1
+    assert "cannot open output file" in capsys.readouterr().err
+    assert os.listdir(source.parent) == ["in.mlir"]
+
+
+def test_a_pipe_that_is_a_descriptor(source: Path) -> None:
+    """The path in /proc resolves to a name that is no path."""
+    reading, writing = os.pipe()
+    with open(reading, "rb") as stream:
+        assert main([str(source), "-o", f"/proc/self/fd/{writing}"]) == 0
+        os.close(writing)
+        assert b"@good" in stream.read()
 
 
 def test_the_owner_is_kept_if_possible(
@@ -116,8 +195,7 @@ def test_the_owner_is_kept_if_possible(
     output.chmod(0o4755)
     asked: list[tuple[int, int]] = []
 
-    def chown(path: str, user: int, group: int) -> None:
-        assert Path(path).name.startswith(".qdialect-opt-")
+    def chown(descriptor: int, user: int, group: int) -> None:
         asked.append((user, group))
         raise PermissionError
 
@@ -128,10 +206,10 @@ def test_the_owner_is_kept_if_possible(
         is_output = Path(path) == output
         return os.stat_result((*status[:4], 1234, 2345, *status[6:])) if is_output else status
 
-    monkeypatch.setattr(os, "chown", chown)
+    monkeypatch.setattr(os, "fchown", chown)
     monkeypatch.setattr(os, "stat", stat_of_others)
     assert main([str(source), "-o", str(output)]) == 0
-    assert asked == [(1234, 2345)]
+    assert set(asked) == {(1234, 2345)}
     assert stat.S_IMODE(output.stat().st_mode) == 0o4755
 
 
@@ -139,12 +217,13 @@ def test_a_name_that_is_taken(
     monkeypatch: pytest.MonkeyPatch, source: Path, tmp_path: Path
 ) -> None:
     """The file of somebody else is not touched."""
-    names = iter([b"taken", b"taken", b"free"])
+    names = iter([b"taken", b"taken", *(b"free%d" % number for number in range(5))])
 
     def next_name(length: int) -> bytes:
         return next(names)
 
     monkeypatch.setattr(os, "urandom", next_name)
+    (tmp_path / "out.mlir").write_text("old")
     taken = tmp_path / f".qdialect-opt-{b'taken'.hex()}"
     taken.write_text("theirs")
     output = Output(str(tmp_path / "out.mlir"))
