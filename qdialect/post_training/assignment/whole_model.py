@@ -12,6 +12,7 @@ from xdsl.ir import Operation
 from xdsl.traits import IsTerminator
 
 from qdialect.algebra.memory_budget import memory_budget
+from qdialect.folding.inlining import inline_calls
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.raising import raise_dequantization
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
@@ -51,12 +52,14 @@ def quantize_model(
     """
     Run the named steps on a module, starting from the assignment in its attributes.
 
-    `read_settings` is called with the keys of the module. The assignment is written as casts or as
-    attributes. The report has a record for each op: the type of its result, or why it stays float.
-    If `is_explained`, it has the choice for each value, too, estimated with the histograms of
-    `profile` if there are any. Raises ValueError for settings that do not fit the module.
+    Calls are inlined first. `read_settings` is called with the keys of the module. The assignment
+    is written as casts or as attributes. The report has a record for each op: the type of its
+    result, or why it stays float. If `is_explained`, it has the choice for each value, too,
+    estimated with the histograms of `profile` if there are any. Raises ValueError for settings that
+    do not fit the module.
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
+        calls = inline_calls(module)
         rewrite_casts(module)
         if rewrite_pairs(module):
             # So that dequantized constants of the same model are read as floats, too.
@@ -73,12 +76,14 @@ def quantize_model(
             assignment = STEPS[name](flow, assignment)
         if not is_written:
             write_attributes(module, assignment)
-            return _refusals(flow)
+            report = _refusals(flow)
+            report.records[:0] = calls
+            return report
         drop_attributes(module)
         unknown = [op for op in graph.ops if _is_unknown(flow, op)]
         reporter = ValueReporter(flow, assignment, profile) if is_explained else None
         written = write_quantized(flow, assignment, is_measured=is_explained)
-        report = _report(flow, assignment, written, unknown)
+        report = _report(flow, assignment, written, unknown, calls)
         if reporter is not None:
             report.values = reporter.report(written, unknown)
         return report
@@ -134,9 +139,14 @@ def _is_unknown(flow: Flow, op: Operation) -> bool:
 
 
 def _report(
-    flow: Flow, assignment: Assignment, written: Written, unknown: list[Operation]
+    flow: Flow,
+    assignment: Assignment,
+    written: Written,
+    unknown: list[Operation],
+    calls: list[FoldRecord],
 ) -> QuantizationReport:
-    report = QuantizationReport(verb="quantized")
+    report = QuantizationReport(calls, "quantized")
+    told = {record.op for record in calls}
     for node in written.nodes:
         for result in node.results:
             found = assignment.values[result]
@@ -159,6 +169,8 @@ def _report(
             FoldRecord(Outcome.REFUSED, node.op, name_of(node.op), code=code, reason=reason)
         )
     for op in unknown:
+        if op in told:
+            continue
         reason = reason_to_leave(op) or _NO_RELATION
         report.records.append(
             FoldRecord(Outcome.REFUSED, op, name_of(op), code=Code.UNKNOWN_OP, reason=reason)

@@ -293,10 +293,7 @@ def test_calls_regions_and_quantized_arguments(
         "i": [(3, 6), (-8, 8), (6, 6)],
     }
     told = capsys.readouterr().err
-    assert (
-        "3:1: remark: not recorded: 'v', 'd', since the function may run several times, or never"
-        in told
-    )
+    assert "10:8: remark: 1 call is inlined: its function is '@double'" in told
     assert (
         "13:8: remark: not recorded: 'in', since the region may run several times, or never"
     ) in told
