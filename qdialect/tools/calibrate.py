@@ -28,6 +28,7 @@ from qdialect.post_training.calibration.keys import keys_of
 from qdialect.post_training.calibration.record_files import Argument, RecordError, RecordFiles
 from qdialect.post_training.calibration.recorded_function import RecordedFunction, record_function
 from qdialect.post_training.equalization.channel_axes import channel_axes
+from qdialect.post_training.value_graph.flow_graph import LOWER_TENSORS, is_other_tensor
 from qdialect.quantization.profile import Fingerprint, Profile, merged_profiles
 from qdialect.quantization.ranges import Reduction, ReductionKind
 from qdialect.tools.compilation import Compilation
@@ -199,7 +200,10 @@ def _calibrate(options: Namespace, interruption: _Interruption) -> bool:
         message = f"not recorded: {keys}, since {each.reason}"
         printer.remark(message, compilation.locate(each.op))
     if not recorded.values.keys:
-        printer.error(f"'{name}' has no float tensor to record", compilation.locate(function))
+        message = f"'{name}' has no float tensor to record"
+        if any(is_other_tensor(value) for value in keys_of(module).of_values):
+            message += f": {LOWER_TENSORS}"
+        printer.error(message, compilation.locate(function))
         return False
     fingerprint = fingerprint_of(module, ResourceBlobs.of(compilation.context))
     known = {*recorded.values.keys}

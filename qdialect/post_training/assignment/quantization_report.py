@@ -247,8 +247,9 @@ def _values_of(graph: FlowGraph) -> Iterator[SSAValue]:
             seen.add(block)
             yield from filter(is_quantizable, block.args)
         for result in op.results:
-            is_value = is_quantizable(result) and result not in graph.same
-            if is_value and not graph.is_constant(result):
+            # A reshape of a tensor without defined elements has no key.
+            is_value = result in graph.keys and result not in graph.same
+            if is_value and is_quantizable(result) and not graph.is_constant(result):
                 yield result
     for block in blocks:
         yield from filter(is_quantizable, block.args)

@@ -31,7 +31,11 @@ from qdialect.post_training.assignment.quantization_report import ValueReporter
 from qdialect.post_training.assignment.quantized_writing import Written, write_quantized
 from qdialect.post_training.assignment.rounding_pairs import rewrite_pairs
 from qdialect.post_training.assignment.unit_factors import drop_unit_factors
-from qdialect.post_training.value_graph.flow_graph import is_quantizable
+from qdialect.post_training.value_graph.flow_graph import (
+    LOWER_TENSORS,
+    is_other_tensor,
+    is_quantizable,
+)
 from qdialect.post_training.value_graph.flow_reading import flow_graph
 from qdialect.post_training.value_reports import QuantizationReport
 from qdialect.quantization.profile import Profile
@@ -167,6 +171,13 @@ def _report(
         code = Code.NO_RECORD if refusal is None else refusal.code
         report.records.append(
             FoldRecord(Outcome.REFUSED, node.op, name_of(node.op), code=code, reason=reason)
+        )
+    other = next(filter(is_other_tensor, flow.graph.keys), None)
+    if other is not None:
+        reason = f"'{other.type}' stays in floats: {LOWER_TENSORS}"
+        code, op = Code.ILLEGAL_TYPE, flow.graph.module
+        report.records.append(
+            FoldRecord(Outcome.REFUSED, op, name_of(op), code=code, reason=reason)
         )
     for op in unknown:
         if op in told:
