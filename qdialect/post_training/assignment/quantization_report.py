@@ -184,8 +184,7 @@ class ValueReporter:
         return Code.NO_RECORD, "it has no recorded range"
 
     def _refusal(self, node: Node, written: Written) -> tuple[Code, str]:
-        refusal = self._flow.refusals.get(node.op)
-        code = Code.NO_RECORD if refusal is None else refusal.code
+        code = self._flow.code_of_refusal(node)
         return code, f"'{name_of(node.op)}' stays in floats: {written.floats[node]}"
 
     def _assigned_of_constant(self, node: Node, use: Use, written: Written) -> Assigned | None:

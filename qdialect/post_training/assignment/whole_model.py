@@ -167,8 +167,7 @@ def _report(
                 FoldRecord(Outcome.QUANTIZED, node.op, name_of(node.op), reason=reason)
             )
     for node, reason in written.floats.items():
-        refusal = flow.refusals.get(node.op)
-        code = Code.NO_RECORD if refusal is None else refusal.code
+        code = flow.code_of_refusal(node)
         report.records.append(
             FoldRecord(Outcome.REFUSED, node.op, name_of(node.op), code=code, reason=reason)
         )

@@ -87,8 +87,13 @@ def _is_far(
     return bool(is_beyond.any() and not is_beyond.all() and not is_between.any())
 
 
+def largest(graph: FlowGraph, op: Operation) -> float:
+    """The largest finite magnitude that an op reads, constants excepted; 0 if none is known."""
+    return _largest(graph, [each for each in op.operands if not graph.is_computed(each)])
+
+
 def _largest(graph: FlowGraph, values: list[SSAValue]) -> float:
     """The largest finite magnitude in the ranges of values; 0 if none is known."""
-    ranges = (range_of(graph, value) for value in values)
+    ranges = (range_of(graph, value) for value in values if is_recordable(value))
     ends = [abs(end) for found in ranges if found is not None for end in found]
     return max((end for end in ends if np.isfinite(end)), default=0.0)
