@@ -19,7 +19,7 @@ from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.post_training.assignment.parameter_assignment import Assigned
 from qdialect.post_training.assignment.precision import Precision, Settings
 from qdialect.post_training.value_graph.flow_graph import FlowGraph, Node, Range, Use
-from qdialect.post_training.value_graph.masks import FAR, largest
+from qdialect.post_training.value_graph.masks import FAR, functions_of, largest
 from qdialect.post_training.weights import (
     type_of_choice,
 )
@@ -39,6 +39,10 @@ from qdialect.post_training.assignment.moved_types import passes_on
 
 _LEAST_POWER_RATIO: Final = 10.0
 """The least signal to noise of constants, as a ratio: 10 dB."""
+
+
+_PROPORTIONAL: Final = frozenset({"add", "div", "mul", "neg", "select", "sub"})
+"""Functions whose results are as far apart as their operands."""
 
 
 class Flow:
@@ -250,8 +254,8 @@ class Flow:
         """
         The values that stay float whatever their ranges are, and why.
 
-        These are results of ops that would lose an operand, and of shape ops on them. Results of
-        other ops on masked values are included while their ranges are those of the mask. So are
+        These are results of ops that would lose an operand, and of shape ops on them. Sums and
+        products of masked values are included while their ranges are those of the mask. So are
         values that only ops read which would lose them, up to the layer before: a variance is
         computed in floats for the square root that divides by it.
         """
@@ -295,7 +299,10 @@ class Flow:
             return True
 
     def _exceeds(self, node: Node, limit: float) -> bool:
-        """Whether results of an op have larger magnitudes than this."""
+        """Whether an op keeps the proportions of its operands, and a result exceeds a magnitude."""
+        functions = functions_of(node.op)
+        if node.name or not functions or not functions <= _PROPORTIONAL:
+            return False
         ranges = (self.graph.ranges.get(result) for result in node.results)
         return any(found is not None and max(map(abs, found)) > limit for found in ranges)
 

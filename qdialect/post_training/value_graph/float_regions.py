@@ -439,7 +439,7 @@ class _Finder:
                 moves.append(maker)
                 (value,) = step.operands
                 continue
-            if not step.functions & _MASKING or not self._values.is_mask(maker):
+            if not self._values.is_mask(maker):
                 return None
             return {*ops, *moves, maker}, step.operands
         return None
@@ -612,9 +612,6 @@ _FIXED: Final = {"softmax": "softmax", "sigmoid": "logistic"}
 
 _INVERSES: Final = frozenset({"div", "pow", "reciprocal", "rsqrt", "sqrt"})
 """A normalization has one of these functions."""
-
-_MASKING: Final = frozenset({"add", "select", "sub"})
-"""Functions that mask: they set elements to a number, or add a very low one."""
 
 _NONLINEAR: Final = frozenset(
     {

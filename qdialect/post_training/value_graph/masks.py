@@ -25,6 +25,15 @@ LOWEST: Final = -9999.0
 """Numbers up to this one have no weight in a softmax: they are masks."""
 
 
+def functions_of(op: Operation) -> frozenset[str]:
+    """The functions that an op computes, as far as they are known."""
+    try:
+        relation = relation_of(op)
+    except NotFoldable:
+        return frozenset()
+    return frozenset() if relation is None else relation.functions
+
+
 def range_of(graph: FlowGraph, value: SSAValue) -> Range | None:
     """The recorded range of a value, or of the value that a shape op reads its elements from."""
     while (found := graph.ranges.get(value := graph.value(value))) is None:
@@ -42,11 +51,7 @@ def range_of(graph: FlowGraph, value: SSAValue) -> Range | None:
 
 def is_mask(graph: FlowGraph, op: Operation) -> bool:
     """Whether an op masks elements by a constant, which determines the range of its result."""
-    try:
-        relation = relation_of(op)
-    except NotFoldable:
-        return False
-    functions = frozenset[str]() if relation is None else relation.functions
+    functions = functions_of(op)
     if not functions & MASKING:
         return False
     operands = [value for value in op.operands if is_recordable(value)]
@@ -62,8 +67,19 @@ def is_mask(graph: FlowGraph, op: Operation) -> bool:
 
 def is_softmax_mask(graph: FlowGraph, op: Operation) -> bool:
     """Whether an op masks elements before a softmax, perhaps by numbers that are computed."""
+    if not functions_of(op) & MASKING:
+        return False
     found = [range_of(graph, each) for each in (*op.operands, *op.results) if is_recordable(each)]
-    return is_mask(graph, op) or any(each and each.minimum <= LOWEST for each in found)
+    is_low = any(each is not None and each.minimum <= LOWEST for each in found)
+    return (
+        is_low
+        or is_mask(graph, op)
+        or any(
+            graph.stored(each) is not None and (graph.numbers(each) <= LOWEST).any()
+            for each in op.operands
+            if is_recordable(each)
+        )
+    )
 
 
 def _is_far(
