@@ -192,6 +192,11 @@ class FlowGraph:
     """The layers of ops that broadcast a bias. These ops are not nodes."""
 
     ranges: dict[SSAValue, Range] = field(default_factory=dict[SSAValue, Range])
+    moved_ranges: dict[SSAValue, Range | None] = field(
+        default_factory=dict[SSAValue, "Range | None"]
+    )
+    """The ranges of values, or of those that shape ops read them from, as far as asked for."""
+
     given: dict[SSAValue, UniformQuantizedType] = field(
         default_factory=dict[SSAValue, UniformQuantizedType]
     )

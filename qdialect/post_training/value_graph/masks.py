@@ -36,17 +36,27 @@ def functions_of(op: Operation) -> frozenset[str]:
 
 def range_of(graph: FlowGraph, value: SSAValue) -> Range | None:
     """The recorded range of a value, or of the value that a shape op reads its elements from."""
-    while (found := graph.ranges.get(value := graph.value(value))) is None:
-        if not isinstance(op := value.owner, Operation) or (model := model_of(op)) is None:
-            return None
-        try:
-            operands, _, padding = read_movements(op, model, graph.folding.operands)
-        except NotFoldable:
-            return None
-        if len(operands) != 1 or padding is not None:
-            return None
-        value = operands[0]
+    path, found, before = list[SSAValue](), None, value
+    while before is not None and found is None:
+        before = graph.value(before)
+        found = graph.ranges.get(before) or graph.moved_ranges.get(before)
+        if before in graph.moved_ranges:
+            break
+        path.append(before)
+        before = _moved_operand(graph, before)
+    graph.moved_ranges |= dict.fromkeys(path, found)
     return found
+
+
+def _moved_operand(graph: FlowGraph, value: SSAValue) -> SSAValue | None:
+    """The operand whose elements a shape op moves to a value; None for other ops."""
+    if not isinstance(op := value.owner, Operation) or (model := model_of(op)) is None:
+        return None
+    try:
+        operands, _, padding = read_movements(op, model, graph.folding.operands)
+    except NotFoldable:
+        return None
+    return operands[0] if len(operands) == 1 and padding is None else None
 
 
 def is_mask(graph: FlowGraph, op: Operation) -> bool:
