@@ -41,6 +41,8 @@ class Outcome(StrEnum):
     """The op computes, and the storage of its values is shifted."""
     FAKED = "made float"
     """The op computes on floats, between casts."""
+    INLINED = "inlined"
+    """The call was replaced by the body of its function."""
     EQUALIZED = "equalized"
     """The weights of the layer are scaled, and so is its input or its result."""
     REFUSED = "refused"

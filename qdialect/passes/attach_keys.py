@@ -9,6 +9,9 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from qdialect.folding.inlining import inline_calls
+from qdialect.folding.report import FoldReport
+from qdialect.folding.report_listener import FoldReportListener
 from qdialect.post_training.calibration.keys import attach_keys
 
 
@@ -17,7 +20,8 @@ class AttachKeysPass(ModulePass):
     """
     Write the key of each float tensor as the attribute `quant.key` of its op or argument.
 
-    Passes of MLIR drop SSA names, and some drop locations; most keep attributes.
+    Calls are inlined first, so that values of a function have a key for each call of it. Passes of
+    MLIR drop SSA names, and some drop locations; most keep attributes.
 
     Example: `qdialect-opt --attach-keys model.mlir`.
     """
@@ -26,4 +30,7 @@ class AttachKeysPass(ModulePass):
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        records = inline_calls(op)
         attach_keys(op)
+        if records and isinstance(ctx, FoldReportListener):
+            ctx.take_fold_report(FoldReport(records, "inlined"))

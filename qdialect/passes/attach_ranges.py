@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
+from qdialect.folding.inlining import inline_calls
 from qdialect.folding.report import Outcome
 from qdialect.folding.report_listener import FoldReportListener, WarningListener
 from qdialect.post_training.calibration.attaching import attach_ranges, differences_of
@@ -22,8 +23,8 @@ class AttachRangesPass(ModulePass):
     """
     Insert `quant.stats` after each value that has a record in a profile.
 
-    Values without a record, and records without a value, are reported as remarks. A profile of
-    another module is a warning.
+    Calls are inlined first. Values without a record, and records without a value, are reported as
+    remarks. A profile of another module is a warning.
 
     Example: `qdialect-opt --attach-ranges=profile=profile.json model.mlir`.
     """
@@ -68,9 +69,12 @@ class AttachRangesPass(ModulePass):
             raise PassFailedException(f"cannot open '{self.profile}': {error.strerror}") from None
         except ValueError as error:
             raise PassFailedException(str(error)) from None
+        # As for calibration, whose keys and fingerprint are those of the module without calls.
+        records = inline_calls(op)
         differences = differences_of(op, ctx, profile)
         told = f"'{self.profile}' was recorded on another module: {'; '.join(differences)}"
         report = attach_ranges(op, profile, self._reduction() or profile.reduction)
+        report.records[:0] = records
         refused = [each.reason for each in report.records if each.outcome is Outcome.REFUSED]
         if self.strict and (differences or refused):
             raise PassFailedException("; ".join([told] * bool(differences) + refused))

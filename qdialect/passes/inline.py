@@ -2,135 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
-from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
 
-from qdialect.algebra.memory_budget import MemoryBudget, MemoryLimitError, memory_budget
-from qdialect.folding.report import FoldRecord, FoldReport, Outcome
+from qdialect.folding.inlining import inline_calls
+from qdialect.folding.report import FoldReport
 from qdialect.folding.report_listener import FoldReportListener
-from qdialect.ir.ordering import dependencies_first
-from qdialect.ir.symbols import symbols_in, symbols_used_by
-from qdialect.shape_ops.interface import Code
-
-_OP_BYTES: Final = 8192
-"""A rough estimate of the memory of one op, with what later passes keep of it."""
-
-
-class _Inliner:
-    """Inlines calls of functions of a module, callees first."""
-
-    def __init__(self, module: ModuleOp, budget: MemoryBudget) -> None:
-        self._budget = budget
-        self._module = module
-        self._functions = {op.sym_name.data: op for op in module.body.ops if isinstance(op, FuncOp)}
-        self._sizes: dict[FuncOp, int] = {}
-        """The number of ops of each function that has been processed."""
-        self.report = FoldReport(verb="inlined")
-
-    def inline(self) -> None:
-        """Inline all calls that can be inlined."""
-        order = list(dependencies_first(self._functions.values(), self._callees))
-        circular = self._circular(order)
-        for function in order:
-            for call in [op for op in function.walk() if isinstance(op, CallOp)]:
-                callee = self._callee(call)
-                if callee is not None and callee not in circular and _fits(call, callee):
-                    self._inline(call, callee)
-            self._sizes[function] = sum(1 for _ in function.walk())
-
-    def erase_unused(self) -> None:
-        """Erase the private functions that are unreachable from the rest of the module."""
-        private = {name: op for name, op in self._functions.items() if _is_private(op)}
-        erasable = set[Operation](private.values())
-        pending = [op for op in self._module.body.ops if op not in erasable]
-        module = self._module
-        used_by_module = symbols_in((*module.attributes.values(), *module.properties.values()))
-        pending += [private.pop(name) for name in set(used_by_module) & private.keys()]
-        while pending:
-            for name in set(symbols_used_by(pending.pop())) & private.keys():
-                pending.append(private.pop(name))
-        for function in private.values():
-            Rewriter.erase_op(function, safe_erase=False)
-
-    def _callees(self, function: FuncOp) -> Iterator[FuncOp]:
-        for op in function.walk():
-            if isinstance(op, CallOp) and (callee := self._callee(op)) is not None:
-                yield callee
-
-    def _circular(self, order: Sequence[FuncOp]) -> set[FuncOp]:
-        """
-        The functions that call themselves, directly or through others. `order` is callees
-        first.
-        """
-        callers = defaultdict[FuncOp, list[FuncOp]](list)
-        for function in order:
-            for callee in self._callees(function):
-                callers[callee].append(function)
-        circular, seen = set[FuncOp](), set[FuncOp]()
-        # Kosaraju's algorithm: in reverse order, the unseen transitive callers of a function
-        # form its strongly connected component.
-        for last in reversed(order):
-            component, pending = list[FuncOp](), [last]
-            while pending:
-                function = pending.pop()
-                if function not in seen:
-                    seen.add(function)
-                    component.append(function)
-                    pending += callers[function]
-            if len(component) > 1 or last in callers[last]:
-                circular.update(component)
-        return circular
-
-    def _callee(self, call: CallOp) -> FuncOp | None:
-        """The called function, if it is in the same module."""
-        module = call.parent_op()
-        while module is not None and not isinstance(module, ModuleOp):
-            module = module.parent_op()
-        return self._functions.get(call.callee.string_value()) if module is self._module else None
-
-    def _inline(self, call: CallOp, callee: FuncOp) -> None:
-        try:
-            self._budget.reserve(self._sizes[callee] * _OP_BYTES)
-        except MemoryLimitError as error:
-            self.report.records.append(
-                FoldRecord(Outcome.REFUSED, call, call.name, code=Code.MEMORY, reason=str(error))
-            )
-            return
-        block = callee.body.block
-        values: dict[SSAValue, SSAValue] = dict(zip(block.args, call.arguments, strict=True))
-        for op in block.ops:
-            if isinstance(op, ReturnOp):
-                for result, value in zip(call.results, op.arguments, strict=True):
-                    result.replace_all_uses_with(values.get(value, value))
-            else:
-                Rewriter.insert_op(op.clone(values), InsertPoint.before(call))
-        Rewriter.erase_op(call)
-
-
-def _fits(call: CallOp, callee: FuncOp) -> bool:
-    """Whether a call can be replaced by the body of the callee."""
-    blocks, type = callee.body.blocks, callee.function_type
-    return (
-        len(blocks) == 1
-        and isinstance(last := callee.body.block.last_op, ReturnOp)
-        and call.operand_types == type.inputs.data == callee.body.block.arg_types
-        and call.result_types == type.outputs.data == last.operand_types
-    )
-
-
-def _is_private(function: FuncOp) -> bool:
-    visibility = function.sym_visibility
-    return visibility is not None and visibility.data == "private" and bool(function.body.blocks)
 
 
 @dataclass(frozen=True)
@@ -148,9 +29,6 @@ class InlinePass(ModulePass):
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        with memory_budget() as budget:
-            inliner = _Inliner(op, budget)
-            inliner.inline()
-        inliner.erase_unused()
-        if inliner.report.records and isinstance(ctx, FoldReportListener):
-            ctx.take_fold_report(inliner.report)
+        records = inline_calls(op, erases_unused=True)
+        if records and isinstance(ctx, FoldReportListener):
+            ctx.take_fold_report(FoldReport(records, "inlined"))

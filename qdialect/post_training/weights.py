@@ -44,6 +44,7 @@ from qdialect.dialects.quant import (
 from qdialect.dialects.quant.slot_arrays import Slots
 from qdialect.dialects.quant.storage import element_type_of
 from qdialect.folding.graph import FoldGraph
+from qdialect.folding.inlining import inline_calls
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.folding.report import FoldRecord, Outcome
 from qdialect.folding.writing import constant_like
@@ -153,12 +154,14 @@ def quantize_weights(
     """
     Replace each constant weight of a known layer by `quant.dcast` of a quantized constant.
 
-    If `is_dequantized`, by the floats that the cast would return. The report has a record for each
-    layer: the type of its weights, or why they are not quantized. If `is_explained`, it has the
-    parameters, too.
+    Calls are inlined first. If `is_dequantized`, weights become the floats that the cast would
+    return. The report has a record for each layer: the type of its weights, or why they are not
+    quantized. If `is_explained`, it has the parameters, too.
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
+        calls = inline_calls(module)
         quantizer = _WeightQuantizer(module, context, policy, budget)
+        quantizer.report.records += calls
         quantizer.is_dequantized = is_dequantized
         if is_explained:
             quantizer.keys = keys_of(module).of_values
@@ -177,7 +180,7 @@ class _WeightQuantizer:
         self._module = module
         self._policy = policy
         self._resources = ResourceBlobs.of(context)
-        self._report = QuantizationReport(verb="quantized")
+        self.report = QuantizationReport(verb="quantized")
         self._uses = set[tuple[Operation, int]]()
         """The operands that are weights: the layer, and the operand number."""
         self._graph = FoldGraph(module, context, budget)
@@ -203,11 +206,11 @@ class _WeightQuantizer:
                 replaced.append(op.operands[number])
                 op.operands[number] = new.results[0]
         erase_unused([cast(Operation, value.owner) for value in replaced])
-        return self._report
+        return self.report
 
     def _refuse(self, op: Operation, error: NotFoldable) -> None:
         record = FoldRecord(Outcome.REFUSED, op, name_of(op), code=error.code, reason=str(error))
-        self._report.records.append(record)
+        self.report.records.append(record)
 
     def _find(self, op: Operation, weights: dict[SSAValue, _Weight]) -> None:
         """Add the weights of a layer. Raises NotFoldable if they are not constant."""
@@ -353,7 +356,7 @@ class _WeightQuantizer:
         Rewriter.insert_op(new, InsertPoint.after(owner))
         kind = "fake-quantized in " if self.is_dequantized else ""
         for op in weight.layers:
-            self._report.records.append(
+            self.report.records.append(
                 FoldRecord(
                     Outcome.QUANTIZED,
                     op,
@@ -395,7 +398,7 @@ class _WeightQuantizer:
         """Report the stored form of a weight, or why it stays float, if a report is requested."""
         if self.keys is None:
             return
-        self._report.values.append(
+        self.report.values.append(
             ValueReport(
                 self.keys.get(weight.value, ""),
                 weight.value,

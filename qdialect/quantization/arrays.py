@@ -89,6 +89,10 @@ class QuantizedArray:
         return self.choice.parameters(self.codes.shape)
 
 
+class AllNaNError(ValueError):
+    """All elements of an array, or of a slot, are NaN."""
+
+
 def array_range(
     array: NDArray[Any], blocks: Blocks = PER_TENSOR, *, threads: int | None = None
 ) -> ArrayRange:
@@ -96,8 +100,8 @@ def array_range(
     Minimum and maximum of each slot, without NaN: exact, and rounded to float32 from float64.
 
     `array` is float16, float32 or float64, of any shape and order. `threads` is by default the
-    number of processors, at most eight. Raises TypeError for another dtype, ValueError if all
-    elements of a slot are NaN, and if `blocks` do not fit, and TooManySlotsError.
+    number of processors, at most eight. Raises TypeError for another dtype, AllNaNError if all
+    elements of a slot are NaN, ValueError if `blocks` do not fit, and TooManySlotsError.
     """
     _check_floats(array)
     lengths, slots = blocks.lengths(array.shape), blocks.slots(array.shape)
@@ -120,7 +124,7 @@ def array_range(
     is_empty = np.isnan(found.minimum)
     if is_empty.any():
         at = first_index(is_empty) if blocks.sizes else ()
-        raise ValueError(f"all elements{of_slot(at)} are NaN: they have no range")
+        raise AllNaNError(f"all elements{of_slot(at)} are NaN: they have no range")
     with np.errstate(over="ignore"):
         low, high = (end.astype("f4", copy=False) for end in (found.minimum, found.maximum))
     for end in (low, high):

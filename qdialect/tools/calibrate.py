@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from argparse import Namespace, RawDescriptionHelpFormatter
+from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -18,6 +19,8 @@ from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.algebra.memory_budget import memory_budget
 from qdialect.certificates.sampled_runs import RunFailure
+from qdialect.folding.inlining import inline_calls
+from qdialect.folding.report import Outcome
 from qdialect.interpreters import find_function
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.post_training.calibration.fingerprints import fingerprint_of
@@ -25,6 +28,7 @@ from qdialect.post_training.calibration.keys import keys_of
 from qdialect.post_training.calibration.record_files import Argument, RecordError, RecordFiles
 from qdialect.post_training.calibration.recorded_function import RecordedFunction, record_function
 from qdialect.post_training.equalization.channel_axes import channel_axes
+from qdialect.post_training.value_graph.flow_graph import LOWER_TENSORS, is_other_tensor
 from qdialect.quantization.profile import Fingerprint, Profile, merged_profiles
 from qdialect.quantization.ranges import Reduction, ReductionKind
 from qdialect.tools.compilation import Compilation
@@ -168,6 +172,12 @@ def _calibrate(options: Namespace, interruption: _Interruption) -> bool:
     if compilation is None:
         return False
     module = compilation.module
+    # Values have ranges for each call, as in the passes that read the profile.
+    records = [of for of in inline_calls(module) if of.outcome is Outcome.INLINED]
+    for reason, count in Counter(record.reason for record in records).items():
+        call = next(record.op for record in records if record.reason == reason)
+        calls = "calls are" if count > 1 else "call is"
+        printer.remark(f"{count} {calls} inlined: {reason}", compilation.locate(call))
     try:
         name = chosen_function(module, options.function)
         function = find_function(module, name)
@@ -190,7 +200,10 @@ def _calibrate(options: Namespace, interruption: _Interruption) -> bool:
         message = f"not recorded: {keys}, since {each.reason}"
         printer.remark(message, compilation.locate(each.op))
     if not recorded.values.keys:
-        printer.error(f"'{name}' has no float tensor to record", compilation.locate(function))
+        message = f"'{name}' has no float tensor to record"
+        if any(is_other_tensor(value) for value in keys_of(module).of_values):
+            message += f": {LOWER_TENSORS}"
+        printer.error(message, compilation.locate(function))
         return False
     fingerprint = fingerprint_of(module, ResourceBlobs.of(compilation.context))
     known = {*recorded.values.keys}
@@ -273,6 +286,7 @@ class _Keeper:
         self._profile: Profile | None = None
         self._new = list[Seen]()
         self._keys = {*recorded.values.keys}
+        self._required = recorded.values.required
         self._axes = dict(zip(recorded.values.keys, recorded.values.axes, strict=True))
         if options.resume and os.path.exists(self._path):
             self._profile = self._read()
@@ -293,12 +307,15 @@ class _Keeper:
         found = [*profile.values.values()]
         reasons = [
             *profile.fingerprint.differences(self._fingerprint),
-            *(f"value '{key}' is only in one of the two" for key in {*profile.values} ^ self._keys),
+            # Values that were always NaN have no statistics.
+            *(
+                f"value '{key}' is only in one of the two"
+                for key in {*profile.values} ^ self._keys
+                if key in profile.values or key in self._required
+            ),
         ]
         if any((of.histogram is not None) != self._with_histogram for of in found):
             reasons.append(f"its values have {'no' if self._with_histogram else 'a'} histogram")
-        if len({tuple(of.records.tolist()) for of in found}) > 1:
-            reasons.append("its values have different records")
         of_axes = {key: of.axes[0] if of.axes else None for key, of in profile.values.items()}
         if any(axis != self._axes.get(key, axis) for key, axis in of_axes.items()):
             reasons.append("its ranges are along other axes")
@@ -307,14 +324,15 @@ class _Keeper:
         if reasons:
             raise ToolError(f"cannot resume from '{self._path}': {'; '.join(sorted(reasons))}")
         # The reduction may change, since the profile has each record.
-        return replace(profile, aliases=self._aliases, reduction=self._reduction)
+        return replace(profile, reduction=self._reduction)
 
     @property
     def missing(self) -> list[int]:
         """The indices of the records that have not been run."""
         seen = {index for index, _ in self._new}
         if self._profile is not None:
-            seen.update(next(iter(self._profile.values.values())).records.tolist())
+            # A value lacks the records in which it was NaN.
+            seen.update(*(of.records.tolist() for of in self._profile.values.values()))
         return [index for index in range(self.count) if index not in seen]
 
     def add(self, seen: Seen) -> None:
@@ -331,7 +349,12 @@ class _Keeper:
         """Write the profile, if it has a record. Raises OSError and ToolError."""
         parts = [] if self._profile is None else [self._profile]
         parts += [
-            Profile(self._fingerprint, values, self._aliases, self._reduction)
+            Profile(
+                self._fingerprint,
+                values,
+                {alias: key for alias, key in self._aliases.items() if key in values},
+                self._reduction,
+            )
             for _, values in self._new
         ]
         if not parts:
@@ -350,8 +373,15 @@ class _Keeper:
         recorded = self.count - len(self.missing)
         if self._profile is None:
             return "no records were run, so nothing is written"
-        skipped = [key for key, of in self._profile.values.items() if of.nans]
+        values = self._profile.values
+        skipped = [key for key, of in values.items() if of.nans]
+        lacking = [
+            key for key in self._keys if key not in values or len(values[key].records) < recorded
+        ]
         told = f"{recorded} of {self.count} records of {len(self._keys)} values are recorded"
+        if lacking:
+            named = ", ".join(repr(key) for key in sorted(lacking))
+            told += f"; {named} have no range where all elements are NaN"
         if skipped:
             told += f"; NaNs are skipped in {', '.join(repr(key) for key in sorted(skipped))}"
         return told

@@ -15,6 +15,7 @@ from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.algebra.memory_budget import memory_budget
 from qdialect.certificates.sampled_runs import RunFailure
+from qdialect.folding.inlining import inline_calls
 from qdialect.interpreters import find_function
 from qdialect.post_training.calibration.compared_functions import compare_functions
 from qdialect.post_training.calibration.record_files import Argument, RecordError, RecordFiles
@@ -127,6 +128,8 @@ def _evaluate(options: Namespace) -> Evaluation | None:
         compilation = read_module(path, printer, options)
         if compilation is None:
             return None
+        # As in calibration and quantization, so that keys match.
+        inline_calls(compilation.module)
         compilations.append(compilation)
     names = list[str]()
     for compilation in compilations:

@@ -67,7 +67,7 @@ def assign_activations(flow: Flow, before: Assignment) -> Assignment:
         if (forced := flow.forced.get(value)) is not None:
             found[value] = forced
             continue
-        if value not in graph.ranges:
+        if value not in graph.ranges or value in flow.floats:
             continue
         maker = graph.makers.get(value)
         if maker is not None and maker.filler is not None:
@@ -116,6 +116,8 @@ def assign_mixed_precision(flow: Flow, before: Assignment) -> Assignment:
 
     def requantize(use: Use, precision: Precision, *, is_first: bool) -> None:
         value = flow.graph.value(use.value)
+        if value in flow.floats:
+            return
         made = before.values.get(value) if flow.is_pinned(value) else None
         if made is not None and made.type.storage_format == precision.activations.storage:
             return
@@ -163,6 +165,8 @@ def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
         is_pinned = flow.is_pinned(node.results[0])
         for use, type in zip(node.uses, types_before(node, made.type), strict=True):
             value = graph.value(use.value)
+            if value in flow.floats:
+                continue
             # The operand keeps its own parameters, and is requantized to those of the result.
             is_apart = value in values and (is_pinned or flow.is_pinned(value))
             if is_apart and is_pinned and not is_joining:
@@ -205,7 +209,8 @@ def _before_clamp(
         return {}
     value = flow.graph.value(read[0].value)
     is_alone = all(each.op is node.op for each in flow.graph.readers[value])
-    if value in values or flow.is_pinned(value) or not is_alone or value in flow.graph.ranges:
+    is_known = value in values or value in flow.floats or flow.is_pinned(value)
+    if is_known or not is_alone or value in flow.graph.ranges:
         return {}
     if made.type.granularity is not Granularity.PER_TENSOR and node.op.regions:
         # A body may read its operand along other axes.
@@ -291,7 +296,7 @@ def assign_fixed_values(flow: Flow, before: Assignment) -> Assignment:
         if not node.fixed and node.relation is not Relation.WHOLE_NUMBER:
             continue
         for result in node.results:
-            if flow.is_pinned(result):
+            if flow.is_pinned(result) or result in flow.floats:
                 continue
             # Without a range of its own, it may have the range of the value that it is moved to.
             known = before.values.get(result)

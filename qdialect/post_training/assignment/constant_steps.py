@@ -241,6 +241,11 @@ def _of_bias(flow: Flow, node: Node, before: Assignment) -> Assigned:
     expressed = cast(AnyFloat, element_type_or_self(use.value.type))
     zeros = np.zeros(product.shape, np.int64)
     like = type_of_slots(held, expressed, product, zeros, of_bias)
+    if bits and len(like.quantized_dimensions) > 1:
+        raise NotFoldable(
+            Code.GRANULARITY,
+            f"it has {bits} bits, and scales along several axes; 'quant.dequantize_bias' has one",
+        )
     return Assigned(like, Relation.DERIVED, None, flow.graph.keys.get(node.results[0], ""), bits)
 
 

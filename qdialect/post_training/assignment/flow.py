@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from math import prod
-from typing import TYPE_CHECKING, Any, cast
+from math import inf, prod
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.granularity import Granularity
+from qdialect.algebra.lazy_numpy import np
+from qdialect.contractions.interface import layer_of
 from qdialect.dialects.quant import UniformQuantizedType
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.post_training.assignment.parameter_assignment import Assigned
 from qdialect.post_training.assignment.precision import Precision, Settings
 from qdialect.post_training.value_graph.flow_graph import FlowGraph, Node, Range, Use
+from qdialect.post_training.value_graph.masks import FAR, functions_of, largest
 from qdialect.post_training.weights import (
     type_of_choice,
 )
@@ -33,6 +36,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 from qdialect.post_training.assignment.moved_types import passes_on
+
+_LEAST_POWER_RATIO: Final = 10.0
+"""The least signal to noise of constants, as a ratio: 10 dB."""
+
+
+_PROPORTIONAL: Final = frozenset({"add", "div", "mul", "neg", "select", "sub"})
+"""Functions whose results are as far apart as their operands."""
 
 
 class Flow:
@@ -195,6 +205,106 @@ class Flow:
         if own is None:
             raise ValueError(f"'{key}' has no range to choose parameters from")
         return own
+
+    def refusal(self, node: Node) -> NotFoldable | None:
+        """Why an op stays float although its values may have parameters; None if it need not."""
+        return self.refusals.get(node.op) or self._lossy.get(node)
+
+    def code_of_refusal(self, node: Node) -> Code:
+        """The code for an op that stays float."""
+        if (refusal := self.refusal(node)) is not None:
+            return refusal.code
+        read = (self.graph.value(use.value) for use in node.uses)
+        is_lossy = any(value in self.floats for value in (*read, *node.results))
+        return Code.NUMERICS if is_lossy else Code.NO_RECORD
+
+    @cached_property
+    def _lossy(self) -> Mapping[Node, NotFoldable]:
+        """The ops that would lose an operand in codes."""
+        found = dict[Node, NotFoldable]()
+        for node in self.graph.nodes:
+            if node.refusal:
+                found[node] = NotFoldable(Code.NUMERICS, node.refusal)
+            elif node.relation not in (Relation.SHARED, Relation.MOVED):
+                lost = [use for use in self.constant_uses(node) if self._is_lost(use, node)]
+                if lost:
+                    reason = f"codes would lose its operand {lost[0].number}, a very small constant"
+                    found[node] = NotFoldable(Code.NUMERICS, reason)
+        return found
+
+    def _is_lost(self, use: Use, node: Node) -> bool:
+        """Whether a constant in codes of its own has a signal to noise below 10 dB."""
+        try:
+            type = self.of_constant(use, self.precision(node)).type
+        except (NotFoldable, VerifyException):
+            return False
+        scale, zero_point = type.single_slot
+        steps = self.graph.numbers(use.value).astype("f8") / scale
+        power = np.square(steps).mean()
+        # Rounding adds at most half a step.
+        if not power or power >= _LEAST_POWER_RATIO / 4:
+            return False
+        codes = np.rint(steps).clip(
+            type.storage_type_min - zero_point, type.storage_type_max - zero_point
+        )
+        return bool(power < _LEAST_POWER_RATIO * np.square(codes - steps).mean())
+
+    @cached_property
+    def floats(self) -> Mapping[SSAValue, str]:
+        """
+        The values that stay float whatever their ranges are, and why.
+
+        These are results of ops that would lose an operand, and of shape ops on them. Sums and
+        products of masked values are included while their ranges are those of the mask. So are
+        values that only ops read which would lose them, up to the layer before: a variance is
+        computed in floats for the square root that divides by it.
+        """
+        found, limits = dict[SSAValue, str](), dict[SSAValue, float]()
+        for node in self.graph.nodes:
+            values = [self.graph.value(use.value) for use in node.uses]
+            before = [value for value in values if value in found]
+            limit = min((limits[value] for value in before), default=inf)
+            if (refusal := self._lossy.get(node)) is not None:
+                key = self.graph.keys.get(node.results[0], "") if node.results else ""
+                reason = f"stays in floats, as '{key}' does: {refusal}"
+                if node.refusal and not before:
+                    limit = FAR * largest(self.graph, node.op)
+            elif before and (node.movements or self._exceeds(node, limit)):
+                reason = found[before[0]]
+            else:
+                continue
+            for result in node.results:
+                if not self.is_pinned(result):
+                    found[result], limits[result] = reason, limit or inf
+        precise = {node for node in self._lossy if not node.refusal}
+        for node in reversed(self.graph.nodes if precise else ()):
+            readers = {
+                self.graph.node_of.get(use.op)
+                for result in node.results
+                for use in self.graph.readers[result]
+            }
+            if not readers or not readers <= precise or self._is_layer(node):
+                continue
+            reasons = [found[of] for each in readers if each for of in each.results if of in found]
+            if reasons and not any(map(self.is_pinned, node.results)):
+                precise.add(node)
+                found |= dict.fromkeys(node.results, reasons[0])
+        return found
+
+    def _is_layer(self, node: Node) -> bool:
+        """Whether a node computes sums of products, or looks elements up."""
+        try:
+            return layer_of(node.ops[0]) is not None
+        except NotFoldable:
+            return True
+
+    def _exceeds(self, node: Node, limit: float) -> bool:
+        """Whether an op keeps the proportions of its operands, and a result exceeds a magnitude."""
+        functions = functions_of(node.op)
+        if node.name or not functions or not functions <= _PROPORTIONAL:
+            return False
+        ranges = (self.graph.ranges.get(result) for result in node.results)
+        return any(found is not None and max(map(abs, found)) > limit for found in ranges)
 
     def is_pinned(self, value: SSAValue) -> bool:
         """Whether the parameters of a value are given, so that none propagate to it."""

@@ -184,8 +184,7 @@ class ValueReporter:
         return Code.NO_RECORD, "it has no recorded range"
 
     def _refusal(self, node: Node, written: Written) -> tuple[Code, str]:
-        refusal = self._flow.refusals.get(node.op)
-        code = Code.NO_RECORD if refusal is None else refusal.code
+        code = self._flow.code_of_refusal(node)
         return code, f"'{name_of(node.op)}' stays in floats: {written.floats[node]}"
 
     def _assigned_of_constant(self, node: Node, use: Use, written: Written) -> Assigned | None:
@@ -247,8 +246,9 @@ def _values_of(graph: FlowGraph) -> Iterator[SSAValue]:
             seen.add(block)
             yield from filter(is_quantizable, block.args)
         for result in op.results:
-            is_value = is_quantizable(result) and result not in graph.same
-            if is_value and not graph.is_constant(result):
+            # A reshape of a tensor without defined elements has no key.
+            is_value = result in graph.keys and result not in graph.same
+            if is_value and is_quantizable(result) and not graph.is_constant(result):
                 yield result
     for block in blocks:
         yield from filter(is_quantizable, block.args)

@@ -122,18 +122,20 @@ def write_quantized(flow: Flow, assignment: Assignment, *, is_measured: bool = F
 def why_in_floats(flow: Flow, assignment: Assignment, node: Node) -> str | None:
     """Why a node stays float; None if it is quantized."""
     graph = flow.graph
-    if (refusal := flow.refusals.get(node.op)) is not None:
+    if (refusal := flow.refusal(node)) is not None:
         return str(refusal)
-    if node.refusal:
-        return node.refusal
     for use in (*node.uses, *node.singles):
         value = graph.value(use.value)
         if graph.is_constant(use.value):
             if use not in assignment.reads and not flow.is_given(use.value):
                 return f"its operand {use.number} is a constant without parameters"
         elif assignment.read(use, value) is None:
+            if (reason := flow.floats.get(value)) is not None:
+                return f"its operand '{graph.keys.get(value, '')}' {reason}"
             return f"there is no record of its operand '{graph.keys.get(value, '')}'"
     for result in node.results:
+        if (reason := flow.floats.get(result)) is not None:
+            return f"its result '{graph.keys.get(result, '')}' {reason}"
         if result not in assignment.values:
             return f"there is no record of its result '{graph.keys.get(result, '')}'"
     if (passes_on(node) or joins(node)) and not _is_alike(flow, assignment, node):

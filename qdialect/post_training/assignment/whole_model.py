@@ -12,6 +12,7 @@ from xdsl.ir import Operation
 from xdsl.traits import IsTerminator
 
 from qdialect.algebra.memory_budget import memory_budget
+from qdialect.folding.inlining import inline_calls
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.raising import raise_dequantization
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
@@ -30,7 +31,11 @@ from qdialect.post_training.assignment.quantization_report import ValueReporter
 from qdialect.post_training.assignment.quantized_writing import Written, write_quantized
 from qdialect.post_training.assignment.rounding_pairs import rewrite_pairs
 from qdialect.post_training.assignment.unit_factors import drop_unit_factors
-from qdialect.post_training.value_graph.flow_graph import is_quantizable
+from qdialect.post_training.value_graph.flow_graph import (
+    LOWER_TENSORS,
+    is_other_tensor,
+    is_quantizable,
+)
 from qdialect.post_training.value_graph.flow_reading import flow_graph
 from qdialect.post_training.value_reports import QuantizationReport
 from qdialect.quantization.profile import Profile
@@ -51,12 +56,14 @@ def quantize_model(
     """
     Run the named steps on a module, starting from the assignment in its attributes.
 
-    `read_settings` is called with the keys of the module. The assignment is written as casts or as
-    attributes. The report has a record for each op: the type of its result, or why it stays float.
-    If `is_explained`, it has the choice for each value, too, estimated with the histograms of
-    `profile` if there are any. Raises ValueError for settings that do not fit the module.
+    Calls are inlined first. `read_settings` is called with the keys of the module. The assignment
+    is written as casts or as attributes. The report has a record for each op: the type of its
+    result, or why it stays float. If `is_explained`, it has the choice for each value, too,
+    estimated with the histograms of `profile` if there are any. Raises ValueError for settings that
+    do not fit the module.
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
+        calls = inline_calls(module)
         rewrite_casts(module)
         if rewrite_pairs(module):
             # So that dequantized constants of the same model are read as floats, too.
@@ -73,12 +80,14 @@ def quantize_model(
             assignment = STEPS[name](flow, assignment)
         if not is_written:
             write_attributes(module, assignment)
-            return _refusals(flow)
+            report = _refusals(flow)
+            report.records[:0] = calls
+            return report
         drop_attributes(module)
         unknown = [op for op in graph.ops if _is_unknown(flow, op)]
         reporter = ValueReporter(flow, assignment, profile) if is_explained else None
         written = write_quantized(flow, assignment, is_measured=is_explained)
-        report = _report(flow, assignment, written, unknown)
+        report = _report(flow, assignment, written, unknown, calls)
         if reporter is not None:
             report.values = reporter.report(written, unknown)
         return report
@@ -134,9 +143,14 @@ def _is_unknown(flow: Flow, op: Operation) -> bool:
 
 
 def _report(
-    flow: Flow, assignment: Assignment, written: Written, unknown: list[Operation]
+    flow: Flow,
+    assignment: Assignment,
+    written: Written,
+    unknown: list[Operation],
+    calls: list[FoldRecord],
 ) -> QuantizationReport:
-    report = QuantizationReport(verb="quantized")
+    report = QuantizationReport(calls, "quantized")
+    told = {record.op for record in calls}
     for node in written.nodes:
         for result in node.results:
             found = assignment.values[result]
@@ -153,12 +167,20 @@ def _report(
                 FoldRecord(Outcome.QUANTIZED, node.op, name_of(node.op), reason=reason)
             )
     for node, reason in written.floats.items():
-        refusal = flow.refusals.get(node.op)
-        code = Code.NO_RECORD if refusal is None else refusal.code
+        code = flow.code_of_refusal(node)
         report.records.append(
             FoldRecord(Outcome.REFUSED, node.op, name_of(node.op), code=code, reason=reason)
         )
+    other = next(filter(is_other_tensor, flow.graph.keys), None)
+    if other is not None:
+        reason = f"'{other.type}' stays in floats: {LOWER_TENSORS}"
+        code, op = Code.ILLEGAL_TYPE, flow.graph.module
+        report.records.append(
+            FoldRecord(Outcome.REFUSED, op, name_of(op), code=code, reason=reason)
+        )
     for op in unknown:
+        if op in told:
+            continue
         reason = reason_to_leave(op) or _NO_RELATION
         report.records.append(
             FoldRecord(Outcome.REFUSED, op, name_of(op), code=Code.UNKNOWN_OP, reason=reason)

@@ -48,6 +48,7 @@ from qdialect.interpreters.values import held_type
 from qdialect.ir.symbols import symbols_of
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.post_training.calibration.keys import keys_of
+from qdialect.quantization.arrays import AllNaNError
 from qdialect.quantization.ranges import Statistics
 from qdialect.shape_ops.attributes import shape_of
 
@@ -93,6 +94,8 @@ class RecordedValues:
     """Whether the results are the values instead of their ranges."""
     have_histograms: bool = False
     """Whether histograms are recorded, too, which requires whole values."""
+    required: frozenset[str] = frozenset()
+    """The keys of arguments and results of the function, which must have a range in each record."""
 
     def statistics(
         self, index: int, results: Sequence[TypedArray], *, threads: int | None = None
@@ -100,7 +103,8 @@ class RecordedValues:
         """
         The statistics of one record, by the keys of values.
 
-        Raises ValueError for a value without elements, or with only NaN.
+        A value has none if all its elements are NaN, such as a constant that a select leaves out.
+        Raises ValueError for a value without elements, and for an argument or a result of NaN only.
         """
         found = dict[str, Statistics]()
         step = 1 if self.are_whole else _RESULTS_OF_RANGE
@@ -118,6 +122,8 @@ class RecordedValues:
                 else:
                     seen = _of_range(index, results[at * step : (at + 1) * step], axes)
             except ValueError as error:
+                if isinstance(error, AllNaNError) and key not in self.required:
+                    continue
                 raise ValueError(f"value '{key}': {error}") from None
             found[key] = _together(found[key], seen) if key in found else seen
         return found
@@ -156,10 +162,15 @@ def record_function(
         pairs = zip(values, chosen, strict=True)
         return_instead(recorder, [end for value, axis in pairs for end in _range_of(value, axis)])
     keys = tuple(key for key, each in found.items() for _ in each)
+    function = find_function(module, name)
+    ends = (block.last_op for block in function.body.blocks)
+    returned = [value for op in ends if isinstance(op, ReturnOp) for value in op.operands]
+    of_values = keys_of(module).of_values
+    required = {of_values.get(value, "") for value in (*function.args, *returned)}
     return RecordedFunction(
         copy,
         recorder.sym_name.data,
-        RecordedValues(keys, tuple(chosen), whole_values, histograms),
+        RecordedValues(keys, tuple(chosen), whole_values, histograms, frozenset(required)),
         left_out,
     )
 
@@ -365,9 +376,9 @@ def _of_range(index: int, results: Sequence[TypedArray], axes: tuple[int, ...]) 
     low, high, numbers, nans = (floats_of(result) for result in results)
     if not numbers.all():
         of = f" at an index of axis {axes[0]}" if axes else ""
-        raise ValueError(
-            f"all elements{of} are NaN: they have no range" if nans.any() else "it has no elements"
-        )
+        if nans.any():
+            raise AllNaNError(f"all elements{of} are NaN: they have no range")
+        raise ValueError("it has no elements")
     with np.errstate(over="ignore"):
         # Adding 0 makes a negative zero positive.
         ends = [end[np.newaxis].astype("f4") + np.float32(0) for end in (low, high)]

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from qdialect.algebra.memory_budget import memory_budget
+from qdialect.folding.inlining import inline_calls
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
 from qdialect.ir.garbage import paused_collection
 from qdialect.post_training.equalization.equalization_plan import (
@@ -62,9 +63,11 @@ def equalize_inputs(
     """
     Move scales from the inputs of layers to their weights.
 
-    The outcomes have a record for each layer that is changed, and for each that cannot be.
+    Calls are inlined first. The outcomes have a record for each layer that is changed, and for each
+    that cannot be.
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
+        calls = inline_calls(module)
 
         def judge(trial: ModuleOp) -> Verdict:
             graph = flow_graph(trial, context, budget)
@@ -88,6 +91,7 @@ def equalize_inputs(
                 continue
             break
         outcomes = _outcomes(plan, report, changed, folded, made, chosen.missing, raised)
+        outcomes.records[:0] = calls
         return Equalized(outcomes, report)
 
 

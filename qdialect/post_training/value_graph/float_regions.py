@@ -121,8 +121,8 @@ class Known(NamedTuple):
     """Whether a value is computed from constants alone."""
     splat_of: Callable[[SSAValue], float | None]
     """The number that all elements of a constant equal; None if they differ."""
-    is_mask: Callable[[SSAValue], bool]
-    """Whether a value holds mask numbers, which have no weight in a softmax."""
+    is_mask: Callable[[Operation], bool]
+    """Whether an op gives elements numbers that have no weight in a softmax."""
     operands: Operands
     """Reads constant operands that parametrize ops."""
 
@@ -439,9 +439,7 @@ class _Finder:
                 moves.append(maker)
                 (value,) = step.operands
                 continue
-            if not step.functions & _MASKING or not (
-                self._values.is_mask(value) or any(map(self._values.is_mask, maker.operands))
-            ):
+            if not self._values.is_mask(maker):
                 return None
             return {*ops, *moves, maker}, step.operands
         return None
@@ -614,9 +612,6 @@ _FIXED: Final = {"softmax": "softmax", "sigmoid": "logistic"}
 
 _INVERSES: Final = frozenset({"div", "pow", "reciprocal", "rsqrt", "sqrt"})
 """A normalization has one of these functions."""
-
-_MASKING: Final = frozenset({"add", "select", "sub"})
-"""Functions that mask: they set elements to a number, or add a very low one."""
 
 _NONLINEAR: Final = frozenset(
     {

@@ -13,7 +13,13 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, ModuleOp, TensorType
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    FloatAttr,
+    ModuleOp,
+    TensorType,
+    UnrankedTensorType,
+)
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
@@ -80,6 +86,18 @@ class Range(NamedTuple):
 def is_quantizable(value: SSAValue) -> bool:
     """Whether a value can be quantized: it is a builtin ranked float tensor."""
     return isinstance(value.type, TensorType) and is_recordable(value)
+
+
+def is_other_tensor(value: SSAValue) -> bool:
+    """Whether a value is a float tensor of a type that is not builtin, such as `!torch.vtensor`."""
+    return is_recordable(value) and not isinstance(value.type, TensorType | UnrankedTensorType)
+
+
+LOWER_TENSORS: Final = (
+    "only values of builtin tensor types have ranges and codes; lower the module first, such as to "
+    "linalg, StableHLO or TOSA"
+)
+"""What to do about tensors of other types."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,6 +192,11 @@ class FlowGraph:
     """The layers of ops that broadcast a bias. These ops are not nodes."""
 
     ranges: dict[SSAValue, Range] = field(default_factory=dict[SSAValue, Range])
+    moved_ranges: dict[SSAValue, Range | None] = field(
+        default_factory=dict[SSAValue, "Range | None"]
+    )
+    """The ranges of values, or of those that shape ops read them from, as far as asked for."""
+
     given: dict[SSAValue, UniformQuantizedType] = field(
         default_factory=dict[SSAValue, UniformQuantizedType]
     )

@@ -41,6 +41,7 @@ from qdialect.post_training.value_graph.flow_graph import (
     number_of,
     stays_float,
 )
+from qdialect.post_training.value_graph.masks import is_mask, is_softmax_mask, range_of
 from qdialect.relations.interface import OpRelation, Relation, relation_of
 from qdialect.relations.linalg import gathering_op
 from qdialect.shape_ops.attributes import integers_of
@@ -81,7 +82,7 @@ def flow_graph(
         graph.value,
         graph.is_computed,
         partial(splat_number, graph),
-        partial(_masks, graph),
+        partial(is_softmax_mask, graph),
         graph.folding.operands,
     )
     regions = float_regions(ops, known)
@@ -98,6 +99,10 @@ def flow_graph(
         if node is not None:
             graph.nodes.append(node)
             done.update(node.ops)
+    for value in [graph.value(use.value) for node in graph.nodes for use in node.uses]:
+        # Weights may be reshaped after they were computed from constants.
+        if value in graph.derived and (found := range_of(graph, value)) is not None:
+            graph.ranges[value] = found
     biases = {node.bias.use.op: node for node in graph.nodes if node.bias is not None}
     # The broadcast of a bias belongs to its layer.
     graph.nodes = [node for node in graph.nodes if node.bias is not None or node.op not in biases]
@@ -243,7 +248,10 @@ def _node(graph: FlowGraph, op: Operation) -> Node | None:
         found = relation_of(op)
     except NotFoldable:
         found = None
-    return None if found is None else _joining(graph, _computing(graph, op, found, results))
+    if found is None:
+        return None
+    node = _joining(graph, _computing(graph, op, found, results))
+    return replace(node, refusal=_MASK) if not node.refusal and is_mask(graph, op) else node
 
 
 def _uses_of(op: Operation, values: Sequence[SSAValue]) -> list[Use]:
@@ -268,7 +276,7 @@ def _joining(graph: FlowGraph, node: Node) -> Node:
             continue
         if _is_below_all(graph, use.value):
             if node.keeps_places:
-                return replace(node, refusal="it masks with the lowest number of its type")
+                return replace(node, refusal=_MASK)
             return replace(node, uses=(other,), filler=use)
     return node
 
@@ -319,6 +327,8 @@ def _is_tensor(value: SSAValue) -> bool:
     return isinstance(value.type, TensorType)
 
 
+_MASK: Final = "it masks with numbers far outside of the range of the other ones"
+
 _IOTA: Final = "stablehlo.iota"
 _EMPTY: Final = frozenset({"tensor.empty", "linalg.fill"})
 """Ops whose results are used only as `outs` of linalg."""
@@ -346,20 +356,6 @@ def _keeps_numbers(op: Operation) -> bool:
     found = relation_of(op)
     is_conversion = found is not None and not found.functions and found.keeps_places
     return is_statistics(op) or is_conversion
-
-
-def _masks(graph: FlowGraph, value: SSAValue) -> bool:
-    """Whether a constant, or the range of a value, has mask numbers."""
-    if not is_recordable(value):
-        return False
-    if graph.stored(value) is not None:
-        return bool((graph.numbers(value) <= _MASK).any())
-    known = graph.ranges.get(graph.value(value))
-    return known is not None and known.minimum <= _MASK
-
-
-_MASK: Final = -9999.0
-"""Numbers up to this one have no weight in a softmax: they are masks."""
 
 
 def _computing(

@@ -150,5 +150,6 @@ def test_calls_that_double_stop_at_the_budget():
     assert sum(1 for _ in module.walk()) < 2000
     (report,) = context.fold_reports
     assert {(record.outcome, record.code) for record in report.records} == {
-        (Outcome.REFUSED, Code.MEMORY)
+        (Outcome.INLINED, None),
+        (Outcome.REFUSED, Code.MEMORY),
     }

@@ -31,6 +31,7 @@ from qdialect.quantization.histograms import FloatHistogram
 from qdialect.quantization.profile import Profile
 from qdialect.quantization.ranges import Reduction, ReductionKind, Statistics
 from qdialect.text import write_module
+from qdialect.tools import opt
 from qdialect.tools.calibrate import main
 from qdialect.tools.iree_engine import LoadedModule
 from qdialect.tools.progress import Progress
@@ -297,14 +298,88 @@ def test_calls_regions_and_quantized_arguments(
         "i": [(3, 6), (-8, 8), (6, 6)],
     }
     told = capsys.readouterr().err
-    assert (
-        "3:1: remark: not recorded: 'v', 'd', since the function may run several times, or never"
-        in told
-    )
+    assert "10:8: remark: 1 call is inlined: its function is '@double'" in told
     assert (
         "13:8: remark: not recorded: 'in', since the region may run several times, or never"
     ) in told
     assert told.count("remark") == 2
+
+
+CALLED_TWICE = """
+func.func private @scaled(%v: tensor<2xf32>) -> tensor<2xf32> {
+  %k = arith.constant dense<3.0> : tensor<2xf32>
+  %p = arith.mulf %v, %k : tensor<2xf32>
+  %n = arith.negf %p : tensor<2xf32>
+  return %n : tensor<2xf32>
+}
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %once = func.call @scaled(%x) : (tensor<2xf32>) -> tensor<2xf32>
+  %twice = func.call @scaled(%once) : (tensor<2xf32>) -> tensor<2xf32>
+  return %twice : tensor<2xf32>
+}
+"""
+
+
+def test_each_call_has_ranges_of_its_own(tmp_path: Path) -> None:
+    """Their keys are those of the passes, and of a module whose calls are inlined before."""
+    (tmp_path / "model.mlir").write_text(CALLED_TWICE)
+    np.savez(tmp_path / "data.npz", x=np.array([[1, 2], [-1, 4]], "f4"))
+    data = ["--data", tmp_path / "data.npz", "--engine=reference"]
+    profile = calibrate(tmp_path / "profile.json", tmp_path / "model.mlir", *data)
+    assert {key: each.maxima.tolist() for key, each in profile.values.items()} == {
+        "x": [2, 4],
+        "k": [3, 3],
+        "p": [6, 12],
+        "once": [-3, 3],
+        "k#1": [3, 3],
+        "p#1": [-9, 9],
+        "twice": [18, 36],
+    }
+    inlined = str(tmp_path / "inlined.mlir")
+    assert opt.main(["--inline", str(tmp_path / "model.mlir"), "-o", inlined]) == 0
+    again = calibrate(tmp_path / "again.json", inlined, *data)
+    assert again.to_json() == profile.to_json()
+    attach = f"--attach-ranges=profile={tmp_path}/profile.json strict=true"
+    outputs = [tmp_path / name for name in ("one.mlir", "other.mlir")]
+    for path, output in zip((tmp_path / "model.mlir", inlined), outputs, strict=True):
+        assert opt.main([attach, str(path), "-o", str(output)]) == 0
+    assert outputs[0].read_text() == outputs[1].read_text()
+
+
+SELECTED_AWAY = """
+func.func @main(%x: tensor<2xf32>, %c: tensor<2xi1>) -> tensor<2xf32> {
+  %nan = arith.constant dense<0x7FC00000> : tensor<2xf32>
+  %y = arith.select %c, %x, %nan : tensor<2xi1>, tensor<2xf32>
+  %zero = arith.constant dense<0.0> : tensor<2xf32>
+  %z = arith.select %c, %y, %zero : tensor<2xi1>, tensor<2xf32>
+  return %z : tensor<2xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_values_of_nan_only_have_no_range(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], engine: str
+) -> None:
+    """Neither constants, nor other values in the records where they are selected away."""
+    (tmp_path / "model.mlir").write_text(SELECTED_AWAY)
+    data = {"arg0": np.array([[1, 2], [3, 4], [5, 6]], "f4")}
+    chosen = np.array([[True, True], [False, False], [True, False]])
+    save(tmp_path / "data.npz", {**data, "arg1": chosen})
+    arguments = [tmp_path / "model.mlir", "--data", tmp_path / "data.npz", f"--engine={engine}"]
+    profile = calibrate(tmp_path / "profile.json", *arguments)
+    told = capsys.readouterr().err
+    assert "'nan', 'y' have no range where all elements are NaN" in told
+    assert {key: each.records.tolist() for key, each in profile.values.items()} == {
+        "x": [0, 1, 2],
+        "y": [0, 2],
+        "z": [0, 1, 2],
+        "zero": [0, 1, 2],
+    }
+    assert profile.values["y"].maxima.tolist() == [2, 5]
+    # Nothing is missing, so nothing is run again.
+    again = calibrate(tmp_path / "profile.json", *arguments, "--resume")
+    assert again.to_json() == profile.to_json()
 
 
 PARTS = """
@@ -955,6 +1030,11 @@ def test_an_interrupt_while_records_run_keeps_them(model: str, tmp_path: Path) -
         ("func.func private @f() { return }", "the public functions are none"),
         ("func.func private @main()", "'main' has no body"),
         ("func.func @f() { return }", "'f' has no float tensor to record"),
+        (
+            'func.func @f() { %0 = "torch.vtensor.literal"() {value = dense<1.0> : tensor<f32>} '
+            ": () -> !torch.vtensor<[],f32> return }",
+            "'f' has no float tensor to record: only values of builtin tensor types",
+        ),
     ],
 )
 def test_functions_that_cannot_be_recorded(
@@ -962,7 +1042,7 @@ def test_functions_that_cannot_be_recorded(
 ) -> None:
     (tmp_path / "model.mlir").write_text(text)
     save(tmp_path / "data.npz", {})
-    data = ["--data", str(tmp_path / "data.npz")]
+    data = ["--data", str(tmp_path / "data.npz"), "--allow-unregistered-dialect"]
     assert main([str(tmp_path / "model.mlir"), *data, "--engine=reference"]) == 1
     assert reason in capsys.readouterr().err
 

@@ -321,3 +321,16 @@ def test_what_broadcasts_a_bias_and_what_no_op_reads_is_told():
     assert told["v"].reason == reason
     # The first of the two has no op on floats in its block.
     assert [each.value.name_hint for each in reports].count("a") == 2
+
+
+def test_tensors_without_defined_elements_are_no_values():
+    """As before a convolution in groups, whose sums start in a reshaped tensor."""
+    _, values = quantized("""
+func.func @f(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %e = tensor.empty() : tensor<6xf32>
+  %r = tensor.expand_shape %e [[0, 1]] output_shape [2, 3] : tensor<6xf32> into tensor<2x3xf32>
+  %n = linalg.negf ins(%x : tensor<2x3xf32>) outs(%r : tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %n : tensor<2x3xf32>
+}
+""")
+    assert [value.key for value in values] == ["x", "n"]

@@ -679,10 +679,10 @@ func.func @f(%a: tensor<4x3xf32>, %c: i1) -> tensor<4x2xf32> {
 def test_sums_that_start_from_zero_have_no_bias(number: str, is_bias: bool):
     # Also where the zeros have a recorded range.
     report = Module(FILLED.replace("NUMBER", number)).run(QuantizeWithRangesPass())
-    product, call, branch = (each.reason for each in report.records)
+    call, product, branch = (each.reason for each in report.records)
     assert ("bias" in product) is is_bias
     assert ("is filled with 0.5 at run time: write it as a constant" in product) is is_bias
-    assert call == "it runs a function, in which ops are quantized"
+    assert call == "the call stays: its function has no body in this module"
     assert branch == "it runs regions, in which ops are quantized"
 
 
@@ -876,3 +876,59 @@ def test_linear_layers_of_torch_have_biases(text: str, is_bias: bool):
     assert not any(isinstance(use.operation, QuantizeCastOp) for use in layer.results[0].uses)
     wanted = read.scales.reshape(-1) * weights.scales.reshape(-1)
     assert np.allclose(type_read(found).scales.reshape(-1), wanted, rtol=1e-6)
+
+
+def test_weights_may_be_computed_from_constants_and_reshaped():
+    """They have the range that was recorded before the reshape."""
+    module = Module("""
+func.func @f(%x: tensor<2x2xf32>) -> tensor<2x3xf32> {
+  %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<2x2xf32>
+  %w = arith.constant dense<[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]> : tensor<6xf32>
+  %d = math.sqrt %w : tensor<6xf32>
+  %1 = quant.stats %d {layerStats = dense<[1.0, 2.5]> : tensor<2xf32>} : tensor<6xf32>
+  %r = tensor.expand_shape %1 [[0, 1]] output_shape [2, 3] : tensor<6xf32> into tensor<2x3xf32>
+  %z = arith.constant dense<0.0> : tensor<2x3xf32>
+  %p = linalg.matmul ins(%0, %r : tensor<2x2xf32>, tensor<2x3xf32>)
+    outs(%z : tensor<2x3xf32>) -> tensor<2x3xf32>
+  %2 = quant.stats %p {layerStats = dense<[-5.0, 5.0]> : tensor<2xf32>} : tensor<2x3xf32>
+  return %2 : tensor<2x3xf32>
+}
+""")
+    module.run(QuantizeWithRangesPass())
+    (product,) = (op for op in module.module.walk() if name_of(op) == "linalg.matmul")
+    scale, zero = of_range(1.0, 2.5)
+    assert type_read(product.operands[1]).single_slot == (scale, zero)
+
+
+def test_a_wide_bias_has_scales_along_one_axis():
+    """The layer is quantized, and the bias stays float where the layer has groups."""
+    module = Module("""
+func.func @f(%x: tensor<1x2x1x3x3xf32>) -> tensor<1x2x2x3x3xf32> {
+  %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<1x2x1x3x3xf32>
+  %w = arith.constant dense<[[[[[1.]]], [[[2.]]]], [[[[3.]]], [[[4.]]]]]> : tensor<2x2x1x1x1xf32>
+  %b = arith.constant dense<[[1.0, 2.0], [3.0, 4.0]]> : tensor<2x2xf32>
+  %e = tensor.empty() : tensor<1x2x2x3x3xf32>
+  %i = linalg.broadcast ins(%b : tensor<2x2xf32>) outs(%e : tensor<1x2x2x3x3xf32>)
+    dimensions = [0, 3, 4]
+  %c = linalg.conv_2d_ngchw_gfchw {dilations = dense<1> : vector<2xi64>,
+    strides = dense<1> : vector<2xi64>}
+    ins(%0, %w : tensor<1x2x1x3x3xf32>, tensor<2x2x1x1x1xf32>)
+    outs(%i : tensor<1x2x2x3x3xf32>) -> tensor<1x2x2x3x3xf32>
+  %1 = quant.stats %c {layerStats = dense<[-8.0, 8.0]> : tensor<2xf32>} : tensor<1x2x2x3x3xf32>
+  return %1 : tensor<1x2x2x3x3xf32>
+}
+""")
+    report = module.run(QuantizeWithRangesPass(scheme="one-s16"))
+    (reason,) = (each.reason for each in report.records if "conv" in each.op_name)
+    assert "its bias stays in floats: it has 64 bits, and scales along several axes" in reason
+
+
+def test_tensors_of_other_dialects_are_told():
+    module = Module("""
+func.func @f(%x: !torch.vtensor<[2],f32>) -> !torch.vtensor<[2],f32> {
+  %0 = "torch.aten.tanh"(%x) : (!torch.vtensor<[2],f32>) -> !torch.vtensor<[2],f32>
+  return %0 : !torch.vtensor<[2],f32>
+}
+""")
+    (record,) = module.run(QuantizeWithRangesPass()).records
+    assert "only values of builtin tensor types have ranges and codes" in record.reason

@@ -1,0 +1,163 @@
+"""Inlining of calls."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from qdialect.algebra.memory_budget import MemoryBudget, MemoryLimitError, memory_budget
+from qdialect.folding.report import FoldRecord, Outcome
+from qdialect.ir.ordering import dependencies_first
+from qdialect.ir.symbols import symbols_in, symbols_used_by
+from qdialect.shape_ops.interface import Code
+
+_OP_BYTES: Final = 8192
+"""A rough estimate of the memory of one op, with what later passes keep of it."""
+
+
+def inline_calls(module: ModuleOp, *, erases_unused: bool = False) -> list[FoldRecord]:
+    """
+    Inline calls of functions with one block, and erase private functions that nothing calls then.
+
+    Calls of functions that call themselves, directly or through others, stay. So do calls whose
+    inlining would exceed the memory budget. If `erases_unused`, private functions that were
+    unreachable before are erased, too. The result has a record for each call.
+    """
+    if not erases_unused and not any(isinstance(op, CallOp) for op in module.walk()):
+        return []
+    with memory_budget() as budget:
+        inliner = _Inliner(module, budget)
+        inliner.inline()
+    inliner.erase(inlined_only=not erases_unused)
+    return inliner.records
+
+
+class _Inliner:
+    """Inlines calls of functions of a module, callees first."""
+
+    def __init__(self, module: ModuleOp, budget: MemoryBudget) -> None:
+        self._budget = budget
+        self._module = module
+        self._functions = {op.sym_name.data: op for op in module.body.ops if isinstance(op, FuncOp)}
+        self._sizes: dict[FuncOp, int] = {}
+        """The number of ops of each function that has been processed."""
+        self._inlined = set[FuncOp]()
+        self.records = list[FoldRecord]()
+
+    def inline(self) -> None:
+        """Inline all calls that can be inlined."""
+        order = list(dependencies_first(self._functions.values(), self._callees))
+        circular = self._circular(order)
+        for function in order:
+            for call in [op for op in function.walk() if isinstance(op, CallOp)]:
+                callee = self._callee(call)
+                if callee is None or not callee.body.blocks:
+                    self._refuse(call, "its function has no body in this module")
+                elif callee in circular:
+                    self._refuse(call, "its function calls itself")
+                elif not _fits(call, callee):
+                    self._refuse(call, "its function has several blocks, or other types")
+                else:
+                    self._inline(call, callee)
+            self._sizes[function] = sum(1 for _ in function.walk())
+
+    def erase(self, *, inlined_only: bool) -> None:
+        """Erase private functions that are unreachable from the rest of the module."""
+        private = {name: op for name, op in self._functions.items() if _is_private(op)}
+        if inlined_only:
+            private = {name: op for name, op in private.items() if op in self._inlined}
+        erasable = set[Operation](private.values())
+        pending = [op for op in self._module.body.ops if op not in erasable]
+        module = self._module
+        used_by_module = symbols_in((*module.attributes.values(), *module.properties.values()))
+        pending += [private.pop(name) for name in set(used_by_module) & private.keys()]
+        while pending:
+            for name in set(symbols_used_by(pending.pop())) & private.keys():
+                pending.append(private.pop(name))
+        for function in private.values():
+            Rewriter.erase_op(function, safe_erase=False)
+
+    def _callees(self, function: FuncOp) -> Iterator[FuncOp]:
+        for op in function.walk():
+            if isinstance(op, CallOp) and (callee := self._callee(op)) is not None:
+                yield callee
+
+    def _circular(self, order: Sequence[FuncOp]) -> set[FuncOp]:
+        """
+        The functions that call themselves, directly or through others. `order` is callees
+        first.
+        """
+        callers = defaultdict[FuncOp, list[FuncOp]](list)
+        for function in order:
+            for callee in self._callees(function):
+                callers[callee].append(function)
+        circular, seen = set[FuncOp](), set[FuncOp]()
+        # Kosaraju's algorithm: in reverse order, the unseen transitive callers of a function
+        # form its strongly connected component.
+        for last in reversed(order):
+            component, pending = list[FuncOp](), [last]
+            while pending:
+                function = pending.pop()
+                if function not in seen:
+                    seen.add(function)
+                    component.append(function)
+                    pending += callers[function]
+            if len(component) > 1 or last in callers[last]:
+                circular.update(component)
+        return circular
+
+    def _callee(self, call: CallOp) -> FuncOp | None:
+        """The called function, if it is in the same module."""
+        module = call.parent_op()
+        while module is not None and not isinstance(module, ModuleOp):
+            module = module.parent_op()
+        return self._functions.get(call.callee.string_value()) if module is self._module else None
+
+    def _inline(self, call: CallOp, callee: FuncOp) -> None:
+        try:
+            self._budget.reserve(self._sizes[callee] * _OP_BYTES)
+        except MemoryLimitError as error:
+            self._refuse(call, str(error), Code.MEMORY)
+            return
+        block = callee.body.block
+        values: dict[SSAValue, SSAValue] = dict(zip(block.args, call.arguments, strict=True))
+        for op in block.ops:
+            if isinstance(op, ReturnOp):
+                for result, value in zip(call.results, op.arguments, strict=True):
+                    new = values.get(value, value)
+                    if value.owner is not block and result.name_hint is not None:
+                        # Names of callers differ from call to call.
+                        new.name_hint = result.name_hint
+                    result.replace_all_uses_with(new)
+            else:
+                Rewriter.insert_op(op.clone(values), InsertPoint.before(call))
+        Rewriter.erase_op(call)
+        self._inlined.add(callee)
+        reason = f"its function is '@{callee.sym_name.data}'"
+        self.records.append(FoldRecord(Outcome.INLINED, call, call.name, reason=reason))
+
+    def _refuse(self, call: CallOp, reason: str, code: Code = Code.UNKNOWN_OP) -> None:
+        reason = f"the call stays: {reason}"
+        self.records.append(FoldRecord(Outcome.REFUSED, call, call.name, code=code, reason=reason))
+
+
+def _fits(call: CallOp, callee: FuncOp) -> bool:
+    """Whether a call can be replaced by the body of the callee."""
+    blocks, type = callee.body.blocks, callee.function_type
+    return (
+        len(blocks) == 1
+        and isinstance(last := callee.body.block.last_op, ReturnOp)
+        and call.operand_types == type.inputs.data == callee.body.block.arg_types
+        and call.result_types == type.outputs.data == last.operand_types
+    )
+
+
+def _is_private(function: FuncOp) -> bool:
+    visibility = function.sym_visibility
+    return visibility is not None and visibility.data == "private" and bool(function.body.blocks)
