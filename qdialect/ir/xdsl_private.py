@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
-from xdsl.ir import Attribute, Dialect, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Dialect, Operation, SSAValue
 from xdsl.parser import AttrParser, Parser, ParserState, Position
 from xdsl.printer import Printer
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind
@@ -273,6 +273,18 @@ class OpenPrinter(Printer):
         """Reset line and column to a position, after the text printed since then was discarded."""
         self._current_line, self._current_column = line, column
 
+    def skip_kept_names(self, hint: str | None, numbers: dict[str, int]) -> None:
+        """
+        Advance the next number of a name in `numbers` past those that make it the name of others.
+
+        A hook, called before a block is given a name.
+        """
+
+    @override
+    def _populate_block_name(self, block: Block, block_index: int | None = None) -> None:
+        self.skip_kept_names(block.name_hint, self.block_names)
+        super()._populate_block_name(block, block_index)
+
     @override
     def print_string(self, text: str, *, indent: int | None = None) -> None:
         buffer = self.buffer
@@ -352,6 +364,7 @@ PRIVATE_NAMES: Final[Sequence[PrivateName]] = tuple(
         },
         (_PRINTER, "printer.py"): {
             "_ssa_values": (60, "the names of values"),
+            "_populate_block_name": (152, "chooses the name of a block"),
             "_dialect_resources": (77, "the keys of resources that were printed"),
         },
         (_PRINTER, "utils/base_printer.py"): {
@@ -389,6 +402,7 @@ PRIVATE_NAMES: Final[Sequence[PrivateName]] = tuple(
     for name, (line, role) in names.items()
 )
 """
-Besides these, `OpenParser.__init__` copies `Parser.__init__` except for the lexer;
+Besides these, `NumberedName` depends on the slice that the setter of `name_hint` keeps:
+ir/core.py:532. `OpenParser.__init__` copies `Parser.__init__` except for the lexer;
 `own_verifier_of` and `NAME_OF_UNREGISTERED` depend on names that are not attributes of a class.
 """

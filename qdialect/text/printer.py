@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, cast
 
@@ -21,12 +21,13 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     NoneAttr,
 )
-from xdsl.ir import Attribute, Dialect, Operation, ParametrizedAttribute, SSAValue
+from xdsl.ir import Attribute, Block, Dialect, Operation, ParametrizedAttribute, SSAValue
 from xdsl.irdl import IRDLOperation
 
 from qdialect.algebra.memory_budget import MemoryLimitError
 from qdialect.ir.blobs import Blob, BlobStorage
 from qdialect.ir.text_buffer import LONG_TEXT, TextBuffer
+from qdialect.ir.value_names import NumberedName
 from qdialect.ir.xdsl_private import OpenPrinter
 from qdialect.text.locations import fused_in_parts
 from qdialect.text.op_forms import FormsDiffer
@@ -108,6 +109,10 @@ class MLIRPrinter(OpenPrinter):
     _repetition: int = field(default=0, init=False)
     """The number of characters printed for parts of attributes that were printed before."""
 
+    _top: Operation | None = field(default=None, init=False)
+    _kept_names: frozenset[str] | None = field(default=None, init=False)
+    """The names with a number of their own in `_top`, None until the first number is added."""
+
     _in_dictionary: Collection[str] = field(default=(), init=False)
     """The names in the last dictionary of attributes of an op."""
 
@@ -159,6 +164,7 @@ class MLIRPrinter(OpenPrinter):
             return
         self.buffer = buffer = TextBuffer(self.stream)
         self.stream = buffer
+        self._top, self._kept_names = op, None
         try:
             self._print_op(op)
         finally:
@@ -213,9 +219,20 @@ class MLIRPrinter(OpenPrinter):
         super().print_op(op)
 
     @override
+    def skip_kept_names(self, hint: str | None, numbers: dict[str, int]) -> None:
+        if not hint or not (number := numbers.get(hint, 0)):
+            return
+        if self._kept_names is None:
+            self._kept_names = frozenset(() if self._top is None else _kept_names(self._top))
+        while f"{hint}_{number}" in self._kept_names:
+            number += 1
+        numbers[hint] = number
+
+    @override
     def print_ssa_value(self, value: SSAValue) -> str:
         name = self.names.get(value)
         if name is None:
+            self.skip_kept_names(value.name_hint, self.ssa_names)
             return super().print_ssa_value(value)
         self.print_string("%" + name)
         return name
@@ -325,6 +342,17 @@ class MLIRPrinter(OpenPrinter):
             print_dense(self, elements_of(dense), dense.get_element_type())
         self.print_string(" : ")
         self.print_attribute(dense.get_type())
+
+
+def _kept_names(top: Operation) -> Iterator[str]:
+    """The names of values and blocks in an op that end in a number."""
+    named = list[SSAValue | Block]()
+    for op in top.walk():
+        named += op.results
+        for block in (block for region in op.regions for block in region.blocks):
+            named += (block, *block.args)
+    hints = (each.name_hint for each in named)
+    return (hint for hint in hints if isinstance(hint, NumberedName))
 
 
 def _may_have_parts(attribute: Attribute) -> bool:
