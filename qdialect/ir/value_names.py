@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final, SupportsIndex
 
 from typing_extensions import override
+from xdsl.ir import Block, Operation, SSAValue
 
-_NUMBER: Final = re.compile(r"_[0-9]+\Z")
+_NUMBER: Final = re.compile(r"_[0-9]+(\.[0-9]+)?\Z")
 
 
 class NumberedName(str):
@@ -31,10 +33,27 @@ class NumberedName(str):
 
 def kept_name(name: str) -> str:
     """A name that `name_hint` keeps as it is written."""
-    return NumberedName(name) if _NUMBER.search(name) else name
+    number = _NUMBER.search(name)
+    return name if number is None or number[1] else NumberedName(name)
 
 
 def stem_of(name: str) -> str | None:
-    """The name before its number: `h` for `h_1`; None for a name without a number."""
+    """
+    The name that a printer made unique by a number: `h` for `h_1`, and `h_1` for `h_1.1`.
+
+    None for a name without such a number.
+    """
     number = _NUMBER.search(name)
-    return None if number is None else str.__getitem__(name, slice(number.start()))
+    if number is None:
+        return None
+    return str.__getitem__(name, slice(number.start(1) if number[1] else number.start()))
+
+
+def names_in(top: Operation) -> Iterator[str]:
+    """The names of the values and blocks in an op."""
+    named = list[SSAValue | Block]()
+    for op in top.walk():
+        named += op.results
+        for block in (block for region in op.regions for block in region.blocks):
+            named += (block, *block.args)
+    return (name for each in named if (name := each.name_hint) is not None)

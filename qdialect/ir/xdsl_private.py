@@ -9,6 +9,7 @@ functions here, or derive from the classes here, which make private methods of x
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import getclosurevars
@@ -273,17 +274,20 @@ class OpenPrinter(Printer):
         """Reset line and column to a position, after the text printed since then was discarded."""
         self._current_line, self._current_column = line, column
 
-    def skip_kept_names(self, hint: str | None, numbers: dict[str, int]) -> None:
+    @abstractmethod
+    def unique_name(self, hint: str, numbers: dict[str, int]) -> str:
         """
-        Advance the next number of a name in `numbers` past those that make it the name of others.
+        A name for a value or block with `hint` that no other one has in the same scope.
 
-        A hook, called before a block is given a name.
+        `numbers` has the next number for each hint in the scope.
         """
 
     @override
     def _populate_block_name(self, block: Block, block_index: int | None = None) -> None:
-        self.skip_kept_names(block.name_hint, self.block_names)
-        super()._populate_block_name(block, block_index)
+        if block.name_hint:
+            self._blocks[block] = self.unique_name(block.name_hint, self.block_names)
+        else:
+            super()._populate_block_name(block, block_index)
 
     @override
     def print_string(self, text: str, *, indent: int | None = None) -> None:
@@ -364,6 +368,7 @@ PRIVATE_NAMES: Final[Sequence[PrivateName]] = tuple(
         },
         (_PRINTER, "printer.py"): {
             "_ssa_values": (60, "the names of values"),
+            "_blocks": (63, "the names of blocks"),
             "_populate_block_name": (152, "chooses the name of a block"),
             "_dialect_resources": (77, "the keys of resources that were printed"),
         },

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, cast
 
@@ -21,13 +21,13 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     NoneAttr,
 )
-from xdsl.ir import Attribute, Block, Dialect, Operation, ParametrizedAttribute, SSAValue
+from xdsl.ir import Attribute, Dialect, Operation, ParametrizedAttribute, SSAValue
 from xdsl.irdl import IRDLOperation
 
 from qdialect.algebra.memory_budget import MemoryLimitError
 from qdialect.ir.blobs import Blob, BlobStorage
 from qdialect.ir.text_buffer import LONG_TEXT, TextBuffer
-from qdialect.ir.value_names import NumberedName
+from qdialect.ir.value_names import NumberedName, names_in
 from qdialect.ir.xdsl_private import OpenPrinter
 from qdialect.text.locations import fused_in_parts
 from qdialect.text.op_forms import FormsDiffer
@@ -110,8 +110,8 @@ class MLIRPrinter(OpenPrinter):
     """The number of characters printed for parts of attributes that were printed before."""
 
     _top: Operation | None = field(default=None, init=False)
-    _kept_names: frozenset[str] | None = field(default=None, init=False)
-    """The names with a number of their own in `_top`, None until the first number is added."""
+    _taken: frozenset[str] | None = field(default=None, init=False)
+    """The names in `_top`, which no other value gets; None until a name is made unique."""
 
     _in_dictionary: Collection[str] = field(default=(), init=False)
     """The names in the last dictionary of attributes of an op."""
@@ -164,7 +164,7 @@ class MLIRPrinter(OpenPrinter):
             return
         self.buffer = buffer = TextBuffer(self.stream)
         self.stream = buffer
-        self._top, self._kept_names = op, None
+        self._top, self._taken = op, None
         try:
             self._print_op(op)
         finally:
@@ -219,20 +219,26 @@ class MLIRPrinter(OpenPrinter):
         super().print_op(op)
 
     @override
-    def skip_kept_names(self, hint: str | None, numbers: dict[str, int]) -> None:
-        if not hint or not (number := numbers.get(hint, 0)):
-            return
-        if self._kept_names is None:
-            self._kept_names = frozenset(() if self._top is None else _kept_names(self._top))
-        while f"{hint}_{number}" in self._kept_names:
+    def unique_name(self, hint: str, numbers: dict[str, int]) -> str:
+        number = numbers.get(hint, 0)
+        numbers[hint] = number + 1
+        if not number:
+            return hint
+        if self._taken is None:
+            self._taken = frozenset(() if self._top is None else names_in(self._top))
+        # xDSL would take `_1` of `h_1_1` for its own number, and cut it off.
+        mark = "." if isinstance(hint, NumberedName) else "_"
+        while (name := f"{hint}{mark}{number}") in self._taken:
             number += 1
-        numbers[hint] = number
+        numbers[hint] = number + 1
+        return name
 
     @override
     def print_ssa_value(self, value: SSAValue) -> str:
         name = self.names.get(value)
+        if name is None and value.name_hint:
+            name = self.names[value] = self.unique_name(value.name_hint, self.ssa_names)
         if name is None:
-            self.skip_kept_names(value.name_hint, self.ssa_names)
             return super().print_ssa_value(value)
         self.print_string("%" + name)
         return name
@@ -342,17 +348,6 @@ class MLIRPrinter(OpenPrinter):
             print_dense(self, elements_of(dense), dense.get_element_type())
         self.print_string(" : ")
         self.print_attribute(dense.get_type())
-
-
-def _kept_names(top: Operation) -> Iterator[str]:
-    """The names of values and blocks in an op that end in a number."""
-    named = list[SSAValue | Block]()
-    for op in top.walk():
-        named += op.results
-        for block in (block for region in op.regions for block in region.blocks):
-            named += (block, *block.args)
-    hints = (each.name_hint for each in named)
-    return (hint for hint in hints if isinstance(hint, NumberedName))
 
 
 def _may_have_parts(attribute: Attribute) -> bool:

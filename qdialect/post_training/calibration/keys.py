@@ -7,12 +7,15 @@ result of a cast, of `quant.stats`, and of a shape op that neither drops nor add
 folding shape ops or inserting casts changes no key. A value that is quantized in the model, such as
 a weight, gives its name to its cast to floats.
 
-Values without a name are numbered. Values that depend on constants alone are not numbered, since a
+Values without a name are numbered, and so are values that share a name. Such a key is the key of
+another value after a change of the module, so it identifies nothing there. Printers number names,
+too: `%h_1` may be the second value with the name `h`. Values that depend on constants alone are not numbered, since a
 fold may remove or move them: their name is derived from the first op that reads them.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple, cast
@@ -33,6 +36,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region
 from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.algebra.movement import ValueSet
 from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.value_names import names_in, stem_of
 from qdialect.ir.value_types import element_type_or_self, is_tensor
 from qdialect.shape_ops.identities import unmoved_operand
 from qdialect.shape_ops.interface import (
@@ -69,6 +73,9 @@ class Keys(NamedTuple):
     A layer that was lowered to several ops may have left its name on a reshape behind them; a
     quantized value may hold the name of its cast to floats.
     """
+
+    numbered: frozenset[str]
+    """The keys and aliases that number values, or may do so."""
 
 
 def keys_of(module: ModuleOp) -> Keys:
@@ -109,6 +116,9 @@ class _KeyFinder:
         self._readings: dict[SSAValue, list[str]] = {}
         self._operands = ConstantOperands(Constants(ResourceBlobs(None)))
         self._named: dict[str, int] = {}
+        self._numbered_keys = set[str]()
+        self._ssa_names = set[str]()
+        """The names that are not those of locations."""
         self._nameless: dict[str, int] = {}
         self._chains: dict[SSAValue, CastChain] = {}
         """The casts that made a value from an integer tensor. The tensor has no key."""
@@ -130,7 +140,11 @@ class _KeyFinder:
             if value is root:
                 self._roots.setdefault(names[root], []).append(value)
         roots = {key: tuple(values) for key, values in self._roots.items()}
-        return Keys(self._keys, roots, self._aliases())
+        aliases = self._aliases()
+        given = {*explicit.values()}
+        shared = (name for name, count in self._named.items() if count > 1)
+        numbered = {*self._numbered_keys, *shared, *(_printed_numbers(module) & self._ssa_names)}
+        return Keys(self._keys, roots, aliases, frozenset(numbered - given))
 
     def _find_roots(
         self, values: Iterable[tuple[SSAValue, str]], explicit: Mapping[SSAValue, str]
@@ -175,6 +189,7 @@ class _KeyFinder:
                 self._reading(use, names, constant, functions[value])
                 for use in self._uses(value, order)
             ] or [self._numbered(functions[value])]
+            self._numbered_keys.update(readings)
             names[value] = self._unique(readings[0])
             self._readings[value] = readings[1:]
         return names
@@ -235,6 +250,8 @@ class _KeyFinder:
             for name in (self._name(value), origin):
                 if name is not None and name not in self._roots:
                     found.setdefault(name, set()).add(key)
+                elif name is not None and name != key:
+                    self._numbered_keys.add(name)
             for name in self._readings.get(value, ()):
                 if name not in self._roots:
                     found.setdefault(name, set()).add(key)
@@ -243,7 +260,9 @@ class _KeyFinder:
     def _numbered(self, function: str) -> str:
         number = self._nameless.get(function, 0)
         self._nameless[function] = number + 1
-        return f"@{function}#{number}"
+        key = f"@{function}#{number}"
+        self._numbered_keys.add(key)
+        return key
 
     def _unique(self, name: str) -> str:
         while True:
@@ -252,21 +271,19 @@ class _KeyFinder:
             key = name if count == 0 else f"{name}#{count}"
             if count == 0 or key not in self._named:
                 self._named.setdefault(key, 1)
+                self._numbered_keys.update([key] * (count > 0))
                 return key
 
     def _name(self, value: SSAValue) -> str | None:
         """The name in the location of a value, or of its float source; else its SSA name."""
         chain = self._chains.get(value)
-        if chain is None:
-            return _location_name(value) or value.name_hint
-        origin = chain.origin
-        return (
-            _location_name(value)
-            or _location_name(origin)
-            or value.name_hint
-            or origin.name_hint
-            or None
-        )
+        named = [value] if chain is None else [value, chain.origin]
+        located = next(filter(None, map(_location_name, named)), None)
+        if located is not None:
+            return located
+        name = next((of.name_hint for of in named if of.name_hint), None)
+        self._ssa_names.update([name] * (name is not None))
+        return name
 
     def _same_as(self, value: SSAValue) -> SSAValue | None:
         """The value that has exactly the same elements, if there is one."""
@@ -279,15 +296,35 @@ class _KeyFinder:
             chain = casts_to(value)
             same = chain.origin if is_recordable(chain.origin) else self._dequantized[chain]
             return None if same is value else same
-        if (model := model_of(op)) is None:
-            return None
-        try:
-            read = self._operands.read(op, model)
-        except NotFoldable:
-            return None
-        if len(read.operands) == 1 and all(of.values is ValueSet.SAME for of in read.movements):
-            return read.operands[0]
-        return unmoved_operand(op)
+        return moved_operand(op, self._operands)
+
+
+def moved_operand(op: Operation, operands: ConstantOperands) -> SSAValue | None:
+    """The operand that has exactly the elements of the result, perhaps in other places."""
+    if (model := model_of(op)) is None:
+        return None
+    try:
+        read = operands.read(op, model)
+    except NotFoldable:
+        return None
+    if len(read.operands) == 1 and all(of.values is ValueSet.SAME for of in read.movements):
+        return read.operands[0]
+    return unmoved_operand(op)
+
+
+def _printed_numbers(module: ModuleOp) -> set[str]:
+    """
+    The names in a module that a printer may have numbered.
+
+    A printer numbers the second value with a name: `%h` and `%h_1`. MLIR names arguments `%arg0`.
+    """
+    names = {*names_in(module)}
+    pairs = ((name, stem) for name in names if (stem := stem_of(name)) in names)
+    arguments = (name for name in names if _ARGUMENT.fullmatch(name))
+    return {*arguments, *(name for pair in pairs for name in pair)}
+
+
+_ARGUMENT: Final = re.compile("arg[0-9]+")
 
 
 def constant_values(module: ModuleOp) -> set[SSAValue]:

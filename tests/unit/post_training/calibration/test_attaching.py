@@ -160,7 +160,7 @@ def test_a_profile_may_name_its_reduction(tmp_path: Path):
 def test_the_fingerprint_is_of_what_is_computed():
     of = fingerprint(Module(TEXT))
     renamed = Module(TEXT.replace("%sum", "%total").replace("%t ", "%u ").replace("%t,", "%u,"))
-    assert fingerprint(renamed) == of
+    assert not fingerprint(renamed).differences(of)
     keyed = Module(TEXT)
     AttachKeysPass().apply(keyed.context, keyed.module)
     assert fingerprint(keyed) == of
@@ -171,7 +171,7 @@ def test_the_fingerprint_is_of_what_is_computed():
         TEXT.replace("perms = array<i32: 1, 0>", "perms = array<i32: 1, 0>, kept = 1 : i8"),
     ):
         assert of.differences(fingerprint(Module(other))) == ["'@main' differs"]
-    assert fingerprint(Module(TEXT.replace("@main", "@f"))) != of
+    assert of.differences(fingerprint(Module(TEXT.replace("@main", "@f"))))
 
 
 def test_a_default_that_mlir_prints_is_no_part_of_the_fingerprint():
@@ -267,6 +267,6 @@ func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
 }
 """)
     records = {"a": statistics((-1, 1)), "b": statistics((-2, 2))}
-    attach_ranges(module.module, Profile(fingerprint(module), records), Reduction())
+    attach_ranges(module.module, module.context, Profile(fingerprint(module), records), Reduction())
     module.module.verify()
     assert attached(module.module)["a"] == [-1, 1]
