@@ -79,7 +79,9 @@ class AttachRangesPass(ModulePass):
         )
         told = list[str]()
         if differences:
-            told.append(f"'{self.profile}' was recorded on another module: {'; '.join(differences)}")
+            told.append(
+                f"'{self.profile}' was recorded on another module: {'; '.join(differences)}"
+            )
         if doubtful:
             told.append(
                 f"{doubtful} of its records may be of other values, and are not attached: "

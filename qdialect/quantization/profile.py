@@ -28,7 +28,16 @@ VERSION: Final = 2
 _VERSIONS: Final = (1, VERSION)
 """The versions that can be read: version 1 does not identify values."""
 
-_FIELDS: Final = ("format", "version", "module", "identities", "numbered", "aliases", "reduction", "values")
+_FIELDS: Final = (
+    "format",
+    "version",
+    "module",
+    "identities",
+    "numbered",
+    "aliases",
+    "reduction",
+    "values",
+)
 _STATISTICS: Final = ("axes", "records", "minima", "maxima", "count", "nans", "histogram")
 _MAX_COUNT: Final = (1 << 53) - 1
 

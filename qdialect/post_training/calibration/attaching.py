@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from xdsl.context import Context
@@ -72,15 +72,14 @@ def attach_ranges(
             if isinstance(value.owner, Operation) and value.owner.parent is None:
                 # It was the result of `quant.stats`, which has been replaced.
                 continue
-            if statistics is None:
+            if name is None or statistics is None:
                 reason = f"there is no record of '{key}'"
             elif doubt is not None:
                 reason = f"the record of '{name}' {doubt}"
             elif (misfit := _misfit(statistics, value)) is not None:
                 reason = f"the record of '{key}' {misfit}"
             else:
-                own = name is None or name in records.names[key]
-                recorded = key if own else name
+                recorded = key if name in records.names[key] else name
                 _attach(report, value, recorded, statistics, reduction(statistics))
                 continue
             _refuse(report, _op_of(value), Code.NO_RECORD, reason)
@@ -114,16 +113,17 @@ class _Records:
     def find(self, key: str, values: Sequence[SSAValue]) -> tuple[str | None, str | None]:
         """The name of the record of the values with a key, and why it may not be their record."""
         known = [name for name in self.names[key] if self._profile.statistics(name) is not None]
+        if self.are_sure:
+            return next(iter(known), None), None
         hash = self._here[key]
-        there = self._keys_there.get(hash) if hash in self._keys_here else None
-        if not self.are_sure and there is not None:
-            return there, None
+        if hash in self._keys_here and hash in self._keys_there:
+            return self._keys_there[hash], None
+        known = [name for name in known if not self._is_elsewhere(name)]
         for name in known:
-            if self.are_sure or not self._is_doubtful(name):
-                there = self._there.get(self._profile.aliases.get(name, name), hash)
-                if not self.are_sure and hash != there and _holds_elements(values):
-                    return name, "is of other elements than these constants have"
-                return name, None
+            if self._numbered.isdisjoint((name, self._key_of(name))):
+                is_same = self._there.get(self._key_of(name), hash) == hash
+                is_changed = not is_same and _holds_elements(values)
+                return name, "is of other elements than this constant has" if is_changed else None
         if not known:
             return None, None
         self.doubtful.add(key)
@@ -132,12 +132,15 @@ class _Records:
             "--attach-keys before the calibration, or use trust-numbers"
         )
 
-    def _is_doubtful(self, name: str) -> bool:
-        """Whether a name numbers values, or its record is of a value that is elsewhere."""
-        key = self._profile.aliases.get(name, name)
-        there = self._there.get(key, "")
-        is_elsewhere = self._keys_there.get(there) == key and there in self._keys_here
-        return is_elsewhere or not self._numbered.isdisjoint((name, key))
+    def _key_of(self, name: str) -> str:
+        """The key of the record with a name."""
+        return self._profile.aliases.get(name, name)
+
+    def _is_elsewhere(self, name: str) -> bool:
+        """Whether the value of a record is there, under another key."""
+        key = self._key_of(name)
+        hash = self._there.get(key, "")
+        return self._keys_there.get(hash) == key and hash in self._keys_here
 
 
 def _keys_by_hash(hashes: Mapping[str, str]) -> dict[str, str]:
@@ -149,10 +152,12 @@ def _keys_by_hash(hashes: Mapping[str, str]) -> dict[str, str]:
 def _holds_elements(values: Sequence[SSAValue]) -> bool:
     """Whether values with a common key are constants, or parts of a constant."""
     owner = values[0].owner
-    return len(values) > 1 or (isinstance(owner, Operation) and elements_attribute_of(owner) is not None)
+    return len(values) > 1 or (
+        isinstance(owner, Operation) and elements_attribute_of(owner) is not None
+    )
 
 
-def _numbered_in(profile: Profile) -> Collection[str]:
+def _numbered_in(profile: Profile) -> frozenset[str]:
     """The keys in a profile that number values."""
     if profile.fingerprint.values:
         return profile.fingerprint.numbered
@@ -161,7 +166,7 @@ def _numbered_in(profile: Profile) -> Collection[str]:
         if (number := _NUMBER.search(key)) is not None:
             # A profile of version 1 has no other sign that values share a name.
             found |= {key, key[: number.start()]}
-    return found
+    return frozenset(found)
 
 
 _NUMBER: Final = re.compile(r"#[0-9]+(?=\Z|\.)")

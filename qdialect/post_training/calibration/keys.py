@@ -7,10 +7,12 @@ result of a cast, of `quant.stats`, and of a shape op that neither drops nor add
 folding shape ops or inserting casts changes no key. A value that is quantized in the model, such as
 a weight, gives its name to its cast to floats.
 
-Values without a name are numbered, and so are values that share a name. Such a key is the key of
+Values that depend on constants alone are named after the first op that reads them, since a fold may
+remove or move them, unless they have a name.
+
+Other values without a name are numbered, and so are values that share a name. Such a key is that of
 another value after a change of the module, so it identifies nothing there. Printers number names,
-too: `%h_1` may be the second value with the name `h`. Values that depend on constants alone are not numbered, since a
-fold may remove or move them: their name is derived from the first op that reads them.
+too: `%h_1` may be the second value with the name `h`.
 """
 
 from __future__ import annotations
@@ -143,7 +145,11 @@ class _KeyFinder:
         aliases = self._aliases()
         given = {*explicit.values()}
         shared = (name for name, count in self._named.items() if count > 1)
-        numbered = {*self._numbered_keys, *shared, *(_printed_numbers(module) & self._ssa_names)}
+        numbered = {
+            *self._numbered_keys,
+            *shared,
+            *(self._printed_numbers(module) & self._ssa_names),
+        }
         return Keys(self._keys, roots, aliases, frozenset(numbered - given))
 
     def _find_roots(
@@ -271,8 +277,31 @@ class _KeyFinder:
             key = name if count == 0 else f"{name}#{count}"
             if count == 0 or key not in self._named:
                 self._named.setdefault(key, 1)
-                self._numbered_keys.update([key] * (count > 0))
+                if count:
+                    self._numbered_keys.add(key)
                 return key
+
+    def _printed_numbers(self, module: ModuleOp) -> set[str]:
+        """
+        The names in a module that a printer may have numbered.
+
+        A printer numbers the second value with a name: `%h` and `%h_1`. It is no second value if
+        it is cast or moved from the first. MLIR names arguments `%arg0`.
+        """
+        roots = dict[str, set[SSAValue]]()
+        for value, root in self._roots_of.items():
+            roots.setdefault(value.name_hint or "", set()).add(root)
+            while isinstance(value, OpResult) and is_cast(value.op):
+                value = value.op.operands[0]
+                roots.setdefault(value.name_hint or "", set()).add(root)
+        names, found = {*names_in(module)}, set[str]()
+        for name in names:
+            if (stem := stem_of(name)) is not None and stem in names:
+                is_one = roots.get(name) == roots.get(stem, set()) and len(roots[name]) == 1
+                found.update((name,) if is_one else (name, stem))
+            elif _ARGUMENT.fullmatch(name):
+                found.add(name)
+        return found
 
     def _name(self, value: SSAValue) -> str | None:
         """The name in the location of a value, or of its float source; else its SSA name."""
@@ -281,8 +310,12 @@ class _KeyFinder:
         located = next(filter(None, map(_location_name, named)), None)
         if located is not None:
             return located
-        name = next((of.name_hint for of in named if of.name_hint), None)
-        self._ssa_names.update([name] * (name is not None))
+        names = [of.name_hint for of in named if of.name_hint]
+        if not names:
+            return None
+        # A printer may have numbered the cast, if both have the same name.
+        name = names[-1] if stem_of(names[0]) == names[-1] else names[0]
+        self._ssa_names.add(name)
         return name
 
     def _same_as(self, value: SSAValue) -> SSAValue | None:
@@ -310,18 +343,6 @@ def moved_operand(op: Operation, operands: ConstantOperands) -> SSAValue | None:
     if len(read.operands) == 1 and all(of.values is ValueSet.SAME for of in read.movements):
         return read.operands[0]
     return unmoved_operand(op)
-
-
-def _printed_numbers(module: ModuleOp) -> set[str]:
-    """
-    The names in a module that a printer may have numbered.
-
-    A printer numbers the second value with a name: `%h` and `%h_1`. MLIR names arguments `%arg0`.
-    """
-    names = {*names_in(module)}
-    pairs = ((name, stem) for name in names if (stem := stem_of(name)) in names)
-    arguments = (name for name in names if _ARGUMENT.fullmatch(name))
-    return {*arguments, *(name for pair in pairs for name in pair)}
 
 
 _ARGUMENT: Final = re.compile("arg[0-9]+")
@@ -435,15 +456,16 @@ def _location_name(value: SSAValue) -> str | None:
     return None
 
 
-def attach_keys(module: ModuleOp) -> None:
+def attach_keys(module: ModuleOp) -> Keys:
     """
-    Write the keys of values with a key of their own as attributes.
+    Write the keys of values with a key of their own as attributes. Returns the keys.
 
     Only arguments of the first block of a function have attributes; other block arguments get none.
     """
     of_ops = dict[Operation, dict[int, str]]()
     of_functions = dict[FuncOp, dict[int, str]]()
-    for key, values in keys_of(module).roots.items():
+    found = keys_of(module)
+    for key, values in found.roots.items():
         for value in values:
             if isinstance(value, BlockArgument):
                 if (function := _function_of(value)) is not None:
@@ -463,6 +485,7 @@ def attach_keys(module: ModuleOp) -> None:
         for index, key in keys.items():
             held[index][KEY_ATTRIBUTE] = StringAttr(key)
         function.arg_attrs = ArrayAttr(map(DictionaryAttr, held))
+    return found
 
 
 def _function_of(argument: BlockArgument) -> FuncOp | None:

@@ -238,7 +238,9 @@ def test_bad_files_are_explained(before: str, after: str, place: str, reason: st
     message = str(caught.value)
     assert message.startswith(f"profile.json:{place}")
     assert reason in message
-    assert message.endswith(("; record the profile again", "this one supports the versions 1 and 2"))
+    assert message.endswith(
+        ("; record the profile again", "this one supports the versions 1 and 2")
+    )
 
 
 def test_yaml_of_glow():

@@ -85,7 +85,7 @@ class Draft:
     def any_op(self) -> None:
         """Append an op, or ops that a pass folds, merges, inlines or removes."""
         value = self.any_value()
-        match self.random.integers(8):
+        match int(self.random.integers(8)):
             case 0:
                 self.constant((4, 4))
             case 1:
