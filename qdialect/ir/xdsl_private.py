@@ -9,6 +9,7 @@ functions here, or derive from the classes here, which make private methods of x
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import getclosurevars
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
-from xdsl.ir import Attribute, Dialect, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Dialect, Operation, SSAValue
 from xdsl.parser import AttrParser, Parser, ParserState, Position
 from xdsl.printer import Printer
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind
@@ -281,6 +282,21 @@ class OpenPrinter(Printer):
         """Reset line and column to a position, after the text printed since then was discarded."""
         self._current_line, self._current_column = line, column
 
+    @abstractmethod
+    def unique_name(self, hint: str, numbers: dict[str, int]) -> str:
+        """
+        A name for a value or block with `hint` that no other one has in the same scope.
+
+        `numbers` has the next number for each hint in the scope.
+        """
+
+    @override
+    def _populate_block_name(self, block: Block, block_index: int | None = None) -> None:
+        if block.name_hint:
+            self._blocks[block] = self.unique_name(block.name_hint, self.block_names)
+        else:
+            super()._populate_block_name(block, block_index)
+
     @override
     def print_string(self, text: str, *, indent: int | None = None) -> None:
         buffer = self.buffer
@@ -360,6 +376,8 @@ PRIVATE_NAMES: Final[Sequence[PrivateName]] = tuple(
         },
         (_PRINTER, "printer.py"): {
             "_ssa_values": (60, "the names of values"),
+            "_blocks": (63, "the names of blocks"),
+            "_populate_block_name": (152, "chooses the name of a block"),
             "_dialect_resources": (77, "the keys of resources that were printed"),
         },
         (_PRINTER, "utils/base_printer.py"): {
@@ -397,6 +415,7 @@ PRIVATE_NAMES: Final[Sequence[PrivateName]] = tuple(
     for name, (line, role) in names.items()
 )
 """
-Besides these, `OpenParser.__init__` copies `Parser.__init__` except for the lexer;
+Besides these, `NumberedName` depends on the slice that the setter of `name_hint` keeps:
+ir/core.py:532. `OpenParser.__init__` copies `Parser.__init__` except for the lexer;
 `own_verifier_of` and `NAME_OF_UNREGISTERED` depend on names that are not attributes of a class.
 """

@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import PassFailedException
 from qdialect.folding.inlining import inline_calls
 from qdialect.folding.report import Outcome
 from qdialect.folding.report_listener import FoldReportListener, WarningListener
-from qdialect.post_training.calibration.attaching import attach_ranges, differences_of
+from qdialect.post_training.calibration.attaching import attach_ranges
 from qdialect.quantization.profile import Profile
 from qdialect.quantization.ranges import PERCENTILES, Reduction, ReductionKind
 
@@ -24,7 +24,8 @@ class AttachRangesPass(ModulePass):
     Insert `quant.stats` after each value that has a record in a profile.
 
     Calls are inlined first. Values without a record, and records without a value, are reported as
-    remarks. A profile of another module is a warning.
+    remarks. A profile of another module is a warning. There, keys that number values, such as
+    `@main#0`, bind no record: values that are computed as before get theirs, whatever their keys.
 
     Example: `qdialect-opt --attach-ranges=profile=profile.json model.mlir`.
     """
@@ -45,6 +46,12 @@ class AttachRangesPass(ModulePass):
 
     strict: bool = False
     """Whether missing records, unused records and a profile of another module are errors."""
+
+    trust_numbers: bool = False
+    """
+    Whether keys that number values bind records in another module, too. A record may then get to
+    another value.
+    """
 
     def __post_init__(self) -> None:
         """Raise ValueError for an unknown reduction or an invalid percentile."""
@@ -71,14 +78,25 @@ class AttachRangesPass(ModulePass):
             raise PassFailedException(str(error)) from None
         # As for calibration, whose keys and fingerprint are those of the module without calls.
         records = inline_calls(op)
-        differences = differences_of(op, ctx, profile)
-        told = f"'{self.profile}' was recorded on another module: {'; '.join(differences)}"
-        report = attach_ranges(op, profile, self._reduction() or profile.reduction)
+        reduction = self._reduction() or profile.reduction
+        report, differences, doubtful = attach_ranges(
+            op, ctx, profile, reduction, trust_numbers=self.trust_numbers
+        )
         report.records[:0] = records
+        told = list[str]()
+        if differences:
+            told.append(
+                f"'{self.profile}' was recorded on another module: {'; '.join(differences)}"
+            )
+        if doubtful:
+            told.append(
+                f"{doubtful} of its records may be of other values, and are not attached: "
+                "--remarks names them, and trust-numbers attaches them"
+            )
         refused = [each.reason for each in report.records if each.outcome is Outcome.REFUSED]
         if self.strict and (differences or refused):
-            raise PassFailedException("; ".join([told] * bool(differences) + refused))
-        if differences and isinstance(ctx, WarningListener):
-            ctx.take_warning(op, told)
+            raise PassFailedException("; ".join([*told[: len(differences) > 0], *refused]))
+        if told and isinstance(ctx, WarningListener):
+            ctx.take_warning(op, "; ".join(told))
         if isinstance(ctx, FoldReportListener):
             ctx.take_fold_report(report)

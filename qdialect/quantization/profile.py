@@ -24,9 +24,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FORMAT: Final = "qdialect-profile"
-VERSION: Final = 1
+VERSION: Final = 2
+_VERSIONS: Final = (1, VERSION)
+"""The versions that can be read: version 1 does not identify values."""
 
-_FIELDS: Final = ("format", "version", "module", "aliases", "reduction", "values")
+_FIELDS: Final = (
+    "format",
+    "version",
+    "module",
+    "identities",
+    "numbered",
+    "aliases",
+    "reduction",
+    "values",
+)
 _STATISTICS: Final = ("axes", "records", "minima", "maxima", "count", "nans", "histogram")
 _MAX_COUNT: Final = (1 << 53) - 1
 
@@ -43,6 +54,16 @@ class Fingerprint:
     """The identity of a module: a text for each of its parts, such as the hash of a function."""
 
     parts: Mapping[str, str]
+
+    values: Mapping[str, str] = field(default_factory=dict[str, str])
+    """For the key of each value, a hash of how it is computed; empty if that is not known."""
+
+    numbered: frozenset[str] = frozenset()
+    """The keys that number values: they may be those of other values in another module."""
+
+    def has_keys_of(self, other: Fingerprint) -> bool:
+        """Whether `other` is the same module, and each value has the same key in it."""
+        return bool(self.values) and self.values == other.values and self.parts == other.parts
 
     def differences(self, other: Fingerprint) -> list[str]:
         """The differences of `other` from this one, in words; empty if it is the same."""
@@ -90,7 +111,10 @@ class Profile:
 
     def to_json(self) -> str:
         """The text of a profile file: keys are sorted, and each value has a line."""
-        head = {"format": FORMAT, "version": VERSION, "module": {**self.fingerprint.parts}}
+        module = self.fingerprint
+        head = {"format": FORMAT, "version": VERSION, "module": {**module.parts}}
+        if module.values:
+            head |= {"identities": {**module.values}, "numbered": sorted(module.numbered)}
         lines = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
         aliases = dict(sorted(self.aliases.items()))
         lines.append(f' "aliases": {json.dumps(aliases)}')
@@ -126,6 +150,8 @@ def merged_profiles(profiles: Sequence[Profile]) -> Profile:
             raise ValueError(
                 "profiles of different modules cannot be merged: " + "; ".join(differences)
             )
+        if first.fingerprint.values != other.fingerprint.values:
+            raise ValueError("profiles of modules whose values have other keys cannot be merged")
         if first.reduction != other.reduction:
             raise ValueError("profiles with different reductions cannot be merged")
     for profile in profiles:
@@ -213,21 +239,27 @@ class _JsonReader:
         profile = self._typed((), content, _Object, "an object")
         if profile.get("format") != FORMAT:
             raise self._error((), f'this is not a profile: there is no "format": "{FORMAT}"')
-        if (version := self._field((), profile, "version", int, "an integer")) != VERSION:
+        version = self._field((), profile, "version", int, "an integer")
+        if version not in _VERSIONS:
             raise self._error(
                 ("version",),
                 f"version {version} is not supported",
-                f"read it with the qdialect that wrote it; this one supports version {VERSION}",
+                "read it with the qdialect that wrote it; this one supports the versions "
+                f"{' and '.join(map(str, _VERSIONS))}",
             )
         self._check_names((), profile, _FIELDS)
         parts = self._texts(profile, "module")
         aliases = self._texts(profile, "aliases")
+        identities = self._texts(profile, "identities") if "identities" in profile else {}
+        numbered = self._list((), profile, "numbered") if "numbered" in profile else []
+        for at, item in enumerate(numbered):
+            self._typed(("numbered", at), item, str, "a text")
         values = self._field((), profile, "values", _Object, "an object")
         reduction = self._reduction(profile)
         return self._fitting(
             ("aliases",),
             lambda: Profile(
-                Fingerprint(parts),
+                Fingerprint(parts, identities, frozenset(numbered)),
                 {key: self._statistics(("values", key), of) for key, of in values.items()},
                 aliases,
                 reduction,

@@ -20,6 +20,7 @@ from xdsl.utils.mlir_lexer import MLIRTokenKind
 from qdialect.algebra.memory_budget import memory_budget
 from qdialect.ir.blobs import BlobStorage
 from qdialect.ir.garbage import paused_collection
+from qdialect.ir.value_names import NumberedName, kept_name
 from qdialect.ir.xdsl_private import forget_operation, forget_resource
 from qdialect.text import hints
 from qdialect.text.attribute_parser import AttributeParser
@@ -208,6 +209,8 @@ class LocatingParser(AttributeParser):
         if name.isdigit():
             self._declare_numbered_block(name)
         block = super().parse_block()
+        if block.name_hint is not None:
+            block.name_hint = kept_name(name)
         # xDSL records only blocks that no earlier op refers to.
         self.blocks[name] = block, span
         return block
@@ -510,4 +513,7 @@ class LocatingParser(AttributeParser):
                     ],
                 )
         super().register_ssa_definition(name, values, span)
+        if isinstance(kept := kept_name(name), NumberedName):
+            for value in values:
+                value.name_hint = kept
         self._first_seen.update(dict.fromkeys(values, span))

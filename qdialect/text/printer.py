@@ -28,6 +28,7 @@ from xdsl.printer import Printer
 from qdialect.algebra.memory_budget import MemoryLimitError
 from qdialect.ir.blobs import Blob, BlobStorage
 from qdialect.ir.text_buffer import LONG_TEXT, TextBuffer
+from qdialect.ir.value_names import NumberedName, names_in
 from qdialect.ir.xdsl_private import OpenPrinter
 from qdialect.text.locations import fused_in_parts
 from qdialect.text.op_forms import FormsDiffer, OwnForm
@@ -109,6 +110,10 @@ class MLIRPrinter(OpenPrinter):
     _repetition: int = field(default=0, init=False)
     """The number of characters printed for parts of attributes that were printed before."""
 
+    _top: Operation | None = field(default=None, init=False)
+    _taken: frozenset[str] | None = field(default=None, init=False)
+    """The names in `_top`, which no other value gets; None until a name is made unique."""
+
     _in_dictionary: Collection[str] = field(default=(), init=False)
     """The names in the last dictionary of attributes of an op."""
 
@@ -160,6 +165,7 @@ class MLIRPrinter(OpenPrinter):
             return
         self.buffer = buffer = TextBuffer(self.stream)
         self.stream = buffer
+        self._top, self._taken = op, None
         try:
             self._print_op(op)
         finally:
@@ -230,8 +236,25 @@ class MLIRPrinter(OpenPrinter):
         super().print_op(op)
 
     @override
+    def unique_name(self, hint: str, numbers: dict[str, int]) -> str:
+        number = numbers.get(hint, 0)
+        numbers[hint] = number + 1
+        if not number:
+            return hint
+        if self._taken is None:
+            self._taken = frozenset(() if self._top is None else names_in(self._top))
+        # xDSL would take `_1` of `h_1_1` for its own number, and cut it off.
+        mark = "." if isinstance(hint, NumberedName) else "_"
+        while (name := f"{hint}{mark}{number}") in self._taken:
+            number += 1
+        numbers[hint] = number + 1
+        return name
+
+    @override
     def print_ssa_value(self, value: SSAValue) -> str:
         name = self.names.get(value)
+        if name is None and value.name_hint:
+            name = self.names[value] = self.unique_name(value.name_hint, self.ssa_names)
         if name is None:
             return super().print_ssa_value(value)
         self.print_string("%" + name)

@@ -205,9 +205,10 @@ def _calibrate(options: Namespace, interruption: _Interruption) -> bool:
             message += f": {LOWER_TENSORS}"
         printer.error(message, compilation.locate(function))
         return False
-    fingerprint = fingerprint_of(module, ResourceBlobs.of(compilation.context))
+    keys = keys_of(module)
+    fingerprint = fingerprint_of(module, ResourceBlobs.of(compilation.context), keys)
     known = {*recorded.values.keys}
-    aliases = {name: key for name, key in keys_of(module).aliases.items() if key in known}
+    aliases = {name: key for name, key in keys.aliases.items() if key in known}
     keeper = _Keeper(options, fingerprint, aliases, recorded, count)
     try:
         _record(keeper, recorded, compilation, arguments, options, interruption)
@@ -306,7 +307,7 @@ class _Keeper:
             raise ToolError(str(error)) from None
         found = [*profile.values.values()]
         reasons = [
-            *profile.fingerprint.differences(self._fingerprint),
+            *(differences := profile.fingerprint.differences(self._fingerprint)),
             # Values that were always NaN have no statistics.
             *(
                 f"value '{key}' is only in one of the two"
@@ -314,6 +315,12 @@ class _Keeper:
                 if key in profile.values or key in self._required
             ),
         ]
+        here, there = self._fingerprint.values, profile.fingerprint.values
+        if not there:
+            reasons.append("it does not say how its values are computed, as it is of version 1")
+        elif not differences:
+            renamed = [key for key in {*here, *there} if here.get(key) != there.get(key)]
+            reasons += (f"'{key}' is not the key of the same value" for key in renamed)
         if any((of.histogram is not None) != self._with_histogram for of in found):
             reasons.append(f"its values have {'no' if self._with_histogram else 'a'} histogram")
         of_axes = {key: of.axes[0] if of.axes else None for key, of in profile.values.items()}

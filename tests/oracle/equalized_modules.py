@@ -110,7 +110,7 @@ class Model:
         results = run_function(recorded.module, recorded.name, given, self.context)
         fingerprint = fingerprint_of(self.module, ResourceBlobs.of(self.context))
         profile = Profile(fingerprint, recorded.values.statistics(0, results))
-        attach_ranges(self.module, profile, WHOLE)
+        attach_ranges(self.module, self.context, profile, WHOLE)
         return self
 
     def equalize(self, **options: Any) -> Model:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -17,53 +20,156 @@ from qdialect.ir.replacements import insert_after
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import shape_of
 from qdialect.post_training.calibration.fingerprints import fingerprint_of
-from qdialect.post_training.calibration.keys import keys_of
-from qdialect.quantization.profile import Profile
+from qdialect.post_training.calibration.keys import Keys, keys_of
+from qdialect.quantization.profile import Fingerprint, Profile
 from qdialect.quantization.ranges import Range, Reduction, Statistics
-from qdialect.shape_ops.interface import Code, name_of
+from qdialect.shape_ops.interface import Code, elements_attribute_of, name_of
 from qdialect.shape_ops.statistics import is_statistics
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def attach_ranges(module: ModuleOp, profile: Profile, reduction: Reduction) -> FoldReport:
+class Attached(NamedTuple):
+    """What `attach_ranges` did."""
+
+    report: FoldReport
+
+    differences: list[str]
+    """The differences of the module from the one of the profile, in words."""
+
+    doubtful: int
+    """The number of records that have not been attached, since they may be of other values."""
+
+
+def attach_ranges(
+    module: ModuleOp,
+    context: Context,
+    profile: Profile,
+    reduction: Reduction,
+    *,
+    trust_numbers: bool = False,
+) -> Attached:
     """
     Insert `quant.stats` after each value that has a record in `profile`, in place of any there.
 
     A value that only holds the elements of another one gets none. The report lists values without a
-    record, and records without a value.
+    record, and records without a value. In another module than that of the profile, a key that
+    numbers values binds no record, unless `trust_numbers`.
     """
     report = FoldReport(verb="attached")
+    resources = ResourceBlobs.of(context)
     keys = keys_of(module)
-    names = {key: [key] for key in keys.roots}
-    for name, key in keys.aliases.items():
-        names[key].append(name)
+    fingerprint = fingerprint_of(module, resources, keys)
+    records = _Records(profile, keys, fingerprint, trust_numbers=trust_numbers)
     found = set[str]()
     for key, values in keys.roots.items():
-        known = (name for name in names[key] if profile.statistics(name) is not None)
-        name = next(known, key)
-        statistics = profile.statistics(name)
-        found.add(profile.aliases.get(name, name))
+        name, doubt = records.find(key, values)
+        statistics = None if name is None else profile.statistics(name)
+        if name is not None:
+            found.add(profile.aliases.get(name, name))
         for value in values:
             if isinstance(value.owner, Operation) and value.owner.parent is None:
                 # It was the result of `quant.stats`, which has been replaced.
                 continue
-            if statistics is None:
+            if name is None or statistics is None:
                 reason = f"there is no record of '{key}'"
-                _refuse(report, _op_of(value), Code.NO_RECORD, reason)
-            elif (reason := _misfit(statistics, value)) is not None:
-                _refuse(report, _op_of(value), Code.NO_RECORD, f"the record of '{key}' {reason}")
+            elif doubt is not None:
+                reason = f"the record of '{name}' {doubt}"
+            elif (misfit := _misfit(statistics, value)) is not None:
+                reason = f"the record of '{key}' {misfit}"
             else:
-                _attach(report, value, key, statistics, reduction(statistics))
+                recorded = key if name in records.names[key] else name
+                _attach(report, value, recorded, statistics, reduction(statistics))
+                continue
+            _refuse(report, _op_of(value), Code.NO_RECORD, reason)
     for key in sorted(profile.values.keys() - found):
         _refuse(report, module, Code.NO_VALUE, f"no value has the key '{key}', which has a record")
-    return report
+    differences = profile.fingerprint.differences(fingerprint)
+    return Attached(report, differences, len(records.doubtful))
 
 
-def differences_of(module: ModuleOp, context: Context, profile: Profile) -> list[str]:
-    """The differences of a module from the one that `profile` was recorded on, in words."""
-    return profile.fingerprint.differences(fingerprint_of(module, ResourceBlobs.of(context)))
+class _Records:
+    """The records of a profile, found by the keys of a module."""
+
+    def __init__(
+        self, profile: Profile, keys: Keys, fingerprint: Fingerprint, *, trust_numbers: bool
+    ) -> None:
+        self._profile = profile
+        self._here = fingerprint.values
+        self._there = profile.fingerprint.values
+        self._numbered = keys.numbered | _numbered_in(profile)
+        self._keys_here = _keys_by_hash(self._here)
+        self._keys_there = _keys_by_hash(self._there)
+        self.names = {key: [key] for key in keys.roots}
+        """The names of each key: itself, and its aliases."""
+        for name, key in keys.aliases.items():
+            self.names[key].append(name)
+        self.are_sure = trust_numbers or profile.fingerprint.has_keys_of(fingerprint)
+        """Whether each key is the one that its value had, whatever it says."""
+        self.doubtful = set[str]()
+        """The keys whose records were found, and may be of other values."""
+
+    def find(self, key: str, values: Sequence[SSAValue]) -> tuple[str | None, str | None]:
+        """The name of the record of the values with a key, and why it may not be their record."""
+        known = [name for name in self.names[key] if self._profile.statistics(name) is not None]
+        if self.are_sure:
+            return next(iter(known), None), None
+        hash = self._here[key]
+        if hash in self._keys_here and hash in self._keys_there:
+            return self._keys_there[hash], None
+        known = [name for name in known if not self._is_elsewhere(name)]
+        for name in known:
+            if self._numbered.isdisjoint((name, self._key_of(name))):
+                is_same = self._there.get(self._key_of(name), hash) == hash
+                is_changed = not is_same and _holds_elements(values)
+                return name, "is of other elements than this constant has" if is_changed else None
+        if not known:
+            return None, None
+        self.doubtful.add(key)
+        return known[0], (
+            "may be of another value, since the module or its names have changed: run "
+            "--attach-keys before the calibration, or use trust-numbers"
+        )
+
+    def _key_of(self, name: str) -> str:
+        """The key of the record with a name."""
+        return self._profile.aliases.get(name, name)
+
+    def _is_elsewhere(self, name: str) -> bool:
+        """Whether the value of a record is there, under another key."""
+        key = self._key_of(name)
+        hash = self._there.get(key, "")
+        return self._keys_there.get(hash) == key and hash in self._keys_here
+
+
+def _keys_by_hash(hashes: Mapping[str, str]) -> dict[str, str]:
+    """The keys of the values that are computed as no other value is."""
+    counts = Counter(hashes.values())
+    return {hash: key for key, hash in hashes.items() if hash and counts[hash] == 1}
+
+
+def _holds_elements(values: Sequence[SSAValue]) -> bool:
+    """Whether values with a common key are constants, or parts of a constant."""
+    owner = values[0].owner
+    return len(values) > 1 or (
+        isinstance(owner, Operation) and elements_attribute_of(owner) is not None
+    )
+
+
+def _numbered_in(profile: Profile) -> frozenset[str]:
+    """The keys in a profile that number values."""
+    if profile.fingerprint.values:
+        return profile.fingerprint.numbered
+    found = set[str]()
+    for key in (*profile.values, *profile.aliases):
+        if (number := _NUMBER.search(key)) is not None:
+            # A profile of version 1 has no other sign that values share a name.
+            found |= {key, key[: number.start()]}
+    return frozenset(found)
+
+
+_NUMBER: Final = re.compile(r"#[0-9]+(?=\Z|\.)")
 
 
 def _refuse(report: FoldReport, op: Operation, code: Code, reason: str) -> None:

@@ -7,7 +7,7 @@ read: the result of a cast to floats, if there is one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
@@ -112,12 +112,13 @@ def compare_functions(
     be in the layout that layers read. Raises InterpretationError if a function does not exist, and
     ValueError if they differ in arguments or results.
     """
+    numbered = set[str]()
     for module, context in zip((before, after), contexts, strict=True):
         # A fold may change the order of values that have no name.
-        attach_keys(module)
+        numbered |= attach_keys(module).numbered
         # Broadcasts are kept in both modules, whether their operands are quantized or not.
         fold_shapes(module, context, FoldPolicy(max_repetition=0))
-    return _Comparison(before, after, names).functions()
+    return _Comparison(before, after, names, numbered).functions()
 
 
 class _Side:
@@ -127,7 +128,11 @@ class _Side:
         self.module = module
         self.function = find_function(module, name)
         self.roots, self.left_out = recordable_values(module, self.function)
-        self.keys, _, self._aliases = keys_of(module)
+        keys = keys_of(module)
+        self.keys = keys.of_values
+        self._aliases = {
+            name: key for name, key in keys.aliases.items() if name not in keys.numbered
+        }
         self.members = dict[str, list[SSAValue]]()
         """The values that hold the elements of each key, without the results of their casts."""
         block = self.function.body.blocks[0]
@@ -158,7 +163,14 @@ class _Side:
 
 
 class _Comparison:
-    def __init__(self, before: ModuleOp, after: ModuleOp, names: tuple[str, str]) -> None:
+    def __init__(
+        self,
+        before: ModuleOp,
+        after: ModuleOp,
+        names: tuple[str, str],
+        numbered: Collection[str],
+    ) -> None:
+        self._numbered = numbered
         self._before, self._after = _Side(before, names[0]), _Side(after, names[1])
         self._values = list[ComparedValue]()
         self._pairs = list[tuple[SSAValue, SSAValue]]()
@@ -194,8 +206,8 @@ class _Comparison:
         if len(olds) != len(news):
             return f"{len(olds)} values have it in FLOAT, and {len(news)} in QUANTIZED"
         for old, new in pairs:
-            # The key of a nameless value is its number, which may belong to another value.
-            if key.startswith("@") and not self._are_made_alike(old, new):
+            # A number may belong to another value.
+            if key in self._numbered and not self._are_made_alike(old, new):
                 return (
                     f"it is made by '{_maker_of(old)}' in FLOAT, and by '{_maker_of(new)}' in "
                     "QUANTIZED: run --attach-keys before the module is quantized"

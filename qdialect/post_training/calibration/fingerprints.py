@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from hashlib import blake2b
 from itertools import count
+from types import MappingProxyType
 from typing import Final, cast
 
 from xdsl.dialects.builtin import (
@@ -13,38 +16,127 @@ from xdsl.dialects.builtin import (
     DictionaryAttr,
     ModuleOp,
 )
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.splat import as_view
+from qdialect.algebra.splat import Elements, Splat, as_view
 from qdialect.dialects.upstream.tosa_syntax import NanModeAttr
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.post_training.calibration.keys import KEY_ATTRIBUTE
+from qdialect.post_training.calibration.keys import (
+    KEY_ATTRIBUTE,
+    Keys,
+    keys_of,
+    moved_operand,
+)
 from qdialect.quantization.profile import Fingerprint
-from qdialect.shape_ops.interface import name_of
+from qdialect.shape_ops.interface import NotFoldable, is_cast, name_of
+from qdialect.shape_ops.reading import ConstantOperands, Constants
 from qdialect.shape_ops.statistics import is_statistics
 
 
-def fingerprint_of(module: ModuleOp, resources: ResourceBlobs) -> Fingerprint:
+def fingerprint_of(
+    module: ModuleOp, resources: ResourceBlobs, keys: Keys | None = None
+) -> Fingerprint:
     """
-    The hash of each op at the top level of a module, such as a function.
+    The hash of each op at the top level of a module, such as a function, and of each value.
 
-    It covers the ops, types, attributes, and elements of constants; not the names of values,
-    locations, keys, and recorded ranges.
+    The hash of an op covers the ops, types, attributes, and elements of constants; not the names
+    of values, locations, keys, and recorded ranges. `keys` are those of the module.
     """
+    keys = keys or keys_of(module)
     parts = dict[str, str]()
     for number, op in enumerate(module.ops):
         symbol = op.properties.get("sym_name", op.attributes.get("sym_name"))
         part = f"@{getattr(symbol, 'data', number)}"
         parts[part] = _Hash(resources).of(op)
-    return Fingerprint(parts)
+    identities = _identities(module, resources)
+    # Parts of one tensor share a key. No value in a region has a record.
+    values = {
+        key: " ".join(identities.get(value, "") for value in values)
+        for key, values in keys.roots.items()
+    }
+    return Fingerprint(parts, values, keys.numbered)
+
+
+def _identities(module: ModuleOp, resources: ResourceBlobs) -> dict[SSAValue, str]:
+    """
+    A hash of how each value in the first block of a function is computed.
+
+    Folds of shape ops and casts do not change it: a moved or cast value has the hash of the
+    operand, and a constant the hash of its elements in any order. So values may share a hash.
+    """
+    identities = dict[SSAValue, str]()
+    constants = Constants(resources)
+    operands = ConstantOperands(constants)
+    for function in module.ops:
+        if not isinstance(function, FuncOp) or function.is_declaration:
+            continue
+        block = function.body.blocks[0]
+        for argument in block.args:
+            types = [each.type for each in block.args]
+            text = f"{function.sym_name.data} {argument.index} {[*map(str, types)]}"
+            identities[argument] = blake2b(text.encode(), digest_size=8).hexdigest()
+        for op in block.ops:
+            if not op.results:
+                continue
+            same = op.operands[0] if is_cast(op) else moved_operand(op, operands)
+            elements = _elements(op, constants)
+            if same is not None and same in identities:
+                identities[op.results[0]] = identities[same]
+            elif elements is not None:
+                identities[op.results[0]] = _hash_in_any_order(elements)
+            else:
+                text = _Hash(resources, identities).of(op)[:_DIGITS]
+                for result in op.results:
+                    identities[result] = f"{text}#{result.index}" if result.index else text
+    return identities
+
+
+_DIGITS: Final = 16
+"""The hexadecimal digits of the hash of a value."""
+
+
+def _elements(op: Operation, constants: Constants) -> Elements | None:
+    try:
+        return constants.read(op)
+    except NotFoldable:
+        return None
+
+
+def _hash_in_any_order(elements: Elements) -> str:
+    """A hash of the bits of elements, whatever their order."""
+    splat = elements if isinstance(elements, Splat) else None
+    bits = np.array([splat.value]) if splat else as_view(elements).array().reshape(-1)
+    bits = bits.view(np.uint8) if bits.dtype.kind == "V" else bits
+    count = math.prod(elements.shape)
+    total = 0
+    for start in range(0, bits.size, _PIECE):
+        piece = bits[start : start + _PIECE]
+        # The mixing function of splitmix64, whose sum depends on all elements.
+        mixed = piece.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+        total += int((mixed ^ (mixed >> np.uint64(31))).sum(dtype=np.uint64))
+    total = total * count if splat else total
+    return f"{(total + count * 0x9E3779B97F4A7C15) % (1 << 64):0{_DIGITS}x}"
+
+
+_PIECE: Final = 1 << 18
+"""The number of elements that are hashed at once, which bounds the memory."""
 
 
 class _Hash:
-    def __init__(self, resources: ResourceBlobs) -> None:
+    def __init__(
+        self,
+        resources: ResourceBlobs,
+        known: Mapping[SSAValue, str] = MappingProxyType({}),
+    ) -> None:
         self._resources = resources
         self._hash = blake2b(digest_size=16)
-        self._numbers = dict[SSAValue | Block, int]()
+        self._known = known
+        """The hashes of values from outside."""
+        self._numbers = dict[SSAValue | Block, str]()
         """The values and blocks, numbered in the order of their first use."""
         self._next = count()
 
@@ -57,7 +149,7 @@ class _Hash:
                 continue
             self._add(name_of(op))
             for value in (*op.operands, *op.successors):
-                self._add(str(self._number(value)))
+                self._add(self._number(value))
             held = {**op.attributes, **op.properties}
             for name in sorted(held):
                 if name == KEY_ATTRIBUTE or held[name] == _PROPAGATES_NAN:
@@ -76,9 +168,11 @@ class _Hash:
                         self._add(str(argument.type))
         return self._hash.hexdigest()
 
-    def _number(self, value: SSAValue | Block) -> int:
+    def _number(self, value: SSAValue | Block) -> str:
+        if isinstance(value, SSAValue) and value in self._known:
+            return self._known[value]
         if value not in self._numbers:
-            self._numbers[value] = next(self._next)
+            self._numbers[value] = str(next(self._next))
         return self._numbers[value]
 
     def _add(self, text: str) -> None:

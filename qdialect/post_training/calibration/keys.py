@@ -7,12 +7,17 @@ result of a cast, of `quant.stats`, and of a shape op that neither drops nor add
 folding shape ops or inserting casts changes no key. A value that is quantized in the model, such as
 a weight, gives its name to its cast to floats.
 
-Values without a name are numbered. Values that depend on constants alone are not numbered, since a
-fold may remove or move them: their name is derived from the first op that reads them.
+Values that depend on constants alone are named after the first op that reads them, since a fold may
+remove or move them, unless they have a name.
+
+Other values without a name are numbered, and so are values that share a name. Such a key is that of
+another value after a change of the module, so it identifies nothing there. Printers number names,
+too: `%h_1` may be the second value with the name `h`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple, cast
@@ -33,6 +38,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region
 from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.algebra.movement import ValueSet
 from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.value_names import names_in, stem_of
 from qdialect.ir.value_types import element_type_or_self, is_tensor
 from qdialect.shape_ops.identities import unmoved_operand
 from qdialect.shape_ops.interface import (
@@ -69,6 +75,9 @@ class Keys(NamedTuple):
     A layer that was lowered to several ops may have left its name on a reshape behind them; a
     quantized value may hold the name of its cast to floats.
     """
+
+    numbered: frozenset[str]
+    """The keys and aliases that number values, or may do so."""
 
 
 def keys_of(module: ModuleOp) -> Keys:
@@ -109,6 +118,9 @@ class _KeyFinder:
         self._readings: dict[SSAValue, list[str]] = {}
         self._operands = ConstantOperands(Constants(ResourceBlobs(None)))
         self._named: dict[str, int] = {}
+        self._numbered_keys = set[str]()
+        self._ssa_names = set[str]()
+        """The names that are not those of locations."""
         self._nameless: dict[str, int] = {}
         self._chains: dict[SSAValue, CastChain] = {}
         """The casts that made a value from an integer tensor. The tensor has no key."""
@@ -130,7 +142,15 @@ class _KeyFinder:
             if value is root:
                 self._roots.setdefault(names[root], []).append(value)
         roots = {key: tuple(values) for key, values in self._roots.items()}
-        return Keys(self._keys, roots, self._aliases())
+        aliases = self._aliases()
+        given = {*explicit.values()}
+        shared = (name for name, count in self._named.items() if count > 1)
+        numbered = {
+            *self._numbered_keys,
+            *shared,
+            *(self._printed_numbers(module) & self._ssa_names),
+        }
+        return Keys(self._keys, roots, aliases, frozenset(numbered - given))
 
     def _find_roots(
         self, values: Iterable[tuple[SSAValue, str]], explicit: Mapping[SSAValue, str]
@@ -175,6 +195,7 @@ class _KeyFinder:
                 self._reading(use, names, constant, functions[value])
                 for use in self._uses(value, order)
             ] or [self._numbered(functions[value])]
+            self._numbered_keys.update(readings)
             names[value] = self._unique(readings[0])
             self._readings[value] = readings[1:]
         return names
@@ -235,6 +256,8 @@ class _KeyFinder:
             for name in (self._name(value), origin):
                 if name is not None and name not in self._roots:
                     found.setdefault(name, set()).add(key)
+                elif name is not None and name != key:
+                    self._numbered_keys.add(name)
             for name in self._readings.get(value, ()):
                 if name not in self._roots:
                     found.setdefault(name, set()).add(key)
@@ -243,7 +266,9 @@ class _KeyFinder:
     def _numbered(self, function: str) -> str:
         number = self._nameless.get(function, 0)
         self._nameless[function] = number + 1
-        return f"@{function}#{number}"
+        key = f"@{function}#{number}"
+        self._numbered_keys.add(key)
+        return key
 
     def _unique(self, name: str) -> str:
         while True:
@@ -252,21 +277,46 @@ class _KeyFinder:
             key = name if count == 0 else f"{name}#{count}"
             if count == 0 or key not in self._named:
                 self._named.setdefault(key, 1)
+                if count:
+                    self._numbered_keys.add(key)
                 return key
+
+    def _printed_numbers(self, module: ModuleOp) -> set[str]:
+        """
+        The names in a module that a printer may have numbered.
+
+        A printer numbers the second value with a name: `%h` and `%h_1`. It is no second value if
+        it is cast or moved from the first. MLIR names arguments `%arg0`.
+        """
+        roots = dict[str, set[SSAValue]]()
+        for value, root in self._roots_of.items():
+            roots.setdefault(value.name_hint or "", set()).add(root)
+            while isinstance(value, OpResult) and is_cast(value.op):
+                value = value.op.operands[0]
+                roots.setdefault(value.name_hint or "", set()).add(root)
+        names, found = {*names_in(module)}, set[str]()
+        for name in names:
+            if (stem := stem_of(name)) is not None and stem in names:
+                is_one = roots.get(name) == roots.get(stem, set()) and len(roots[name]) == 1
+                found.update((name,) if is_one else (name, stem))
+            elif _ARGUMENT.fullmatch(name):
+                found.add(name)
+        return found
 
     def _name(self, value: SSAValue) -> str | None:
         """The name in the location of a value, or of its float source; else its SSA name."""
         chain = self._chains.get(value)
-        if chain is None:
-            return _location_name(value) or value.name_hint
-        origin = chain.origin
-        return (
-            _location_name(value)
-            or _location_name(origin)
-            or value.name_hint
-            or origin.name_hint
-            or None
-        )
+        named = [value] if chain is None else [value, chain.origin]
+        located = next(filter(None, map(_location_name, named)), None)
+        if located is not None:
+            return located
+        names = [of.name_hint for of in named if of.name_hint]
+        if not names:
+            return None
+        # A printer may have numbered the cast, if both have the same name.
+        name = names[-1] if stem_of(names[0]) == names[-1] else names[0]
+        self._ssa_names.add(name)
+        return name
 
     def _same_as(self, value: SSAValue) -> SSAValue | None:
         """The value that has exactly the same elements, if there is one."""
@@ -279,15 +329,23 @@ class _KeyFinder:
             chain = casts_to(value)
             same = chain.origin if is_recordable(chain.origin) else self._dequantized[chain]
             return None if same is value else same
-        if (model := model_of(op)) is None:
-            return None
-        try:
-            read = self._operands.read(op, model)
-        except NotFoldable:
-            return None
-        if len(read.operands) == 1 and all(of.values is ValueSet.SAME for of in read.movements):
-            return read.operands[0]
-        return unmoved_operand(op)
+        return moved_operand(op, self._operands)
+
+
+def moved_operand(op: Operation, operands: ConstantOperands) -> SSAValue | None:
+    """The operand that has exactly the elements of the result, perhaps in other places."""
+    if (model := model_of(op)) is None:
+        return None
+    try:
+        read = operands.read(op, model)
+    except NotFoldable:
+        return None
+    if len(read.operands) == 1 and all(of.values is ValueSet.SAME for of in read.movements):
+        return read.operands[0]
+    return unmoved_operand(op)
+
+
+_ARGUMENT: Final = re.compile("arg[0-9]+")
 
 
 def constant_values(module: ModuleOp) -> set[SSAValue]:
@@ -398,15 +456,16 @@ def _location_name(value: SSAValue) -> str | None:
     return None
 
 
-def attach_keys(module: ModuleOp) -> None:
+def attach_keys(module: ModuleOp) -> Keys:
     """
-    Write the keys of values with a key of their own as attributes.
+    Write the keys of values with a key of their own as attributes. Returns the keys.
 
     Only arguments of the first block of a function have attributes; other block arguments get none.
     """
     of_ops = dict[Operation, dict[int, str]]()
     of_functions = dict[FuncOp, dict[int, str]]()
-    for key, values in keys_of(module).roots.items():
+    found = keys_of(module)
+    for key, values in found.roots.items():
         for value in values:
             if isinstance(value, BlockArgument):
                 if (function := _function_of(value)) is not None:
@@ -426,6 +485,7 @@ def attach_keys(module: ModuleOp) -> None:
         for index, key in keys.items():
             held[index][KEY_ATTRIBUTE] = StringAttr(key)
         function.arg_attrs = ArrayAttr(map(DictionaryAttr, held))
+    return found
 
 
 def _function_of(argument: BlockArgument) -> FuncOp | None:

@@ -20,7 +20,11 @@ from qdialect.quantization.histograms import GlowHistogram
 from qdialect.quantization.profile import Fingerprint, Profile, merged_profiles
 from qdialect.quantization.ranges import Statistics
 
-MODULE = Fingerprint({"@main": "sha256:12", "arguments of @main": "tensor<1x4xf32>"})
+MODULE = Fingerprint(
+    {"@main": "sha256:12", "arguments of @main": "tensor<1x4xf32>"},
+    {"x": "12", "@main#0": "34"},
+    frozenset(["@main#0"]),
+)
 
 keys = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 floats32 = st.floats(width=32, allow_nan=False)
@@ -69,7 +73,7 @@ def test_what_is_written_is_read(data: st.DataObject):
         assert (one.count, one.nans) == (other.count, other.nans)
         assert again.statistics(f"{name} folded") is other
     # Any other program reads the same numbers.
-    assert json.loads(text)["version"] == 1
+    assert json.loads(text)["version"] == 2
 
 
 @given(st.data())
@@ -177,7 +181,8 @@ PERCENTILE = '{"kind": "percentile", "low": 1, "high": %s}'
         (GOOD, "[]", "1:1", "this must be an object"),
         (GOOD, "[" * 100_000, "1:1", "this is nested too deeply"),
         ("qdialect-profile", "other", "1:1", 'there is no "format": "qdialect-profile"'),
-        ('"version": 1', '"version": 2', "3:13", "version 2 is not supported"),
+        ('"version": 1', '"version": 3', "3:13", "version 3 is not supported"),
+        (ALIASES, f'{ALIASES} "numbered": [1],', "5:38", "this must be a text"),
         ('"version": 1', '"version": ' + "1" * 5000, "3:13", "this number has too many digits"),
         (ALIASES, f'{ALIASES} "reductoin": 1,', "5:38", '"reductoin" is not one of "format"'),
         ('"count": 4', '"count": 4, "number": 4', "8:31", '"number" is not one of "axes"'),
@@ -233,7 +238,9 @@ def test_bad_files_are_explained(before: str, after: str, place: str, reason: st
     message = str(caught.value)
     assert message.startswith(f"profile.json:{place}")
     assert reason in message
-    assert message.endswith(("; record the profile again", "this one supports version 1"))
+    assert message.endswith(
+        ("; record the profile again", "this one supports the versions 1 and 2")
+    )
 
 
 def test_yaml_of_glow():

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -845,9 +846,12 @@ def test_a_profile_of_something_else_is_not_gone_on_with(
     written = output.read_bytes()
     other = tmp_path / "other.mlir"
     other.write_text(MODEL.replace("-2.0", "-4.0"))
+    renamed = tmp_path / "renamed.mlir"
+    renamed.write_text(re.sub("%([yt])", lambda name: "%" + "ty"[name[1] == "t"], MODEL))
     fewer = ["--engine=reference", "--data", str(tmp_path / "fewer.npz")]
     for arguments, reason in (
         ([str(other), *data], "'@main' differs"),
+        ([str(renamed), *data], "'t' is not the key of the same value; 'y' is not the key"),
         ([model, *data, "--histogram"], "its values have no histogram"),
         ([model, *fewer], "it has record 2, but there are only 2 records"),
     ):
@@ -867,6 +871,10 @@ def test_a_profile_of_something_else_is_not_gone_on_with(
         output.write_text(json.dumps({**profile, "aliases": {}, "values": values}))
         assert main([model, *data, "--resume", "-o", str(output)]) == 1
         assert f"cannot resume from '{output}': {reason}" in capsys.readouterr().err
+    first = {key: profile[key] for key in profile if key not in ("identities", "numbered")}
+    output.write_text(json.dumps({**first, "version": 1}))
+    assert main([model, *data, "--resume", "-o", str(output)]) == 1
+    assert "it does not say how its values are computed" in capsys.readouterr().err
     assert main([model, *data, "--resume"]) == 1
     assert "--resume needs the file of a profile" in capsys.readouterr().err
 
