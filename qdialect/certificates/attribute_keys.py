@@ -192,7 +192,9 @@ class TypeClasses:
         scales, zero_points = table.at(samples)
         digest = blake2b(scales.tobytes())
         digest.update(zero_points.tobytes())
-        bucket = self.number((rest, storage_of(element_type), digest.digest()))
+        # Positions are those in a shape that may be assumed: equal tables of other shapes differ.
+        lengths = with_lengths_of_slots(uniform_tensor(type)) if shape else ()
+        bucket = self.number((rest, lengths, storage_of(element_type), digest.digest()))
         tables = self._tables.setdefault(bucket, [])
         for other, number in tables:
             if self._are_equal(table, other, math.prod(shape)):
