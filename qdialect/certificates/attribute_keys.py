@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import (
     DenseResourceAttr,
     DictionaryAttr,
     FloatData,
+    NoneAttr,
     TensorType,
     UnregisteredAttr,
 )
@@ -30,6 +31,13 @@ from qdialect.dialects.quant.verification import with_lengths_of_slots
 from qdialect.ir.blobs import Blob, BlobStorage
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, shape_of
+from qdialect.text.opaque_attributes import (
+    BuiltinTextAttr,
+    OpaqueTextAttr,
+    OpaqueTextType,
+    parts_of_text,
+    resource_in,
+)
 
 _SAMPLES: Final = 24
 
@@ -112,7 +120,15 @@ class AttributeKeys:
                 parts: Hashable = self.of_names(attribute.data)
             case ArrayAttr():
                 parts = tuple(self.of(item) for item in attribute.data)
+            case OpaqueTextAttr() | OpaqueTextType() | BuiltinTextAttr():
+                texts = parts_of_text(attribute.text.data)
+                parts = tuple(self._of_text(text, attribute.definitions) for text in texts)
+                if isinstance(attribute, OpaqueTextAttr):
+                    parts = (*parts, self.of(attribute.type))
             case UnregisteredAttr():
+                if len(parts_of_text(attribute.value.data)) > 1:
+                    # xDSL's own parser does not keep what the text names.
+                    raise NotCertifiableError(f"'{attribute}' may name something that is not kept")
                 # Each context creates its own class for each name.
                 return "unregistered", attribute.parameters
             case ParametrizedAttribute():
@@ -120,20 +136,31 @@ class AttributeKeys:
         # Use a number, so that comparing enclosing keys does not compare the parts again.
         return "parts", self._types.number((type(attribute), parts))
 
+    def _of_text(self, text: str, definitions: DictionaryAttr) -> Hashable:
+        """The key of a part of an opaque text: what it names, or else the text."""
+        if (definition := definitions.data.get(text)) is not None:
+            return "alias", self.of(definition)
+        key = resource_in(text)
+        return text if key is None else ("resource", self._digest(key))
+
     def _of_resource(self, attribute: DenseResourceAttr) -> Hashable:
-        blob = blob_of(attribute, self._resources)
+        digest = self._digest(attribute.resource_handle.data)
+        return "resource", self.of(cast(Any, attribute).type), digest
+
+    def _digest(self, name: str) -> bytes:
+        """A digest of a resource. Raises NotCertifiableError if its data is missing."""
+        blob = blob_of(name, self._resources)
         if blob is None:
             # Equal names of handles do not imply equal data.
-            name = attribute.resource_handle.data
             raise NotCertifiableError(f"the data of resource '{name}' is missing")
         digest = blake2b(blob.alignment)
         digest.update(blob.elements)
-        return "resource", self.of(cast(Any, attribute).type), digest.digest()
+        return digest.digest()
 
 
-def blob_of(attribute: DenseResourceAttr, resources: ResourceBlobs) -> Blob | None:
+def blob_of(key: str, resources: ResourceBlobs) -> Blob | None:
     """The blob of a resource; None if it is missing or malformed."""
-    interface, key = resources.interface, attribute.resource_handle.data
+    interface = resources.interface
     blob = interface.find(key) if isinstance(interface, BlobStorage) else None
     if blob is None and interface is not None:
         blob = Blob.from_text(interface.lookup(key) or "")
@@ -160,8 +187,7 @@ class TypeClasses:
         """The number of a type. Raises StepLimitError."""
         if (known := self._known.get(id(type))) is not None:
             return known[1]
-        # Only types without deep nesting are looked up by value.
-        is_flat = isinstance(cast(object, type), TensorType | UniformQuantizedType)
+        is_flat = _is_flat(type)
         number = self._tensors.get(type) if is_flat else None
         if number is None:
             number = self._class_of(type, keys)
@@ -214,6 +240,15 @@ class TypeClasses:
     def number(self, key: Hashable) -> int:
         """The number of a key, the same for both modules."""
         return self._numbers.setdefault(key, len(self._numbers))
+
+
+def _is_flat(type: Attribute) -> bool:
+    """Whether a type is looked up by value: it neither nests deeply nor names anything."""
+    if not isinstance(type, TensorType):
+        return isinstance(type, UniformQuantizedType)
+    tensor = cast("TensorType[Attribute]", type)
+    is_opaque = isinstance(tensor.element_type, UnregisteredAttr)
+    return isinstance(tensor.encoding, NoneAttr) and not is_opaque
 
 
 def assumed_shape(type: Attribute) -> Shape:

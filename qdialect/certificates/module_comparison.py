@@ -117,7 +117,7 @@ def _size_of(side: ComparedModule) -> tuple[int, int]:
             if isinstance(attribute, DenseIntOrFPElementsAttr):
                 size += len(attribute.data.data)
             elif isinstance(attribute, DenseResourceAttr):
-                blob = blob_of(attribute, side.resources)
+                blob = blob_of(attribute.resource_handle.data, side.resources)
                 size += 0 if blob is None else len(blob.elements)
     return ops, size
 

@@ -131,10 +131,11 @@ def _make(type: Attribute, shape: Shape, element: Attribute) -> Attribute:
     old = cast(UnregisteredAttr, type)
     lengths = ",".join("?" if length == DYNAMIC else str(length) for length in shape)
     body = f"[{lengths}],{element}"
-    # The last parameter may be the whole text of the type, beside those that xDSL keeps.
+    # After those that xDSL keeps, the whole text may be a parameter, and what it names.
     *kept, _ = old.parameters[:4]
-    text = [StringAttr(f"{old.attr_name.data}<{body}>")] * (len(old.parameters) - 4)
-    return old.new((*kept, StringAttr(body), *text))
+    text, named = old.parameters[4:5], old.parameters[5:]
+    whole = [StringAttr(f"{old.attr_name.data}<{body}>")] * len(text)
+    return old.new((*kept, StringAttr(body), *whole, *named))
 
 
 register_tensor_type("torch.vtensor", _read, _make, "torch_c.from_builtin_tensor")
