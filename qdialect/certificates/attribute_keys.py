@@ -10,14 +10,18 @@ from typing import Any, Final, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
     DenseResourceAttr,
     DictionaryAttr,
+    FloatAttr,
     FloatData,
+    IntegerAttr,
     NoneAttr,
     TensorType,
     UnregisteredAttr,
 )
-from xdsl.ir import Attribute, Operation, ParametrizedAttribute
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute, TypeAttribute
 
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import DYNAMIC, Shape
@@ -76,6 +80,10 @@ class AttributeKeys:
         self._known: dict[int, tuple[Attribute, Hashable]] = {}
         """The compound attributes seen, with their keys, by `id`."""
 
+    def ignoring_numbers(self, types: TypeClasses) -> AttributeKeys:
+        """The keys of the attributes of the same module, with `types` that ignore numbers."""
+        return AttributeKeys(types, self._resources, self._ignored)
+
     def of_op(self, op: Operation, *without: str) -> Hashable:
         """The key of all attributes and properties of an op, except those named in `without`."""
         # Generic form may have a property among the attributes.
@@ -99,6 +107,17 @@ class AttributeKeys:
         # Looked up by id, not by value: 0.0 == -0.0, so attributes that contain floats may
         # compare equal.
         match attribute:
+            case (
+                FloatAttr()
+                | IntegerAttr()
+                | DenseArrayBase()
+                | DenseIntOrFPElementsAttr()
+                | DenseResourceAttr()
+            ) if self._types.ignores_numbers:
+                parts = attribute.parameters
+                return attribute.name, tuple(
+                    self.of(of) for of in parts if isinstance(of, TypeAttribute)
+                )
             case FloatData():
                 return "float", struct.pack("<d", attribute.data)
             case DenseResourceAttr():
@@ -172,11 +191,13 @@ class TypeClasses:
     Numbers for types: types with the same number mean the same, however their slots are spelled.
 
     Two quantized tensor types of one shape mean the same if they store the same integers, and
-    each element has the same scale and zero point.
+    each element has the same scale and zero point. With `ignores_numbers`, they may have other
+    scales and zero points, and attributes may have other numbers.
     """
 
-    def __init__(self, steps: StepBudget) -> None:
+    def __init__(self, steps: StepBudget, *, ignores_numbers: bool = False) -> None:
         self._steps = steps
+        self.ignores_numbers = ignores_numbers
         self._numbers: dict[Hashable, int] = {}
         self._known: dict[int, tuple[Attribute, int]] = {}
         """The types seen, with their numbers, by `id`."""
@@ -210,6 +231,8 @@ class TypeClasses:
             rest = type.name, ranked
         if not isinstance(element_type, UniformQuantizedType):
             return self.number((rest, keys.of(element_type)))
+        if self.ignores_numbers:
+            return self.number((rest, storage_of(element_type)))
         try:
             table = SlotTable.of(element_type, shape)
             samples = sample_positions(math.prod(shape))

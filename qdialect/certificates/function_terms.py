@@ -47,7 +47,8 @@ from qdialect.dialects.quant.storage import StoredType
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
-from qdialect.shape_ops.interface import name_of
+from qdialect.shape_ops.computed_integers import computes_integers
+from qdialect.shape_ops.interface import elements_attribute_of, name_of
 
 _STEPS_PER_OP: Final = 3_000
 
@@ -70,12 +71,19 @@ class ComparedModule:
 
 
 class Terms:
-    """The classes of values and types, shared by the terms of both modules."""
+    """
+    The classes of values and types, shared by the terms of both modules.
 
-    def __init__(self, steps: StepBudget) -> None:
+    With `ignores_numbers`, all constants of one type are one value, as are all values computed
+    from constants alone.
+    """
+
+    def __init__(self, steps: StepBudget, *, ignores_numbers: bool = False) -> None:
         self.steps = steps
         self.values = ValueClasses(steps)
-        self.types = TypeClasses(steps)
+        self.types = TypeClasses(steps, ignores_numbers=ignores_numbers)
+        self.constants = set[int]()
+        """The symbols of constants, if numbers are ignored."""
 
 
 @dataclass(frozen=True)
@@ -212,6 +220,10 @@ class TermReader(GraphReader):
         if not isinstance(owner, Operation):
             raise NotCertifiableError("a block argument is used outside of its block")
         self._terms.steps.spend(_STEPS_PER_OP)
+        if self._terms.types.ignores_numbers and self._is_constant(owner):
+            constant = self.symbol("constant", value.type, "a constant")
+            self._terms.constants.add(constant.symbol)
+            return constant
         try:
             if (node := super()._known(value)) is not None:
                 return node
@@ -228,6 +240,18 @@ class TermReader(GraphReader):
             key = "op", self._key(owner), self._classes_of_operands(owner), around
             self._name_results(owner, key)
         return self._nodes[value]
+
+    def _is_constant(self, op: Operation) -> bool:
+        """Whether an op is a constant, or computes its results from constants alone."""
+        if elements_attribute_of(op) is not None:
+            return True
+        values = (*op.operands, *self._values_from_outside(op))
+        if not values:
+            return computes_integers(op)
+        nodes = map(self.read, values)
+        return self._effects_of(op) is Effects.NONE and all(
+            isinstance(node, SymbolNode) and node.symbol in self._terms.constants for node in nodes
+        )
 
     @override
     def _operand(self, value: SSAValue) -> Node:

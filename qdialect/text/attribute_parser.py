@@ -22,7 +22,6 @@ from xdsl.dialects.builtin import (
     MemRefType,
     RankedStructure,
     ShapedType,
-    StringAttr,
     UnrankedMemRefType,
     UnregisteredAttr,
     VectorType,
