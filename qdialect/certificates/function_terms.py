@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from typing_extensions import override
 from xdsl.context import Context
@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from qdialect.algebra.movement import DYNAMIC, Shape
 from qdialect.certificates.attribute_keys import AttributeKeys, TypeClasses
 from qdialect.certificates.dequantize import SlotTable
 from qdialect.certificates.effects import CallEffects, Effects, is_plain_terminator, is_terminator
@@ -47,8 +48,14 @@ from qdialect.dialects.quant.storage import StoredType
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
+from qdialect.shape_ops.attributes import lists_of
 from qdialect.shape_ops.computed_integers import computes_integers
-from qdialect.shape_ops.interface import elements_attribute_of, name_of
+from qdialect.shape_ops.interface import NotFoldable, elements_attribute_of, entry_of, name_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qdialect.algebra.lazy_numpy import np
 
 _STEPS_PER_OP: Final = 3_000
 
@@ -127,6 +134,23 @@ class Calls:
 
     kept: set[str] = field(default_factory=set[str])
     """The names of functions whose calls have been read as opaque calls."""
+
+
+@dataclass(frozen=True)
+class _StatedOperands:
+    """The operands of an op, as far as they are constant, for its registered `run_time_shape`."""
+
+    op: Operation
+    reader: TermReader
+    lists: Mapping[str, tuple[int, ...]]
+
+    def shape(self, number: int) -> Shape:
+        """The declared shape of an operand."""
+        return shape_of(self.op.operands[number].type) or ()
+
+    def integers(self, number: int) -> NDArray[np.integer[Any]]:
+        """The elements of an operand. Raises NotFoldable."""
+        return self.reader.integers(self.op.operands[number])
 
 
 class TermReader(GraphReader):
@@ -264,6 +288,7 @@ class TermReader(GraphReader):
 
     @override
     def _moved(self, op: Operation) -> MovedNode:
+        self._require_stated_shape(op)
         node = super()._moved(op)
         if pads_with_quantized(node):
             # A padding that no stored integer represents cannot be followed.
@@ -271,6 +296,22 @@ class TermReader(GraphReader):
                 self._terms.steps.spend(STEPS_PER_REQUEST + len(positions))
                 elements_at(node, positions).numbers_at(0)
         return node
+
+    def _require_stated_shape(self, op: Operation) -> None:
+        """Raise NotCertifiableError if an operand or a list states another shape than the type."""
+        entry = entry_of(op)
+        if entry is None or entry.run_time_shape is None:
+            return
+        try:
+            lists = lists_of(op, entry.static_lists, self)
+            operands = _StatedOperands(op, self, dict(zip(entry.static_lists, lists, strict=True)))
+            stated = entry.run_time_shape(operands)
+        except NotFoldable:
+            # It is not constant.
+            return
+        declared = shape_of(op.results[0].type) or ()
+        if any(length not in (own, DYNAMIC) for length, own in zip(stated, declared, strict=False)):
+            raise NotCertifiableError(f"'{name_of(op)}' states another shape than its type has")
 
     @override
     def _computed(self, op: Operation) -> ComputedNode:

@@ -49,7 +49,14 @@ from qdialect.algebra.movement import (
 )
 from qdialect.ir.elements import has_signedness
 from qdialect.ir.value_types import TensorParts, register_tensor_type, tensor_element_type
-from qdialect.shape_ops.attributes import items_of, padded, shape_of, static_shape_of, taken
+from qdialect.shape_ops.attributes import (
+    items_of,
+    padded,
+    shape_in,
+    shape_of,
+    static_shape_of,
+    taken,
+)
 from qdialect.shape_ops.computed_integers import integer_function, integers_from
 from qdialect.shape_ops.elementwise import (
     axes_from_last,
@@ -208,9 +215,9 @@ def _reversed_axes(op: Operation, operands: Operands) -> Movements:
     return _one(op, Transpose(tuple(reversed(range(rank)))))
 
 
-@shape_op("torch.aten.view")
-@shape_op("torch.aten._unsafe_view")
-@shape_op("torch.aten.reshape")
+@shape_op("torch.aten.view", run_time_shape=shape_in(1))
+@shape_op("torch.aten._unsafe_view", run_time_shape=shape_in(1))
+@shape_op("torch.aten.reshape", run_time_shape=shape_in(1))
 @shape_op("torch.aten.flatten.using_ints")
 @shape_op("torch.aten.unflatten.int")
 @shape_op("torch.aten.unsqueeze")
