@@ -219,7 +219,7 @@ class TypeClasses:
 
     def _class_of(self, type: Attribute, keys: AttributeKeys) -> int:
         element_type = element_type_or_self(type)
-        shape = assumed_shape(type)
+        shape, lengths = assumed_shape(type), known_shape(type)
         rest: Hashable = "scalar" if element_type is type else "unranked"
         if isinstance(type, TensorType):
             tensor = cast("TensorType[Attribute]", type)
@@ -241,8 +241,7 @@ class TypeClasses:
         scales, zero_points = table.at(samples)
         digest = blake2b(scales.tobytes())
         digest.update(zero_points.tobytes())
-        # Positions are those in a shape that may be assumed: equal tables of other shapes differ.
-        lengths = with_lengths_of_slots(uniform_tensor(type)) if shape else ()
+        # Tables are compared by positions, which mean the same in one shape only.
         bucket = self.number((rest, lengths, storage_of(element_type), digest.digest()))
         tables = self._tables.setdefault(bucket, [])
         for other, number in tables:
@@ -274,12 +273,14 @@ def _is_flat(type: Attribute) -> bool:
     return isinstance(tensor.encoding, NoneAttr) and not is_opaque
 
 
-def assumed_shape(type: Attribute) -> Shape:
-    """
-    The shape of a type, with dynamic lengths replaced by those that the slots determine, or by
-    1.
-    """
+def known_shape(type: Attribute) -> Shape:
+    """The shape of a type, with dynamic lengths replaced where the slots determine them."""
     shape = shape_of(type) or ()
     if isinstance(element_type_or_self(type), UniformQuantizedType) and shape:
         shape = with_lengths_of_slots(uniform_tensor(type))
-    return tuple(1 if length == DYNAMIC else length for length in shape)
+    return shape
+
+
+def assumed_shape(type: Attribute) -> Shape:
+    """As `known_shape`, but other dynamic lengths are 1."""
+    return tuple(1 if length == DYNAMIC else length for length in known_shape(type))

@@ -139,9 +139,6 @@ class BuiltinTextAttr(ParametrizedAttribute, BuiltinAttribute):
         _print_text(printer, "", self.text.data)
 
 
-OpaqueText: Final = OpaqueTextAttr | OpaqueTextType | BuiltinTextAttr
-
-
 def opaque_type(
     name: str, value: str, text: str, definitions: DictionaryAttr = _NONE, *, is_opaque: bool
 ) -> OpaqueTextType:
@@ -180,7 +177,7 @@ def aliases_named_by(attributes: Iterable[Attribute]) -> dict[str, Attribute]:
         if id(attribute) in seen:
             return
         seen.add(id(attribute))
-        if isinstance(attribute, OpaqueText):
+        if isinstance(attribute, OpaqueTextAttr | OpaqueTextType | BuiltinTextAttr):
             for name, definition in attribute.definitions.data.items():
                 visit(definition)
                 if aliases.setdefault(name, definition) != definition:
