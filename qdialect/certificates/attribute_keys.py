@@ -10,13 +10,18 @@ from typing import Any, Final, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
     DenseResourceAttr,
     DictionaryAttr,
+    FloatAttr,
     FloatData,
+    IntegerAttr,
+    NoneAttr,
     TensorType,
     UnregisteredAttr,
 )
-from xdsl.ir import Attribute, Operation, ParametrizedAttribute
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute, TypeAttribute
 
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import DYNAMIC, Shape
@@ -30,6 +35,13 @@ from qdialect.dialects.quant.verification import with_lengths_of_slots
 from qdialect.ir.blobs import Blob, BlobStorage
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, shape_of
+from qdialect.text.opaque_attributes import (
+    BuiltinTextAttr,
+    OpaqueTextAttr,
+    OpaqueTextType,
+    parts_of_text,
+    resource_in,
+)
 
 _SAMPLES: Final = 24
 
@@ -68,6 +80,10 @@ class AttributeKeys:
         self._known: dict[int, tuple[Attribute, Hashable]] = {}
         """The compound attributes seen, with their keys, by `id`."""
 
+    def ignoring_numbers(self, types: TypeClasses) -> AttributeKeys:
+        """The keys of the attributes of the same module, with `types` that ignore numbers."""
+        return AttributeKeys(types, self._resources, self._ignored)
+
     def of_op(self, op: Operation, *without: str) -> Hashable:
         """The key of all attributes and properties of an op, except those named in `without`."""
         # Generic form may have a property among the attributes.
@@ -91,6 +107,17 @@ class AttributeKeys:
         # Looked up by id, not by value: 0.0 == -0.0, so attributes that contain floats may
         # compare equal.
         match attribute:
+            case (
+                FloatAttr()
+                | IntegerAttr()
+                | DenseArrayBase()
+                | DenseIntOrFPElementsAttr()
+                | DenseResourceAttr()
+            ) if self._types.ignores_numbers:
+                parts = attribute.parameters
+                return attribute.name, tuple(
+                    self.of(of) for of in parts if isinstance(of, TypeAttribute)
+                )
             case FloatData():
                 return "float", struct.pack("<d", attribute.data)
             case DenseResourceAttr():
@@ -112,7 +139,15 @@ class AttributeKeys:
                 parts: Hashable = self.of_names(attribute.data)
             case ArrayAttr():
                 parts = tuple(self.of(item) for item in attribute.data)
+            case OpaqueTextAttr() | OpaqueTextType() | BuiltinTextAttr():
+                texts = parts_of_text(attribute.text.data)
+                parts = tuple(self._of_text(text, attribute.definitions) for text in texts)
+                if isinstance(attribute, OpaqueTextAttr):
+                    parts = (*parts, self.of(attribute.type))
             case UnregisteredAttr():
+                if len(parts_of_text(attribute.value.data)) > 1:
+                    # xDSL's own parser does not keep what the text names.
+                    raise NotCertifiableError(f"'{attribute}' may name something that is not kept")
                 # Each context creates its own class for each name.
                 return "unregistered", attribute.parameters
             case ParametrizedAttribute():
@@ -120,20 +155,31 @@ class AttributeKeys:
         # Use a number, so that comparing enclosing keys does not compare the parts again.
         return "parts", self._types.number((type(attribute), parts))
 
+    def _of_text(self, text: str, definitions: DictionaryAttr) -> Hashable:
+        """The key of a part of an opaque text: what it names, or else the text."""
+        if (definition := definitions.data.get(text)) is not None:
+            return "alias", self.of(definition)
+        key = resource_in(text)
+        return text if key is None else ("resource", self._digest(key))
+
     def _of_resource(self, attribute: DenseResourceAttr) -> Hashable:
-        blob = blob_of(attribute, self._resources)
+        digest = self._digest(attribute.resource_handle.data)
+        return "resource", self.of(cast(Any, attribute).type), digest
+
+    def _digest(self, name: str) -> bytes:
+        """A digest of a resource. Raises NotCertifiableError if its data is missing."""
+        blob = blob_of(name, self._resources)
         if blob is None:
             # Equal names of handles do not imply equal data.
-            name = attribute.resource_handle.data
             raise NotCertifiableError(f"the data of resource '{name}' is missing")
         digest = blake2b(blob.alignment)
         digest.update(blob.elements)
-        return "resource", self.of(cast(Any, attribute).type), digest.digest()
+        return digest.digest()
 
 
-def blob_of(attribute: DenseResourceAttr, resources: ResourceBlobs) -> Blob | None:
+def blob_of(key: str, resources: ResourceBlobs) -> Blob | None:
     """The blob of a resource; None if it is missing or malformed."""
-    interface, key = resources.interface, attribute.resource_handle.data
+    interface = resources.interface
     blob = interface.find(key) if isinstance(interface, BlobStorage) else None
     if blob is None and interface is not None:
         blob = Blob.from_text(interface.lookup(key) or "")
@@ -145,11 +191,13 @@ class TypeClasses:
     Numbers for types: types with the same number mean the same, however their slots are spelled.
 
     Two quantized tensor types of one shape mean the same if they store the same integers, and
-    each element has the same scale and zero point.
+    each element has the same scale and zero point. With `ignores_numbers`, they may have other
+    scales and zero points, and attributes may have other numbers.
     """
 
-    def __init__(self, steps: StepBudget) -> None:
+    def __init__(self, steps: StepBudget, *, ignores_numbers: bool = False) -> None:
         self._steps = steps
+        self.ignores_numbers = ignores_numbers
         self._numbers: dict[Hashable, int] = {}
         self._known: dict[int, tuple[Attribute, int]] = {}
         """The types seen, with their numbers, by `id`."""
@@ -160,8 +208,7 @@ class TypeClasses:
         """The number of a type. Raises StepLimitError."""
         if (known := self._known.get(id(type))) is not None:
             return known[1]
-        # Only types without deep nesting are looked up by value.
-        is_flat = isinstance(cast(object, type), TensorType | UniformQuantizedType)
+        is_flat = _is_flat(type)
         number = self._tensors.get(type) if is_flat else None
         if number is None:
             number = self._class_of(type, keys)
@@ -172,7 +219,7 @@ class TypeClasses:
 
     def _class_of(self, type: Attribute, keys: AttributeKeys) -> int:
         element_type = element_type_or_self(type)
-        shape = assumed_shape(type)
+        shape, lengths = assumed_shape(type), known_shape(type)
         rest: Hashable = "scalar" if element_type is type else "unranked"
         if isinstance(type, TensorType):
             tensor = cast("TensorType[Attribute]", type)
@@ -184,6 +231,8 @@ class TypeClasses:
             rest = type.name, ranked
         if not isinstance(element_type, UniformQuantizedType):
             return self.number((rest, keys.of(element_type)))
+        if self.ignores_numbers:
+            return self.number((rest, storage_of(element_type)))
         try:
             table = SlotTable.of(element_type, shape)
             samples = sample_positions(math.prod(shape))
@@ -192,7 +241,8 @@ class TypeClasses:
         scales, zero_points = table.at(samples)
         digest = blake2b(scales.tobytes())
         digest.update(zero_points.tobytes())
-        bucket = self.number((rest, storage_of(element_type), digest.digest()))
+        # Tables are compared by positions, which mean the same in one shape only.
+        bucket = self.number((rest, lengths, storage_of(element_type), digest.digest()))
         tables = self._tables.setdefault(bucket, [])
         for other, number in tables:
             if self._are_equal(table, other, math.prod(shape)):
@@ -214,12 +264,23 @@ class TypeClasses:
         return self._numbers.setdefault(key, len(self._numbers))
 
 
-def assumed_shape(type: Attribute) -> Shape:
-    """
-    The shape of a type, with dynamic lengths replaced by those that the slots determine, or by
-    1.
-    """
+def _is_flat(type: Attribute) -> bool:
+    """Whether a type is looked up by value: it neither nests deeply nor names anything."""
+    if not isinstance(type, TensorType):
+        return isinstance(type, UniformQuantizedType)
+    tensor = cast("TensorType[Attribute]", type)
+    is_opaque = isinstance(tensor.element_type, UnregisteredAttr)
+    return isinstance(tensor.encoding, NoneAttr) and not is_opaque
+
+
+def known_shape(type: Attribute) -> Shape:
+    """The shape of a type, with dynamic lengths replaced where the slots determine them."""
     shape = shape_of(type) or ()
     if isinstance(element_type_or_self(type), UniformQuantizedType) and shape:
         shape = with_lengths_of_slots(uniform_tensor(type))
-    return tuple(1 if length == DYNAMIC else length for length in shape)
+    return shape
+
+
+def assumed_shape(type: Attribute) -> Shape:
+    """As `known_shape`, but other dynamic lengths are 1."""
+    return tuple(1 if length == DYNAMIC else length for length in known_shape(type))

@@ -14,19 +14,21 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerType,
     ModuleOp,
+    NoneType,
     TensorType,
+    TupleType,
     UnrankedTensorType,
-    UnregisteredAttr,
     VectorType,
 )
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
-from xdsl.ir import Attribute, Operation
-from xdsl.traits import IsTerminator, NoMemoryEffect, SymbolTable
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.traits import IsTerminator, MemoryEffect, RecursiveMemoryEffect, SymbolTable
 
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.ir.ordering import dependencies_first
+from qdialect.ir.value_types import tensor_parts, type_name
 from qdialect.shape_ops.computed_integers import computes_integers
-from qdialect.shape_ops.interface import name_of, role_of
+from qdialect.shape_ops.interface import is_list, name_of, role_of
 
 
 class Effects(IntEnum):
@@ -42,14 +44,7 @@ class Effects(IntEnum):
     """The op may do anything, such as write memory or call an external function."""
 
 
-_PURE_DIALECTS: Final = frozenset({"arith", "chlo", "complex", "index", "linalg", "math", "quant"})
-_PURE_DIALECTS_BUT: Final[Mapping[str, frozenset[str]]] = {
-    "tensor": frozenset(),
-    "tosa": frozenset({"custom", "variable", "variable_read", "variable_write", "while_loop"}),
-}
-"""The ops of these dialects are pure, except those with these names."""
-
-_STABLEHLO_NAMES: Final = """
+_STABLEHLO: Final = """
 abs add and atan2 batch_norm_grad batch_norm_inference batch_norm_training bitcast_convert broadcast
 broadcast_in_dim case cbrt ceil cholesky clamp compare complex concatenate constant convert
 convolution cosine count_leading_zeros divide dot dot_general dynamic_broadcast_in_dim dynamic_conv
@@ -62,11 +57,62 @@ set_dimension_size shift_left shift_right_arithmetic shift_right_logical sign si
 subtract tan tanh torch_index_select transpose triangular_solve tuple unary_einsum
 uniform_dequantize uniform_quantize xor
 """
-_STABLEHLO: Final = frozenset(_STABLEHLO_NAMES.split())
-"""Ops that compute, and neither communicate nor use state: https://openxla.org/stablehlo/spec."""
 
-_PURE: Final[Mapping[str, frozenset[str]]] = {"stablehlo": _STABLEHLO, "mhlo": _STABLEHLO}
-"""The only ops of these dialects that are pure."""
+_PURE: Final[Mapping[str, frozenset[str]]] = {
+    dialect: frozenset(names.split())
+    for dialect, names in {
+        # https://openxla.org/stablehlo/spec
+        "stablehlo": _STABLEHLO,
+        "mhlo": _STABLEHLO,
+        "chlo": """
+acos acosh asin asin_acos_kernel asinh atan atanh bessel_i1e broadcast_add broadcast_and
+broadcast_atan2 broadcast_compare broadcast_complex broadcast_divide broadcast_maximum
+broadcast_minimum broadcast_multiply broadcast_next_after broadcast_or broadcast_polygamma
+broadcast_power broadcast_remainder broadcast_select broadcast_shift_left
+broadcast_shift_right_arithmetic broadcast_shift_right_logical broadcast_subtract broadcast_xor
+broadcast_zeta conj constant constant_like cosh digamma erf erf_inv erfc is_inf is_neg_inf
+is_pos_inf lgamma next_after polygamma ragged_dot sinh square tan top_k zeta
+""",
+        # The other ops of arith, and those of complex, math, tensor and tosa, have xDSL's traits.
+        "arith": "remui",
+        "index": """
+add and bool.constant casts castu ceildivs ceildivu cmp constant divs divu floordivs maxs maxu mins
+minu mul or rems remu shl shrs shru sizeof sub xor
+""",
+        "linalg": """
+abs add batch_matmul batch_matvec batch_mmt4d batch_reduce_matmul batch_vecmat broadcast ceil
+contract conv_1d conv_1d_ncw_fcw conv_1d_nwc_wcf conv_2d conv_2d_nchw_fchw conv_2d_nchw_fchw_q
+conv_2d_ngchw_fgchw conv_2d_ngchw_gfchw conv_2d_ngchw_gfchw_q conv_2d_nhwc_fhwc conv_2d_nhwc_fhwc_q
+conv_2d_nhwc_hwcf conv_2d_nhwc_hwcf_q conv_2d_nhwgc_gfhwc conv_2d_nhwgc_gfhwc_q conv_3d
+conv_3d_ncdhw_fcdhw conv_3d_ndhwc_dhwcf conv_3d_ndhwc_dhwcf_q copy depthwise_conv_1d_ncw_cw
+depthwise_conv_1d_nwc_wc depthwise_conv_1d_nwc_wcm depthwise_conv_2d_nchw_chw
+depthwise_conv_2d_nhwc_hwc depthwise_conv_2d_nhwc_hwc_q depthwise_conv_2d_nhwc_hwcm
+depthwise_conv_2d_nhwc_hwcm_q depthwise_conv_3d_ncdhw_cdhw depthwise_conv_3d_ndhwc_dhwc
+depthwise_conv_3d_ndhwc_dhwcm div div_unsigned dot elementwise erf exp fill fill_rng_2d floor
+generic index log map matmul matmul_transpose_a matmul_transpose_b matvec max min mmt4d mul negf
+pack pooling_nchw_max pooling_nchw_sum pooling_ncw_max pooling_ncw_sum pooling_ndhwc_max
+pooling_ndhwc_min pooling_ndhwc_sum pooling_nhwc_max pooling_nhwc_max_unsigned pooling_nhwc_min
+pooling_nhwc_min_unsigned pooling_nhwc_sum pooling_nwc_max pooling_nwc_max_unsigned pooling_nwc_min
+pooling_nwc_min_unsigned pooling_nwc_sum powf quantized_batch_matmul quantized_matmul reciprocal
+reduce round rsqrt select softmax sqrt square sub tanh transpose unpack vecmat
+winograd_filter_transform winograd_input_transform winograd_output_transform
+""",
+        "quant": "stats",
+        "torch": """
+aten._softmax aten.abs aten.add.Scalar aten.add.Tensor aten.addmm aten.amax aten.argmax
+aten.avg_pool2d aten.bmm aten.clamp aten.conv1d aten.conv2d aten.conv3d aten.convolution
+aten.div.Scalar aten.div.Tensor aten.embedding aten.exp aten.gather aten.gelu aten.hardsigmoid
+aten.hardswish aten.hardtanh aten.index.Tensor aten.index_select aten.layer_norm aten.linear
+aten.matmul aten.max_pool2d aten.maximum aten.mean.dim aten.minimum aten.mm aten.mul.Scalar
+aten.mul.Tensor aten.native_layer_norm aten.neg aten.pow.Tensor_Scalar aten.reciprocal aten.relu
+aten.rsqrt aten.sigmoid aten.silu aten.size.int aten.softmax.int aten.sqrt aten.stack
+aten.sub.Scalar aten.sub.Tensor aten.sum.dim_IntList aten.tanh aten.to.dtype aten.where.self
+constant.device constant.none constant.str
+""",
+        "tosa": "cond_if",
+    }.items()
+}
+"""The pure ops of each dialect, besides those that have a model or a trait that says so."""
 
 _WITH_PURE_REGIONS: Final = frozenset(
     {
@@ -93,12 +139,22 @@ _VALUES: Final = (
     ComplexType,
     IndexType,
     IntegerType,
+    NoneType,
     StoredType,
     TensorType,
     UnrankedTensorType,
     VectorType,
 )
-_SHAPES: Final = frozenset({"tosa.shape"})
+_VALUE_NAMES: Final = frozenset(
+    {
+        *("torch.Device", "torch.bool", "torch.float", "torch.int", "torch.none", "torch.number"),
+        *("torch.str", "tosa.shape"),
+    }
+)
+"""Types of other dialects whose values nothing can change."""
+
+_LISTS: Final = frozenset({"torch.list"})
+"""Types of lists, which ops may change that have no model."""
 
 
 class CallEffects:
@@ -109,6 +165,7 @@ class CallEffects:
         self._functions = functions
         self._known: dict[Operation, Effects] = {}
         self._of_functions: dict[str, Effects] = {}
+        self._fixed_lists: dict[SSAValue, bool] = {}
         for name in dependencies_first(functions, self.called_by):
             self._of_functions[name] = self._of_function(functions[name])
 
@@ -170,10 +227,34 @@ class CallEffects:
             return Effects.ANY if callee is None else self.of_function(callee.sym_name.data)
         if name in _MAY_NOT_END:
             return max(Effects.UNDEFINED, self._of_regions(op))
-        if not _is_pure_but_for_regions(op, name):
+        if not self._is_pure_but_for_regions(op, name):
             return Effects.ANY
         own = Effects.UNDEFINED if name in _UNDEFINED else Effects.NONE
         return max(own, self._of_regions(op))
+
+    def _is_pure_but_for_regions(self, op: Operation, name: str) -> bool:
+        if name in _WITH_PURE_REGIONS:
+            return True
+        if _is_declared_pure(op):
+            return all(map(self._is_value, (*op.operands, *op.results)))
+        if not _says_nothing_of_memory(op):
+            return False
+        # An op that makes a tensor of a buffer reads it, whatever its traits are.
+        makes_tensor = any(tensor_parts(type) is not None for type in op.result_types)
+        return not makes_tensor or all(map(self._is_value, op.operands))
+
+    def _is_value(self, value: SSAValue) -> bool:
+        """Whether nothing can change a value after it is computed."""
+        if type_name(value.type) not in _LISTS:
+            return _has_value_semantics(value.type)
+        if (known := self._fixed_lists.get(value)) is None:
+            owner = value.owner
+            known = self._fixed_lists[value] = (
+                isinstance(owner, Operation)
+                and is_list(owner)
+                and all(_is_declared_pure(use.operation) for use in value.uses)
+            )
+        return known
 
     def _of_regions(self, op: Operation) -> Effects:
         found = [self.of_ops(_ops_of_blocks(op))] if op.regions else []
@@ -227,24 +308,22 @@ def is_terminator(op: Operation) -> bool:
     return not op.results or bool(op.successors) or op.has_trait(IsTerminator)
 
 
-def _is_pure_but_for_regions(op: Operation, name: str) -> bool:
-    if any(role_of(op)) or computes_integers(op):
-        return True
-    if name in _WITH_PURE_REGIONS:
-        return True
-    if op.has_trait(NoMemoryEffect, value_if_unregistered=False):
-        return True
-    dialect, _, rest = name.partition(".")
-    is_known = (
-        dialect in _PURE_DIALECTS
-        or (dialect in _PURE_DIALECTS_BUT and rest not in _PURE_DIALECTS_BUT[dialect])
-        or rest in _PURE.get(dialect, ())
-    )
-    return is_known and all(map(_is_value, (*op.operand_types, *op.result_types)))
+def _says_nothing_of_memory(op: Operation) -> bool:
+    """Whether the traits of an op tell that it neither reads nor writes memory, beside regions."""
+    traits = op.get_traits_of_type(MemoryEffect)
+    own = [trait for trait in traits if not isinstance(trait, RecursiveMemoryEffect)]
+    return bool(own) and all(trait.get_effects(op) == set() for trait in own)
 
 
-def _is_value(type: Attribute) -> bool:
-    """Whether a type has value semantics: it is neither a reference to memory nor a token."""
-    if isinstance(type, UnregisteredAttr):
-        return type.attr_name.data in _SHAPES
-    return isinstance(type, _VALUES) or type.name in _SHAPES
+def _is_declared_pure(op: Operation) -> bool:
+    """Whether the table above or a model says that an op is pure on operands that are values."""
+    dialect, _, name = name_of(op).partition(".")
+    return name in _PURE.get(dialect, ()) or any(role_of(op)) or computes_integers(op)
+
+
+def _has_value_semantics(type: Attribute) -> bool:
+    """Whether a type is neither a reference to memory nor a token."""
+    if isinstance(type, TupleType):
+        return all(map(_has_value_semantics, type.types.data))
+    is_known = isinstance(type, _VALUES) or type_name(type) in _VALUE_NAMES
+    return is_known or tensor_parts(type) is not None

@@ -247,9 +247,7 @@ def _computed(numbers: NDArray[Any], below: LayerAt, above: LayerAt) -> NDArray[
         if converts is None:
             return None
         term, main = Apply(converts, (Input(0, below.element_type),), wanted), 0
-    inputs = [
-        Elements(len(side.bits), [*side.layers], side.bits).numbers_at(0) for side in above.sides
-    ]
+    inputs = [side.numbers for side in above.sides]
     inputs.insert(main, numbers)
     try:
         computed = np.broadcast_to(values_of(term, inputs), numbers.shape)
@@ -293,12 +291,15 @@ def elements_at(root: Node, positions: Positions, *, with_data: bool = True) -> 
 
 
 def _side_at(node: Node, positions: Positions) -> SideAt:
-    """The elements of a constant operand of arithmetic. Raises NotCertifiableError."""
+    """
+    The elements of a constant operand of arithmetic, which may be computed.
+
+    Raises NotCertifiableError.
+    """
     found = elements_at(node, positions)
-    is_plain = all(layer.scales is None and not layer.sides for layer in found.layers)
-    if found.stored is None or not is_plain or not found.moved.all() or found.unread is not None:
+    if found.layers[0].scales is not None or found.unread is not None:
         raise NotCertifiableError("an operand of the arithmetic is not a plain constant")
-    return SideAt(tuple(found.layers), found.stored)
+    return SideAt(node.element_type, found.numbers_at(0))
 
 
 def groups_at(root: Node, positions: Positions, steps: StepBudget) -> list[Group]:
@@ -446,7 +447,9 @@ class _Following:
 
         def placed_layer(layer: LayerAt) -> LayerAt:
             if layer.sides:
-                sides = tuple(SideAt(side.layers, placed(side.bits, 0)) for side in layer.sides)
+                sides = tuple(
+                    SideAt(side.element_type, placed(side.numbers, 0)) for side in layer.sides
+                )
                 return LayerAt(layer.node, None, None, sides)
             if layer.scales is None or layer.zero_points is None:
                 return layer
@@ -490,9 +493,9 @@ def _of(where: Positions | None) -> Positions:
 
 
 def _joined_side(sides: Sequence[SideAt]) -> SideAt:
-    if any(side.kinds != sides[0].kinds for side in sides):
-        raise NotCertifiableError("its elements are computed with constants of different kinds")
-    return SideAt(sides[0].layers, np.concatenate([side.bits for side in sides]))
+    if any(side.element_type != sides[0].element_type for side in sides):
+        raise NotCertifiableError("its elements are computed with constants of different types")
+    return SideAt(sides[0].element_type, np.concatenate([side.numbers for side in sides]))
 
 
 def _joined(requests: list[_Request]) -> _Request:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import zip_longest
 from typing import Final, cast
@@ -126,6 +126,9 @@ class Pair:
     engine: Engine | None = None
     """The engine that runs functions, instead of proofs and the interpreter."""
 
+    requires_proof: bool = False
+    """Whether runs are no grounds for a verdict."""
+
     def readers(self, calls: Calls) -> tuple[TermReader, TermReader]:
         """Readers of the terms of both modules."""
         before, after = (
@@ -133,6 +136,12 @@ class Pair:
             for at in (0, 1)
         )
         return before, after
+
+    def ignoring_numbers(self) -> Pair:
+        """The same pair, whose readers tell the functions apart by all but their numbers."""
+        terms = Terms(self.terms.steps, ignores_numbers=True)
+        before, after = (keys.ignoring_numbers(terms.types) for keys in self.keys)
+        return replace(self, terms=terms, keys=(before, after))
 
 
 _STEPS_PER_OP: Final = 1_000
@@ -196,7 +205,22 @@ class FunctionComparison:
                 is_before=failure.is_before,
             ) from None
         grounds = Grounds.ALL_INPUTS if runs.is_exhaustive else Grounds.SAMPLES
-        return Verdict(self._name, grounds, runs.count, callees)
+        verdict = Verdict(self._name, grounds, runs.count, callees)
+        if pair.requires_proof:
+            raise NotShownError(f"is not proven: {unproven.reason}; it was {verdict}", self.new)
+        if grounds is Grounds.SAMPLES and self._differ_in_numbers():
+            raise NotShownError(
+                f"is not shown to be the same: {unproven.reason}; as the functions differ in "
+                f"numbers only, it is no proof that it was {verdict}",
+                self.new,
+            )
+        return verdict
+
+    def _differ_in_numbers(self) -> bool:
+        """Whether the functions, which are not proven to be equal, are equal but for numbers."""
+        pair = self._pair.ignoring_numbers()
+        names = frozenset[str]().union(*(side.functions for side in pair.sides))
+        return _Proof(pair, self.old, self.new, Calls(names)).has_equal_terms()
 
     @property
     def _only_one(self) -> frozenset[str]:
@@ -355,10 +379,7 @@ class _Proof:
         Raises DifferenceError if constant results differ.
         """
         try:
-            old, new = (
-                reader.body(function.body)
-                for reader, function in zip(self._readers, self._functions, strict=True)
-            )
+            old, new = self._bodies()
             return old.key == new.key or self._are_equal(old, new)
         except NotCertifiableError as error:
             self.reason = str(error)
@@ -366,6 +387,21 @@ class _Proof:
             self.reason = "regions or calls are too deep"
         self.other_effect = self._unshown(None, None)
         return False
+
+    def has_equal_terms(self) -> bool:
+        """Whether the functions can be read as terms, which are equal."""
+        try:
+            old, new = self._bodies()
+        except (NotCertifiableError, RecursionError):
+            return False
+        return old.key == new.key
+
+    def _bodies(self) -> tuple[Body, Body]:
+        old, new = (
+            reader.body(function.body)
+            for reader, function in zip(self._readers, self._functions, strict=True)
+        )
+        return old, new
 
     def _are_equal(self, old: Body, new: Body) -> bool:
         if len(old.blocks) != 1 or len(new.blocks) != 1:

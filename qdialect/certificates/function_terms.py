@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from typing_extensions import override
 from xdsl.context import Context
@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from qdialect.algebra.movement import DYNAMIC, Shape
 from qdialect.certificates.attribute_keys import AttributeKeys, TypeClasses
 from qdialect.certificates.dequantize import SlotTable
 from qdialect.certificates.effects import CallEffects, Effects, is_plain_terminator, is_terminator
@@ -47,7 +48,14 @@ from qdialect.dialects.quant.storage import StoredType
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
-from qdialect.shape_ops.interface import name_of
+from qdialect.shape_ops.attributes import lists_of
+from qdialect.shape_ops.computed_integers import computes_integers
+from qdialect.shape_ops.interface import NotFoldable, elements_attribute_of, entry_of, name_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qdialect.algebra.lazy_numpy import np
 
 _STEPS_PER_OP: Final = 3_000
 
@@ -70,12 +78,19 @@ class ComparedModule:
 
 
 class Terms:
-    """The classes of values and types, shared by the terms of both modules."""
+    """
+    The classes of values and types, shared by the terms of both modules.
 
-    def __init__(self, steps: StepBudget) -> None:
+    With `ignores_numbers`, all constants of one type are one value, as are all values computed
+    from constants alone.
+    """
+
+    def __init__(self, steps: StepBudget, *, ignores_numbers: bool = False) -> None:
         self.steps = steps
         self.values = ValueClasses(steps)
-        self.types = TypeClasses(steps)
+        self.types = TypeClasses(steps, ignores_numbers=ignores_numbers)
+        self.constants = set[int]()
+        """The symbols of constants, if numbers are ignored."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +134,23 @@ class Calls:
 
     kept: set[str] = field(default_factory=set[str])
     """The names of functions whose calls have been read as opaque calls."""
+
+
+@dataclass(frozen=True)
+class _StatedOperands:
+    """The operands of an op, as far as they are constant, for its registered `run_time_shape`."""
+
+    op: Operation
+    reader: TermReader
+    lists: Mapping[str, tuple[int, ...]]
+
+    def shape(self, number: int) -> Shape:
+        """The declared shape of an operand."""
+        return shape_of(self.op.operands[number].type) or ()
+
+    def integers(self, number: int) -> NDArray[np.integer[Any]]:
+        """The elements of an operand. Raises NotFoldable."""
+        return self.reader.integers(self.op.operands[number])
 
 
 class TermReader(GraphReader):
@@ -212,6 +244,10 @@ class TermReader(GraphReader):
         if not isinstance(owner, Operation):
             raise NotCertifiableError("a block argument is used outside of its block")
         self._terms.steps.spend(_STEPS_PER_OP)
+        if self._terms.types.ignores_numbers and self._is_constant(owner):
+            constant = self.symbol("constant", value.type, "a constant")
+            self._terms.constants.add(constant.symbol)
+            return constant
         try:
             if (node := super()._known(value)) is not None:
                 return node
@@ -229,6 +265,18 @@ class TermReader(GraphReader):
             self._name_results(owner, key)
         return self._nodes[value]
 
+    def _is_constant(self, op: Operation) -> bool:
+        """Whether an op is a constant, or computes its results from constants alone."""
+        if elements_attribute_of(op) is not None:
+            return True
+        values = (*op.operands, *self._values_from_outside(op))
+        if not values:
+            return computes_integers(op)
+        nodes = map(self.read, values)
+        return self._effects_of(op) is Effects.NONE and all(
+            isinstance(node, SymbolNode) and node.symbol in self._terms.constants for node in nodes
+        )
+
     @override
     def _operand(self, value: SSAValue) -> Node:
         shape = shape_of(value.type)
@@ -240,6 +288,7 @@ class TermReader(GraphReader):
 
     @override
     def _moved(self, op: Operation) -> MovedNode:
+        self._require_stated_shape(op)
         node = super()._moved(op)
         if pads_with_quantized(node):
             # A padding that no stored integer represents cannot be followed.
@@ -247,6 +296,22 @@ class TermReader(GraphReader):
                 self._terms.steps.spend(STEPS_PER_REQUEST + len(positions))
                 elements_at(node, positions).numbers_at(0)
         return node
+
+    def _require_stated_shape(self, op: Operation) -> None:
+        """Raise NotCertifiableError if an operand or a list states another shape than the type."""
+        entry = entry_of(op)
+        if entry is None or entry.run_time_shape is None:
+            return
+        try:
+            lists = lists_of(op, entry.static_lists, self)
+            operands = _StatedOperands(op, self, dict(zip(entry.static_lists, lists, strict=True)))
+            stated = entry.run_time_shape(operands)
+        except NotFoldable:
+            # It is not constant.
+            return
+        declared = shape_of(op.results[0].type) or ()
+        if any(length not in (own, DYNAMIC) for length, own in zip(stated, declared, strict=False)):
+            raise NotCertifiableError(f"'{name_of(op)}' states another shape than its type has")
 
     @override
     def _computed(self, op: Operation) -> ComputedNode:

@@ -63,6 +63,7 @@ def compare_modules(
     ignored_attributes: Collection[str] = (),
     max_steps: int = DEFAULT_STEPS,
     engine: Engine | None = None,
+    requires_proof: bool = False,
 ) -> Comparison:
     """
     Compare two modules: functions by name, other ops at the top level in order.
@@ -70,7 +71,8 @@ def compare_modules(
     `runs` limits the sets of arguments that a function is run with if no proof succeeds.
     `max_steps` limits the proofs, and separately the runs; an allowance for the size of the
     modules is added. With an `engine`, nothing is proven: it runs the public functions, and
-    the functions that they call.
+    the functions that they call. With `requires_proof`, a function that is not proven is a
+    finding, even if all its runs have the same results.
     """
     sides = before, after = ComparedModule(*old), ComparedModule(*new)
     sizes = [_size_of(side) for side in sides]
@@ -81,7 +83,9 @@ def compare_modules(
     )
     named = _names_reached(sides[0]), _names_reached(sides[1])
     reachable = named[0].intersection(before.functions), named[1].intersection(after.functions)
-    pair = Pair(sides, terms, (old_keys, new_keys), reachable, runs, run_steps, engine)
+    pair = Pair(
+        sides, terms, (old_keys, new_keys), reachable, runs, run_steps, engine, requires_proof
+    )
     comparison = Comparison()
     # Both sides are read with the models of the first context.
     with models_of(old.context):
@@ -117,7 +121,7 @@ def _size_of(side: ComparedModule) -> tuple[int, int]:
             if isinstance(attribute, DenseIntOrFPElementsAttr):
                 size += len(attribute.data.data)
             elif isinstance(attribute, DenseResourceAttr):
-                blob = blob_of(attribute, side.resources)
+                blob = blob_of(attribute.resource_handle.data, side.resources)
                 size += 0 if blob is None else len(blob.elements)
     return ops, size
 

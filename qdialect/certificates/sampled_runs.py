@@ -278,7 +278,11 @@ class _Runner:
                     raise limit from None
                 raise
         self._interpreter = interpreter
-        return tuple(map(value_of, results, self._function.function_type.outputs))
+        types = self._function.function_type.outputs.data
+        if len(results) != len(types):
+            # It may end in an unknown op, which could be a terminator.
+            raise OpInterpretationError(self._function, "does not end in a return")
+        return tuple(map(value_of, results, types))
 
     def spend_products(self, count: int) -> None:
         """Spend the steps for products of a sum. Raises StepLimitError."""

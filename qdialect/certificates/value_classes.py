@@ -295,9 +295,9 @@ def _term(elements: Elements) -> _Term:
     for above, below in zip(elements.layers, elements.layers[1:], strict=False):
         # A storage cast changes neither the bits nor the result of the cast above.
         if not keeps_bits(below, above):
-            kinds = tuple(side.kinds for side in above.sides)
+            kinds = tuple(side.element_type for side in above.sides)
             heads.append((above.node.kind, storage_of(below.element_type), kinds))
-            arrays += [*_slots(below), *_slots(above), *(side.bits for side in above.sides)]
+            arrays += [*_slots(below), *_slots(above), *(side.numbers for side in above.sides)]
     return _Term(tuple(heads), arrays)
 
 

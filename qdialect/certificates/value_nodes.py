@@ -197,21 +197,16 @@ class MovedNode(Node):
 class SideAt:
     """The elements of a constant operand of arithmetic that are combined with some elements."""
 
-    layers: tuple[LayerAt, ...]
-    """Representatives of its nodes, down to the leaf, without slots."""
+    element_type: Attribute
 
-    bits: NDArray[Any]
-
-    @property
-    def kinds(self) -> Hashable:
-        """The kinds of its nodes, down to the leaf."""
-        return tuple(layer.node.kind for layer in self.layers)
+    numbers: NDArray[Any]
+    """The numbers: integers, doubles, or bits, as in `Elements.numbers_at`."""
 
     def is_same_as(self, other: SideAt) -> NDArray[np.bool_]:
         """A mask of the elements that equal those of `other`."""
-        if self.kinds != other.kinds:
-            return np.zeros(len(self.bits), dtype=np.bool_)
-        return ~differ(self.bits, other.bits)
+        if self.element_type != other.element_type:
+            return np.zeros(len(self.numbers), dtype=np.bool_)
+        return ~differ(self.numbers, other.numbers)
 
 
 @dataclass
@@ -234,7 +229,7 @@ class LayerAt:
     def part(self, chosen: Positions) -> LayerAt:
         """The layer for some of the elements."""
         if self.sides:
-            sides = tuple(SideAt(side.layers, side.bits[chosen]) for side in self.sides)
+            sides = tuple(SideAt(side.element_type, side.numbers[chosen]) for side in self.sides)
             return replace(self, sides=sides)
         if self.scales is None or self.zero_points is None:
             return self

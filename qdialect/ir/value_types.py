@@ -80,8 +80,12 @@ def register_tensor_type(
 def _model_of(type: Attribute) -> TensorModel | None:
     if not _TENSOR_MODELS:
         return None
-    name = type.attr_name.data if isinstance(type, UnregisteredAttr) else type.name
-    return _TENSOR_MODELS.get(name)
+    return _TENSOR_MODELS.get(type_name(type))
+
+
+def type_name(type: Attribute) -> str:
+    """The name of a type, also of one whose dialect is not registered: `torch.vtensor`."""
+    return type.attr_name.data if isinstance(type, UnregisteredAttr) else type.name
 
 
 def maker_from_builtin(type: Attribute) -> str | None:

@@ -60,13 +60,13 @@ if TYPE_CHECKING:
 
 @shape_op("linalg.transpose", run_time_shape=lambda operands: operands.shape(-1))
 def _transpose(op: Operation, operands: Operands) -> Movements:
-    _require_result(op)
+    _require_moved(op)
     return Movements(op.operands[:1], [Transpose(integers_of(op, "permutation"))])
 
 
 @shape_op("linalg.broadcast", run_time_shape=lambda operands: operands.shape(-1))
 def _broadcast(op: Operation, operands: Operands) -> Movements:
-    _require_result(op)
+    _require_moved(op)
     new, shape = integers_of(op, "dimensions"), shape_of(op.results[0])
     dims = tuple(axis for axis in range(len(shape)) if axis not in new)
     return Movements(op.operands[:1], [BroadcastInDim(dims, shape)])
@@ -75,11 +75,7 @@ def _broadcast(op: Operation, operands: Operands) -> Movements:
 @shape_op("linalg.generic", run_time_shape=lambda operands: operands.shape(-1))
 def _generic(op: Operation, operands: Operands) -> Movements:
     """A `linalg.generic` that yields its input, with axes permuted or broadcast."""
-    _require_result(op)
-    block = op.regions[0].block
-    yielded = list(block.last_op.operands) if block.last_op is not None else []
-    if len(op.operands) != 2 or block.first_op is not block.last_op or yielded != [block.args[0]]:
-        raise NotFoldable(Code.UNKNOWN_OP, "its body does more than yield its input")
+    _require_moved(op)
     maps = attribute_of(op, "indexing_maps")
     if not isinstance(maps, ArrayAttr):
         raise NotFoldable(Code.UNKNOWN_OP, "it has no indexing maps")
@@ -89,6 +85,15 @@ def _generic(op: Operation, operands: Operands) -> Movements:
         raise NotFoldable(Code.UNKNOWN_OP, "its result is not written in a permutation of axes")
     axes = [None if loop is None else results.index(loop) for loop in inputs]
     return Movements(op.operands[:1], movements_along(axes, shape_of(op.operands[0]), shape))
+
+
+def _require_moved(op: Operation) -> None:
+    """Raise NotFoldable unless the result holds the elements of the first operand."""
+    _require_result(op)
+    block = op.regions[0].block
+    yielded = list(block.last_op.operands) if block.last_op is not None else []
+    if len(op.operands) != 2 or block.first_op is not block.last_op or yielded != [block.args[0]]:
+        raise NotFoldable(Code.UNKNOWN_OP, "its body does more than yield its input")
 
 
 def _require_result(op: Operation) -> None:

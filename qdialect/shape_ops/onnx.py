@@ -23,7 +23,16 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.joins import Concat
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import BroadcastInDim, Movement, Reshape, Reverse, Slice, Transpose
+from qdialect.algebra.movement import (
+    DYNAMIC,
+    BroadcastInDim,
+    Movement,
+    Reshape,
+    Reverse,
+    Shape,
+    Slice,
+    Transpose,
+)
 from qdialect.ir.value_types import element_type_or_self, tensor_element_type, tensor_parts
 from qdialect.shape_ops.attributes import (
     axis_of,
@@ -56,7 +65,7 @@ from qdialect.shape_ops.interface import (
     set_attribute,
     shape_op,
 )
-from qdialect.shape_ops.models import Movements, Operands
+from qdialect.shape_ops.models import Movements, Operands, RunTimeOperands
 from qdialect.shape_ops.terms import Apply, Arithmetic, Elementwise, Input, SmallOperand, Term
 
 if TYPE_CHECKING:
@@ -79,7 +88,13 @@ def _identity(op: Operation, operands: Operands) -> Movements:
     return Movements(op.operands, [])
 
 
-@shape_op("onnx.Reshape")
+def _reshaped_shape(operands: RunTimeOperands) -> Shape:
+    """The lengths in the shape operand; those that are 0 or -1 follow from the operand's."""
+    lengths = operands.integers(1).reshape(-1).tolist()
+    return tuple(DYNAMIC if length < 1 else length for length in lengths)
+
+
+@shape_op("onnx.Reshape", run_time_shape=_reshaped_shape)
 @shape_op("onnx.Squeeze")
 @shape_op("onnx.Unsqueeze")
 @shape_op("onnx.Flatten")

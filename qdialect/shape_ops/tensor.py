@@ -14,9 +14,10 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.joins import Concat, InsertSlice
 from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.movement import Movement, Reshape, Slice
+from qdialect.algebra.movement import DYNAMIC, Movement, Reshape, Slice
 from qdialect.shape_ops.attributes import (
     integer_of,
+    integers_of,
     lists_of,
     padded,
     shape_in,
@@ -25,7 +26,7 @@ from qdialect.shape_ops.attributes import (
 )
 from qdialect.shape_ops.computed_integers import integer_function
 from qdialect.shape_ops.elementwise import reshape_writer, shape_of_type
-from qdialect.shape_ops.interface import Code, NotFoldable, shape_op
+from qdialect.shape_ops.interface import Code, NotFoldable, find_attribute, shape_op
 from qdialect.shape_ops.models import Movements, Operands
 
 _SLICE_LISTS = ("static_offsets", "static_sizes", "static_strides")
@@ -33,15 +34,26 @@ _PAD_LISTS = ("static_low", "static_high")
 
 
 @shape_op("tensor.reshape", run_time_shape=shape_in(1))
+@shape_op("tensor.collapse_shape")
+def _reshape(op: Operation, operands: Operands) -> Movements:
+    # If the result is static, the shape operand is redundant.
+    return Movements(op.operands[:1], [Reshape(shape_of(op.results[0]))])
+
+
 @shape_op(
     "tensor.expand_shape",
     run_time_shape=lambda operands: operands.lists["static_output_shape"],
     static_lists=["static_output_shape"],
 )
-@shape_op("tensor.collapse_shape")
-def _reshape(op: Operation, operands: Operands) -> Movements:
-    # If the result is static, the shape operand is redundant.
-    return Movements(op.operands[:1], [Reshape(shape_of(op.results[0]))])
+def _expand_shape(op: Operation, operands: Operands) -> Movements:
+    # Older texts do not have it.
+    if find_attribute(op, "static_output_shape") is not None:
+        stated = integers_of(op, "static_output_shape")
+        if any(
+            n not in (own, DYNAMIC) for n, own in zip(stated, shape_of(op.results[0]), strict=True)
+        ):
+            raise NotFoldable(Code.UNKNOWN_OP, "its output_shape is not the shape of its type")
+    return _reshape(op, operands)
 
 
 @reshape_writer("tensor.collapse_shape", "tensor.expand_shape")

@@ -49,7 +49,14 @@ from qdialect.algebra.movement import (
 )
 from qdialect.ir.elements import has_signedness
 from qdialect.ir.value_types import TensorParts, register_tensor_type, tensor_element_type
-from qdialect.shape_ops.attributes import items_of, padded, shape_of, static_shape_of, taken
+from qdialect.shape_ops.attributes import (
+    items_of,
+    padded,
+    shape_in,
+    shape_of,
+    static_shape_of,
+    taken,
+)
 from qdialect.shape_ops.computed_integers import integer_function, integers_from
 from qdialect.shape_ops.elementwise import (
     axes_from_last,
@@ -131,10 +138,11 @@ def _make(type: Attribute, shape: Shape, element: Attribute) -> Attribute:
     old = cast(UnregisteredAttr, type)
     lengths = ",".join("?" if length == DYNAMIC else str(length) for length in shape)
     body = f"[{lengths}],{element}"
-    # The last parameter may be the whole text of the type, beside those that xDSL keeps.
+    # After those that xDSL keeps, the whole text may be a parameter, and what it names.
     *kept, _ = old.parameters[:4]
-    text = [StringAttr(f"{old.attr_name.data}<{body}>")] * (len(old.parameters) - 4)
-    return old.new((*kept, StringAttr(body), *text))
+    text, named = old.parameters[4:5], old.parameters[5:]
+    whole = [StringAttr(f"{old.attr_name.data}<{body}>")] * len(text)
+    return old.new((*kept, StringAttr(body), *whole, *named))
 
 
 register_tensor_type("torch.vtensor", _read, _make, "torch_c.from_builtin_tensor")
@@ -207,9 +215,9 @@ def _reversed_axes(op: Operation, operands: Operands) -> Movements:
     return _one(op, Transpose(tuple(reversed(range(rank)))))
 
 
-@shape_op("torch.aten.view")
-@shape_op("torch.aten._unsafe_view")
-@shape_op("torch.aten.reshape")
+@shape_op("torch.aten.view", run_time_shape=shape_in(1))
+@shape_op("torch.aten._unsafe_view", run_time_shape=shape_in(1))
+@shape_op("torch.aten.reshape", run_time_shape=shape_in(1))
 @shape_op("torch.aten.flatten.using_ints")
 @shape_op("torch.aten.unflatten.int")
 @shape_op("torch.aten.unsqueeze")

@@ -22,7 +22,6 @@ from xdsl.dialects.builtin import (
     MemRefType,
     RankedStructure,
     ShapedType,
-    StringAttr,
     UnrankedMemRefType,
     UnregisteredAttr,
     VectorType,
@@ -207,7 +206,7 @@ class AttributeParser(SymbolParser):
             if first not in _AFFINE or isinstance(end, TextError):
                 raise
         self.resume_from(end)
-        return self._with_index_constants(BuiltinTextAttr(StringAttr(content[start:end])), start)
+        return self._with_index_constants(BuiltinTextAttr(content[start:end], {}), start)
 
     def _with_index_constants(self, attribute: Attribute, start: Position) -> Attribute:
         """
@@ -224,9 +223,7 @@ class AttributeParser(SymbolParser):
         if (constant := _first_above_index(text)) is not None:
             self.raise_error("constant too large for index", start + constant)
         return (
-            attribute
-            if _first_above_index(str(attribute)) is None
-            else BuiltinTextAttr(StringAttr(text))
+            attribute if _first_above_index(str(attribute)) is None else BuiltinTextAttr(text, {})
         )
 
     def _keep_attribute(self, start: Position) -> Attribute:
@@ -248,7 +245,7 @@ class AttributeParser(SymbolParser):
                 self.resume_from(content.index("<", start))
                 check_sparse(self, start, type)
                 self.resume_from(after)
-        return BuiltinTextAttr(StringAttr(content[start:end]))
+        return BuiltinTextAttr(content[start:end], self.attribute_aliases)
 
     @override
     def parse_optional_builtin_int_or_float_attr(self) -> IntegerAttr | FloatAttr | None:

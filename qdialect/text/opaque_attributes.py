@@ -2,11 +2,61 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final, cast
+
 from typing_extensions import override
-from xdsl.dialects.builtin import IntAttr, NoneAttr, StringAttr, UnregisteredAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntAttr,
+    NoneAttr,
+    StringAttr,
+    UnregisteredAttr,
+)
 from xdsl.ir import Attribute, BuiltinAttribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.printer import Printer
+
+from qdialect.ir.xdsl_private import STRING_BODY, OpenPrinter
+
+_NAME: Final = re.compile(
+    rf'("{STRING_BODY}"|[#!][\w$.-]+|dense_resource<\s*(?:"{STRING_BODY}"|[\w$.-]+)\s*>)', re.ASCII
+)
+"""A name that stands for something outside of the text, or a string, which has none in it."""
+
+_RESOURCE: Final = re.compile(r'dense_resource<\s*"?(.*?)"?\s*>', re.ASCII | re.DOTALL)
+
+
+def parts_of_text(text: str) -> list[str]:
+    """The parts of a text: strings, and possible names of aliases or resources, at odd indices."""
+    return _NAME.split(text)
+
+
+def resource_in(piece: str) -> str | None:
+    """The key in `dense_resource<key>`; None if the piece of a text is none."""
+    return None if (match := _RESOURCE.fullmatch(piece)) is None else match[1]
+
+
+def definitions_in(text: str, aliases: Mapping[str, Attribute]) -> DictionaryAttr:
+    """The definitions of the aliases that a text names, of those that are known."""
+    if not aliases:
+        return _NONE
+    return DictionaryAttr(
+        {name: aliases[name] for name in parts_of_text(text)[1::2] if name in aliases}
+    )
+
+
+_NONE: Final = DictionaryAttr({})
+
+
+def _print_text(printer: Printer, prefix: str, text: str) -> None:
+    # Without indentation, which would change the text.
+    printer.print_string(f"{prefix}{text}", indent=0)
+    if "dense_resource<" in text and isinstance(printer, OpenPrinter):
+        keys = filter(None, map(resource_in, parts_of_text(text)))
+        printer.resource_keys.setdefault("builtin", set()).update(keys)
 
 
 @irdl_attr_definition(init=False)
@@ -21,13 +71,15 @@ class OpaqueTextAttr(UnregisteredAttr):
     text: StringAttr
     """The text after `#`, without the type."""
 
+    definitions: DictionaryAttr
+    """The definitions of the aliases in the text, by name."""
+
     type: Attribute
     """The type, or NoneAttr."""
 
     @override
     def print_builtin(self, printer: Printer) -> None:
-        # Without indentation, which would change the text.
-        printer.print_string(f"#{self.text.data}", indent=0)
+        _print_text(printer, "#", self.text.data)
         if not isinstance(self.type, NoneAttr):
             printer.print_string(" : ")
             printer.print_attribute(self.type)
@@ -40,9 +92,12 @@ class OpaqueTextType(UnregisteredAttr, TypeAttribute):
     text: StringAttr
     """The text after `!`."""
 
+    definitions: DictionaryAttr
+    """The definitions of the aliases in the text, by name."""
+
     @override
     def print_builtin(self, printer: Printer) -> None:
-        printer.print_string(f"!{self.text.data}", indent=0)
+        _print_text(printer, "!", self.text.data)
 
 
 @irdl_attr_definition
@@ -67,35 +122,76 @@ class DenseStringsAttr(ParametrizedAttribute, BuiltinAttribute):
 
 @irdl_attr_definition
 class BuiltinTextAttr(ParametrizedAttribute, BuiltinAttribute):
-    """A builtin attribute that xDSL lacks, kept as text: `affine_map<()[s, t] -> (s * t)>`."""
+    """A builtin attribute that xDSL lacks, kept as text: `distinct[0]<#alias>`."""
 
     name = "builtin_text"
 
     text: StringAttr
 
+    definitions: DictionaryAttr
+    """The definitions of the aliases in the text, by name."""
+
+    def __init__(self, text: str, aliases: Mapping[str, Attribute]) -> None:
+        super().__init__(StringAttr(text), definitions_in(text, aliases))
+
     @override
     def print_builtin(self, printer: Printer) -> None:
-        printer.print_string(self.text.data, indent=0)
+        _print_text(printer, "", self.text.data)
 
 
-def opaque_type(name: str, value: str, text: str, *, is_opaque: bool) -> OpaqueTextType:
+def opaque_type(
+    name: str, value: str, text: str, definitions: DictionaryAttr = _NONE, *, is_opaque: bool
+) -> OpaqueTextType:
     """The type that is written `!text`; see `UnregisteredAttr` for the rest."""
-    return OpaqueTextType.new(
-        (StringAttr(name), IntAttr(1), IntAttr(int(is_opaque)), StringAttr(value), StringAttr(text))
-    )
+    kept = StringAttr(name), IntAttr(1), IntAttr(int(is_opaque)), StringAttr(value)
+    return OpaqueTextType.new((*kept, StringAttr(text), definitions))
 
 
 def opaque_attribute(
-    name: str, value: str, text: str, type: Attribute | None, *, is_opaque: bool
+    name: str,
+    value: str,
+    text: str,
+    definitions: DictionaryAttr,
+    type: Attribute | None,
+    *,
+    is_opaque: bool,
 ) -> OpaqueTextAttr:
     """The attribute that is written `#text : type`; see `UnregisteredAttr` for the rest."""
+    kept = StringAttr(name), IntAttr(0), IntAttr(int(is_opaque)), StringAttr(value)
     return OpaqueTextAttr.new(
-        (
-            StringAttr(name),
-            IntAttr(0),
-            IntAttr(int(is_opaque)),
-            StringAttr(value),
-            StringAttr(text),
-            NoneAttr() if type is None else type,
-        )
+        (*kept, StringAttr(text), definitions, NoneAttr() if type is None else type)
     )
+
+
+def aliases_named_by(attributes: Iterable[Attribute]) -> dict[str, Attribute]:
+    """
+    The definitions of the aliases that opaque texts in attributes name, each after those it names.
+
+    Raises ValueError if there are two definitions of one name.
+    """
+    aliases: dict[str, Attribute] = {}
+    seen = set[int]()
+
+    def visit(attribute: Attribute) -> None:
+        # Each object once: nested aliases may share 2**n parts.
+        if id(attribute) in seen:
+            return
+        seen.add(id(attribute))
+        if isinstance(attribute, OpaqueTextAttr | OpaqueTextType | BuiltinTextAttr):
+            for name, definition in attribute.definitions.data.items():
+                visit(definition)
+                if aliases.setdefault(name, definition) != definition:
+                    raise ValueError(f"alias '{name}' has two definitions, '{definition}' is one")
+        elif isinstance(attribute, ArrayAttr):
+            for item in cast("ArrayAttr[Attribute]", attribute):
+                visit(item)
+        elif isinstance(attribute, DictionaryAttr):
+            for item in attribute.data.values():
+                visit(item)
+        elif isinstance(attribute, ParametrizedAttribute):
+            for parameter in attribute.parameters:
+                visit(parameter)
+
+    for attribute in attributes:
+        visit(attribute)
+    return aliases

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, cast
 
@@ -32,6 +32,7 @@ from qdialect.ir.value_names import NumberedName, names_in
 from qdialect.ir.xdsl_private import OpenPrinter
 from qdialect.text.locations import fused_in_parts
 from qdialect.text.op_forms import FormsDiffer, OwnForm
+from qdialect.text.opaque_attributes import aliases_named_by
 from qdialect.text.plain_lists import text_of_plain_list
 
 MAX_REPETITION = 1 << 30
@@ -149,11 +150,29 @@ class MLIRPrinter(OpenPrinter):
         """
         Print a module, the resources of `context` that it refers to, and a line break.
 
-        Raises OSError if the stream does.
+        Aliases that opaque texts name are defined before it. Raises OSError if the stream does.
         """
+        # Only the dialects of such a context may be unknown.
+        if context.allow_unregistered:
+            for name, definition in aliases_named_by(self._attributes_of(module)).items():
+                self.print_string(f"{name} = ")
+                self.print_attribute(definition)
+                self.print_string("\n")
         self.print_op(module)
         self.print_metadata(context.loaded_dialects)
         self.print_string("\n", indent=0)
+
+    def _attributes_of(self, module: ModuleOp) -> Iterator[Attribute]:
+        """The attributes and types of all ops of a module that are printed."""
+        for op in module.walk():
+            yield from op.attributes.values()
+            yield from op.properties.values()
+            yield from op.result_types
+            if self.print_debuginfo:
+                yield op.location
+            for region in op.regions:
+                for block in region.blocks:
+                    yield from block.arg_types
 
     @override
     def print_op(self, op: Operation) -> None:

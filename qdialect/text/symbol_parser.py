@@ -20,7 +20,7 @@ from qdialect.ir.errors import message_of
 from qdialect.text import hints
 from qdialect.text.fast_parser import FastParser
 from qdialect.text.mlir_errors import TextError, balanced_end, end_of_token_before, place_of_missing
-from qdialect.text.opaque_attributes import opaque_attribute, opaque_type
+from qdialect.text.opaque_attributes import definitions_in, opaque_attribute, opaque_type
 
 ParsedT = TypeVar("ParsedT")
 
@@ -324,11 +324,15 @@ class SymbolParser(FastParser):
         mnemonic = symbol.full_name if symbol.is_pretty else symbol.full_name.replace(".", "<", 1)
         value = text[len(mnemonic) + symbol.is_pretty : -1]
         is_opaque = not symbol.is_pretty
+        definitions = definitions_in(text, self.attribute_aliases)
+        for definition in definitions.data.values():
+            self._count_expansion(definition, symbol.start)
+        name = symbol.full_name
         if symbol.is_type:
-            return opaque_type(symbol.full_name, value, text, is_opaque=is_opaque)
+            return opaque_type(name, value, text, definitions, is_opaque=is_opaque)
         colon = self.parse_optional_punctuation(":")
         type = None if colon is None else self.parse_type()
-        return opaque_attribute(symbol.full_name, value, text, type, is_opaque=is_opaque)
+        return opaque_attribute(name, value, text, definitions, type, is_opaque=is_opaque)
 
     def _refuse_symbol(self, symbol: _Symbol) -> NoReturn:
         """Raise ParseError for a type or attribute that is not registered."""

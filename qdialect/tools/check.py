@@ -41,6 +41,12 @@ class _CommandLine(ModuleArgumentParser):
             f"succeeds ({DEFAULT_RUNS})",
         )
         self.add_argument(
+            "--require",
+            choices=("proof", "runs"),
+            default="runs",
+            help="what is required of each function: a proof, or a proof or runs (runs)",
+        )
+        self.add_argument(
             "--engine",
             choices=("interpreter", "iree"),
             default="interpreter",
@@ -80,6 +86,8 @@ def _run(arguments: Sequence[str]) -> bool:
         raise ToolError(f"--runs must be at least 1, but is {options.runs}")
     if options.max_steps < 0:
         raise ToolError(f"--max-steps must not be negative, but is {options.max_steps}")
+    if options.require == "proof" and options.engine == "iree":
+        raise ToolError("--require=proof cannot be met with --engine=iree, which proves nothing")
     with memory_budget(options.max_memory):
         return _compare(options)
 
@@ -100,6 +108,7 @@ def _compare(options: Namespace) -> bool:
             ignored_attributes=[name for name in options.ignore_attributes.split(",") if name],
             max_steps=options.max_steps,
             engine=_engine(options.engine, sides[0], sides[1]),
+            requires_proof=options.require == "proof",
         )
     except RunFailure as failure:
         place = (before if failure.is_before else after).locate(failure.op)

@@ -9,8 +9,9 @@ Types are not verified beyond that, except by xDSL's own ops.
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final, Self, TypeAlias, cast
 
 from typing_extensions import override
@@ -55,6 +56,7 @@ from xdsl.printer import Printer
 from xdsl.traits import EffectInstance, HasParent, MemoryEffect, MemoryEffectKind
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.text.linalg_syntax import parse_operands, parse_result_types
 from qdialect.text.op_forms import FormsDiffer
@@ -240,6 +242,21 @@ class NamedStructuredOp(FormsDiffer, IRDLOperation, ABC):
         has_all = definition.properties.keys() & {"strides", "dilations"} <= self.properties.keys()
         if has_all and isinstance(self, LinalgStructuredOperation):
             LinalgStructuredOperation.verify_(self)
+        self._verify_body()
+
+    def _verify_body(self) -> None:
+        """Raise VerifyException if the body is not the one that the custom form stands for."""
+        sizes = cast("DenseArrayBase[IntegerType]", self.properties["operandSegmentSizes"])
+        types = tuple(_element_type(value.type) for value in self.operands)
+        kind = self.properties.get("cast")
+        try:
+            body = _cached_body(self.body_of(self.properties), types, sizes.get_values()[0], kind)
+        except VerifyException:
+            # MLIR may define the op on types that the table does not have.
+            return
+        numbers: dict[Hashable, int] = {}
+        if _terms(body, numbers) != _terms(self.regions[0].block, numbers):
+            raise VerifyException(f"'{self.name}' op expected the body that its custom form omits")
 
     @classmethod
     @override
@@ -265,7 +282,8 @@ class NamedStructuredOp(FormsDiffer, IRDLOperation, ABC):
         cls.add_defaults(properties, values)
         try:
             cast_kind = properties.get("cast")
-            body = _body(cls.body_of(properties), values, len(operands[0]), cast_kind)
+            types = [_element_type(value.type) for value in values]
+            body = _body(cls.body_of(properties), types, len(operands[0]), cast_kind)
         except VerifyException as error:
             parser.raise_error(f"'{cls.name}' op {error}", position)
         properties["operandSegmentSizes"] = DenseArrayBase.from_list(
@@ -388,14 +406,14 @@ _ELEMENTWISE: Final[Mapping[str, Body]] = {
 # Bodies
 
 
-def _body(body: Body, operands: Sequence[SSAValue], inputs: int, kind: Attribute | None) -> Block:
+def _body(body: Body, types: Sequence[Attribute], inputs: int, kind: Attribute | None) -> Block:
     """
-    The body that MLIR builds for an op.
+    The body that MLIR builds for an op on elements of these types.
 
-    Raises VerifyException if the op is not defined on the types of its operands.
+    Raises VerifyException if the op is not defined on them.
     """
-    block = Block(arg_types=[_element_type(operand.type) for operand in operands])
-    if inputs == len(operands):
+    block = Block(arg_types=types)
+    if inputs == len(types):
         raise VerifyException("expected an output")
     output = block.args[inputs]
     is_unsigned = kind is not None and "unsigned" in str(kind)
@@ -438,6 +456,45 @@ def _body(body: Body, operands: Sequence[SSAValue], inputs: int, kind: Attribute
 
     block.add_op(YieldOp(value_of(body)))
     return block
+
+
+_cached_body: Final = registered_cache(lru_cache(maxsize=256)(_body))
+
+_COMMUTATIVE: Final = frozenset(
+    {
+        *(f"arith.{name}{kind}" for name in ("add", "mul") for kind in "fi"),
+        *(f"arith.{name}{kind}" for name in ("max", "min") for kind in ("imumf", "si", "ui")),
+        *("arith.andi", "arith.ori", "complex.add", "complex.mul"),
+    }
+)
+
+_PERMISSIONS: Final = ("fastmath", "overflowFlags")
+"""Attributes that permit other results, and do not determine which op it is."""
+
+
+def _terms(block: Block, numbers: dict[Hashable, int]) -> Hashable:
+    """
+    What a body computes and yields, as terms, with a number for each that `numbers` keeps.
+
+    The order of ops, and of operands whose order does not matter, does not count.
+    """
+    terms: dict[SSAValue, int] = {}
+    for at, argument in enumerate(block.args):
+        terms[argument] = numbers.setdefault(("argument", at, argument.type), len(numbers))
+    computed = set[int]()
+    for op in block.ops:
+        # A value from outside of the body, or an op with regions, is like no other.
+        operands = [terms.get(operand, -1 - id(operand)) for operand in op.operands]
+        if op.name in _COMMUTATIVE:
+            operands.sort()
+        held = {**op.attributes, **op.properties}
+        settings = frozenset(item for item in held.items() if item[0] not in _PERMISSIONS)
+        own = id(op) if op.regions else 0
+        key = op.name, tuple(operands), tuple(op.result_types), settings, own
+        number = numbers.setdefault(key, len(numbers))
+        computed.add(number)
+        terms.update(dict.fromkeys(op.results, number))
+    return block.arg_types, computed
 
 
 def _element_type(type: Attribute) -> Attribute:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import pytest
 from checked_modules import findings, folded, grounds, read
 
+from qdialect.certificates.module_comparison import compare_modules
+
 # Real text has long lines.
 # ruff: noqa: E501
 
@@ -331,3 +333,174 @@ def test_attributes_that_no_run_reads_may_stay_or_be_notes():
     assert "of its inputs" in ground
     (ground,) = grounds(text, read(swapped.replace("{my.place = 1}", "{my.other = 1}")))
     assert "of its inputs" in ground
+
+
+# What may differ beside the ops of a function: types of unknown lengths, what opaque texts name,
+# values that can be changed, and what an op says beside its name.
+
+UNKNOWN_LENGTHS = """
+!q = !quant.uniform<i8:f32:1, {0.5,0.25}>
+func.func @f(%x: tensor<?x?xi8>) -> tensor<?x?xf32> {
+  %q = quant.scast %x : tensor<?x?xi8> to tensor<?x?x!q>
+  %0 = quant.dcast %q : tensor<?x?x!q> to tensor<?x?xf32>
+  return %0 : tensor<?x?xf32>
+}
+"""
+BLOCKS = UNKNOWN_LENGTHS.replace("f32:1, {0.5,0.25}", "f32:{0:1, 1:2}, {{0.5,0.25}}")
+ARGUMENT = """
+!q = !quant.uniform<i8:f32:1, {0.5,0.25}>
+func.func @f(%x: tensor<?x?x!q>, %n: index) -> tensor<?x?x!q> {
+  %z = arith.constant 0 : index
+  %s = arith.constant 1 : index
+  %0 = scf.for %i = %z to %n step %s iter_args(%a = %x) -> (tensor<?x?x!q>) {
+    scf.yield %a : tensor<?x?x!q>
+  }
+  return %0 : tensor<?x?x!q>
+}
+"""
+OPAQUE = """
+#w = dense<[1, 2]> : tensor<2xi8>
+#n = #my.named<#w>
+!s = !quant.uniform<i8:f32, 0.5>
+func.func @f(%x: tensor<2xf32, #my.encoding<#n>>) -> tensor<2xf32> {
+  %0 = "my.op"(%x) {a = #my.nested<#n>, b = !my.type<!s>, c = #my.blob<dense_resource<r>>}
+    : (tensor<2xf32, #my.encoding<#n>>) -> tensor<2xf32>
+  %1 = tosa.abs %0 {d = [#my.list<#n>]} : (tensor<2xf32>) -> tensor<2xf32>
+  return %1 : tensor<2xf32>
+}
+{-# dialect_resources: { builtin: { r: "0x010000000102" } } #-}
+"""
+VARIABLE = """
+func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+  "tosa.variable.write"(%x) {name = "v"} : (tensor<2xf32>) -> ()
+  %0 = "tosa.variable.read"() {name = "v"} : () -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+"""
+WRITE, READ = VARIABLE.splitlines(keepends=True)[2:4]
+MUTABLE = """
+func.func @f(%x: !torch.tensor<[2],f32>, %y: !torch.tensor<[2],f32>, %f: !torch.bool) -> (!torch.tensor<[2],f32>, !torch.tensor<[2],f32>) {
+  %n = "torch.constant.none"() : () -> !torch.none
+  %0 = "torch.aten.clone"(%x, %n) : (!torch.tensor<[2],f32>, !torch.none) -> !torch.tensor<[2],f32>
+  %1 = "torch.aten.copy_"(%x, %y, %f) : (!torch.tensor<[2],f32>, !torch.tensor<[2],f32>, !torch.bool) -> !torch.tensor<[2],f32>
+  %2 = "torch.aten.clone"(%x, %n) : (!torch.tensor<[2],f32>, !torch.none) -> !torch.tensor<[2],f32>
+  return %0, %2 : !torch.tensor<[2],f32>, !torch.tensor<[2],f32>
+}
+"""
+LIST = """
+func.func @f(%x: !torch.vtensor<[2],f32>, %y: !torch.vtensor<[2],f32>) -> !torch.vtensor<[4],f32> {
+  %i = "torch.constant.int"() {value = 0 : i64} : () -> !torch.int
+  %l = "torch.prim.ListConstruct"(%x) : (!torch.vtensor<[2],f32>) -> !torch.list<vtensor<[2],f32>>
+  %m = "torch.prim.ListConstruct"(%x) : (!torch.vtensor<[2],f32>) -> !torch.list<vtensor<[2],f32>>
+  %a = "torch.aten.append.t"(%l, %y) : (!torch.list<vtensor<[2],f32>>, !torch.vtensor<[2],f32>) -> !torch.list<vtensor<[2],f32>>
+  %0 = "torch.aten.cat"(%l, %i) : (!torch.list<vtensor<[2],f32>>, !torch.int) -> !torch.vtensor<[4],f32>
+  return %0 : !torch.vtensor<[4],f32>
+}
+"""
+BUFFER = """
+func.func @f(%m: memref<2xf32>, %x: f32) -> (tensor<2xf32>, tensor<2xf32>) {
+  %z = arith.constant 0 : index
+  %0 = builtin.unrealized_conversion_cast %m : memref<2xf32> to tensor<2xf32>
+  memref.store %x, %m[%z] : memref<2xf32>
+  %1 = builtin.unrealized_conversion_cast %m : memref<2xf32> to tensor<2xf32>
+  return %0, %1 : tensor<2xf32>, tensor<2xf32>
+}
+"""
+BODY = """
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<2x3xf32>, tensor<3x2xf32>) -> tensor<3x2xf32>, sym_name = "f"}> ({
+  ^bb0(%x: tensor<2x3xf32>, %e: tensor<3x2xf32>):
+    %0 = "linalg.transpose"(%x, %e) <{permutation = array<i64: 1, 0>}> ({
+    ^bb0(%a: f32, %b: f32):
+      "linalg.yield"(%a) : (f32) -> ()
+    }) : (tensor<2x3xf32>, tensor<3x2xf32>) -> tensor<3x2xf32>
+    "func.return"(%0) : (tensor<3x2xf32>) -> ()
+  }) : () -> ()
+}) : () -> ()
+"""
+
+
+def stated_shape(op: str, types: str = "tensor<6xf32>, tensor<2xi64>") -> str:
+    return f"""
+    func.func @f(%x: tensor<6xf32>) -> tensor<2x3xf32> {{
+      %s = arith.constant dense<[2, 3]> : tensor<2xi64>
+      %0 = "{op}"(%x, %s) : ({types}) -> tensor<2x3xf32>
+      return %0 : tensor<2x3xf32>
+    }}
+    """
+
+
+EXPANDED = """
+func.func @f(%x: tensor<6xf32>) -> tensor<2x3xf32> {
+  %0 = tensor.expand_shape %x [[0, 1]] output_shape [2, 3] : tensor<6xf32> into tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "old", "new"),
+    [
+        (UNKNOWN_LENGTHS, "f32:1", "f32:0"),
+        (BLOCKS, "{0:1, 1:2}, {{0.5,0.25}}", "{0:2, 1:1}, {{0.5},{0.25}}"),
+        (ARGUMENT, "f32:1", "f32:0"),
+        (OPAQUE, "[1, 2]", "[1, 3]"),
+        (OPAQUE, "f32, 0.5", "f32, 0.25"),
+        (OPAQUE, "000102", "000103"),
+        (OPAQUE, 'r: "', 's: "'),
+        (VARIABLE, WRITE, ""),
+        (VARIABLE, WRITE + READ, READ + WRITE),
+        (MUTABLE, "return %0, %2", "return %2, %2"),
+        (MUTABLE, "return %0, %2", "return %0, %0"),
+        (LIST, 'cat"(%l', 'cat"(%m'),
+        (BUFFER, "return %0, %1", "return %0, %0"),
+        (BODY, "(%a) : (f32)", "(%b) : (f32)"),
+        (stated_shape("tensor.reshape"), "[2, 3]", "[3, 2]"),
+        (stated_shape("onnx.Reshape"), "[2, 3]", "[3, 2]"),
+        (stated_shape("stablehlo.dynamic_reshape"), "[2, 3]", "[3, 2]"),
+        (EXPANDED, "shape [2, 3]", "shape [3, 2]"),
+    ],
+)
+def test_what_is_beside_the_ops(before: str, old: str, new: str):
+    assert grounds(before, read(before)) == {"proven"}
+    after = before.replace(old, new)
+    assert after != before
+    assert findings(before, read(after))
+    assert findings(after, read(before))
+
+
+def test_other_names_of_the_same_definitions():
+    renamed = OPAQUE.replace("#n", "#other").replace("!s", "!t").replace("#w", "#v")
+    assert grounds(OPAQUE, read(renamed)) == {"proven"}
+
+
+# Numbers that runs do not show
+
+REQUANTIZED = """
+func.func @f(%x: tensor<2x2xi8>) -> tensor<2x2xi8> {
+  %b = arith.constant dense<[[6000, 9000], [6000, 6000]]> : tensor<2x2xi32>
+  %s = arith.constant dense<12> : tensor<2x2xi32>
+  %0 = arith.extsi %x : tensor<2x2xi8> to tensor<2x2xi32>
+  %1 = arith.addi %0, %b : tensor<2x2xi32>
+  %2 = arith.shrsi %1, %s : tensor<2x2xi32>
+  %3 = arith.trunci %2 : tensor<2x2xi32> to tensor<2x2xi8>
+  return %3 : tensor<2x2xi8>
+}
+"""
+
+
+def test_samples_are_no_ground_where_only_numbers_differ():
+    assert grounds(REQUANTIZED, read(REQUANTIZED)) == {"proven"}
+    (message,) = findings(REQUANTIZED, read(REQUANTIZED.replace("9000", "9001")))
+    assert "element [0, 1] is 9001, but was 9000 before" in message
+    assert "no proof" in message
+
+
+@pytest.mark.parametrize("requires_proof", [False, True])
+def test_samples_are_grounds_where_more_than_numbers_differs(requires_proof: bool):
+    after = read(REQUANTIZED.replace("addi %0, %b", "addi %b, %0"))
+    comparison = compare_modules(read(REQUANTIZED), after, requires_proof=requires_proof)
+    assert len(comparison.verdicts) == (not requires_proof)
+    messages = [finding.message for finding in comparison.findings]
+    assert len(messages) == requires_proof
+    assert all("is not proven" in message for message in messages)
