@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from functools import cache, lru_cache, partial
 from types import UnionType
@@ -95,6 +95,18 @@ def _dialects() -> dict[str, Callable[[], Dialect]]:
     }
 
 
+def _dialects_with_xdsl_ops() -> Iterator[tuple[str, Callable[[], Dialect]]]:
+    known = dialects.get_all_dialects()
+    for name, factory in _dialects().items():
+        own = known.get(name, factory)
+        yield name, factory if own is factory else partial(_with_ops_of, own, factory)
+
+
+def _with_ops_of(own: Callable[[], Dialect], factory: Callable[[], Dialect]) -> Dialect:
+    dialect = own()
+    return rebuilt(factory(), dialect.operations, dialect.attributes)
+
+
 @registered_cache
 @cache
 def _passes() -> dict[str, Callable[[], type[ModulePass]]]:
@@ -137,13 +149,20 @@ class ToolContext(Context, FoldReportListener, WarningListener):
     Resources belong to the context; in xDSL, all modules of a process share them.
     """
 
-    def __init__(self, allow_unregistered: bool = False) -> None:
+    def __init__(
+        self, allow_unregistered: bool = False, *, has_xdsl_ops: bool = False
+    ) -> None:
+        """
+        Make a context of all dialects.
+
+        With `has_xdsl_ops`, the ops that xDSL has are xDSL's own classes, and verified as in xDSL.
+        """
         super().__init__(allow_unregistered)
         self.fold_reports: list[FoldReport] = []
         self.warnings: list[tuple[Operation, str]] = []
         self.fold_plans: list[FoldPlan] = []
         self._unregistered: dict[tuple[object, str], Any] = {}
-        for name, factory in _dialects().items():
+        for name, factory in _dialects_with_xdsl_ops() if has_xdsl_ops else _dialects().items():
             self.register_dialect(name, fresh_builtin if name == "builtin" else factory)
 
     @override
