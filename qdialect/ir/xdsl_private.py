@@ -281,9 +281,10 @@ class OpenPrinter(Printer):
         while len(self._ssa_names) > scopes:
             self.exit_scope()
         # Names in a scope that is left may be given to others.
-        for names, count in ((self._ssa_values, values), (self._blocks, blocks)):
-            for named in list(names)[count:]:
-                del names[named]
+        for value in list(self._ssa_values)[values:]:
+            del self._ssa_values[value]
+        for block in list(self._blocks)[blocks:]:
+            del self._blocks[block]
 
     @override
     def print_string(self, text: str, *, indent: int | None = None) -> None:
@@ -364,6 +365,8 @@ PRIVATE_NAMES: Final[Sequence[PrivateName]] = tuple(
         },
         (_PRINTER, "printer.py"): {
             "_ssa_values": (60, "the names of values"),
+            "_blocks": (63, "the names of blocks"),
+            "_ssa_names": (68, "the names that are taken, by scope"),
             "_dialect_resources": (77, "the keys of resources that were printed"),
         },
         (_PRINTER, "utils/base_printer.py"): {

@@ -71,8 +71,9 @@ def write_module(
     """
     Write a module as MLIR text, followed by the resources of `context` that it refers to.
 
-    Ops are written in a `form`, as by `--op-form`. Elements of constants are written as MLIR writes them, piece by piece, and directly to the
-    `buffer` of `stream` if it has one. Raises OSError if the stream does.
+    Ops are written in a `form`, as by `--op-form`. Elements of constants are written as MLIR
+    writes them, piece by piece, and directly to the `buffer` of `stream` if it has one. Raises
+    OSError if the stream does.
     """
     # Deferred: importing any module of this package runs this file first.
     from qdialect.text.op_forms import PrintedForm

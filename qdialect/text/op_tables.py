@@ -611,7 +611,8 @@ def _unverified(base: type[Operation]) -> type[Operation]:
             for known, declared in definition.properties.items()
         }
         renamed = replace(definition, properties=properties)
-        setattr(UnverifiedOp, "get_irdl_definition", classmethod(lambda _: renamed))
+        attribute = "get_irdl_definition"
+        setattr(UnverifiedOp, attribute, classmethod(lambda _: renamed))
     return UnverifiedOp
 
 

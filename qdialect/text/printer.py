@@ -47,8 +47,11 @@ _UNKNOWN_PROPERTIES: Final = frozenset({"alignment", "memory_space", "no_inline"
 """Properties of MLIR's ops that are attributes of xDSL's."""
 
 _LLVM_DIALECTS: Final = frozenset(
-    "acc affine arith bufferization cf complex emitc func gpu index irdl linalg llvm math memref "
-    "ml_program mpi omp pdl pdl_interp scf shape smt tensor tosa transform ub vector".split()
+    re.findall(
+        r"\w+",
+        "acc affine arith bufferization cf complex emitc func gpu index irdl linalg llvm math "
+        "memref ml_program mpi omp pdl pdl_interp scf shape smt tensor tosa transform ub vector",
+    )
 )
 """The dialects of LLVM that xDSL or this package has, but for quant, whose forms are one."""
 

@@ -48,9 +48,8 @@ class _HeldBytes(io.RawIOBase):
             # Deferred: it takes 20 ms.
             from tempfile import TemporaryFile
 
-            file = cast(BinaryIO, TemporaryFile())
-            file.write(self._file.getbuffer())
-            self._file = file
+            memory, self._file = self._file, cast(BinaryIO, TemporaryFile())  # noqa: SIM115
+            self._file.write(memory.getbuffer())
         return size
 
     def copy_to(self, stream: TextIO) -> None:

@@ -149,9 +149,7 @@ class ToolContext(Context, FoldReportListener, WarningListener):
     Resources belong to the context; in xDSL, all modules of a process share them.
     """
 
-    def __init__(
-        self, allow_unregistered: bool = False, *, has_xdsl_ops: bool = False
-    ) -> None:
+    def __init__(self, allow_unregistered: bool = False, *, has_xdsl_ops: bool = False) -> None:
         """
         Make a context of all dialects.
 
