@@ -265,22 +265,35 @@ class OpenPrinter(Printer):
         return self._dialect_resources
 
     @property
-    def line(self) -> int:
-        """The number of line breaks printed."""
-        return self._current_line
-
-    @property
-    def column(self) -> int:
-        """The number of characters printed after the last line break."""
-        return self._current_column
+    def place(self) -> tuple[int, ...]:
+        """Where the printer is, and in how many scopes; see `return_to`."""
+        return (
+            self._current_line,
+            self._current_column,
+            self._indent,
+            len(self._ssa_names),
+            len(self._ssa_values),
+            len(self._blocks),
+            self.printing_location,
+        )
 
     def skip_columns(self, count: int) -> None:
         """Count characters that are written to the stream by others."""
         self._current_column += count
 
-    def return_to(self, line: int, column: int) -> None:
-        """Reset line and column to a position, after the text printed since then was discarded."""
-        self._current_line, self._current_column = line, column
+    def return_to(self, place: tuple[int, ...]) -> None:
+        """Go back to a place, after the text printed since then was discarded."""
+        self._current_line, self._current_column, self._indent, scopes, values, blocks, _ = place
+        self.printing_location = bool(place[-1])
+        if len(self._ssa_names) == scopes:
+            return
+        while len(self._ssa_names) > scopes:
+            self.exit_scope()
+        # Names in a scope that is left may be given to others.
+        for value in list(self._ssa_values)[values:]:
+            del self._ssa_values[value]
+        for block in list(self._blocks)[blocks:]:
+            del self._blocks[block]
 
     @abstractmethod
     def unique_name(self, hint: str, numbers: dict[str, int]) -> str:
@@ -378,6 +391,7 @@ PRIVATE_NAMES: Final[Sequence[PrivateName]] = tuple(
             "_ssa_values": (60, "the names of values"),
             "_blocks": (63, "the names of blocks"),
             "_populate_block_name": (152, "chooses the name of a block"),
+            "_ssa_names": (68, "the names that are taken, by scope"),
             "_dialect_resources": (77, "the keys of resources that were printed"),
         },
         (_PRINTER, "utils/base_printer.py"): {

@@ -7,7 +7,7 @@ and `write_module`, or the target `qdialect-mlir` of `xdsl-opt`, in place of its
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 if TYPE_CHECKING:
     import os
@@ -64,19 +64,25 @@ def write_module(
     module: ModuleOp,
     stream: IO[str],
     *,
+    form: Literal["custom", "llvm24", "generic"] = "custom",
     print_generic_format: bool = False,
     print_debuginfo: bool = False,
 ) -> None:
     """
     Write a module as MLIR text, followed by the resources of `context` that it refers to.
 
-    Elements of constants are written as MLIR writes them, piece by piece, and directly to the
-    `buffer` of `stream` if it has one. Raises OSError if the stream does.
+    Ops are written in a `form`, as by `--op-form`. Elements of constants are written as MLIR
+    writes them, piece by piece, and directly to the `buffer` of `stream` if it has one. Raises
+    OSError if the stream does.
     """
     # Deferred: importing any module of this package runs this file first.
+    from qdialect.text.op_forms import PrintedForm
     from qdialect.text.printer import MLIRPrinter
 
     printer = MLIRPrinter(
-        stream, print_generic_format=print_generic_format, print_debuginfo=print_debuginfo
+        stream,
+        print_generic_format=print_generic_format,
+        print_debuginfo=print_debuginfo,
+        form=PrintedForm(form),
     )
     printer.print_module(context, module)

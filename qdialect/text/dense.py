@@ -240,32 +240,36 @@ class DenseLiteral:
         patterns: dict[int, int] = {}
         for index, (number, position) in enumerate(zip(numbers, self.positions, strict=True)):
             if not isinstance(number, float):
-                patterns[index] = _bit_pattern(parser, number, position, type)
-            elif number < 0.0 and is_unsigned:
+                hexadecimal = _HEX_NUMBER.match(parser.lexer.input.content, position)
+                if hexadecimal is not None:
+                    negative = bool(hexadecimal[1])
+                    patterns[index] = _bit_pattern(parser, number, negative, position, type)
+                    continue
+                number = _double(parser, number, position)
+            if number < 0.0 and is_unsigned:
                 parser.raise_error(f"{type} has no negative numbers", position)
-            else:
-                doubles[index] = number
+            doubles[index] = number
         bits = _rounded_bits(doubles, float_format)
         bits[list(patterns)] = list(patterns.values())
         raw = resized(bits.astype("<u8").view(np.uint8), 8, type.compile_time_size)
         return raw.view(element_dtype(type))
 
 
-def _bit_pattern(parser: AttrParser, number: int, position: int, type: AnyFloat) -> int:
-    """
-    `number`, the bits of a float. Raises ParseError if it is not written in hexadecimal or too
-    large.
-    """
-    hexadecimal = _HEX_NUMBER.match(parser.lexer.input.content, position)
+def _double(parser: AttrParser, number: int, position: int) -> float:
+    """A decimal number without a point, which xDSL reads and MLIR does not. Raises ParseError."""
     if isinstance(number, bool):
         parser.raise_error("expected floating point literal", position)
-    if hexadecimal is None:
-        parser.raise_error(
-            "unexpected decimal integer literal for a floating point value; "
-            "add a trailing dot to make the literal a float",
-            position,
-        )
-    if hexadecimal[1]:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.copysign(math.inf, number)
+
+
+def _bit_pattern(
+    parser: AttrParser, number: int, negative: bool, position: int, type: AnyFloat
+) -> int:
+    """`number`, the bits of a float. Raises ParseError if it has a minus or is too large."""
+    if negative:
         parser.raise_error("hexadecimal float literal should not have a leading minus", position)
     if number >> type.bitwidth:
         parser.raise_error("hexadecimal float constant out of range for type", position)

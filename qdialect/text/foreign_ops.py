@@ -12,7 +12,7 @@ from xdsl.irdl import IRDLOperation
 from xdsl.parser import Parser, Position, UnresolvedOperand
 
 from qdialect.algebra.bounded_cache import registered_cache
-from qdialect.text.op_forms import FormsDiffer
+from qdialect.text.op_forms import KnowsItsForms
 
 
 class PlainForm(NamedTuple):
@@ -67,12 +67,12 @@ def with_later_properties(op_type: type[IRDLOperation]) -> type[IRDLOperation]:
     """
     known = op_type.get_irdl_definition().properties.keys()
 
-    class LaterOp(op_type, FormsDiffer):
+    class LaterOp(op_type, KnowsItsForms):
         @property
         @override
-        def forms_differ(self) -> bool:
-            """Whether the op has such properties."""
-            return not self.properties.keys() <= known
+        def has_custom_form(self) -> bool:
+            """Whether the op has no such properties."""
+            return self.properties.keys() <= known
 
         @override
         def verify_(self) -> None:

@@ -64,8 +64,8 @@ class _GenericSyntax(Operation):
             attributes |= parser.parse_optional_attr_dict()
         region = parser.parse_region()
         result_types = parse_result_types(parser)
-        names = GenericOp.get_irdl_definition().properties.keys() & attributes.keys()
-        properties = {name: attributes.pop(name) for name in names}
+        declared = GenericOp.get_irdl_definition().properties
+        properties = {name: attributes.pop(name) for name in [*attributes] if name in declared}
         iterators = properties.get("iterator_types")
         if not isinstance(iterators, ArrayAttr):
             parser.raise_error("expected iterator_types", position)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from typing import Any, Final, NamedTuple, cast
 
 from xdsl.dialects.builtin import (
@@ -125,13 +126,37 @@ class ListedElements(NamedTuple):
         return elements if elements.read(listed) == attribute else None
 
 
-class FormsDiffer(ABC):
-    """A base class of operations whose custom form depends on the version of MLIR."""
+class PrintedForm(StrEnum):
+    """The form in which ops are printed, if their custom form holds all of them."""
+
+    CUSTOM = "custom"
+    """The custom form of xDSL."""
+
+    AS_READ = "as-read"
+    """The form in which an op was read; of an op that a pass made, the custom form."""
+
+    LLVM24 = "llvm24"
+    """
+    The custom form, but the generic form of ops of LLVM whose custom form LLVM 24 rejects, and
+    LLVM 22 accepts: those with properties in their attribute dictionary.
+    """
+
+    GENERIC = "generic"
+    """The generic form."""
+
+
+class KnowsItsForms:
+    """A base class of operations that know what their custom form holds, and who reads it."""
 
     @property
-    @abstractmethod
-    def forms_differ(self) -> bool:
-        """Whether the custom form of this operation does; it is then printed in generic form."""
+    def has_custom_form(self) -> bool:
+        """Whether a custom form holds all of the operation; or else the generic form is printed."""
+        return True
+
+    @property
+    def is_form_of_llvm22(self) -> bool:
+        """Whether LLVM 24 rejects the custom form."""
+        return False
 
 
 class OwnForm(ABC):

@@ -8,12 +8,13 @@ xDSL's own ops, since the rules depend on the version of MLIR.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Final, NamedTuple, cast
 
 from typing_extensions import override
 from xdsl.ir import Dialect, Operation
-from xdsl.irdl import traits_def
+from xdsl.irdl import IRDLOperation, traits_def
 from xdsl.traits import IsTerminator
 
 from qdialect.algebra.bounded_cache import registered_cache
@@ -604,6 +605,14 @@ def _unverified(base: type[Operation]) -> type[Operation]:
     if base.name in _RENAMED:
         accessor, name = _RENAMED[base.name]
         setattr(UnverifiedOp, accessor, property(lambda op: op.properties[name]))
+        definition = cast("type[IRDLOperation]", base).get_irdl_definition()
+        properties = {
+            name if known == accessor else known: declared
+            for known, declared in definition.properties.items()
+        }
+        renamed = replace(definition, properties=properties)
+        attribute = "get_irdl_definition"
+        setattr(UnverifiedOp, attribute, classmethod(lambda _: renamed))
     return UnverifiedOp
 
 

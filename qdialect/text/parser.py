@@ -9,9 +9,16 @@ from weakref import WeakKeyDictionary
 from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, UnregisteredOp
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    ModuleOp,
+    UnregisteredOp,
+)
 from xdsl.ir import Attribute, AttributeInvT, Block, Operation, Region, SSAValue, TypeAttribute
-from xdsl.irdl import IRDLOperation
+from xdsl.irdl import IRDLOperation, PropertyDef
+from xdsl.irdl.constraints import VerificationContext
 from xdsl.parser import ForwardDeclaredValue, Parser, UnresolvedOperand
 from xdsl.utils.exceptions import MultipleSpansParseError, ParseError, VerifyException
 from xdsl.utils.lexer import Input, Span
@@ -50,6 +57,19 @@ _READ_IN_FULL = frozenset({"builtin.module", "func.func"})
 """Ops of upstream dialects whose custom form is read as MLIR does."""
 
 
+def _has_overflow_flags(op: Operation, name: str) -> bool:
+    """Whether a property is one of llvm that no attribute of its name sets, in MLIR."""
+    return name == "overflowFlags" and op.name.startswith("llvm.")
+
+
+def _accepts(declared: PropertyDef, attribute: Attribute) -> bool:
+    try:
+        declared.constr.verify(attribute, VerificationContext())
+    except VerifyException:
+        return False
+    return True
+
+
 class _NumberedBlock(Block):
     """A block whose label is a number, which is no name that xDSL accepts."""
 
@@ -86,6 +106,8 @@ class LocatingParser(AttributeParser):
     _names: list[Span]
     _unnamed_arguments: list[dict[str, Attribute]]
     _is_unnamed_argument: bool
+    _in_brackets: frozenset[str]
+    """The names in the last `<{...}>`."""
 
     def __init__(
         self, ctx: Context, input: str | bytes | AbridgedInput, name: str = "<unknown>"
@@ -283,8 +305,10 @@ class LocatingParser(AttributeParser):
             self._keep_argument_attributes(op)
         if op.attributes and isinstance(op, IRDLOperation):
             # MLIR keeps none as an attribute, also if xDSL's parser of the op does.
-            for name in op.attributes.keys() & op.get_irdl_definition().properties.keys():
-                op.properties[name] = op.attributes.pop(name)
+            declared = op.get_irdl_definition().properties
+            for name in [name for name in op.attributes if name in declared]:
+                if not _has_overflow_flags(op, name):
+                    op.properties[name] = op.attributes.pop(name)
         self._unnamed_arguments = outer_arguments
         self.locations[op] = self._names[depth]
         del self._names[depth:]
@@ -401,6 +425,8 @@ class LocatingParser(AttributeParser):
         if not isinstance(op, IRDLOperation) or self._is_own(op.name):
             return op
         declared = op.get_irdl_definition()
+        for name in [name for name in op.properties if _has_overflow_flags(op, name)]:
+            self._read_overflow_flags(op, name)
         # A version of xDSL may have as attributes what are properties in MLIR.
         for name in [name for name in op.properties if name in declared.attributes]:
             op.attributes[name] = op.properties.pop(name)
@@ -418,6 +444,29 @@ class LocatingParser(AttributeParser):
             successors=op.successors,
             regions=[op.detach_region(region) for region in [*op.regions]],
         )
+
+    @override
+    def parse_optional_properties_dict(self) -> dict[str, Attribute]:
+        properties = super().parse_optional_properties_dict()
+        self._in_brackets = frozenset(properties)
+        return properties
+
+    def _read_overflow_flags(self, op: IRDLOperation, name: str) -> None:
+        """Write flags, which MLIR reads as a number and as an attribute, as the class has them."""
+        if name not in self._in_brackets:
+            op.attributes[name] = op.properties.pop(name)
+            return
+        # Deferred: it imports xDSL's llvm.
+        from xdsl.dialects.llvm import OverflowAttr
+
+        flags = op.properties[name]
+        declared = op.get_irdl_definition().properties.get(name)
+        if declared is None or _accepts(declared, flags):
+            return
+        if isinstance(flags, OverflowAttr):
+            op.properties[name] = IntegerAttr(flags.to_int(), 32)
+        elif isinstance(flags, IntegerAttr) and flags.value.data in range(4):
+            op.properties[name] = OverflowAttr.from_int(flags.value.data)
 
     def _refuse_operation(self, name: str, is_custom: bool) -> NoReturn:
         dialect, dot, _ = name.partition(".")

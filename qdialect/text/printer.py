@@ -31,7 +31,7 @@ from qdialect.ir.text_buffer import LONG_TEXT, TextBuffer
 from qdialect.ir.value_names import NumberedName, names_in
 from qdialect.ir.xdsl_private import OpenPrinter
 from qdialect.text.locations import fused_in_parts
-from qdialect.text.op_forms import FormsDiffer, OwnForm
+from qdialect.text.op_forms import KnowsItsForms, OwnForm, PrintedForm
 from qdialect.text.opaque_attributes import aliases_named_by
 from qdialect.text.plain_lists import text_of_plain_list
 
@@ -48,6 +48,15 @@ _SIGNATURE_ATTRIBUTES: Final = ("arg_attrs", "res_attrs")
 
 _UNKNOWN_PROPERTIES: Final = frozenset({"alignment", "memory_space", "no_inline", "nontemporal"})
 """Properties of MLIR's ops that are attributes of xDSL's."""
+
+_LLVM_DIALECTS: Final = frozenset(
+    re.findall(
+        r"\w+",
+        "acc affine arith bufferization cf complex emitc func gpu index irdl linalg llvm math "
+        "memref ml_program mpi omp pdl pdl_interp scf shape smt tensor tosa transform ub vector",
+    )
+)
+"""The dialects of LLVM that xDSL or this package has, but for quant, whose forms are one."""
 
 _WITHOUT_ATTRIBUTES: Final = frozenset({"linalg.broadcast", "linalg.transpose"})
 """Ops with a region whose custom form, as xDSL prints it, omits attributes."""
@@ -98,11 +107,17 @@ class MLIRPrinter(OpenPrinter):
 
     The elements are MLIR's byte for byte: `mlir-opt` reads them as the same elements, down to
     the payload of a NaN and the sign of a zero. An operation is printed in generic form if
-    xDSL's custom form would lose a part of it. As in MLIR, the attributes of an op are sorted
-    by name, including properties that its form prints among them.
+    xDSL's custom form would lose a part of it, or cannot be printed.
 
-    Text is written to the stream after each operation, or in large pieces.
+    Text is written to the stream after each operation, or in large pieces. After an error, what is
+    not written yet is dropped.
     """
+
+    form: PrintedForm = PrintedForm.CUSTOM
+    """The form of ops; generic, if `print_generic_format` is set."""
+
+    read_as_generic: Callable[[Operation], bool] = field(default=lambda _: False)
+    """Whether an op was read in generic form, for `PrintedForm.AS_READ`."""
 
     _texts: _Texts = field(default_factory=_Texts, init=False)
 
@@ -111,6 +126,8 @@ class MLIRPrinter(OpenPrinter):
     _repetition: int = field(default=0, init=False)
     """The number of characters printed for parts of attributes that were printed before."""
 
+    _is_own: bool = field(default=False, init=False)
+    """Whether the op is one of quant, whose attributes are sorted by name, as in MLIR."""
     _top: Operation | None = field(default=None, init=False)
     _taken: frozenset[str] | None = field(default=None, init=False)
     """The names in `_top`, which no other value gets; None until a name is made unique."""
@@ -182,22 +199,22 @@ class MLIRPrinter(OpenPrinter):
             if len(buffer.pieces) > LONG_TEXT:
                 buffer.flush()
             return
+        if self.print_generic_format:
+            self.form = PrintedForm.GENERIC
         self.buffer = buffer = TextBuffer(self.stream)
         self.stream = buffer
         self._top, self._taken = op, None
         try:
             self._print_op(op)
+        except BaseException:
+            buffer.pieces.clear()
+            raise
         finally:
             self.stream, self.buffer = buffer.stream, None
             buffer.flush()
 
     def _print_op(self, op: Operation) -> None:
-        if isinstance(op, OwnForm) and not self.print_generic_format:
-            form = op.own_form()
-            if form is not None:
-                self._print_in_form(op, form)
-                return
-        is_custom = bool(op.regions) and not self.print_generic_format
+        is_custom = bool(op.regions) and self.form is not PrintedForm.GENERIC
         if not is_custom or not (empty := _empty_signature_attributes(op)):
             self._print_as_it_is(op)
             return
@@ -221,38 +238,58 @@ class MLIRPrinter(OpenPrinter):
             self.print_attribute(op.location)
 
     def _print_as_it_is(self, op: Operation) -> None:
-        is_generic = self.print_generic_format
-        self.print_generic_format |= _does_not_fit_custom_form(op)
-        buffer, has_attributes = self.buffer, op.attributes or op.properties
-        if buffer is None or self.print_generic_format or not has_attributes or op.regions:
+        around = self.print_generic_format
+        self._is_own = op.name.startswith("quant.")
+        # An op in generic form may contain ops in custom form.
+        self.print_generic_format = self._is_printed_generic(op)
+        form = op.own_form() if isinstance(op, OwnForm) else None
+        if form is not None and not self.print_generic_format:
+            self._print_in_form(op, form)
+        elif self.buffer is None or self.print_generic_format:
             super().print_op(op)
         else:
-            self._print_op_with_attributes(op, buffer)
-        self.print_generic_format = is_generic
+            self._print_custom_form(op, self.buffer)
+        self.print_generic_format = around
 
-    def _print_op_with_attributes(self, op: Operation, buffer: TextBuffer) -> None:
-        """
-        Print an op with attributes.
+    def _is_printed_generic(self, op: Operation) -> bool:
+        match self.form:
+            case PrintedForm.GENERIC:
+                return True
+            case PrintedForm.AS_READ if self.read_as_generic(op):
+                return True
+            case PrintedForm.LLVM24 if isinstance(op, KnowsItsForms) and op.is_form_of_llvm22:
+                return True
+            case _:
+                return _does_not_fit_custom_form(op)
 
-        It is printed in generic form if its custom form omits some of them, or has properties among
-        them, which LLVM 24 does not parse.
-        """
-        start, flushes = len(buffer.pieces), buffer.flushes
-        place = self.line, self.column
+    def _print_custom_form(self, op: Operation, buffer: TextBuffer) -> None:
+        """Print an op in custom form, or in generic form if the custom form does not hold it."""
+        start, flushes, place = len(buffer.pieces), buffer.flushes, self.place
         self._in_dictionary = ()
-        super().print_op(op)
-        if buffer.flushes != flushes:
-            return
-        if not _mixes(op, self._in_dictionary):
-            if not op.attributes:
-                return
-            text = "".join(buffer.pieces[start:])
-            if _names_all(text, _undeclared_attributes(op)):
+        try:
+            super().print_op(op)
+        except (MemoryLimitError, OSError, RecursionError, MemoryError):
+            raise
+        except Exception:
+            if buffer.flushes != flushes:
+                # A part of the op is written already.
+                raise
+        else:
+            if buffer.flushes != flushes or op.regions or self._holds_all(op, start):
                 return
         del buffer.pieces[start:]
-        self.return_to(*place)
+        self.return_to(place)
         self.print_generic_format = True
         super().print_op(op)
+
+    def _holds_all(self, op: Operation, start: int) -> bool:
+        """Whether the custom form of an op, the text from `start` on, can be read again."""
+        if self.form is PrintedForm.LLVM24 and _mixes(op, self._in_dictionary):
+            return False
+        if not op.attributes or self.buffer is None:
+            return True
+        text = "".join(self.buffer.pieces[start:])
+        return _names_all(text, _undeclared_attributes(op))
 
     @override
     def unique_name(self, hint: str, numbers: dict[str, int]) -> str:
@@ -293,7 +330,7 @@ class MLIRPrinter(OpenPrinter):
             # xDSL also passes a single name as a string.
             self._in_dictionary = [name for name in attributes if name not in reserved_attr_names]
         return super().print_op_attributes(
-            dict(sorted(attributes.items())),
+            dict(sorted(attributes.items())) if self._is_own else attributes,
             reserved_attr_names=reserved_attr_names,
             print_keyword=print_keyword,
         )
@@ -401,8 +438,8 @@ def _find_resources(storage: OpAsmDialectInterface, keys: Collection[str]) -> di
 
 
 def _does_not_fit_custom_form(op: Operation) -> bool:
-    if isinstance(op, FormsDiffer):
-        return op.forms_differ
+    if isinstance(op, KnowsItsForms):
+        return not op.has_custom_form
     if op.name.startswith("linalg."):
         loses_attributes = op.name in _WITHOUT_ATTRIBUTES and bool(op.attributes)
         return loses_attributes or _has_maps_of_its_own(op)
@@ -413,8 +450,10 @@ def _does_not_fit_custom_form(op: Operation) -> bool:
 
 
 def _mixes(op: Operation, in_dictionary: Collection[str]) -> bool:
-    """Whether the dictionary in the custom form of an op holds properties that MLIR's op has."""
-    if not in_dictionary or isinstance(op, FormsDiffer) or op.name.startswith("quant."):
+    """Whether the dictionary in the custom form of an op of LLVM holds properties."""
+    if not in_dictionary or isinstance(op, KnowsItsForms):
+        return False
+    if op.dialect_name() not in _LLVM_DIALECTS:
         return False
     return not (op.properties.keys() | _UNKNOWN_PROPERTIES).isdisjoint(in_dictionary)
 

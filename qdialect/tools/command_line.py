@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MAX_MEMORY_HELP = "use at most this number of bytes beyond the input"
 
+OP_FORMS = ("custom", "as-read", "llvm24", "generic")
+
 SPLIT_MARKER = "// -----"
 
 
@@ -37,7 +39,10 @@ class Options:
     disable_verify: bool = False
     verify_each: bool = True
     no_implicit_module: bool = False
-    print_op_generic: bool = False
+    op_form: str = "custom"
+    """See `qdialect.text.op_forms.PrintedForm`."""
+
+    xdsl_ops: bool = False
     print_debuginfo: bool = False
     print_ir_after_all: bool = False
     split_input_file: bool = False
@@ -64,7 +69,7 @@ _FLAGS = {
     "disable-verify": "do not verify the module, before or after passes",
     "verify-each": "verify after each pass (default; =false to verify only the input)",
     "no-implicit-module": "refuse text that is not one builtin.module",
-    "print-op-generic": "print operations in generic form",
+    "print-op-generic": "print operations in generic form: --op-form=generic",
     "print-debuginfo": "print locations",
     "print-ir-after-all": "print the module after each pass, on standard error",
     "split-input-file": f"process each part between `{SPLIT_MARKER}` lines separately",
@@ -72,6 +77,7 @@ _FLAGS = {
     "remarks": "report each fold, and the reason for each shape op that is not folded",
     "fold-stats": "print a summary of the folds, on standard error",
     "quantization-table": "print how each value is quantized, and why, on standard error",
+    "xdsl-ops": "read and verify the operations that xDSL has by its own classes",
     "verify-diagnostics": "compare errors with the `expected-error` comments in the text",
     "help": "print this help, and exit; with a pass, its options and an example",
     "version": "print the version, and exit",
@@ -91,6 +97,7 @@ _SYNONYMS = {
 _VALUES = {
     "o": "FILE: write there; after an error, the file is unchanged",
     "p": "PASSES: run 'a,b{option=value}'",
+    "op-form": f"FORM: print operations in the form {', '.join(OP_FORMS)}",
     "pass-pipeline": "PASSES: run 'builtin.module(a,b{option=value})'",
     "fold-report": "FILE: write a record of each fold and refusal there, as JSON",
     "max-memory": f"BYTES: {MAX_MEMORY_HELP} ({DEFAULT_MAX_MEMORY})",
@@ -145,6 +152,8 @@ def _parse_option(argument: str, remaining: Iterator[str], options: Options) -> 
     spelled, has_value, value = argument.partition("=")
     given = spelled.removeprefix("-").removeprefix("-")
     name = _SYNONYMS.get(given, given)
+    if name not in _VALUES | _FLAGS and name != "debug" and not _is_pass(name):
+        name = _unabbreviated(spelled, name)
     if name in _VALUES:
         if not has_value and (following := next(remaining, None)) is not None:
             value = following
@@ -156,11 +165,12 @@ def _parse_option(argument: str, remaining: Iterator[str], options: Options) -> 
     elif name in _FLAGS or name == "debug":
         if value not in _BOOLEANS:
             raise ToolError(f"for the {spelled} option: '{value}' is not true or false")
+        if name == "print-op-generic":
+            options.op_form = "generic" if _BOOLEANS[value] else "custom"
+            return
         setattr(options, name.replace("-", "_"), _BOOLEANS[value])
-    elif _is_pass(name):
-        options.passes += _parse_passes(f"{name}{{{value.strip()}}}")
     else:
-        _refuse_argument(spelled, name)
+        options.passes += _parse_passes(f"{name}{{{value.strip()}}}")
 
 
 def _set_value(name: str, value: str, options: Options) -> None:
@@ -174,6 +184,11 @@ def _set_value(name: str, value: str, options: Options) -> None:
             options.target = targets[0]
         case "fold-report":
             options.fold_report = value
+        case "op-form":
+            if value not in OP_FORMS:
+                hint = did_you_mean(value, OP_FORMS)
+                raise ToolError(f"--op-form must be {_one_of(OP_FORMS)}, but is '{value}'{hint}")
+            options.op_form = value
         case "read-with":
             options.read_with = value
             # The other tool may know any dialect.
@@ -208,6 +223,19 @@ def _is_pass(name: str) -> bool:
     from qdialect.tools.registry import find_pass
 
     return find_pass(name) is not None
+
+
+def _unabbreviated(spelled: str, start: str) -> str:
+    """The option of this tool, no pass, whose name alone begins so. Raises ToolError."""
+    spellings = [name for name in (*_FLAGS, *_VALUES, *_SYNONYMS) if name.startswith(start)]
+    names = {_SYNONYMS.get(name, name) for name in spellings}
+    if len(names) != 1 or not spelled.startswith("--"):
+        _refuse_argument(spelled, start)
+    return names.pop()
+
+
+def _one_of(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def _refuse_argument(spelled: str, name: str) -> NoReturn:

@@ -19,6 +19,7 @@ from xdsl.utils.lexer import Span
 from qdialect.algebra.memory_budget import MemoryLimitError, memory_budget
 from qdialect.ir.errors import OpErrors, describe, message_of, op_messages
 from qdialect.ir.garbage import paused_collection
+from qdialect.text.op_forms import PrintedForm
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
 from qdialect.tools.command_line import SPLIT_MARKER, Options
@@ -30,6 +31,7 @@ from qdialect.tools.diagnostics import (
     text_of_place,
 )
 from qdialect.tools.files import SourceText, read_text
+from qdialect.tools.held_text import held_text
 from qdialect.tools.outputs import STANDARD_OUTPUT, Output, overwrite_each_other
 from qdialect.tools.pass_spec import NestedSpec, PassSpec
 from qdialect.tools.registry import ToolContext, make_pass, make_target
@@ -60,7 +62,9 @@ class Compilation:
         self.source = source
         self.options = options
         self.handler = handler
-        self.context = ToolContext(options.allow_unregistered_dialect)
+        self.context = ToolContext(
+            options.allow_unregistered_dialect, has_xdsl_ops=options.xdsl_ops
+        )
         self.context.wants_fold_plans = options.fold_plan is not None
         self.context.wants_values = (
             options.quantization_report is not None or options.quantization_table
@@ -80,10 +84,16 @@ class Compilation:
         """
         Print the module, as MLIR if no target is given; false if there was an error.
 
-        Raises OSError if the stream does.
+        To standard output nothing is printed then. Raises OSError if the stream does.
         """
+        if sys.stdout is not None:
+            # What a pass has printed comes first.
+            sys.stdout.flush()
         try:
-            if target is None:
+            if target is None and self.options.output_file in STANDARD_OUTPUT:
+                with paused_collection(), held_text(stream) as text:
+                    self._print(text)
+            elif target is None:
                 with paused_collection():
                     self._print(stream)
             else:
@@ -184,11 +194,17 @@ class Compilation:
     def _print(self, stream: TextIO) -> None:
         printer = MLIRPrinter(
             stream=stream,
-            print_generic_format=self.options.print_op_generic,
             print_debuginfo=self.options.print_debuginfo,
+            form=PrintedForm(self.options.op_form),
+            read_as_generic=self._was_generic,
         )
         printer.print_module(self.context, self.module)
         self._printed_names = printer.names
+
+    def _was_generic(self, op: Operation) -> bool:
+        """Whether an op was read in generic form."""
+        span = self.locations.get(op)
+        return span is not None and span.text.startswith('"')
 
     def report_folds(self, file: FoldReportFile) -> None:
         """Add the folds of all passes to the report. The module must have been printed."""

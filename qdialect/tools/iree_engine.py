@@ -119,7 +119,7 @@ def compile_module(side: Side, *, is_before: bool = True) -> tuple[ModuleOp, byt
     if all(visibility_of(op) == "private" for op in functions):
         raise failure("there is no public function to run")
     text = StringIO()
-    write_module(side.context, module, text)
+    write_module(side.context, module, text, form="llvm24")
     find_tool = compiler.tools.binaries.find_tool
     try:
         # `compile_str` starts a process that nothing ends if a signal ends this one.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from functools import cache, lru_cache, partial
 from threading import RLock
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from typing_extensions import TypeVar, override
 from xdsl import dialects
+from xdsl.context import Context
 from xdsl.dialects.builtin import UnregisteredAttr, UnregisteredOp
 from xdsl.ir import Attribute, Dialect, Operation, TypeAttribute
 from xdsl.utils.hints import type_repr
@@ -98,6 +99,18 @@ def _dialects() -> dict[str, Callable[[], Dialect]]:
     }
 
 
+def _dialects_with_xdsl_ops() -> Iterator[tuple[str, Callable[[], Dialect]]]:
+    known = dialects.get_all_dialects()
+    for name, factory in _dialects().items():
+        own = known.get(name, factory)
+        yield name, factory if own is factory else partial(_with_ops_of, own, factory)
+
+
+def _with_ops_of(own: Callable[[], Dialect], factory: Callable[[], Dialect]) -> Dialect:
+    dialect = own()
+    return rebuilt(factory(), dialect.operations, dialect.attributes)
+
+
 @registered_cache
 @cache
 def _passes() -> dict[str, Callable[[], type[ModulePass]]]:
@@ -143,7 +156,12 @@ class ToolContext(CommandLineContext, FoldReportListener, WarningListener):
     at a time, since a dialect is loaded when it is first named.
     """
 
-    def __init__(self, allow_unregistered: bool = False) -> None:
+    def __init__(self, allow_unregistered: bool = False, *, has_xdsl_ops: bool = False) -> None:
+        """
+        Make a context of all dialects.
+
+        With `has_xdsl_ops`, the ops that xDSL has are xDSL's own classes, and verified as in xDSL.
+        """
         super().__init__(allow_unregistered)
         self.fold_reports: list[FoldReport] = []
         self.warnings: list[tuple[Operation, str]] = []
@@ -154,7 +172,7 @@ class ToolContext(CommandLineContext, FoldReportListener, WarningListener):
         self._registered = Context(**names)
         """The same dialects and names, without those that are not registered."""
         self._finding = RLock()
-        for name, factory in _dialects().items():
+        for name, factory in _dialects_with_xdsl_ops() if has_xdsl_ops else _dialects().items():
             self.register_dialect(name, fresh_builtin if name == "builtin" else factory)
 
     @override

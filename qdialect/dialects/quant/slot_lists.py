@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from qdialect.algebra.decimal_text import decimal_texts
-from qdialect.algebra.float_format import FloatFormat
+from qdialect.algebra.float_format import FLOAT_FORMATS, FloatFormat
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.parameters import FloatArray, IntArray
 from qdialect.ir.repetition import repeated
@@ -27,6 +27,9 @@ _SLOTS: Final = re.compile(rf"\s*+{_SLOT}\s*+" + repeated(rf",\s*+{_SLOT}\s*+"),
 _SPACES: Final = b" \t\n\r\f\v"
 _MAX_EXACT_INTEGER: Final = 2**53
 
+_ALL: Final = FLOAT_FORMATS["f64"]
+"""The format whose text has all digits of a scale."""
+
 
 def slot_list_text(
     scales: FloatArray, zero_points: IntArray, separator: str, format: FloatFormat
@@ -40,7 +43,7 @@ def slot_list_text(
     if scales.size > _MAX_SINGLE_SLOTS:
         return _long_text(scales, zero_points, separator, format)
     items = [
-        f"{format.to_text(scale)}:{zero_point}" if zero_point else format.to_text(scale)
+        f"{_scale_text(scale, format)}:{zero_point}" if zero_point else _scale_text(scale, format)
         for scale, zero_point in zip(
             scales.reshape(-1).tolist(), zero_points.reshape(-1).tolist(), strict=True
         )
@@ -67,7 +70,7 @@ def _long_text(
         ended = np.zeros(end - start, dtype=np.intp)
         for axis in range(1, len(shape)):
             ended += next_slots % math.prod(shape[axis:]) == 0
-        columns = [decimal_texts(flat[start:end], format)]
+        columns = [_scale_texts(flat[start:end], format)]
         if integers[start:end].any():
             columns.append(_zero_point_texts(integers[start:end]))
         columns.append(between[ended])
@@ -76,6 +79,35 @@ def _long_text(
     # No slot follows the last one.
     pieces[-1] = pieces[-1][: pieces[-1].rindex(b"}" * (len(shape) - 1) + separator.encode())]
     return b"".join([*pieces, b"}" * len(shape)]).decode()
+
+
+def _scale_text(scale: float, format: FloatFormat) -> str:
+    """
+    A number of the format: as MLIR writes it, unless that reads as out of the range of the format.
+
+    Six digits of 2**-24 are less than it, and f16 has no smaller number.
+    """
+    text = format.to_text(scale)
+    if not format.smallest <= scale <= format.largest or text.startswith("0x"):
+        return text
+    return text if format.smallest <= float(text) <= format.largest else _ALL.to_text(scale)
+
+
+def _scale_texts(scales: FloatArray, format: FloatFormat) -> NDArray[np.uint8]:
+    """The text of each scale as a row of ASCII characters. A zero byte is no character."""
+    table = decimal_texts(scales, format)
+    # Six digits are off by less than one part in 10**5.
+    near = (scales < format.smallest * 1.00001) | (scales > format.largest / 1.00001)
+    extreme = np.flatnonzero(near)
+    if not extreme.size:
+        return table
+    distinct, places = np.unique(scales[extreme].view(np.int64), return_inverse=True)
+    numbers = distinct.view(np.float64).tolist()
+    texts = _bytes_table([_scale_text(number, format) for number in numbers])
+    width = max(table.shape[1], texts.shape[1])
+    table = np.pad(table, ((0, 0), (0, width - table.shape[1])))
+    table[extreme] = np.pad(texts, ((0, 0), (0, width - texts.shape[1])))[places]
+    return table
 
 
 def _zero_point_texts(zero_points: IntArray) -> NDArray[np.uint8]:

@@ -30,10 +30,10 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.dialects.upstream.linalg_table import EffectsOnBuffers
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.text.linalg_syntax import parse_operands
-from qdialect.text.op_forms import FormsDiffer
+from qdialect.text.op_forms import KnowsItsForms
 
 
-class BodySyntax(FormsDiffer, IRDLOperation, ABC):
+class BodySyntax(KnowsItsForms, IRDLOperation, ABC):
     """Base class of the ops, which parse both forms."""
 
     @classmethod
@@ -126,9 +126,9 @@ class ReduceOp(BodySyntax, ops.ReduceOp):
 
     @property
     @override
-    def forms_differ(self) -> bool:
-        """Whether xDSL cannot print the custom form."""
-        return len(self.operands) != 2 or bool(self.attributes)
+    def has_custom_form(self) -> bool:
+        """Whether xDSL can print the custom form."""
+        return len(self.operands) == 2 and not self.attributes
 
     @classmethod
     @override
@@ -187,9 +187,9 @@ class MapOp(BodySyntax):
 
     @property
     @override
-    def forms_differ(self) -> bool:
-        """Always: only in LLVM 22 does the body have the output as an argument."""
-        return True
+    def has_custom_form(self) -> bool:
+        """Never: only in LLVM 22 does the body have the output as an argument."""
+        return False
 
     @classmethod
     @override

@@ -59,7 +59,7 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.text.linalg_syntax import parse_operands, parse_result_types
-from qdialect.text.op_forms import FormsDiffer
+from qdialect.text.op_forms import KnowsItsForms
 
 Body: TypeAlias = int | float | str | tuple["Body", ...]
 """
@@ -225,14 +225,8 @@ class EffectsOnBuffers(MemoryEffect):
         return {EffectInstance(MemoryEffectKind.READ), EffectInstance(MemoryEffectKind.WRITE)}
 
 
-class NamedStructuredOp(FormsDiffer, IRDLOperation, ABC):
+class NamedStructuredOp(KnowsItsForms, IRDLOperation, ABC):
     """Base class of the ops: their custom form, and the body that it omits."""
-
-    @property
-    @override
-    def forms_differ(self) -> bool:
-        """Never: the body is determined by the op."""
-        return False
 
     @override
     def verify_(self) -> None:
@@ -276,7 +270,7 @@ class NamedStructuredOp(FormsDiffer, IRDLOperation, ABC):
             parser.parse_punctuation("=")
             attributes |= parser.parse_optional_attr_dict()
         result_types = parse_result_types(parser)
-        for name in names & attributes.keys():
+        for name in [name for name in attributes if name in names]:
             properties[name] = attributes.pop(name)
         values = [value for group in operands for value in group]
         cls.add_defaults(properties, values)
@@ -364,9 +358,9 @@ class ElementwiseOp(NamedStructuredOp):
 
     @property
     @override
-    def forms_differ(self) -> bool:
-        """Always: the maps that MLIR omits depend on the operands."""
-        return True
+    def has_custom_form(self) -> bool:
+        """Never: the maps that MLIR omits depend on the operands."""
+        return False
 
     @classmethod
     @override

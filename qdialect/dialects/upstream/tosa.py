@@ -253,6 +253,12 @@ class ConstOp(TosaSyntax, HasFolderInterface):
 
     traits = traits_def(Pure(), ConstantLike())
 
+    @property
+    @override
+    def has_custom_form(self) -> bool:
+        """Never: LLVM 22 has none."""
+        return False
+
     @override
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
         return (self.values,)

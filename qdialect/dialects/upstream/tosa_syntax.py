@@ -2,8 +2,8 @@
 The custom syntax of tosa, as LLVM 22 and LLVM 24 print it.
 
 LLVM 22 prints properties among the attributes, `{axis = 0 : i32}`; LLVM 24 prints each after
-the operands, `axis(0)`. Neither parses the other's form, so an op with properties is printed in
-generic form, which both parse.
+the operands, `axis(0)`. Neither parses the other's form. Ops are printed in that of LLVM 22, which
+is xDSL's, or for LLVM 24 in generic form.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from xdsl.irdl import IRDLOperation, irdl_attr_definition
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 
-from qdialect.text.op_forms import FormsDiffer, ReadsItsLine
+from qdialect.text.op_forms import KnowsItsForms, ReadsItsLine
 
 
 class KeywordAttr(Data[str], ABC):
@@ -89,12 +89,12 @@ _WIDTHS: Final = {"perms": i32}
 """The element types, other than i64, of array properties; LLVM 24 does not print them."""
 
 
-class TosaSyntax(FormsDiffer, ReadsItsLine, IRDLOperation, ABC):
+class TosaSyntax(KnowsItsForms, ReadsItsLine, IRDLOperation, ABC):
     """Base class of the ops: `tosa.name operands properties {attributes} : (types) -> types`."""
 
     @property
     @override
-    def forms_differ(self) -> bool:
+    def is_form_of_llvm22(self) -> bool:
         """Whether the op has properties: only these are printed differently."""
         return bool(self.properties)
 
@@ -117,7 +117,6 @@ class TosaSyntax(FormsDiffer, ReadsItsLine, IRDLOperation, ABC):
 
     @override
     def print(self, printer: Printer) -> None:
-        # Printers that do not call `forms_differ` get the form of LLVM 22.
         if self.operands:
             printer.print_string(" ")
             printer.print_list(self.operands, printer.print_ssa_value)

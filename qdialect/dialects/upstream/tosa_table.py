@@ -37,7 +37,7 @@ from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.traits import IsTerminator, Pure, RecursiveMemoryEffect, SymbolOpInterface
 
 from qdialect.dialects.upstream.tosa_syntax import TosaSyntax
-from qdialect.text.op_forms import FormsDiffer
+from qdialect.text.op_forms import KnowsItsForms
 
 _UNARY: Final = (
     "abs bitwise_not ceil clz cos exp floor log logical_not reciprocal rsqrt sin",
@@ -136,7 +136,7 @@ def _define(
 
 
 @irdl_op_definition
-class YieldOp(FormsDiffer, IRDLOperation):
+class YieldOp(KnowsItsForms, IRDLOperation):
     """The terminator of a region: `tosa.yield %x : tensor<2xf32>`."""
 
     name = "tosa.yield"
@@ -149,9 +149,9 @@ class YieldOp(FormsDiffer, IRDLOperation):
 
     @property
     @override
-    def forms_differ(self) -> bool:
-        """Whether there are no operands: MLIR does not parse its own custom form then."""
-        return not self.operands
+    def has_custom_form(self) -> bool:
+        """Whether there are operands: MLIR does not parse its own custom form without."""
+        return bool(self.operands)
 
 
 # These ops have a syntax of their own. Without a `print` method they are printed in generic form.

@@ -25,8 +25,8 @@
 
 // -----
 
-// expected-error@+1 {{unexpected decimal integer literal for a floating point value; add a trailing dot to make the literal a float}}
-"test.op"() {a = dense<[1.0, 2]> : tensor<2xf32>} : () -> ()
+// expected-error@+1 {{expected floating point literal}}
+"test.op"() {a = dense<[1.0, true]> : tensor<2xf32>} : () -> ()
 
 // -----
 

@@ -20,7 +20,7 @@ func.func @transposes_that_cancel(%arg0: tensor<2x3x4x!a1>) -> tensor<2x3x4x!a1>
 }
 
 // CHECK-LABEL: @transpose_before_one_that_does_not_permute(
-// CHECK-NEXT: %0 = "tosa.transpose"(%arg0) <{perms = array<i32: 1, 0>}>
+// CHECK-NEXT: %0 = tosa.transpose %arg0 {perms = array<i32: 1, 0>}
 // CHECK-NEXT: return %0
 func.func @transpose_before_one_that_does_not_permute(%arg0: tensor<2x3x!q>) -> tensor<3x2x!q> {
   %0 = tosa.transpose %arg0 {perms = array<i32: 1, 0>} : (tensor<2x3x!q>) -> tensor<3x2x!q>

@@ -21,7 +21,7 @@ func.func @reverse_of_two_axes(%arg0: tensor<2x3x!q>) -> tensor<2x3x!q> {
 
 // What upstream makes of these two has a type that its users refuse.
 // CHECK-LABEL: @transpose_to_another_type(
-// CHECK-NEXT: %0 = "tosa.transpose"(%arg0) <{perms = array<i32: 0, 1>}>
+// CHECK-NEXT: %0 = tosa.transpose %arg0 {perms = array<i32: 0, 1>}
 // CHECK-NEXT: return %0
 func.func @transpose_to_another_type(%arg0: tensor<2x3x!q>) -> tensor<?x3x!q> {
   %0 = tosa.transpose %arg0 {perms = array<i32: 0, 1>} : (tensor<2x3x!q>) -> tensor<?x3x!q>

@@ -11,13 +11,13 @@
 
 // CHECK-LABEL: @transpose(
 func.func @transpose(%arg0: tensor<2x3x!a1>, %arg1: tensor<?x4x!b>, %arg2: tensor<*xf32>) {
-  // CHECK: %0 = "tosa.transpose"(%arg0) <{perms = array<i32: 1, 0>}> : (tensor<2x3x!quant.uniform<u8:f32:1, {5.000000e-01:9,2.500000e-01,2.000000e+00}>>) -> tensor<3x2x!quant.uniform<u8:f32:1, {5.000000e-01:9,2.500000e-01,2.000000e+00}>>
+  // CHECK: %0 = tosa.transpose %arg0 {perms = array<i32: 1, 0>} : (tensor<2x3x!quant.uniform<u8:f32:1, {5.000000e-01:9,2.500000e-01,2.000000e+00}>>) -> tensor<3x2x!quant.uniform<u8:f32:1, {5.000000e-01:9,2.500000e-01,2.000000e+00}>>
   // GENERIC: "tosa.transpose"(%{{.+}}) <{perms = array<i32: 1, 0>}>
   %0 = tosa.transpose %arg0 {perms = array<i32: 1, 0>} : (tensor<2x3x!a1>) -> tensor<3x2x!a1>
-  // CHECK: %1 = "tosa.transpose"(%arg1) <{perms = array<i32: 1, 0>}> {note} : (tensor<?x4x!quant.uniform<i4:f32:{0:1, 1:2}, {{[{][{]}}5.000000e-01, 2.500000e-01:1}, {2.000000e+00, 5.000000e-01}}>>) -> tensor<4x?x!quant.uniform<i4:f32:{0:1, 1:2}, {{[{][{]}}5.000000e-01, 2.500000e-01:1}, {2.000000e+00, 5.000000e-01}}>>
+  // CHECK: %1 = tosa.transpose %arg1 {note, perms = array<i32: 1, 0>} : (tensor<?x4x!quant.uniform<i4:f32:{0:1, 1:2}, {{[{][{]}}5.000000e-01, 2.500000e-01:1}, {2.000000e+00, 5.000000e-01}}>>) -> tensor<4x?x!quant.uniform<i4:f32:{0:1, 1:2}, {{[{][{]}}5.000000e-01, 2.500000e-01:1}, {2.000000e+00, 5.000000e-01}}>>
   // GENERIC: "tosa.transpose"(%{{.+}}) <{perms = array<i32: 1, 0>}> {note}
   %1 = tosa.transpose %arg1 {note, perms = array<i32: 1, 0>} : (tensor<?x4x!b>) -> tensor<4x?x!b>
-  // CHECK: %2 = "tosa.transpose"(%arg2) <{perms = array<i32: 1, 0>}> : (tensor<*xf32>) -> tensor<?x?xf32>
+  // CHECK: %2 = tosa.transpose %arg2 {perms = array<i32: 1, 0>} : (tensor<*xf32>) -> tensor<?x?xf32>
   // GENERIC: "tosa.transpose"(%{{.+}}) <{perms = array<i32: 1, 0>}>
   %2 = tosa.transpose %arg2 {perms = array<i32: 1, 0>} : (tensor<*xf32>) -> tensor<?x?xf32>
   return
@@ -25,19 +25,19 @@ func.func @transpose(%arg0: tensor<2x3x!a1>, %arg1: tensor<?x4x!b>, %arg2: tenso
 
 // CHECK-LABEL: @reshape(
 func.func @reshape(%arg0: tensor<2x4x!b>, %arg1: tensor<?x3x!u>, %arg2: tensor<1x1x!any>) {
-  // CHECK: %0 = "tosa.const_shape"() <{values = dense<[4, 2]> : tensor<2xindex>}> : () -> !tosa.shape<2>
+  // CHECK: %0 = tosa.const_shape {values = dense<[4, 2]> : tensor<2xindex>} : () -> !tosa.shape<2>
   // GENERIC: "tosa.const_shape"() <{values = dense<[4, 2]> : tensor<2xindex>}>
   %0 = tosa.const_shape {values = dense<[4, 2]> : tensor<2xindex>} : () -> !tosa.shape<2>
   // CHECK: %1 = tosa.reshape %arg0, %0 : (tensor<2x4x!quant.uniform<i4:f32:{0:1, 1:2}, {{[{][{]}}5.000000e-01, 2.500000e-01:1}, {2.000000e+00, 5.000000e-01}}>>, !tosa.shape<2>) -> tensor<4x2x!quant.uniform<i4:f32:{0:1, 1:2}, {{[{][{]}}5.000000e-01, 2.500000e-01:1}, {2.000000e+00, 5.000000e-01}}>>
   // GENERIC: "tosa.reshape"(%{{.+}}, %{{.+}})
   %1 = tosa.reshape %arg0, %0 : (tensor<2x4x!b>, !tosa.shape<2>) -> tensor<4x2x!b>
-  // CHECK: %2 = "tosa.const_shape"() <{values = dense<-1> : tensor<1xindex>}> : () -> !tosa.shape<1>
+  // CHECK: %2 = tosa.const_shape {values = dense<-1> : tensor<1xindex>} : () -> !tosa.shape<1>
   // GENERIC: "tosa.const_shape"() <{values = dense<-1> : tensor<1xindex>}>
   %2 = tosa.const_shape {values = dense<-1> : tensor<1xindex>} : () -> !tosa.shape<1>
   // CHECK: %3 = tosa.reshape %arg1, %2 : (tensor<?x3x!quant.uniform<u8<1:255>:f16, 5.000000e-01:128>>, !tosa.shape<1>) -> tensor<?x!quant.uniform<u8<1:255>:f16, 5.000000e-01:128>>
   // GENERIC: "tosa.reshape"(%{{.+}}, %{{.+}})
   %3 = tosa.reshape %arg1, %2 : (tensor<?x3x!u>, !tosa.shape<1>) -> tensor<?x!u>
-  // CHECK: %4 = "tosa.const_shape"() <{values = dense<> : tensor<0xindex>}> : () -> !tosa.shape<0>
+  // CHECK: %4 = tosa.const_shape {values = dense<> : tensor<0xindex>} : () -> !tosa.shape<0>
   // GENERIC: "tosa.const_shape"() <{values = dense<> : tensor<0xindex>}>
   %4 = tosa.const_shape {values = dense<> : tensor<0xindex>} : () -> !tosa.shape<0>
   // CHECK: %5 = tosa.reshape %arg2, %4 {note} : (tensor<1x1x!quant.any<i16:f32>>, !tosa.shape<0>) -> tensor<!quant.any<i16:f32>>
@@ -48,10 +48,10 @@ func.func @reshape(%arg0: tensor<2x4x!b>, %arg1: tensor<?x3x!u>, %arg2: tensor<1
 
 // CHECK-LABEL: @slice(
 func.func @slice(%arg0: tensor<2x3x!a1>, %arg1: tensor<?x?x!u>) {
-  // CHECK: %0 = "tosa.const_shape"() <{values = dense<[0, 1]> : tensor<2xindex>}> : () -> !tosa.shape<2>
+  // CHECK: %0 = tosa.const_shape {values = dense<[0, 1]> : tensor<2xindex>} : () -> !tosa.shape<2>
   // GENERIC: "tosa.const_shape"() <{values = dense<[0, 1]> : tensor<2xindex>}>
   %0 = tosa.const_shape {values = dense<[0, 1]> : tensor<2xindex>} : () -> !tosa.shape<2>
-  // CHECK: %1 = "tosa.const_shape"() <{values = dense<2> : tensor<2xindex>}> : () -> !tosa.shape<2>
+  // CHECK: %1 = tosa.const_shape {values = dense<2> : tensor<2xindex>} : () -> !tosa.shape<2>
   // GENERIC: "tosa.const_shape"() <{values = dense<2> : tensor<2xindex>}>
   %1 = tosa.const_shape {values = dense<[2, 2]> : tensor<2xindex>} : () -> !tosa.shape<2>
   // CHECK: %2 = tosa.slice %arg0, %0, %1 : (tensor<2x3x!quant.uniform<u8:f32:1, {5.000000e-01:9,2.500000e-01,2.000000e+00}>>, !tosa.shape<2>, !tosa.shape<2>) -> tensor<2x2x!quant.uniform<i8:f32:0, {5.000000e-01,2.500000e-01:3}>>
@@ -65,7 +65,7 @@ func.func @slice(%arg0: tensor<2x3x!a1>, %arg1: tensor<?x?x!u>) {
 
 // CHECK-LABEL: @pad(
 func.func @pad(%arg0: tensor<2x3x!u>, %arg1: tensor<1x!u>, %arg2: tensor<?x3x!a1>, %arg3: tensor<1xui8>) {
-  // CHECK: %0 = "tosa.const_shape"() <{values = dense<[0, 1, 2, 3]> : tensor<4xindex>}> : () -> !tosa.shape<4>
+  // CHECK: %0 = tosa.const_shape {values = dense<[0, 1, 2, 3]> : tensor<4xindex>} : () -> !tosa.shape<4>
   // GENERIC: "tosa.const_shape"() <{values = dense<[0, 1, 2, 3]> : tensor<4xindex>}>
   %0 = tosa.const_shape {values = dense<[0, 1, 2, 3]> : tensor<4xindex>} : () -> !tosa.shape<4>
   // CHECK: %1 = tosa.pad %arg0, %0, %arg1 : (tensor<2x3x!quant.uniform<u8<1:255>:f16, 5.000000e-01:128>>, !tosa.shape<4>, tensor<1x!quant.uniform<u8<1:255>:f16, 5.000000e-01:128>>) -> tensor<3x8x!quant.uniform<u8<1:255>:f16, 5.000000e-01:128>>
@@ -79,10 +79,10 @@ func.func @pad(%arg0: tensor<2x3x!u>, %arg1: tensor<1x!u>, %arg2: tensor<?x3x!a1
 
 // CHECK-LABEL: @reverse(
 func.func @reverse(%arg0: tensor<2x3x!q>, %arg1: tensor<2x2x!a0>) {
-  // CHECK: %0 = "tosa.reverse"(%arg0) <{axis = 1 : i32}> : (tensor<2x3x!quant.uniform<i8:f32, 5.000000e-01:3>>) -> tensor<2x3x!quant.uniform<i8:f32, 5.000000e-01:3>>
+  // CHECK: %0 = tosa.reverse %arg0 {axis = 1 : i32} : (tensor<2x3x!quant.uniform<i8:f32, 5.000000e-01:3>>) -> tensor<2x3x!quant.uniform<i8:f32, 5.000000e-01:3>>
   // GENERIC: "tosa.reverse"(%{{.+}}) <{axis = 1 : i32}>
   %0 = tosa.reverse %arg0 {axis = 1 : i32} : (tensor<2x3x!q>) -> tensor<2x3x!q>
-  // CHECK: %1 = "tosa.reverse"(%arg1) <{axis = 0 : i32}> {note = 7 : i32} : (tensor<2x2x!quant.uniform<i8:f32:0, {5.000000e-01,2.500000e-01:3}>>) -> tensor<2x2x!quant.uniform<i4:f32:{0:1, 1:2}, {{[{][{]}}5.000000e-01, 2.500000e-01:1}, {2.000000e+00, 5.000000e-01}}>>
+  // CHECK: %1 = tosa.reverse %arg1 {axis = 0 : i32, note = 7 : i32} : (tensor<2x2x!quant.uniform<i8:f32:0, {5.000000e-01,2.500000e-01:3}>>) -> tensor<2x2x!quant.uniform<i4:f32:{0:1, 1:2}, {{[{][{]}}5.000000e-01, 2.500000e-01:1}, {2.000000e+00, 5.000000e-01}}>>
   // GENERIC: "tosa.reverse"(%{{.+}}) <{axis = 0 : i32}> {note = 7 : i32}
   %1 = tosa.reverse %arg1 {axis = 0 : i32, note = 7 : i32} : (tensor<2x2x!a0>) -> tensor<2x2x!b>
   return
@@ -90,7 +90,7 @@ func.func @reverse(%arg0: tensor<2x3x!q>, %arg1: tensor<2x2x!a0>) {
 
 // CHECK-LABEL: @tile(
 func.func @tile(%arg0: tensor<2x3x!q>, %arg1: tensor<2x?x!a0>) {
-  // CHECK: %0 = "tosa.const_shape"() <{values = dense<[2, 3]> : tensor<2xindex>}> : () -> !tosa.shape<2>
+  // CHECK: %0 = tosa.const_shape {values = dense<[2, 3]> : tensor<2xindex>} : () -> !tosa.shape<2>
   // GENERIC: "tosa.const_shape"() <{values = dense<[2, 3]> : tensor<2xindex>}>
   %0 = tosa.const_shape {values = dense<[2, 3]> : tensor<2xindex>} : () -> !tosa.shape<2>
   // CHECK: %1 = tosa.tile %arg0, %0 : (tensor<2x3x!quant.uniform<i8:f32, 5.000000e-01:3>>, !tosa.shape<2>) -> tensor<4x9x!quant.uniform<i8:f32, 5.000000e-01:3>>
@@ -152,10 +152,10 @@ func.func @const() {
 // What xDSL has itself.
 // CHECK-LABEL: @concat(
 func.func @concat(%arg0: tensor<2x3x!a1>, %arg1: tensor<?x3x!a1>) {
-  // CHECK: %0 = "tosa.concat"(%arg0, %arg1) <{axis = 0 : i32}> : (tensor<2x3x!quant.uniform<u8:f32:1, {5.000000e-01:9,2.500000e-01,2.000000e+00}>>, tensor<?x3x!quant.uniform<u8:f32:1, {5.000000e-01:9,2.500000e-01,2.000000e+00}>>) -> tensor<?x3x!quant.uniform<u8:f32:1, {5.000000e-01:9,2.500000e-01,2.000000e+00}>>
+  // CHECK: %0 = tosa.concat %arg0, %arg1 {axis = 0 : i32} : (tensor<2x3x!quant.uniform<u8:f32:1, {5.000000e-01:9,2.500000e-01,2.000000e+00}>>, tensor<?x3x!quant.uniform<u8:f32:1, {5.000000e-01:9,2.500000e-01,2.000000e+00}>>) -> tensor<?x3x!quant.uniform<u8:f32:1, {5.000000e-01:9,2.500000e-01,2.000000e+00}>>
   // GENERIC: "tosa.concat"(%{{.+}}, %{{.+}}) <{axis = 0 : i32}>
   %0 = tosa.concat %arg0, %arg1 {axis = 0 : i32} : (tensor<2x3x!a1>, tensor<?x3x!a1>) -> tensor<?x3x!a1>
-  // CHECK: %1 = "tosa.concat"(%arg0) <{axis = 1 : i32}> : (tensor<2x3x!quant.uniform<u8:f32:1, {5.000000e-01:9,2.500000e-01,2.000000e+00}>>) -> tensor<2x3x!quant.uniform<u8:f32:1, {5.000000e-01:9,2.500000e-01,2.000000e+00}>>
+  // CHECK: %1 = tosa.concat %arg0 {axis = 1 : i32} : (tensor<2x3x!quant.uniform<u8:f32:1, {5.000000e-01:9,2.500000e-01,2.000000e+00}>>) -> tensor<2x3x!quant.uniform<u8:f32:1, {5.000000e-01:9,2.500000e-01,2.000000e+00}>>
   // GENERIC: "tosa.concat"(%{{.+}}) <{axis = 1 : i32}>
   %1 = tosa.concat %arg0 {axis = 1 : i32} : (tensor<2x3x!a1>) -> tensor<2x3x!a1>
   return

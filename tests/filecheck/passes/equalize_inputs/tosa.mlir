@@ -9,9 +9,9 @@
 // CHECK-NEXT:    %x_equalized_1 = quant.stats %x_equalized {axis = 3 : i64, axisStats = dense<{{\[\[}}-1.000000e+00, 1.000000e+00], [0.000000e+00, 8.000000e+00]]> : tensor<2x2xf32>, count = 4 : i64, key = "x_equalized", layerStats = dense<[-1.000000e+00, 8.000000e+00]>
 // CHECK:         %w1 = "tosa.const"() <{values = dense<{{\[+}}5.000000e-01, 2.000000e+00]]], {{\[+}}-2.000000e+00, -8.000000e+00]]]]>
 // CHECK-NEXT:    %b1 = "tosa.const"() <{values = dense<[5.000000e-01, 6.000000e+00]>
-// CHECK-NEXT:    %h = "tosa.conv2d"(%x_equalized_1, %w1, %b1, %z, %z)
+// CHECK-NEXT:    %h = tosa.conv2d %x_equalized_1, %w1, %b1, %z, %z
 // CHECK-NEXT:    %hs = quant.stats %h {axis = 3 : i64, axisStats = dense<{{\[\[}}0.000000e+00, 1.700000e+01], [-6.000000e+01, 8.000000e+00]]> : tensor<2x2xf32>, layerStats = dense<[-6.000000e+01, 1.700000e+01]>
-// CHECK-NEXT:    %p = "tosa.max_pool2d"(%hs)
+// CHECK-NEXT:    %p = tosa.max_pool2d %hs
 // CHECK-NEXT:    %ps = quant.stats %p {axis = 3 : i64, axisStats = dense<{{\[\[}}0.000000e+00, 2.000000e+00], [0.000000e+00, 2.000000e+00]]> : tensor<2x2xf32>, layerStats = dense<[0.000000e+00, 2.000000e+00]>
 // CHECK-NEXT:    %w2 = "tosa.const"() <{values = dense<{{\[+}}1.000000e+00, 5.000000e-01]]], {{\[+}}-1.000000e+00, -1.500000e+00]]]]>
 func.func @connected(%x: tensor<1x2x2x2xf32>) -> tensor<1x1x1x2xf32> {

@@ -15,7 +15,7 @@
 // CHECK-NEXT:    %2 = quant.dcast %b : {{.*}} to tensor<2xf32>
 // CHECK-NEXT:    %[[ZX:.*]] = "tosa.const"() <{values = dense<0.000000e+00> : tensor<1xf32>}> : () -> tensor<1xf32>
 // CHECK-NEXT:    %[[ZW:.*]] = "tosa.const"() <{values = dense<0.000000e+00> : tensor<1xf32>}> : () -> tensor<1xf32>
-// CHECK-NEXT:    %c = "tosa.conv2d"(%0, %1, %2, %[[ZX]], %[[ZW]]) <{acc_type = f32, {{.*}} -> tensor<1x4x4x2xf32>
+// CHECK-NEXT:    %c = tosa.conv2d %0, %1, %2, %[[ZX]], %[[ZW]] {acc_type = f32, {{.*}} -> tensor<1x4x4x2xf32>
 // CHECK-NEXT:    %{{.*}} = quant.qcast %c : tensor<1x4x4x2xf32> to tensor<1x4x4x2x!quant.uniform<i32:f32:3, {2.500000e-01,1.250000e-01}>>
 func.func @conv2d(%x: tensor<1x4x4x1x!q>) -> tensor<1x4x4x2x!sum> {
   %w = "tosa.const"() <{values = dense<1> : tensor<2x1x1x1xi8>}> : () -> tensor<2x1x1x1x!w>

@@ -9,7 +9,7 @@
 
 // CHECK-LABEL: @plain
 // CHECK-NEXT:    %a = arith.constant dense<[1.000000e+00, 2.000000e+00, 3.000000e+00]> : tensor<3xf32>
-// CHECK-NEXT:    %r = "tosa.concat"(%x, %a) <{axis = 0 : i32}> : (tensor<1xf32>, tensor<3xf32>) -> tensor<4xf32>
+// CHECK-NEXT:    %r = tosa.concat %x, %a {axis = 0 : i32} : (tensor<1xf32>, tensor<3xf32>) -> tensor<4xf32>
 func.func @plain(%x: tensor<1xf32>) -> tensor<4xf32> {
   %a = arith.constant dense<[1.0, 2.0]> : tensor<2xf32>
   %b = arith.constant dense<3.0> : tensor<1xf32>

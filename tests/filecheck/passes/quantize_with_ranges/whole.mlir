@@ -11,7 +11,7 @@
 // CHECK-NEXT:    %b = quant.constant dense<[43350, -32512]> : tensor<2x!quant.uniform<i32:f32:0, {2.3068052541930228E-5,6.1514809203799814E-5}>>
 // CHECK-NEXT:    %b_1 = quant.dcast %b
 // CHECK-NEXT:    %z = "tosa.const"
-// CHECK-NEXT:    %0 = "tosa.conv2d"(%x_2, %w_1, %b_1, %z, %z)
+// CHECK-NEXT:    %0 = tosa.conv2d %x_2, %w_1, %b_1, %z, %z
 // CHECK-NEXT:    %1 = quant.qcast %0 : {{.*}} to tensor<1x2x2x2x!quant.uniform<u8:f32, 0.023529412224888802:170>>
 // CHECK-NEXT:    %2 = quant.dcast %1
 // CHECK-NEXT:    func.return %2
@@ -36,7 +36,7 @@ func.func @layer(%x: tensor<1x2x2x2xf32>) -> tensor<1x2x2x2xf32> {
 // CHECK-NEXT:    %x_4 = quant.dcast %x_3
 // CHECK-NEXT:    %y_1 = quant.qcast %y : {{.*}} to tensor<2x!quant.uniform<u8:f32, 0.011764706112444401:85>>
 // CHECK-NEXT:    %y_2 = quant.dcast %y_1
-// CHECK-NEXT:    %0 = "tosa.concat"(%x_4, %y_2)
+// CHECK-NEXT:    %0 = tosa.concat %x_4, %y_2
 // CHECK-NEXT:    %1 = quant.qcast %0 : {{.*}} to tensor<4x!quant.uniform<u8:f32, 0.011764706112444401:85>>
 // CHECK-NEXT:    %2 = quant.dcast %1
 // CHECK-NEXT:    %3 = tosa.tanh %x_2
@@ -84,10 +84,10 @@ func.func @floats(%x: tensor<2xf32>) -> tensor<2xf32> {
 // A softmax is one function: what is between its ops is not quantized.
 // CHECK-LABEL: @softmax
 // CHECK:         %x_2 = quant.dcast %x_1
-// CHECK-NEXT:    %0 = "tosa.reduce_max"(%x_2)
+// CHECK-NEXT:    %0 = tosa.reduce_max %x_2
 // CHECK-NEXT:    %1 = tosa.sub %x_2, %0
 // CHECK-NEXT:    %2 = tosa.exp %1
-// CHECK-NEXT:    %3 = "tosa.reduce_sum"(%2)
+// CHECK-NEXT:    %3 = tosa.reduce_sum %2
 // CHECK-NEXT:    %4 = tosa.reciprocal %3
 // CHECK-NEXT:    %5 = tosa.mul %2, %4
 // CHECK-NEXT:    %6 = quant.qcast %5 : {{.*}} to tensor<1x4x!quant.uniform<u8:f32, 0.0039215688593685627>>

@@ -80,7 +80,7 @@ func.func @slice(%x: tensor<2x6xf32>) -> tensor<2x3x!rows> {
 // Lengths that only the run tells.
 // CHECK-LABEL: @dynamic
 // CHECK-NEXT:    %{{.*}} = quant.qcast %x : tensor<?x6xf32>
-// CHECK-NEXT:    %{{.*}} = "tosa.transpose"(%{{.*}}) <{perms = array<i32: 1, 0>}> : (tensor<?x6x!quant.uniform<i8:f32, 5.000000e-01:3>>) -> tensor<6x?x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT:    %{{.*}} = tosa.transpose %{{.*}} {perms = array<i32: 1, 0>} : (tensor<?x6x!quant.uniform<i8:f32, 5.000000e-01:3>>) -> tensor<6x?x!quant.uniform<i8:f32, 5.000000e-01:3>>
 func.func @dynamic(%x: tensor<?x6xf32>) -> tensor<6x?x!p> {
   %0 = tosa.transpose %x {perms = array<i32: 1, 0>} : (tensor<?x6xf32>) -> tensor<6x?xf32>
   %1 = quant.qcast %0 : tensor<6x?xf32> to tensor<6x?x!p>
@@ -116,7 +116,7 @@ func.func @equal_casts_of_a_cast(%x: tensor<4xf32>) -> (tensor<2xf32>, tensor<2x
 // The length of %0 is needed no longer where nothing is written to, so the cast goes above %0 too.
 // CHECK-LABEL: @use_that_goes_away
 // CHECK-NEXT:    %{{.*}} = quant.qcast %x
-// CHECK-NEXT:    %{{.*}} = "tosa.reverse"(%{{.*}}) <{axis = 0 : i32}> : (tensor<?x2x!quant
+// CHECK-NEXT:    %{{.*}} = tosa.reverse %{{.*}} {axis = 0 : i32} : (tensor<?x2x!quant
 // CHECK-NEXT:    %{{.*}} = quant.transpose
 // CHECK-NEXT:    func.return
 func.func @use_that_goes_away(%x: tensor<?x2xf32>) -> tensor<2x?x!p> {
