@@ -18,10 +18,10 @@ from qdialect.post_training.assignment.assignment_steps import SEQUENCE
 from qdialect.post_training.assignment.configuration import Configuration
 from qdialect.post_training.assignment.precision import (
     WEIGHT_SCHEMES,
+    SettingError,
     Settings,
     check_precision,
     declared_scheme,
-    precision_of,
     storage_named,
     weight_policy,
 )
@@ -58,6 +58,12 @@ class AssignmentPass(ModulePass):
     otherwise: str = "leave"
     """The fallback for weights: `leave` them float, or use a `coarser` granularity."""
 
+    tf_style_maxpool: bool | None = None
+    """
+    Whether the result of a max pool has the parameters of the operand, not those of its own range;
+    by default not in ONE's schemes, and in the others.
+    """
+
     input_types: tuple[str, ...] = ()
     """The types of arguments: `f32`, `u8`, `i8` or `i16`; one for each, or one for all."""
 
@@ -77,14 +83,17 @@ class AssignmentPass(ModulePass):
             declared_scheme(word)
 
     def _settings(self, configuration: Configuration, keys: Collection[str]) -> Settings:
-        precision = precision_of(self.scheme or configuration.dtype or "one-u8")
+        precision = configuration.default_precision(self.scheme)
         weights = precision.weights.scheme
         if self.weight_scheme is not None or self.weight_storage is not None:
             name = self.weight_scheme or WEIGHT_SCHEMES[precision.name]
             weights = scheme_of(name, storage_named(self.weight_storage or "i8"))
-        granularity = self.granularity or configuration.granularity or "channel"
+        granularity = configuration.granularity_of_weights(self.granularity)
         policy = weight_policy(weights, granularity, self.block_size, self.otherwise)
-        default = replace(precision, weights=policy)
+        shares_pools = self.tf_style_maxpool
+        if shares_pools is None:
+            shares_pools = precision.shares_pools
+        default = replace(precision, weights=policy, shares_pools=shares_pools)
         check_precision(default)
         return Settings(
             default,
@@ -97,10 +106,10 @@ class AssignmentPass(ModulePass):
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        configuration = Configuration()
         try:
-            configuration = (
-                Configuration() if self.config is None else Configuration.read(self.config)
-            )
+            if self.config is not None:
+                configuration = Configuration.read(self.config)
             profile = None if self.profile is None else Profile.read(self.profile)
             report = quantize_model(
                 op,
@@ -113,6 +122,8 @@ class AssignmentPass(ModulePass):
             )
         except OSError as error:
             raise PassFailedException(f"cannot open '{error.filename}': {error.strerror}") from None
+        except SettingError as error:
+            raise PassFailedException(str(configuration.located(error))) from None
         except ValueError as error:
             raise PassFailedException(str(error)) from None
         if self.IS_WRITTEN and not self.save_ranges:

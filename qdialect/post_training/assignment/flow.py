@@ -15,7 +15,7 @@ from qdialect.algebra.granularity import Granularity
 from qdialect.dialects.quant import UniformQuantizedType
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.post_training.assignment.parameter_assignment import Assigned
-from qdialect.post_training.assignment.precision import Precision, Settings
+from qdialect.post_training.assignment.precision import Precision, SettingError, Settings
 from qdialect.post_training.value_graph.flow_graph import FlowGraph, Node, Range, Use
 from qdialect.post_training.weights import (
     type_of_choice,
@@ -160,7 +160,11 @@ class Flow:
 
     @cached_property
     def forced(self) -> Mapping[SSAValue, Assigned]:
-        """The parameters that the settings give to values, whatever their ranges are."""
+        """
+        The parameters that the settings give to values, whatever their ranges are.
+
+        Copies must end. Raises SettingError.
+        """
         found = dict[SSAValue, Assigned]()
         if not (self.settings.parameters or self.settings.copies):
             return found
@@ -171,10 +175,14 @@ class Flow:
                 if key in self.settings.parameters:
                     found[value] = self._by_setting(value, key)
                 elif (origin := self.settings.copies.get(key)) is not None:
+                    while origin in self.settings.copies:
+                        origin = self.settings.copies[origin]
                     copied = self._to_copy(of_keys.get(origin), origin)
                     found[value] = copied._replace(relation=Relation.GIVEN, origin=origin)
             except (ValueError, OverflowError, VerifyException) as error:
-                raise ValueError(f"the parameters of '{key}': {error}") from None
+                where = "parameters" if key in self.settings.parameters else "copies"
+                message = f"the parameters of '{key}': {error}"
+                raise SettingError(message, where, key) from None
         return found
 
     def _by_setting(self, value: SSAValue, key: str) -> Assigned:

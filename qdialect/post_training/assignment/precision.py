@@ -23,6 +23,16 @@ from qdialect.quantization.presets import (
 )
 from qdialect.quantization.schemes import Scheme, ValueArithmetic
 
+
+class SettingError(ValueError):
+    """A setting that is invalid, or does not fit the module."""
+
+    def __init__(self, message: str, *path: str | int) -> None:
+        """`path` has the names and the positions on the way to the setting in its file."""
+        super().__init__(message)
+        self.path = path
+
+
 I32: Final = StorageFormat(32, signed=True)
 I64: Final = StorageFormat(64, signed=True)
 
@@ -36,6 +46,8 @@ class Precision:
     weights: WeightPolicy
     bias: ValueArithmetic
     bias_storage: StorageFormat = I32
+    shares_pools: bool = True
+    """Whether the result of a max pool has the parameters of the operand, not of its own range."""
 
     def with_granularity(self, granularity: WeightGranularity) -> Precision:
         """The same schemes, with weights of another granularity."""
@@ -44,9 +56,16 @@ class Precision:
 
 PRECISIONS: Mapping[str, Callable[[], Precision]] = MappingProxyType(
     {
-        "one-u8": lambda: Precision("one-u8", luci(U8), WeightPolicy(luci(U8)), BIAS_RULES["luci"]),
+        "one-u8": lambda: Precision(
+            "one-u8", luci(U8), WeightPolicy(luci(U8)), BIAS_RULES["luci"], shares_pools=False
+        ),
         "one-s16": lambda: Precision(
-            "one-s16", luci(I16), WeightPolicy(luci(I16)), BIAS_RULES["luci"], bias_storage=I64
+            "one-s16",
+            luci(I16),
+            WeightPolicy(luci(I16)),
+            BIAS_RULES["luci"],
+            I64,
+            shares_pools=False,
         ),
         "torch-i8": lambda: Precision(
             "torch-i8",

@@ -30,7 +30,13 @@ from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp, UniformQua
 from qdialect.folding.graph import FoldGraph
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.post_training.calibration.keys import is_recordable, keys_of
-from qdialect.post_training.value_graph.float_regions import FloatRegion, Known, float_regions
+from qdialect.post_training.value_graph.clamps import is_clamp
+from qdialect.post_training.value_graph.float_regions import (
+    CLAMP,
+    FloatRegion,
+    Known,
+    float_regions,
+)
 from qdialect.post_training.value_graph.flow_graph import (
     Bias,
     FlowGraph,
@@ -202,6 +208,7 @@ def _of_region(graph: FlowGraph, region: FloatRegion) -> Node:
         tuple(uses),
         tuple(exit_op.results),
         fixed=region.fixed,
+        is_clamp=region.name == CLAMP,
         name=region.name,
     )
 
@@ -326,7 +333,7 @@ _EMPTY: Final = frozenset({"tensor.empty", "linalg.fill"})
 
 def splat_number(graph: FlowGraph, value: SSAValue) -> float | None:
     """The number that all elements of a constant equal; None if they differ."""
-    if graph.stored(value) is not None:
+    if is_recordable(value) and graph.stored(value) is not None:
         numbers = graph.numbers(value)
         first = numbers.flat[0]
         return float(first) if (numbers == first).all() else None
@@ -373,6 +380,8 @@ def _computing(
     singles = tuple(use for use in given if graph.is_constant(use.value))
     # Others are activations.
     uses += [use for use in given if use not in singles]
+    read = [use for use in uses if not graph.is_constant(use.value)]
+    is_limited = bool(found.functions) and found.functions <= _LIMITS and len(read) == 1
     return Node(
         (op,),
         found.relation,
@@ -381,11 +390,23 @@ def _computing(
         singles=singles,
         fixed=found.fixed,
         keeps_places=found.keeps_places,
-        is_clamp=bool(found.functions) and found.functions <= _LIMITS,
+        is_clamp=is_limited or _is_choice(graph, op, found, uses),
+        is_pool=found.relation is Relation.SHARED and bool(found.mixed_axes),
     )
 
 
 _LIMITS: Final = frozenset({"clamp", "max", "min"})
+
+
+def _is_choice(graph: FlowGraph, op: Operation, found: OpRelation, uses: Sequence[Use]) -> bool:
+    """Whether the body of an op clamps its operand by comparisons and selections."""
+    return (
+        "select" in found.functions
+        and len(uses) == 1 == len(op.results)
+        and is_clamp(
+            op.results[0], graph.value(uses[0].value), graph.value, partial(splat_number, graph)
+        )
+    )
 
 
 def _layer(graph: FlowGraph, op: Operation, layer: Contraction) -> Node:
