@@ -12,7 +12,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from qdialect.folding.report_listener import FoldReportListener
+from qdialect.folding.report import FoldReport, Outcome
+from qdialect.folding.report_listener import FoldReportListener, WarningListener, warn_of
 from qdialect.passes.drop_ranges import DropRangesPass
 from qdialect.post_training.assignment.assignment_steps import SEQUENCE
 from qdialect.post_training.assignment.configuration import Configuration
@@ -28,6 +29,7 @@ from qdialect.post_training.assignment.precision import (
 from qdialect.post_training.assignment.whole_model import quantize_model
 from qdialect.quantization.presets import scheme_of
 from qdialect.quantization.profile import Profile
+from qdialect.shape_ops.refusals import Code
 
 
 @dataclass(frozen=True)
@@ -126,10 +128,21 @@ class AssignmentPass(ModulePass):
             raise PassFailedException(str(configuration.located(error))) from None
         except ValueError as error:
             raise PassFailedException(str(error)) from None
+        if self.IS_WRITTEN:
+            self._warn(ctx, op, report)
         if self.IS_WRITTEN and not self.save_ranges:
             DropRangesPass().apply(ctx, op)
         if isinstance(ctx, FoldReportListener):
             ctx.take_fold_report(report)
+
+    def _warn(self, ctx: Context, op: ModuleOp, report: FoldReport) -> None:
+        """Warn of what cannot be quantized as asked, and of a module without ranges."""
+        warn_of(ctx, report.refused(Code.GRANULARITY, Code.ILLEGAL_TYPE))
+        unrecorded = report.refused(Code.NO_RECORD)
+        is_quantized = any(each.outcome is Outcome.QUANTIZED for each in report.records)
+        if unrecorded and not is_quantized and isinstance(ctx, WarningListener):
+            message = f"nothing is quantized: {unrecorded[0].reason}; run '--attach-ranges' before"
+            ctx.take_warning(op, message)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,10 @@ from qdialect.passes.quantize_with_ranges import AssignmentPass
 class WriteQuantizedPass(AssignmentPass):
     """
     Write the assignment in attributes as `quant.qcast` and `quant.dcast`, and drop the attributes.
+
+    Requantizations that change nothing are left out.
     """
 
     name = "write-quantized"
-    STEPS = ()
+    STEPS = ("redundant-quantize",)
     IS_WRITTEN = True

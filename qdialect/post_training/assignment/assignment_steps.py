@@ -25,7 +25,7 @@ from qdialect.algebra.lazy_numpy import np
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.post_training.assignment.constant_steps import assign_biases, assign_weights
-from qdialect.post_training.assignment.flow import Flow
+from qdialect.post_training.assignment.flow import Flow, range_of
 from qdialect.post_training.assignment.moved_types import (
     joins,
     passes_on,
@@ -416,7 +416,9 @@ def _as_declared(
     """The parameters of a value, converted to another storage if it differs."""
     if made is None or made.type.storage_format == scheme.storage:
         return made
-    return flow.own(value, replace(flow.settings.default, activations=scheme))
+    # Without a range of its own, it has that of the value that its parameters come from.
+    ends = made.range or range_of(made.type)
+    return flow.own(value, replace(flow.settings.default, activations=scheme), ends)
 
 
 STEPS: Mapping[str, Step] = MappingProxyType(

@@ -110,7 +110,7 @@ class Flow:
         ranged, maker = self._sources.get(value) or (value, self.graph.makers.get(value))
         found = self.graph.ranges.get(ranged)
         if found is None and (given := self.graph.given.get(ranged)) is not None:
-            found = _range_of(given)
+            found = range_of(given)
         found = found or otherwise
         expressed = element_type_or_self(value.type)
         if maker is not None and maker.fixed:
@@ -219,7 +219,7 @@ class Flow:
                 yield use
 
 
-def _range_of(type: UniformQuantizedType) -> Range | None:
+def range_of(type: UniformQuantizedType) -> Range | None:
     """The range of dequantized values of a per-tensor type; None for other types."""
     if type.granularity is not Granularity.PER_TENSOR:
         return None

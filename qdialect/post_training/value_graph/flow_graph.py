@@ -170,7 +170,7 @@ class FlowGraph:
     """The constants of the module, and the results of shape ops on them."""
 
     has_reshaped_layers: bool = False
-    """Whether a layer includes a bias behind a reshape that adds or drops axes of length 1."""
+    """Whether a layer includes a bias behind a reshape that keeps the axes of channels whole."""
 
     nodes: list[Node] = field(default_factory=list[Node])
     of_biases: dict[Operation, Node] = field(default_factory=dict[Operation, Node])

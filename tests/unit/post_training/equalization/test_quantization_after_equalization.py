@@ -34,7 +34,7 @@ def quantized(model: Model, **options: Any) -> Model:
 
 
 def without_last_rounding(model: Model) -> Model:
-    """The model that returns what its last layer computes, of whose rounding no gain is expected."""
+    """The model that returns what its last layer computes, whose rounding gains nothing."""
     (end,) = (op for op in model.ops if isinstance(op, ReturnOp))
     back = end.operands[0].owner
     assert isinstance(back, DequantizeCastOp)
