@@ -50,7 +50,10 @@ def decibels(expected: Any, found: Any) -> float:
 
 def gains(seed: int, strength: float, *, is_rounded: bool) -> tuple[float, float]:
     """The measured and the expected gain in decibels; `is_rounded` is of the last result."""
-    end = quantized if is_rounded else lambda model: without_last_rounding(quantized(model))
+
+    def end(model: Model) -> Model:
+        return quantized(model) if is_rounded else without_last_rounding(quantized(model))
+
     chain, x = chain_of(seed, ended=False)
     plain = Model(chain.text(), [x]).calibrate()
     (expected,) = plain.run()
