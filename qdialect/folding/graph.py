@@ -339,7 +339,9 @@ class FoldGraph:
         def foldable(value: SSAValue) -> MovedConstant:
             constant = self._known(value, op)
             if not self.may_fold(constant):
-                raise NotFoldable(Code.QUANTIZED, "an operand is quantized")
+                raise NotFoldable(
+                    Code.QUANTIZED, "an operand is quantized: see --fold-quant-shapes"
+                )
             maker = cast(Operation, self.final(value).owner)
             is_alone = maker in self.sources or self._has_no_other_use(maker)
             if not value.has_one_use() or not is_alone:
@@ -511,7 +513,7 @@ class FoldGraph:
     def _move(self, op: Operation, movements: Movements) -> MovedConstant:
         constants = [self._known(operand, op) for operand in movements.operands]
         if not all(map(self.may_fold, constants)):
-            raise NotFoldable(Code.QUANTIZED, "an operand is quantized")
+            raise NotFoldable(Code.QUANTIZED, "an operand is quantized: see --fold-quant-shapes")
         (result,) = op.results
         shape = static_shape_of(result)
         padding = None

@@ -133,6 +133,10 @@ class FoldReport:
 
     ops_removed: int = 0
 
+    def refused(self, *codes: Code) -> list[FoldRecord]:
+        """The refusals with one of these codes."""
+        return [record for record in self.records if record.code in codes]
+
     @property
     def refused_by_code(self) -> Counter[Code]:
         """The number of refused ops by code."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from xdsl.context import Context
     from xdsl.ir import Operation
 
     from qdialect.folding.fold_plan import FoldPlan
-    from qdialect.folding.report import FoldReport
+    from qdialect.folding.report import FoldRecord, FoldReport
 
 
 class FoldReportListener(ABC):
@@ -36,3 +38,23 @@ class WarningListener(ABC):
     @abstractmethod
     def take_warning(self, op: Operation, message: str) -> None:
         """Take a warning about an op."""
+
+
+def warn_of(ctx: Context, records: Sequence[FoldRecord]) -> None:
+    """Warn of the first of some refusals, and of the number of the others."""
+    if not records or not isinstance(ctx, WarningListener):
+        return
+    first = records[0]
+    more = f"; {len(records) - 1} more, see --remarks" if len(records) > 1 else ""
+    ctx.take_warning(first.op, f"'{first.op_name}' op stays float: {first.reason}{more}")
+
+
+def warn_of_roundings(ctx: Context, op: Operation, count: int) -> None:
+    """Warn that a pass dropped casts of a module that rounded floats."""
+    if count and isinstance(ctx, WarningListener):
+        values = "1 value" if count == 1 else f"{count} values"
+        message = (
+            f"the rounding of {values} is lost: a 'quant.dcast' of a 'quant.qcast' is dropped, as "
+            "in MLIR; to keep it, run '--lower-quant-ops=keep-round-trips=true' before"
+        )
+        ctx.take_warning(op, message)

@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import Rewriter
 
 from qdialect.algebra.memory_budget import MemoryLimitError, memory_budget
-from qdialect.dialects.quant.casts import CastOp
+from qdialect.dialects.quant.casts import CastOp, is_rounding
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.replacements import Replacements
 from qdialect.ir.xdsl_private import set_type
@@ -82,13 +82,19 @@ def fold_casts(casts: Iterable[CastOp], replacements: Replacements) -> set[CastO
     return folded
 
 
-def drop_folded_casts(casts: Iterable[CastOp]) -> None:
-    """Replace casts that undo another one, and erase them: see `fold_casts`."""
+def drop_folded_casts(casts: Iterable[CastOp]) -> int:
+    """
+    Replace casts that undo another one, and erase them: see `fold_casts`.
+
+    Returns the number of values that are no longer rounded.
+    """
     replacements = Replacements()
     folded = fold_casts(casts, replacements)
+    count = sum(map(is_rounding, folded))
     replacements.apply()
     for op in folded:
         Rewriter.erase_op(op)
+    return count
 
 
 def reserve_for(op: Operation, nbytes: int) -> None:

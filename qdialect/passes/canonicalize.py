@@ -21,6 +21,8 @@ from xdsl.traits import HasCanonicalizationPatternsTrait
 from xdsl.transforms.dead_code_elimination import region_dce
 from xdsl.utils.exceptions import PassFailedException
 
+from qdialect.dialects.quant.casts import is_rounding
+from qdialect.folding.report_listener import warn_of_roundings
 from qdialect.ir.ordering import on_circles
 
 NO_LIMIT = -1
@@ -34,7 +36,8 @@ class CanonicalizePass(ModulePass):
     Apply all canonicalization patterns and folders.
 
     The options are MLIR's: https://mlir.llvm.org/docs/Passes/#-canonicalize. An iteration
-    visits all ops, and then erases dead ops and blocks.
+    visits all ops, and then erases dead ops and blocks. A warning counts the values that are no
+    longer rounded, since a `quant.dcast` of a `quant.qcast` is dropped.
 
     Example: `qdialect-opt --canonicalize examples/tiny.mlir`.
     """
@@ -87,6 +90,7 @@ class CanonicalizePass(ModulePass):
                 has_converged = True
             except _IterationsEnded:
                 has_converged = False
+        warn_of_roundings(ctx, op, run.roundings)
         if self.test_convergence and not has_converged:
             raise PassFailedException(
                 f"canonicalization has not converged after {self.max_iterations} iterations"
@@ -110,6 +114,8 @@ class _Run(RewritePattern):
     has_changed: bool = field(default=False, init=False)
     rewrites: int = field(default=0, init=False)
     iterations: int = field(default=0, init=False)
+    roundings: int = field(default=0, init=False)
+    """The number of values that are no longer rounded."""
 
     def __post_init__(self) -> None:
         patterns = _CanonicalizationPatterns(self)
@@ -128,7 +134,9 @@ class _Run(RewritePattern):
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         if op in self.left_alone or not self.may_rewrite:
             return
+        was_rounding = is_rounding(op)
         self._greedy.match_and_rewrite(op, rewriter)
+        self.roundings += was_rounding and op.parent is None
         self.has_changed |= rewriter.has_done_action
 
     def end_iteration(self, region: Region, listener: PatternRewriterListener) -> bool:

@@ -11,12 +11,13 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from qdialect.folding.report_listener import FoldReportListener
+from qdialect.folding.report_listener import FoldReportListener, WarningListener
 from qdialect.post_training.equalization.equalization_plan import EqualizationPolicy
 from qdialect.post_training.equalization.equalization_report import Resolution
 from qdialect.post_training.equalization.equalizing import Chosen, equalize_inputs
 from qdialect.quantization.equalization import STRENGTH, ScaleRule
 from qdialect.quantization.evaluations import worst_keys
+from qdialect.shape_ops.refusals import Code
 
 
 @dataclass(frozen=True)
@@ -120,5 +121,8 @@ class EqualizeInputsPass(ModulePass):
             except OSError as error:
                 reason = f"cannot write '{self.report}': {error.strerror}"
                 raise PassFailedException(reason) from None
+        if isinstance(ctx, WarningListener):
+            for record in found.outcomes.refused(Code.NO_VALUE):
+                ctx.take_warning(op, record.reason)
         if isinstance(ctx, FoldReportListener):
             ctx.take_fold_report(found.outcomes)

@@ -14,8 +14,9 @@ from xdsl.rewriter import Rewriter
 from qdialect.algebra.memory_budget import memory_budget
 from qdialect.algebra.rounding import Rounding
 from qdialect.dialects.quant.biases import DequantizeBiasOp
-from qdialect.dialects.quant.casts import CastOp
+from qdialect.dialects.quant.casts import CastOp, is_rounding
 from qdialect.dialects.quant.types import UniformQuantizedType
+from qdialect.folding.report_listener import warn_of_roundings
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.replacements import Replacements
 from qdialect.lowering.biases import bias_bytes, lower_bias, unknown_bias
@@ -41,10 +42,15 @@ def lower_casts(
     rounding: Rounding,
     *,
     keep_round_trips: bool = False,
-) -> None:
-    """Replace casts and biases by arithmetic. Raises OpErrors; the module is unchanged then."""
+) -> int:
+    """
+    Replace casts and biases by arithmetic. Raises OpErrors; the module is unchanged then.
+
+    Returns the number of values that are no longer rounded.
+    """
     replacements = Replacements()
     folded = set[CastOp]() if keep_round_trips else fold_casts(casts, replacements)
+    count = sum(map(is_rounding, folded))
     lowered = [op for op in casts if op not in folded]
     reserved = set[UniformQuantizedType]()
     for op in lowered:
@@ -68,6 +74,7 @@ def lower_casts(
     replacements.apply()
     for op in (*casts, *biases):
         Rewriter.erase_op(op)
+    return count
 
 
 @dataclass(frozen=True)
@@ -108,6 +115,7 @@ class LowerQuantOpsPass(ModulePass):
         casts = [inner for inner in ops if isinstance(inner, ArithmeticCast)]
         biases = [inner for inner in ops if isinstance(inner, DequantizeBiasOp)]
         with memory_budget():
-            lower_casts(
+            count = lower_casts(
                 casts, biases, Rounding(self.rounding), keep_round_trips=self.keep_round_trips
             )
+        warn_of_roundings(ctx, op, count)

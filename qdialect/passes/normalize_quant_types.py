@@ -15,6 +15,7 @@ from xdsl.passes import ModulePass
 from qdialect.dialects.quant.casts import CastOp
 from qdialect.dialects.quant.slot_arrays import Granularity, Slots
 from qdialect.dialects.quant.types import UniformQuantizedType
+from qdialect.folding.report_listener import warn_of_roundings
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.value_types import (
     is_tensor,
@@ -71,6 +72,8 @@ class TypeNormalization:
         self._function = function
         self._types = types
         self._ops = dict.fromkeys(converted_ops(function))
+        self.roundings = 0
+        """The number of values that are no longer rounded."""
 
     def check(self) -> None:
         """Raise OpErrors for ops that, as in MLIR, cannot be converted."""
@@ -138,7 +141,7 @@ class TypeNormalization:
 
     def _fold(self) -> None:
         casts = [op for op in self._ops if isinstance(op, CastOp) and self._changing_types(op)]
-        drop_folded_casts(casts)
+        self.roundings = drop_folded_casts(casts)
 
 
 @dataclass(frozen=True)
@@ -166,3 +169,4 @@ class NormalizeQuantTypesPass(ModulePass):
             normalization.check()
         for normalization in normalizations:
             normalization.convert()
+        warn_of_roundings(ctx, op, sum(each.roundings for each in normalizations))

@@ -10,10 +10,11 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from qdialect.folding.report_listener import FoldReportListener
+from qdialect.folding.report_listener import FoldReportListener, warn_of
 from qdialect.post_training.assignment.precision import storage_named, weight_policy
 from qdialect.post_training.weights import WeightPolicy, quantize_weights
 from qdialect.quantization.presets import SCHEME_NAMES, scheme_of
+from qdialect.shape_ops.refusals import Code
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class QuantizeWeightsPass(ModulePass):
 
     Scales and zero points are computed from the weights, by the scheme of the chosen system. Shape
     ops between a constant and its layer are folded. Weights that stay float are reported as
-    remarks.
+    remarks. Weights that cannot have these parameters are a warning.
 
     Example: `qdialect-opt --quantize-weights="granularity=tensor scheme=one-u8" model.mlir`.
     """
@@ -64,5 +65,6 @@ class QuantizeWeightsPass(ModulePass):
             is_dequantized=self.IS_DEQUANTIZED,
             is_explained=isinstance(ctx, FoldReportListener) and ctx.wants_values,
         )
+        warn_of(ctx, report.refused(Code.GRANULARITY, Code.ILLEGAL_TYPE))
         if isinstance(ctx, FoldReportListener):
             ctx.take_fold_report(report)

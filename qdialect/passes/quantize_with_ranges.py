@@ -12,21 +12,23 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from qdialect.folding.report_listener import FoldReportListener
+from qdialect.folding.report import FoldReport, Outcome
+from qdialect.folding.report_listener import FoldReportListener, WarningListener, warn_of
 from qdialect.passes.drop_ranges import DropRangesPass
 from qdialect.post_training.assignment.assignment_steps import SEQUENCE
 from qdialect.post_training.assignment.configuration import Configuration
 from qdialect.post_training.assignment.precision import (
+    SettingError,
     Settings,
     check_precision,
     declared_scheme,
-    precision_of,
     storage_named,
     weight_policy,
 )
 from qdialect.post_training.assignment.whole_model import quantize_model
 from qdialect.quantization.presets import SCHEME_NAMES, scheme_of
 from qdialect.quantization.profile import Profile
+from qdialect.shape_ops.refusals import Code
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,12 @@ class AssignmentPass(ModulePass):
     otherwise: str = "leave"
     """The fallback for weights: `leave` them float, or use a `coarser` granularity."""
 
+    tf_style_maxpool: bool | None = None
+    """
+    Whether the result of a max pool has the parameters of the operand, not those of its own range;
+    by default not in ONE's schemes, and in the others.
+    """
+
     input_types: tuple[str, ...] = ()
     """The types of arguments: `f32`, `u8`, `i8` or `i16`; one for each, or one for all."""
 
@@ -76,14 +84,17 @@ class AssignmentPass(ModulePass):
             declared_scheme(word)
 
     def _settings(self, configuration: Configuration, keys: Collection[str]) -> Settings:
-        precision = precision_of(self.scheme or configuration.dtype or "one-u8")
+        precision = configuration.default_precision(self.scheme)
         weights = precision.weights.scheme
         if self.weight_scheme is not None or self.weight_storage is not None:
             storage = storage_named(self.weight_storage) if self.weight_storage else None
             weights = scheme_of(self.weight_scheme or precision.name, storage)
-        granularity = self.granularity or configuration.granularity or "channel"
+        granularity = configuration.granularity_of_weights(self.granularity)
         policy = weight_policy(weights, granularity, self.block_size, self.otherwise)
-        default = replace(precision, weights=policy)
+        shares_pools = self.tf_style_maxpool
+        if shares_pools is None:
+            shares_pools = precision.shares_pools
+        default = replace(precision, weights=policy, shares_pools=shares_pools)
         check_precision(default)
         return Settings(
             default,
@@ -96,10 +107,10 @@ class AssignmentPass(ModulePass):
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        configuration = Configuration()
         try:
-            configuration = (
-                Configuration() if self.config is None else Configuration.read(self.config)
-            )
+            if self.config is not None:
+                configuration = Configuration.read(self.config)
             profile = None if self.profile is None else Profile.read(self.profile)
             report = quantize_model(
                 op,
@@ -112,12 +123,25 @@ class AssignmentPass(ModulePass):
             )
         except OSError as error:
             raise PassFailedException(f"cannot open '{error.filename}': {error.strerror}") from None
+        except SettingError as error:
+            raise PassFailedException(str(configuration.located(error))) from None
         except ValueError as error:
             raise PassFailedException(str(error)) from None
+        if self.IS_WRITTEN:
+            self._warn(ctx, op, report)
         if self.IS_WRITTEN and not self.save_ranges:
             DropRangesPass().apply(ctx, op)
         if isinstance(ctx, FoldReportListener):
             ctx.take_fold_report(report)
+
+    def _warn(self, ctx: Context, op: ModuleOp, report: FoldReport) -> None:
+        """Warn of what cannot be quantized as asked, and of a module without ranges."""
+        warn_of(ctx, report.refused(Code.GRANULARITY, Code.ILLEGAL_TYPE))
+        unrecorded = report.refused(Code.NO_RECORD)
+        is_quantized = any(each.outcome is Outcome.QUANTIZED for each in report.records)
+        if unrecorded and not is_quantized and isinstance(ctx, WarningListener):
+            message = f"nothing is quantized: {unrecorded[0].reason}; run '--attach-ranges' before"
+            ctx.take_warning(op, message)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from xdsl.passes import ModulePass
 
 from qdialect.dialects.quant.casts import CastOp, StorageCastOp
 from qdialect.dialects.quant.storage import QuantizedType, StoredType
+from qdialect.folding.report_listener import warn_of_roundings
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.replacements import insert_after
 from qdialect.ir.value_types import element_type_or_self, with_element_type
@@ -56,12 +57,16 @@ class FunctionStripping:
         self.stored: dict[SSAValue, SSAValue] = {}
         """For each other quantized value, its storage integers."""
 
-    def strip(self, module: ModuleOp) -> None:
-        """Convert all functions in `module`. Raises OpErrors; the module is unchanged then."""
+    def strip(self, module: ModuleOp) -> int:
+        """
+        Convert all functions in `module`. Raises OpErrors; the module is unchanged then.
+
+        Returns the number of values that are no longer rounded.
+        """
         reached = dict.fromkeys(converted_ops(module))
         for op in module.walk():
             self._check(op, is_reached=op in reached)
-        drop_folded_casts([op for op in reached if isinstance(op, CastOp)])
+        count = drop_folded_casts([op for op in reached if isinstance(op, CastOp)])
         self.ops = {op: None for op in reached if isinstance(op, FuncOp | CallOp | ReturnOp)}
         for op in self.ops:
             if isinstance(op, CallOp) and self._is_converted(op):
@@ -75,6 +80,7 @@ class FunctionStripping:
         self._replace_uses()
         for op in self.ops:
             op.operands = [self._stored(operand) for operand in op.operands]
+        return count
 
     def _check(self, op: Operation, *, is_reached: bool) -> None:
         """Raise OpErrors for ops that, as in MLIR, cannot be converted."""
@@ -162,7 +168,8 @@ class StripFuncQuantTypesPass(ModulePass):
     Replace quantized values by storage integers in the signatures of functions.
 
     Signatures, declarations, calls and returns are converted; types nested in tuples or
-    function types, and attributes, are not. The result is that of MLIR's pass of this name.
+    function types, and attributes, are not. The result is that of MLIR's pass of this name. Casts
+    that undo each other are dropped, and a warning counts the values that they rounded.
 
     Example: `qdialect-opt --strip-func-quant-types quantized.mlir`.
     """
@@ -172,4 +179,4 @@ class StripFuncQuantTypesPass(ModulePass):
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Raises OpErrors."""
-        FunctionStripping().strip(op)
+        warn_of_roundings(ctx, op, FunctionStripping().strip(op))

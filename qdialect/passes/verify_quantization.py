@@ -15,6 +15,7 @@ from qdialect.ir.errors import OpErrors
 from qdialect.post_training.assignment.configuration import Configuration
 from qdialect.post_training.assignment.precision import (
     Precision,
+    SettingError,
     granularity_of,
     precision_of,
     weight_policy,
@@ -69,16 +70,19 @@ class VerifyQuantizationPass(ModulePass):
         """Raises OpErrors."""
         expected, default = dict[str, Expectation](), self._default()
         if self.config is not None:
+            configuration = Configuration()
             try:
                 configuration = Configuration.read(self.config)
-                of_module = precision_of(self.scheme or configuration.dtype or "one-u8")
-                words = self.granularity or configuration.granularity or "channel"
+                of_module = configuration.default_precision(self.scheme)
+                words = configuration.granularity_of_weights(self.granularity)
                 policy = weight_policy(of_module.weights.scheme, words, 32, "leave")
                 of_module = of_module.with_granularity(policy.granularity)
                 layers = configuration.of_layers(keys_of(op).roots.keys(), of_module)
             except OSError as error:
                 message = f"cannot open '{self.config}': {error.strerror}"
                 raise PassFailedException(message) from None
+            except SettingError as error:
+                raise PassFailedException(str(configuration.located(error))) from None
             except ValueError as error:
                 raise PassFailedException(str(error)) from None
             default = _expectation(of_module, policy.granularity)

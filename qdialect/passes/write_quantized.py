@@ -12,10 +12,12 @@ class WriteQuantizedPass(AssignmentPass):
     """
     Write the assignment in attributes as `quant.qcast` and `quant.dcast`, and drop the attributes.
 
+    Requantizations that change nothing are left out.
+
     Example: `qdialect-opt --attach-ranges=profile=profile.json --assign-activations
     --write-quantized model.mlir`.
     """
 
     name = "write-quantized"
-    STEPS = ()
+    STEPS = ("redundant-quantize",)
     IS_WRITTEN = True

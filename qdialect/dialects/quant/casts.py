@@ -292,6 +292,15 @@ class RequantizeOp(CastOp):
         return (self.input,) if change is None else None
 
 
+def is_rounding(op: Operation) -> bool:
+    """Whether an op dequantizes what was just quantized, for an op that reads the result."""
+    return (
+        isinstance(op, DequantizeCastOp)
+        and isinstance(op.input.owner, QuantizeCastOp)
+        and op.result.first_use is not None
+    )
+
+
 def rounding_of(op: Operation) -> Rounding:
     """
     The rounding of a cast to storage integers: that of `qcast`, unless the op specifies another.

@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.granularity import Granularity
 from qdialect.algebra.lazy_numpy import np
+from qdialect.ir.errors import OpErrors
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.post_training.assignment.constant_steps import assign_biases, assign_weights
-from qdialect.post_training.assignment.flow import Flow
+from qdialect.post_training.assignment.flow import Flow, range_of
 from qdialect.post_training.assignment.moved_types import (
     joins,
     passes_on,
@@ -49,6 +50,7 @@ from qdialect.post_training.weights import (
 from qdialect.quantization.schemes import Scheme
 from qdialect.relations.interface import Limit, Relation, relation_of
 from qdialect.shape_ops.interface import Code, NotFoldable
+from qdialect.shape_ops.statistics import is_statistics
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,7 +59,11 @@ Step = Callable[["Flow", Assignment], Assignment]
 
 
 def assign_activations(flow: Flow, before: Assignment) -> Assignment:
-    """Assign parameters to each value with a recorded range, by that range alone."""
+    """
+    Assign parameters to each value with a recorded range, by that range alone.
+
+    Raises OpErrors for an infinite range, unless the scheme has a rule for it.
+    """
     graph, found = flow.graph, dict[SSAValue, Assigned]()
     of_schemes = dict[tuple[int, Attribute], list[SSAValue]]()
     for value in graph.values:
@@ -101,12 +107,28 @@ def _of_ranges(
         if len(values) > 1:
             for value in values:
                 yield from _of_ranges(flow, [value], scheme)
+        elif not np.isfinite(ranges).all():
+            raise _infinite(flow.graph, values[0]) from None
         elif (maker := flow.graph.makers.get(values[0])) is not None:
             reason = f"the range of its result: {error}"
             flow.refusals[maker.op] = NotFoldable(Code.ILLEGAL_TYPE, reason)
         return
     for value, type, each in zip(values, types, ranges, strict=True):
         yield value, Assigned(type, Relation.OWN, each)
+
+
+def _infinite(graph: FlowGraph, value: SSAValue) -> OpErrors:
+    """The error about the record of an infinite range."""
+    record = next(
+        op for op in graph.ops if is_statistics(op) and graph.value(op.operands[0]) is value
+    )
+    key, (low, high) = graph.keys.get(value, ""), graph.ranges[value]
+    reason = (
+        f"records an infinite range of '{key}', {low:g} to {high:g}: no scale represents it; "
+        "record finite numbers, such as those of reduction=percentile, or remove "
+        "the record, so that the value stays float"
+    )
+    return OpErrors.of(record, reason)
 
 
 def assign_mixed_precision(flow: Flow, before: Assignment) -> Assignment:
@@ -154,10 +176,12 @@ def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
     values, reads = dict(before.values), dict(before.reads)
     for node in reversed(graph.nodes):
         is_joining = joins(node)
+        is_same = node.keeps_places and passes_on(node)
         if node.is_clamp:
-            values |= _before_clamp(flow, node, values)
+            values |= _before_clamp(flow, node, replace(before, values=values, reads=reads))
             continue
-        if not is_joining and (node.relation is not Relation.MOVED or node.table is not None):
+        is_moved = node.relation is Relation.MOVED and node.table is None
+        if not (is_joining or is_moved or is_same):
             continue
         made = values.get(node.results[0]) if node.results else None
         if made is None:
@@ -175,6 +199,7 @@ def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
                     continue
                 # Only this op reads it with these parameters, and it may read a part of it.
                 type = type_before_shape(node, made.type)
+            type = None if type is None else type_expressing(type, use.value)
             if type is None or flow.is_given(use.value):
                 continue
             origin = made.origin or graph.keys.get(node.results[0], "")
@@ -195,29 +220,29 @@ def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
     return replace(before, values=values, reads=reads)
 
 
-def _before_clamp(
-    flow: Flow, node: Node, values: Mapping[SSAValue, Assigned]
-) -> Mapping[SSAValue, Assigned]:
-    """
-    The parameters of its result, for an operand without a range that only a clamp reads.
-
-    The result does not change: rounding is monotonic.
-    """
-    read = [use for use in node.uses if not flow.graph.is_constant(use.value)]
-    made = values.get(node.results[0]) if len(node.results) == 1 else None
-    if made is None or len(read) != 1:
+def _before_clamp(flow: Flow, node: Node, before: Assignment) -> Mapping[SSAValue, Assigned]:
+    """The parameters of its result, for an operand that only a clamp reads."""
+    graph = flow.graph
+    read = [use for use in node.uses if not graph.is_constant(use.value)]
+    made = before.values.get(node.results[0]) if len(node.results) == 1 else None
+    if made is None or len({graph.value(use.value) for use in read}) != 1:
         return {}
-    value = flow.graph.value(read[0].value)
-    is_alone = all(each.op is node.op for each in flow.graph.readers[value])
-    is_known = value in values or value in flow.floats or flow.is_pinned(value)
-    if is_known or not is_alone or value in flow.graph.ranges:
+    value = graph.value(read[0].value)
+    own = before.values.get(value)
+    if value in flow.floats or flow.is_pinned(value) or any(use in before.reads for use in read):
+        return {}
+    is_argument = isinstance(value, BlockArgument)
+    if own is not None and (is_argument or own.type.storage != made.type.storage):
+        # The callers of a function may rely on the range of an argument.
+        return {}
+    if not graph.is_before_clamp(value, node):
         return {}
     if made.type.granularity is not Granularity.PER_TENSOR and node.op.regions:
         # A body may read its operand along other axes.
         return {}
     if element_type_or_self(value.type) != made.type.expressed_type:
         return {}
-    origin = made.origin or flow.graph.keys.get(node.results[0], "")
+    origin = made.origin or graph.keys.get(node.results[0], "")
     return {value: Assigned(made.type, Relation.SHARED, made.range, origin)}
 
 
@@ -228,7 +253,9 @@ def _behind_clamp(flow: Flow, node: Node, before: Assignment) -> Mapping[SSAValu
     They have codes for the result if it is between the operand and zero, and zero has a code.
     """
     read = [use for use in node.uses if not flow.graph.is_constant(use.value)]
-    if len(read) != 1 or len(node.results) != 1 or not _is_toward_zero(flow.graph, node, read[0]):
+    if len(read) != 1 or len(node.results) != 1:
+        return {}
+    if not all(_is_toward_zero(flow.graph, op) for op in node.ops):
         return {}
     result, value = node.results[0], flow.graph.value(read[0].value)
     if result in before.values or flow.is_pinned(result) or result in flow.graph.ranges:
@@ -246,9 +273,9 @@ def _behind_clamp(flow: Flow, node: Node, before: Assignment) -> Mapping[SSAValu
     return {result: Assigned(made.type, Relation.SHARED, made.range, origin)}
 
 
-def _is_toward_zero(graph: FlowGraph, node: Node, read: Use) -> bool:
+def _is_toward_zero(graph: FlowGraph, op: Operation) -> bool:
     """Whether a clamp only makes numbers smaller in magnitude, as its bounds are around zero."""
-    op, found = node.op, relation_of(node.op)
+    found = relation_of(op)
     if found is None:
         return False
     if found.limits is not None:
@@ -256,11 +283,10 @@ def _is_toward_zero(graph: FlowGraph, node: Node, read: Use) -> bool:
         return bool((low <= 0).all() and (high >= 0).all())
     if found.functions not in (frozenset({"max"}), frozenset({"min"})):
         return False
-    others = [value for at, value in enumerate(op.operands) if at != read.number]
-    others = [value for value in others if graph.is_constant(value)]
-    if not all(graph.stored(value) is not None for value in others):
+    constants = [value for value in op.operands if graph.is_constant(value)]
+    if not all(graph.stored(value) is not None for value in constants):
         return False
-    bounds = [graph.numbers(value) for value in others]
+    bounds = [graph.numbers(value) for value in constants]
     inner = (each for region in op.regions for each in region.walk())
     scalars = (number_of(value) for each in inner for value in each.operands)
     bounds += [np.array(number) for number in scalars if number is not None]
@@ -394,7 +420,9 @@ def _as_declared(
     """The parameters of a value, converted to another storage if it differs."""
     if made is None or made.type.storage_format == scheme.storage:
         return made
-    return flow.own(value, replace(flow.settings.default, activations=scheme))
+    # Without a range of its own, it has that of the value that its parameters come from.
+    ends = made.range or range_of(made.type)
+    return flow.own(value, replace(flow.settings.default, activations=scheme), ends)
 
 
 STEPS: Mapping[str, Step] = MappingProxyType(

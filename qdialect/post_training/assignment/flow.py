@@ -17,7 +17,7 @@ from qdialect.contractions.interface import layer_of
 from qdialect.dialects.quant import UniformQuantizedType
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.post_training.assignment.parameter_assignment import Assigned
-from qdialect.post_training.assignment.precision import Precision, Settings
+from qdialect.post_training.assignment.precision import Precision, SettingError, Settings
 from qdialect.post_training.value_graph.flow_graph import FlowGraph, Node, Range, Use
 from qdialect.post_training.value_graph.masks import FAR, functions_of, largest
 from qdialect.post_training.weights import (
@@ -120,7 +120,7 @@ class Flow:
         ranged, maker = self._sources.get(value) or (value, self.graph.makers.get(value))
         found = self.graph.ranges.get(ranged)
         if found is None and (given := self.graph.given.get(ranged)) is not None:
-            found = _range_of(given)
+            found = range_of(given)
         found = found or otherwise
         expressed = element_type_or_self(value.type)
         if maker is not None and maker.fixed:
@@ -170,7 +170,11 @@ class Flow:
 
     @cached_property
     def forced(self) -> Mapping[SSAValue, Assigned]:
-        """The parameters that the settings give to values, whatever their ranges are."""
+        """
+        The parameters that the settings give to values, whatever their ranges are.
+
+        Copies must end. Raises SettingError.
+        """
         found = dict[SSAValue, Assigned]()
         if not (self.settings.parameters or self.settings.copies):
             return found
@@ -181,10 +185,14 @@ class Flow:
                 if key in self.settings.parameters:
                     found[value] = self._by_setting(value, key)
                 elif (origin := self.settings.copies.get(key)) is not None:
+                    while origin in self.settings.copies:
+                        origin = self.settings.copies[origin]
                     copied = self._to_copy(of_keys.get(origin), origin)
                     found[value] = copied._replace(relation=Relation.GIVEN, origin=origin)
             except (ValueError, OverflowError, VerifyException) as error:
-                raise ValueError(f"the parameters of '{key}': {error}") from None
+                where = "parameters" if key in self.settings.parameters else "copies"
+                message = f"the parameters of '{key}': {error}"
+                raise SettingError(message, where, key) from None
         return found
 
     def _by_setting(self, value: SSAValue, key: str) -> Assigned:
@@ -321,7 +329,7 @@ class Flow:
                 yield use
 
 
-def _range_of(type: UniformQuantizedType) -> Range | None:
+def range_of(type: UniformQuantizedType) -> Range | None:
     """The range of dequantized values of a per-tensor type; None for other types."""
     if type.granularity is not Granularity.PER_TENSOR:
         return None

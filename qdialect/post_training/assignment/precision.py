@@ -22,6 +22,16 @@ from qdialect.quantization.presets import (
 )
 from qdialect.quantization.schemes import Scheme, ValueArithmetic
 
+
+class SettingError(ValueError):
+    """A setting that is invalid, or does not fit the module."""
+
+    def __init__(self, message: str, *path: str | int) -> None:
+        """`path` has the names and the positions on the way to the setting in its file."""
+        super().__init__(message)
+        self.path = path
+
+
 I32: Final = StorageFormat(32, signed=True)
 I64: Final = StorageFormat(64, signed=True)
 
@@ -35,6 +45,8 @@ class Precision:
     weights: WeightPolicy
     bias: ValueArithmetic
     bias_storage: StorageFormat = I32
+    shares_pools: bool = True
+    """Whether the result of a max pool has the parameters of the operand, not of its own range."""
 
     def with_granularity(self, granularity: WeightGranularity) -> Precision:
         """The same schemes, with weights of another granularity."""
@@ -50,6 +62,7 @@ def precision_of(name: str) -> Precision:
         WeightPolicy(scheme_of(system.weights, system.storage)),
         BIAS_RULES["one" if system.activations == "one" else "tico"],
         I64 if system.storage == I16 else I32,
+        shares_pools=system.activations != "one",
     )
 
 

@@ -26,7 +26,7 @@ from qdialect.post_training.assignment.parameter_assignment import (
     read_attributes,
     write_attributes,
 )
-from qdialect.post_training.assignment.precision import Settings
+from qdialect.post_training.assignment.precision import SettingError, Settings
 from qdialect.post_training.assignment.quantization_report import ValueReporter
 from qdialect.post_training.assignment.quantized_writing import Written, write_quantized
 from qdialect.post_training.assignment.rounding_pairs import rewrite_pairs
@@ -73,7 +73,10 @@ def quantize_model(
         changes = [write_constants(graph), drop_unit_factors(graph)]
         if any(changes):
             graph = flow_graph(module, context, budget, has_reshaped_layers=True)
-        flow = Flow(graph, read_settings(set(graph.keys.values())))
+        settings = read_settings(set(graph.keys.values()))
+        if not settings.default.shares_pools:
+            graph.separate_pools()
+        flow = Flow(graph, settings)
         _check_layers(flow)
         assignment = read_attributes(module)
         for name in steps:
@@ -94,7 +97,7 @@ def quantize_model(
 
 
 def _check_layers(flow: Flow) -> None:
-    """Raise ValueError if the settings name a layer whose op has no relation."""
+    """Raise SettingError if the settings name a layer whose op has no relation."""
     named = dict.fromkeys(flow.settings.layers)
     if not named:
         return
@@ -108,9 +111,11 @@ def _check_layers(flow: Flow) -> None:
             kind = (
                 f"a result of '{name_of(owner)}'" if isinstance(owner, Operation) else "an argument"
             )
-            raise ValueError(
+            raise SettingError(
                 f"layer '{key}' cannot have a precision of its own: it is {kind}, and no relation "
-                "between its parameters is known"
+                "between its parameters is known",
+                "layers",
+                key,
             )
 
 

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from xdsl.ir import Operation
+
 from qdialect.algebra.lazy_numpy import np
 from qdialect.ir.value_types import shape_of
 from qdialect.post_training.equalization.equalization_plan import Layer, Plan
@@ -190,7 +192,8 @@ def _squares_before(
     """
     The squared steps that values before a relu add to those of a layer's input.
 
-    Such values have a range of their own, and their noise passes the relu where they are positive.
+    Such values have a range of their own if other ops read them, and their noise passes the relu
+    where they are positive.
     """
     graph, value = plan.graph, layer.value
     found = np.zeros((1,) * len(shape_of(layer.use.value.type) or ()))
@@ -200,6 +203,8 @@ def _squares_before(
         if len(values) != 1 or shape_of(values[0].type) != shape_of(value.type):
             break
         (value,) = values
+        if isinstance(value.owner, Operation) and graph.is_before_clamp(value, maker):
+            continue
         ranges = next(map(grouped_ranges, statistics_behind(graph, value)), None)
         if ranges is None:
             continue

@@ -8,6 +8,7 @@ have no recorded ranges, and rounding each of them would lose most of the precis
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,10 +17,12 @@ from typing import Final, NamedTuple
 from xdsl.dialects.builtin import FloatAttr, i1
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.algebra.lazy_numpy import np
 from qdialect.contractions.interface import Contraction, layer_of
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.post_training.calibration.keys import is_recordable
-from qdialect.relations.interface import relation_of
+from qdialect.post_training.value_graph.clamps import is_clamp
+from qdialect.relations.interface import Limit, relation_of
 from qdialect.relations.linalg import gathering_op
 from qdialect.shape_ops.interface import (
     NotFoldable,
@@ -30,6 +33,9 @@ from qdialect.shape_ops.interface import (
 )
 from qdialect.shape_ops.models import Operands
 from qdialect.shape_ops.statistics import is_statistics
+
+CLAMP: Final = "clamp"
+"""The name of a function that clamps one value by constants."""
 
 _MOST_OPS: Final = 64
 """The most ops of one function. A polynomial for `erf` has about 30."""
@@ -227,6 +233,8 @@ class _Finder:
         if "reduce" not in functions:
             if not (self._is_gate(op, functions) or _is_sum_of_parts(functions)):
                 return None
+            if "select" in functions and self._is_clamp(op, entry):
+                return self._region(ops, [entry], CLAMP)
             scaled = self._with_affine(ops, frozenset({"mul", "div", "neg"}))
             return self._region(*self._with_negation(scaled, entry), "gate")
         is_sum = "add" in step.functions
@@ -247,6 +255,9 @@ class _Finder:
         last = self._steps[op].functions
         is_product = bool(last & _PRODUCTS) and bool(functions & _NONLINEAR)
         return is_product or ("select" in last and bool(functions & _COMPARISONS))
+
+    def _is_clamp(self, op: Operation, entry: SSAValue) -> bool:
+        return is_clamp(op.results[0], entry, self._value_of, self._values.splat_of)
 
     def _is_affine(self, op: Operation, entry: SSAValue) -> bool:
         """Whether all addends of an op are functions of the entry other than the entry itself."""
@@ -412,9 +423,46 @@ class _Finder:
             if name == "batch normalization" and None not in constants:
                 # Constants per channel differ.
                 continue
+            if name == "hard sigmoid" and not np.allclose(self._ends(ops), (0, 1), atol=1e-3):
+                continue
             entry = self._steps[ops[0]].operands[0]
             return self._region({*ops}, [entry], name)
         return None
+
+    def _ends(self, ops: Sequence[Operation]) -> tuple[float, float]:
+        """The lowest and the highest result of a chain of ops with constants; NaN if unknown."""
+        low, high = -math.inf, math.inf
+        for op in ops:
+            found = relation_of(op)
+            limits = None if found is None else found.limits
+            # A comparison and a selection read the same one.
+            numbers = [*{math.nan if n is None else n for n in self._constants([op])}]
+            match tuple(self._steps[op].functions), numbers:
+                case ("clamp",), _ if limits is not None:
+                    least, most = map(self._limit, limits)
+                    low, high = min(max(low, least), most), min(max(high, least), most)
+                case ("max",), [number]:
+                    low, high = max(low, number), max(high, number)
+                case ("min",), [number]:
+                    low, high = min(low, number), min(high, number)
+                case ("add",), [number]:
+                    low, high = low + number, high + number
+                case ("mul",), [number]:
+                    low, high = sorted((low * number, high * number))
+                case ("div",), [number] if number and not self._divides(op):
+                    low, high = sorted((low / number, high / number))
+                case _:
+                    return math.nan, math.nan
+        return low, high
+
+    def _limit(self, limit: Limit) -> float:
+        number = self._number(limit) if isinstance(limit, SSAValue) else limit
+        return math.nan if number is None else number
+
+    def _divides(self, op: Operation) -> bool:
+        """Whether an op divides a constant."""
+        dividend = self._dividend(op)
+        return dividend is None or self._number(dividend) is not None
 
     def _constants(self, ops: Sequence[Operation]) -> Iterator[float | None]:
         """The numbers of the constants that ops read; None for a constant with several numbers."""
@@ -601,7 +649,7 @@ _CHAINS: Final = {
         ("(mul|div) add (clamp|max min|min max|clamp clamp)", "hard sigmoid"),
         ("sub( mul| div)+( add)?", "batch normalization"),
         ("exp (log1p|add log)", "softplus"),
-        ("max min|min max|clamp clamp", "clamp"),
+        ("max min|min max|clamp clamp", CLAMP),
     )
 }
 """The names of functions that are chains of ops, by a pattern of the ops' functions."""

@@ -8,7 +8,7 @@ as a softmax: the values between them stay float.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -159,6 +159,9 @@ class Node:
     is_clamp: bool = False
     """Whether the op clamps one operand by constants, like relu."""
 
+    is_pool: bool = False
+    """Whether each result element equals one of several operand elements, as in a max pool."""
+
     refusal: str = ""
     """Why the node has to stay float; empty if it does not."""
 
@@ -185,7 +188,7 @@ class FlowGraph:
     """The constants of the module, and the results of shape ops on them."""
 
     has_reshaped_layers: bool = False
-    """Whether a layer includes a bias behind a reshape that adds or drops axes of length 1."""
+    """Whether a layer includes a bias behind a reshape that keeps the axes of channels whole."""
 
     nodes: list[Node] = field(default_factory=list[Node])
     of_biases: dict[Operation, Node] = field(default_factory=dict[Operation, Node])
@@ -225,6 +228,15 @@ class FlowGraph:
     _constants: dict[SSAValue, MovedConstant | None] = field(
         default_factory=dict[SSAValue, MovedConstant | None]
     )
+
+    def separate_pools(self) -> None:
+        """Give the results of max pools their own parameters, where they have a recorded range."""
+        self.nodes = [
+            replace(node, relation=Relation.OWN)
+            if node.is_pool and all(result in self.ranges for result in node.results)
+            else node
+            for node in self.nodes
+        ]
 
     def value(self, read: SSAValue) -> SSAValue:
         """The value that is read, with `quant.stats` and pairs of casts skipped."""
@@ -274,6 +286,14 @@ class FlowGraph:
                     pending.append(use.operation.results[0])
                 elif name_of(use.operation) not in _LENGTHS:
                     yield Use(use.operation, use.index)
+
+    def is_before_clamp(self, value: SSAValue, clamp: Node) -> bool:
+        """
+        Whether a value has no use but a clamp, so that it may have the parameters of its result.
+
+        The result does not change: rounding is monotonic, so it may come before or after a clamp.
+        """
+        return all(use.op in clamp.ops for use in self.readers[value])
 
     def _is_behind(self, op: Operation) -> bool:
         """Whether an op is `quant.stats`, or the second one of a pair of casts."""

@@ -24,13 +24,19 @@ from xdsl.traits import IsolatedFromAbove, SymbolTable
 from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.memory_budget import MemoryBudget
-from qdialect.algebra.movement import DYNAMIC, Reshape
+from qdialect.algebra.movement import DYNAMIC, Reshape, Shape
 from qdialect.contractions.interface import Contraction, Lookup, Side, layer_of
 from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp, UniformQuantizedType
 from qdialect.folding.graph import FoldGraph
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.post_training.calibration.keys import is_recordable, keys_of
-from qdialect.post_training.value_graph.float_regions import FloatRegion, Known, float_regions
+from qdialect.post_training.value_graph.clamps import is_clamp
+from qdialect.post_training.value_graph.float_regions import (
+    CLAMP,
+    FloatRegion,
+    Known,
+    float_regions,
+)
 from qdialect.post_training.value_graph.flow_graph import (
     Bias,
     FlowGraph,
@@ -66,7 +72,7 @@ def flow_graph(
     """
     Read a module. Models of its ops must be active.
 
-    If `has_reshaped_layers`, the result of a layer may have other axes of length 1 than its sums.
+    If `has_reshaped_layers`, a layer may include a reshape of its sums, before its bias.
     """
     folding = FoldGraph(module, context, budget, has_parts=False)
     graph = FlowGraph(module, folding, has_reshaped_layers)
@@ -207,6 +213,7 @@ def _of_region(graph: FlowGraph, region: FloatRegion) -> Node:
         tuple(uses),
         tuple(exit_op.results),
         fixed=region.fixed,
+        is_clamp=region.name == CLAMP,
         name=region.name,
     )
 
@@ -336,7 +343,7 @@ _EMPTY: Final = frozenset({"tensor.empty", "linalg.fill"})
 
 def splat_number(graph: FlowGraph, value: SSAValue) -> float | None:
     """The number that all elements of a constant equal; None if they differ."""
-    if graph.stored(value) is not None:
+    if is_recordable(value) and graph.stored(value) is not None:
         numbers = graph.numbers(value)
         first = numbers.flat[0]
         return float(first) if (numbers == first).all() else None
@@ -369,6 +376,8 @@ def _computing(
     singles = tuple(use for use in given if graph.is_constant(use.value))
     # Others are activations.
     uses += [use for use in given if use not in singles]
+    read = [use for use in uses if not graph.is_constant(use.value)]
+    is_limited = bool(found.functions) and found.functions <= _LIMITS and len(read) == 1
     return Node(
         (op,),
         found.relation,
@@ -377,11 +386,23 @@ def _computing(
         singles=singles,
         fixed=found.fixed,
         keeps_places=found.keeps_places,
-        is_clamp=bool(found.functions) and found.functions <= _LIMITS,
+        is_clamp=is_limited or _is_choice(graph, op, found, uses),
+        is_pool=found.relation is Relation.SHARED and bool(found.mixed_axes),
     )
 
 
 _LIMITS: Final = frozenset({"clamp", "max", "min"})
+
+
+def _is_choice(graph: FlowGraph, op: Operation, found: OpRelation, uses: Sequence[Use]) -> bool:
+    """Whether the body of an op clamps its operand by comparisons and selections."""
+    return (
+        "select" in found.functions
+        and len(uses) == 1 == len(op.results)
+        and is_clamp(
+            op.results[0], graph.value(uses[0].value), graph.value, partial(splat_number, graph)
+        )
+    )
 
 
 def _layer(graph: FlowGraph, op: Operation, layer: Contraction) -> Node:
@@ -465,7 +486,8 @@ def _added_bias(
     """A constant that the only reader of a layer adds to it."""
     sums, labels, ops = op.results[0], tuple(layer.result), list[Operation]()
     while (reader := _only_reader(graph, sums)) is not None and graph.has_reshaped_layers:
-        moved = None if sums in graph.given else _moved_labels(graph, reader.op, sums, labels)
+        moved = _moved_labels(graph, reader.op, sums, labels, side)
+        moved = None if sums in graph.given else moved
         if moved is None:
             break
         sums, labels = reader.op.results[0], moved
@@ -502,9 +524,9 @@ def _only_reader(graph: FlowGraph, value: SSAValue) -> Use | None:
 
 
 def _moved_labels(
-    graph: FlowGraph, op: Operation, operand: SSAValue, labels: Sequence[str]
+    graph: FlowGraph, op: Operation, operand: SSAValue, labels: Sequence[str], side: Side
 ) -> tuple[str, ...] | None:
-    """The labels of the result's axes; None unless the op only adds or drops axes of length 1."""
+    """The labels of a reshape's result; None if it splits or merges an axis of channels."""
     model = model_of(op)
     if model is None or len(op.results) != 1:
         return None
@@ -517,18 +539,43 @@ def _moved_labels(
         return None
     if not all(isinstance(each, Reshape) for each in movements) or before.count(DYNAMIC) > 1:
         return None
-    moved, at = list[str](), len(before) - 1
-    for length in reversed(after):
-        while at >= 0 and before[at] == 1 != length:
-            at -= 1
-        if at >= 0 and before[at] == length:
-            moved.append(labels[at])
-            at -= 1
-        elif length == 1:
-            moved.append("")
-        else:
+    moved = [""] * len(after)
+    for axes, made in _regrouped(before, after):
+        if len(axes) == 1 == len(made):
+            moved[made[0]] = labels[axes[0]]
+        elif any(_weight_axes(labels[axis], side) for axis in axes):
             return None
-    return tuple(reversed(moved)) if all(length == 1 for length in before[: at + 1]) else None
+    return tuple(moved)
+
+
+def _regrouped(before: Shape, after: Shape) -> Iterator[tuple[list[int], list[int]]]:
+    """
+    The smallest groups of axes that a reshape regroups among themselves, the last ones first.
+
+    Axes of length 1 are left out. At most one length before it is unknown.
+    """
+    rest, left = ([at for at, n in enumerate(shape) if n != 1] for shape in (before, after))
+    while rest and left:
+        axes, made = [rest.pop()], [left.pop()]
+        count, length = before[axes[0]], after[made[0]]
+        if count == length == DYNAMIC and prod(before[: axes[0]]) != prod(after[: made[0]]):
+            # The unknown lengths differ.
+            rest, left = rest + axes, left + made
+            break
+        while count != length and DYNAMIC not in (count, length):
+            larger, other, shape = (axes, rest, before) if count < length else (made, left, after)
+            if not other or shape[other[-1]] == DYNAMIC:
+                break
+            larger.append(other.pop())
+            count, length = (
+                prod(of[at] for at in group) for of, group in ((before, axes), (after, made))
+            )
+        if count != length:
+            rest, left = rest + axes, left + made
+            break
+        yield axes, made
+    if rest or left:
+        yield rest, left
 
 
 def _before_broadcast(graph: FlowGraph, value: SSAValue) -> tuple[Use, Sequence[int]] | None:

@@ -17,6 +17,7 @@ func.func @blocks(%x: tensor<3x4xf32>, %init: tensor<3x2xf32>) -> tensor<3x2xf32
 // COARSER-NEXT:    quant.constant dense<[{{\[}}0, 0], [7, 8], [15, 15]]> : tensor<3x2x!quant.uniform<u4:f32:1, {0.066666670143604279,0.13333334028720856}>>
 func.func @not_divided(%x: tensor<3x3xf32>, %init: tensor<3x2xf32>) -> tensor<3x2xf32> {
   %w = arith.constant dense<[[0.0, 0.0], [0.5, 1.1], [1.0, 2.0]]> : tensor<3x2xf32>
+  // expected-warning @+2 {{'linalg.matmul' op stays float: blocks of 2 do not divide axis 0 of its weights, of length 3; 2 more, see --remarks}}
   // expected-remark @+1 {{not quantized: blocks of 2 do not divide axis 0 of its weights, of length 3 [granularity]}}
   %0 = linalg.matmul ins(%x, %w : tensor<3x3xf32>, tensor<3x2xf32>) outs(%init : tensor<3x2xf32>) -> tensor<3x2xf32>
   return %0 : tensor<3x2xf32>

@@ -21,6 +21,7 @@ func.func @other_use(%x: tensor<3x2xf32>, %init: tensor<3x2xf32>) -> (tensor<3x2
 // CHECK-NEXT:    arith.constant
 func.func @nan(%x: tensor<3x2xf32>, %init: tensor<3x2xf32>) -> tensor<3x2xf32> {
   %w = arith.constant dense<[[1.0, 2.0], [3.0, 0x7FC00000]]> : tensor<2x2xf32>
+  // expected-warning @+2 {{'linalg.matmul' op stays float: its weights: element [1, 1] is NaN, which has no code}}
   // expected-remark @+1 {{not quantized: its weights: element [1, 1] is NaN, which has no code [illegal-type]}}
   %0 = linalg.matmul ins(%x, %w : tensor<3x2xf32>, tensor<2x2xf32>) outs(%init : tensor<3x2xf32>) -> tensor<3x2xf32>
   return %0 : tensor<3x2xf32>

@@ -7,6 +7,7 @@
 func.func @nan(%x: tensor<2xf32>) -> tensor<2xf32> {
   %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<2xf32>
   %c = "tosa.const"() {values = dense<[1.0, 0x7FC00000]> : tensor<2xf32>} : () -> tensor<2xf32>
+  // expected-warning @+2 {{'tosa.add' op stays float: its operand 1: an element is NaN, which has no code}}
   // expected-remark @+1 {{not quantized: its operand 1: an element is NaN, which has no code [illegal-type]}}
   %1 = tosa.add %0, %c : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
   %2 = quant.stats %1 {layerStats = dense<[-1.0, 2.0]> : tensor<2xf32>} : tensor<2xf32>

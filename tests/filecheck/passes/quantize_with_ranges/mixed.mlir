@@ -43,7 +43,7 @@
 // TYPED:           %c_3 = quant.requantize %c_1
 // TYPED-NEXT:      func.return %b_2, %c_3
 
-// NO-NAME: error: no value has the key 'no'
+// NO-NAME: error: {{.*}}.json:1:46: no value has the key 'no'
 // NO-JSON: json:2:1: Expecting value
 // ALTERNATE: %c_1 = quant.qcast %c : {{.*}} to tensor<2x!quant.uniform<i16
 

@@ -165,7 +165,7 @@ CASES = {
     "REDUCE_MIN": Case(
         unary("tosa.reduce_min", reduced(1), "tensor<1x1x4x2xf32>"), "tensor<1x1x4x2xf32>"
     ),
-    "MAX_POOL_2D": Case(unary("tosa.max_pool2d", f"{{{POOL}}}", HALF), HALF, "moved"),
+    "MAX_POOL_2D": Case(unary("tosa.max_pool2d", f"{{{POOL}}}", HALF), HALF),
     "AVERAGE_POOL_2D": Case(
         lines(
             one("%z"),
@@ -561,3 +561,19 @@ def test_weights_and_biases(name: str, scheme: str, granularity: str):
     summed = rows.size // len(rows) if granularity == "channel" else rows.size // layer.channels
     bound = slot_of_range(*made, scheme)[0] + max(steps) + 2 * summed * max(s for s, _ in slots)
     assert np.abs(run(module, x) - exact).max() <= bound / 2 * (1 + 1e-5) + 1e-6
+
+
+@pytest.mark.parametrize("scheme", ["one-u8", "one-s16", "torch-i8", "glow-i8"])
+@pytest.mark.parametrize("is_shared", [None, False, True])
+def test_max_pools(scheme: str, *, is_shared: bool | None):
+    case = CASES["MAX_POOL_2D"]
+    module = Module(text_of(case, {"x": (-2.0, 2.0), "r": (-0.5, 1.0)}))
+    module.run(QuantizeWithRangesPass(scheme=scheme, tf_style_maxpool=is_shared))
+    VerifyQuantizationPass(scheme=scheme, strict=True).apply(module.context, module.module)
+    (of_x, of_result) = (
+        uniform_tensor(op.result.type).element_type
+        for op in module.module.walk()
+        if isinstance(op, QuantizeCastOp) and op.result.name_hint in ("x", "r")
+    )
+    expected = not scheme.startswith("one") if is_shared is None else is_shared
+    assert (of_x == of_result) == expected

@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 from dequantizing_arithmetic import Module, dense
 from hypothesis import given, note
-from random_models import UNARY, Range, graphs
+from hypothesis import strategies as st
+from random_models import UNARY, Range, graphs, models
 from xdsl.ir import Block, Operation, SSAValue
 
+from qdialect import passes
 from qdialect.dialects.quant import (
     ConstantOp,
     DequantizeCastOp,
@@ -145,6 +147,42 @@ def test_nothing_is_quantized_twice(graph: tuple[str, dict[str, Range]]):
             assert not isinstance(op.input.owner, RequantizeOp)
     module.run(QuantizeWithRangesPass())
     assert module.printed() == once
+
+
+STEPS = (
+    "assign-activations",
+    "assign-mixed-precision",
+    "remove-redundant-quantize",
+    "propagate-parameters-backward",
+    "assign-constant-inputs",
+    "assign-fixed-values",
+    "propagate-parameters-forward",
+    "assign-weights",
+    "assign-biases",
+    "assign-input-types",
+    "assign-output-types",
+    "write-quantized",
+)
+"""The passes of the table in docs/whole_models.md, in its order."""
+
+OPTIONS = st.sampled_from(
+    [
+        {},
+        {"scheme": "torch-i8", "output_types": ("u8",)},
+        {"scheme": "one-s16", "input_types": ("u8",)},
+        {"granularity": "block", "block_size": 2},
+    ]
+)
+
+
+@given(st.one_of(graphs().map(lambda graph: graph[0]), models()), OPTIONS)
+def test_the_steps_do_what_the_pass_does(text: str, options: dict[str, Any]):
+    note(text)
+    whole, stepwise = Module(text), Module(text)
+    whole.run(QuantizeWithRangesPass(**options))
+    for flag in STEPS:
+        stepwise.run(getattr(passes, passes.PASSES[flag])(**options))
+    assert stepwise.printed() == whole.printed()
 
 
 LAYER = """

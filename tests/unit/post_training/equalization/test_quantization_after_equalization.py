@@ -9,6 +9,7 @@ import pytest
 from equalized_modules import Model
 from random_networks import powers
 from torch_chains import Chain
+from xdsl.dialects.func import ReturnOp
 
 from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp
 from qdialect.passes.quantize_with_ranges import QuantizeWithRangesPass
@@ -32,24 +33,39 @@ def quantized(model: Model, **options: Any) -> Model:
     return model
 
 
+def without_last_rounding(model: Model) -> Model:
+    """The model that returns what its last layer computes, whose rounding gains nothing."""
+    (end,) = (op for op in model.ops if isinstance(op, ReturnOp))
+    back = end.operands[0].owner
+    assert isinstance(back, DequantizeCastOp)
+    quantize = back.input.owner
+    assert isinstance(quantize, QuantizeCastOp)
+    end.operands[0] = quantize.input
+    return model
+
+
 def decibels(expected: Any, found: Any) -> float:
     return float(10 * np.log10((expected**2).sum() / ((expected - found) ** 2).sum()))
 
 
-def gains(seed: int, strength: float) -> tuple[float, float]:
-    """The measured and the expected gain in decibels."""
+def gains(seed: int, strength: float, *, is_rounded: bool) -> tuple[float, float]:
+    """The measured and the expected gain in decibels; `is_rounded` is of the last result."""
+
+    def end(model: Model) -> Model:
+        return quantized(model) if is_rounded else without_last_rounding(quantized(model))
+
     chain, x = chain_of(seed, ended=False)
     plain = Model(chain.text(), [x]).calibrate()
     (expected,) = plain.run()
-    (before,) = quantized(plain).run()
+    (before,) = end(plain).run()
     model = Model(chain.text(), [x]).calibrate().equalize(strength=strength)
-    (after,) = quantized(model).run()
+    (after,) = end(model).run()
     return decibels(expected, after) - decibels(expected, before), model.report.gain
 
 
 def test_equalization_wins_what_is_expected() -> None:
     """Never less than noise; and the expectation goes along with what comes."""
-    found = np.array([gains(seed, 0.5) for seed in range(30)])
+    found = np.array([gains(seed, 0.5, is_rounded=True) for seed in range(30)])
     assert (found > -0.5).all()
     assert found.mean(axis=0).min() > 3
     assert np.corrcoef(found.T)[0, 1] > 0.5
@@ -57,7 +73,7 @@ def test_equalization_wins_what_is_expected() -> None:
 
 def test_what_is_expected_to_lose_does() -> None:
     """With all of the difference on one side, some networks win, and others lose."""
-    found = np.array([gains(seed, 1.0) for seed in range(50)])
+    found = np.array([gains(seed, 1.0, is_rounded=False) for seed in range(50)])
     clear = found[np.abs(found[:, 1]) > 1]
     assert set(np.sign(clear[:, 1])) == {-1, 1}
     assert (np.sign(clear[:, 0]) == np.sign(clear[:, 1])).mean() > 0.8
@@ -84,7 +100,7 @@ def test_products_read_floats(input_types: tuple[str, ...]) -> None:
         assert decibels(expected, after) > 10
 
 
-def test_what_a_relu_cuts_off_is_expected_to_have_noise() -> None:
+def test_what_a_relu_cuts_off_has_no_noise() -> None:
     """A channel that is mostly negative has large numbers before it, for small ones behind it."""
     random = np.random.default_rng(0)
     x = random.normal(size=(64, 8)).astype("f4")
@@ -95,5 +111,5 @@ def test_what_a_relu_cuts_off_is_expected_to_have_noise() -> None:
     (expected,) = plain.run()
     model = Model(chain.text(), [x]).calibrate().equalize()
     before, after = (decibels(expected, quantized(of).run()[0]) for of in (plain, model))
-    assert after - before < -10
-    assert model.report.gain < -10
+    assert after - before > 8
+    assert model.report.gain > 8
