@@ -219,7 +219,7 @@ class TypeClasses:
 
     def _class_of(self, type: Attribute, keys: AttributeKeys) -> int:
         element_type = element_type_or_self(type)
-        shape, lengths = assumed_shape(type), known_shape(type)
+        shape = assumed_shape(type)
         rest: Hashable = "scalar" if element_type is type else "unranked"
         if isinstance(type, TensorType):
             tensor = cast("TensorType[Attribute]", type)
@@ -242,7 +242,7 @@ class TypeClasses:
         digest = blake2b(scales.tobytes())
         digest.update(zero_points.tobytes())
         # Tables are compared by positions, which mean the same in one shape only.
-        bucket = self.number((rest, lengths, storage_of(element_type), digest.digest()))
+        bucket = self.number((rest, shape, storage_of(element_type), digest.digest()))
         tables = self._tables.setdefault(bucket, [])
         for other, number in tables:
             if self._are_equal(table, other, math.prod(shape)):
@@ -273,14 +273,12 @@ def _is_flat(type: Attribute) -> bool:
     return isinstance(tensor.encoding, NoneAttr) and not is_opaque
 
 
-def known_shape(type: Attribute) -> Shape:
-    """The shape of a type, with dynamic lengths replaced where the slots determine them."""
+def assumed_shape(type: Attribute) -> Shape:
+    """
+    The shape of a type, with dynamic lengths replaced by those that the slots determine, or by
+    1.
+    """
     shape = shape_of(type) or ()
     if isinstance(element_type_or_self(type), UniformQuantizedType) and shape:
         shape = with_lengths_of_slots(uniform_tensor(type))
-    return shape
-
-
-def assumed_shape(type: Attribute) -> Shape:
-    """As `known_shape`, but other dynamic lengths are 1."""
-    return tuple(1 if length == DYNAMIC else length for length in known_shape(type))
+    return tuple(1 if length == DYNAMIC else length for length in shape)

@@ -310,7 +310,9 @@ class TermReader(GraphReader):
             # It is not constant.
             return
         declared = shape_of(op.results[0].type) or ()
-        if any(length not in (own, DYNAMIC) for length, own in zip(stated, declared, strict=False)):
+        # A slice may leave out axes of length 1, and is read with the lengths that it states.
+        lengths = zip(stated, declared, strict=False) if len(stated) == len(declared) else ()
+        if any(length not in (own, DYNAMIC) for length, own in lengths):
             raise NotCertifiableError(f"'{name_of(op)}' states another shape than its type has")
 
     @override

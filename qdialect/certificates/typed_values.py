@@ -15,7 +15,7 @@ from xdsl.ir import Attribute
 
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import Shape
-from qdialect.certificates.attribute_keys import AttributeKeys, assumed_shape, known_shape
+from qdialect.certificates.attribute_keys import AttributeKeys, assumed_shape
 from qdialect.certificates.dequantize import (
     SlotTable,
     bits_of,
@@ -170,7 +170,7 @@ def require_same_type(
     types = [element_type_or_self(type) for type in (before, after)]
     shapes = [assumed_shape(type) for type in (before, after)]
     if (
-        known_shape(before) != known_shape(after)
+        shapes[0] != shapes[1]
         or _without_slots(before) != _without_slots(after)
         or not all(isinstance(type, UniformQuantizedType) for type in types)
         or not stores_the_same(*types)
