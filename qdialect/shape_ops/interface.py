@@ -135,13 +135,15 @@ _FOR_ALL: Final = ShapeOps()
 _CARRIERS: Final[dict[str, Carrier]] = {}
 
 _TRAITS: Final[dict[str, DialectTraits]] = {}
-_KEEPING_ATTRIBUTES: Final[set[str]] = {
-    # tensor.pad with `nofold` must stay, even if it pads nothing.
-    "nofold",
-    # The op places its result on devices.
-    "mhlo.sharding",
-    "sdy.sharding",
-}
+_KEEPING_ATTRIBUTES: Final = frozenset(
+    {
+        # tensor.pad with `nofold` must stay, even if it pads nothing.
+        "nofold",
+        # The op places its result on devices.
+        "mhlo.sharding",
+        "sdy.sharding",
+    }
+)
 
 
 def shape_op(
@@ -220,11 +222,6 @@ def models_for(name: str) -> ShapeOps:
 def models_for_all() -> ShapeOps:
     """The models that are registered for all contexts."""
     return _FOR_ALL
-
-
-def register_keeping_attribute(name: str) -> None:
-    """Never fold ops with an attribute or a property of that name, whatever its value."""
-    _KEEPING_ATTRIBUTES.add(name)
 
 
 def keeping_attribute_of(op: Operation) -> str | None:
