@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Operation
 
 from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.shape_ops.interface import name_of, role_of
+from qdialect.shape_ops.interface import name_of, op_model
 
 _EXACT: Final = {
     "arith": """
@@ -140,8 +140,8 @@ def _is_exact(op: Operation, name: str) -> bool:
 
 def _is_moved(op: Operation) -> bool:
     """Whether it is a constant, a shape op, or a cast."""
-    role = role_of(op)
-    return role.is_cast or role.model is not None or role.elements is not None
+    model = op_model(op)
+    return not (model.cast is model.movement is model.constant is None)
 
 
 def _is_conversion(op: Operation, name: str) -> bool:

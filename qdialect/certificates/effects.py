@@ -26,7 +26,7 @@ from xdsl.traits import IsTerminator, NoMemoryEffect, SymbolTable
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.ir.ordering import dependencies_first
 from qdialect.shape_ops.computed_integers import computes_integers
-from qdialect.shape_ops.interface import name_of, role_of
+from qdialect.shape_ops.interface import name_of, op_model
 
 
 class Effects(IntEnum):
@@ -228,7 +228,7 @@ def is_terminator(op: Operation) -> bool:
 
 
 def _is_pure_but_for_regions(op: Operation, name: str) -> bool:
-    if any(role_of(op)) or computes_integers(op):
+    if op_model(op).reads_elements or computes_integers(op):
         return True
     if name in _WITH_PURE_REGIONS:
         return True

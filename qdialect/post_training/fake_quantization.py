@@ -20,7 +20,6 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.splat import as_view
-from qdialect.contractions.interface import layer_of
 from qdialect.dialects.quant.casts import DequantizeCastOp, QuantizeCastOp
 from qdialect.dialects.quant.storage import QuantizedType
 from qdialect.dialects.quant.types import UniformQuantizedType
@@ -32,6 +31,7 @@ from qdialect.ir.op_verifiers import verify_alone
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, shape_of, with_element_type
 from qdialect.ir.xdsl_private import set_type
+from qdialect.ops.products import layer_of
 from qdialect.shape_ops.elementwise import elementwise_model_of
 from qdialect.shape_ops.interface import (
     Code,

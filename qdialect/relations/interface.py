@@ -1,9 +1,9 @@
 """
 Relations between the quantization parameters of the operands and results of an op.
 
-Relations are registered for the names of ops, in one file per dialect: for all contexts, or in the
-`Relations` of a dialect. Shape ops need no relation, since their movements determine the
-parameters. Nor do sums of products, whose models are in `qdialect.contractions`.
+Relations are the rules of models of ops: here are those of qdialect, in one file per dialect.
+Shape ops need no relation, since their movements determine the parameters. Nor do
+sums of products (`qdialect.ops.products`).
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.ir.op_models import OpModels
 from qdialect.ir.value_types import element_type_or_self
+from qdialect.ops.model import add_to_models, model_named
 from qdialect.shape_ops.interface import name_of
 
 
@@ -88,25 +88,14 @@ ReadRelation = Callable[[Any], OpRelation | None]
 """Reads an op by its name; None if it has no relation."""
 
 
-class Relations(OpModels[ReadRelation]):
-    """The relations of the ops of a dialect."""
-
-    package = "qdialect.relations"
-
-
-class ReasonsToLeave(OpModels[str]):
-    """The reasons why known ops of a dialect stay float."""
-
-    package = "qdialect.relations"
-
-
-_RELATIONS: Final = Relations()
-_LEFT: Final = ReasonsToLeave()
-
-
 def relation(*names: str) -> Callable[[ReadRelation], ReadRelation]:
     """Register a function that reads ops of these names."""
-    return _RELATIONS.register(*names)
+
+    def register(read: ReadRelation) -> ReadRelation:
+        add_to_models(*names, rule=read)
+        return read
+
+    return register
 
 
 def register_relations(
@@ -128,7 +117,7 @@ def register_relations(
     for each in names.split():
         name, _, function = each.partition("=")
         functions = frozenset({function or name})
-        read = OpRelation(
+        rule = OpRelation(
             relation,
             operands,
             functions,
@@ -137,17 +126,17 @@ def register_relations(
             keeps_places,
             mixed_axes=mixed_axes,
         )
-        _RELATIONS.add([f"{prefix}.{name}"], lambda op, read=read: read)
+        add_to_models(f"{prefix}.{name}", rule=rule)
 
 
 def register_left(prefix: str, names: str, reason: str) -> None:
     """Register known ops that stay float: their names, and the reason."""
-    _LEFT.add((f"{prefix}.{name}" for name in names.split()), reason)
+    add_to_models(*(f"{prefix}.{name}" for name in names.split()), stays_float=reason)
 
 
 def reason_to_leave(op: Operation) -> str | None:
     """The reason why a known op without a relation stays float; None for any other op."""
-    return _LEFT.find(name_of(op))
+    return model_named(name_of(op)).stays_float
 
 
 def conversion(op: Operation) -> OpRelation:
@@ -177,10 +166,11 @@ def function_of(name: str) -> str:
 
 def is_known(name: str) -> bool:
     """Whether a relation is registered for ops of a name, or a reason to leave them float."""
-    return _RELATIONS.find(name) is not None or _LEFT.find(name) is not None
+    model = model_named(name)
+    return model.rule is not None or model.stays_float is not None
 
 
 def relation_of(op: Operation) -> OpRelation | None:
     """The relation that is registered for `op`, if any. Raises NotFoldable."""
-    read = _RELATIONS.find(name_of(op))
-    return None if read is None else read(op)
+    rule = model_named(name_of(op)).rule
+    return rule(op) if callable(rule) else rule

@@ -4,8 +4,9 @@ from registrations import taken_back
 from xdsl.dialects.builtin import UnregisteredOp, i8
 from xdsl.ir import Operation
 
-from qdialect.contractions.interface import is_layer, register_layers
 from qdialect.interpreters.reference.registry import find_run, named_run
+from qdialect.ops.model import OpModel, OpModels, register_models
+from qdialect.ops.products import Contraction, is_layer
 from qdialect.relations.interface import Relation, is_known, register_left, register_relations
 from qdialect.shape_ops.interface import (
     is_cast,
@@ -38,7 +39,8 @@ def test_what_is_registered_is_taken_back() -> None:
     with taken_back():
         register_cast("forgotten.cast")
         register_statistics("forgotten.stats")
-        register_layers([("layer", "nc,cf->nf")], "forgotten", None)
+        product = OpModel(product=Contraction.of("nc,cf->nf"))
+        register_models(OpModels("forgotten", {"layer": product}))
         register_relations("forgotten", "relation", Relation.OWN)
         register_left("forgotten", "left", "of a test")
         named_run("forgotten.run", is_rounded=False)(lambda interpreter, op, args: args)

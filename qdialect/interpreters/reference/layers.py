@@ -8,11 +8,11 @@ from xdsl.interpreter import Interpreter
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import InterpretationError
 
-from qdialect.contractions.interface import Contraction, layer_of, windows_of
 from qdialect.interpreters.memory import temporary_memory
 from qdialect.interpreters.reference.products import sum_of_products
 from qdialect.interpreters.reference.values import Numbers, all_numbers, rounded
 from qdialect.interpreters.values import TypedArray
+from qdialect.ops.products import Contraction, layer_of, windows_of
 
 
 def run_layer(

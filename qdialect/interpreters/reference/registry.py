@@ -1,13 +1,13 @@
 """
 The functions that run ops by name, for ops of any dialect, registered or not.
 
-They are registered for all contexts, or in the `Runs` of a dialect.
+They are fields of the models of ops; those of qdialect are here, in one file per dialect.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Collection, Sequence
+from typing import Final
 
 import numpy as np
 from xdsl.interpreter import Interpreter
@@ -17,34 +17,11 @@ from xdsl.utils.exceptions import InterpretationError
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.interpreters.values import TypedArray, operands_of
 from qdialect.ir.dialect_files import import_dialect_file
-from qdialect.ir.op_models import OpModels
 from qdialect.ir.value_types import element_type_or_self
+from qdialect.ops.model import Bits, add_to_models, model_named
 
 NamedRun = Callable[[Interpreter, Operation, Sequence[TypedArray]], Sequence[TypedArray]]
 """Computes the results of an op. Raises InterpretationError and NotFoldable."""
-
-
-class _Run(NamedTuple):
-    function: NamedRun
-    is_rounded: bool
-
-
-class Runs(OpModels[_Run]):
-    """The functions that compute the ops of a dialect."""
-
-    package = "qdialect.interpreters.reference"
-
-    def named_run(self, *names: str, is_rounded: bool) -> Callable[[NamedRun], NamedRun]:
-        """Like the function `named_run`, for the contexts that load the dialect."""
-
-        def register(run: NamedRun) -> NamedRun:
-            self.add(names, _Run(run, is_rounded))
-            return run
-
-        return register
-
-
-_RUNS: Final = Runs()
 
 
 def named_run(*names: str, is_rounded: bool) -> Callable[[NamedRun], NamedRun]:
@@ -54,20 +31,19 @@ def named_run(*names: str, is_rounded: bool) -> Callable[[NamedRun], NamedRun]:
     `is_rounded` says that a compiler's result may differ in the last bits, as it chooses the order
     of sums and the approximation of functions such as exp.
     """
-    return _RUNS.named_run(*names, is_rounded=is_rounded)
 
+    def register(run: NamedRun) -> NamedRun:
+        bits = Bits.ROUNDED if is_rounded else Bits.EXACT
+        add_to_models(*names, run=run, bits=bits)
+        return run
 
-def runs_of(dialect: str) -> Mapping[str, NamedRun]:
-    """The functions for the ops of a dialect that are registered for all contexts, by name."""
-    import_dialect_file(Runs.package, dialect)
-    runs = _RUNS.by_name.items()
-    return {name: run.function for name, run in runs if name.partition(".")[0] == dialect}
+    return register
 
 
 def find_run(name: str) -> NamedRun | None:
     """The function for ops of that name, if there is one."""
-    found = _RUNS.find(name)
-    return None if found is None else found.function
+    import_dialect_file(__package__, name.partition(".")[0])
+    return model_named(name).run
 
 
 def is_quantized(op: Operation) -> bool:
@@ -91,8 +67,7 @@ def run_named_op(
 
 def is_rounded_by_name(name: str) -> bool:
     """Whether the results of the op `name` agree with a compiler's only up to rounding."""
-    found = _RUNS.find(name)
-    return found is not None and found.is_rounded
+    return find_run(name) is not None and model_named(name).bits is Bits.ROUNDED
 
 
 RETURNS: Final = frozenset({"stablehlo.return", "tm_tensor.yield", "tosa.yield"})

@@ -21,11 +21,11 @@ from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import Movement
 from qdialect.algebra.splat import Splat, Values, as_view
-from qdialect.contractions.interface import Lookup, Side
 from qdialect.dialects.quant import QuantizeCastOp, UniformQuantizedType
 from qdialect.folding.graph import FoldGraph
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.ir.value_types import element_type_or_self
+from qdialect.ops.products import Lookup, Side
 from qdialect.post_training.calibration.keys import is_recordable
 from qdialect.post_training.weights import float_elements
 from qdialect.relations.interface import Relation

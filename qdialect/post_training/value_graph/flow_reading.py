@@ -25,10 +25,10 @@ from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.memory_budget import MemoryBudget
 from qdialect.algebra.movement import DYNAMIC, Reshape
-from qdialect.contractions.interface import Contraction, Lookup, Side, layer_of
 from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp, UniformQuantizedType
 from qdialect.folding.graph import FoldGraph
 from qdialect.ir.value_types import element_type_or_self, shape_of
+from qdialect.ops.products import Contraction, Lookup, Side, layer_of
 from qdialect.post_training.calibration.keys import is_recordable, keys_of
 from qdialect.post_training.value_graph.float_regions import FloatRegion, Known, float_regions
 from qdialect.post_training.value_graph.flow_graph import (

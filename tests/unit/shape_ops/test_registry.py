@@ -31,11 +31,11 @@ from qdialect.dialects.quant import Quant
 from qdialect.folding import FoldPolicy, fold_shapes
 from qdialect.interpreters import TypedArray, run_function
 from qdialect.ir.value_types import TensorParts
+from qdialect.ops.model import OpModel, OpModels
 from qdialect.shape_ops.attributes import integers_of, shape_in, shape_of
 from qdialect.shape_ops.elementwise import converted, write_like
 from qdialect.shape_ops.interface import (
     Code,
-    ShapeOps,
     name_of,
     register_cast,
     register_constant,
@@ -210,11 +210,10 @@ func.func @f() -> tensor<3x2xi8> {
 
 
 def test_models_may_belong_to_a_context() -> None:
-    ops = ShapeOps()
-
-    @ops.shape_op("own.swap")
-    def _(op: Operation, operands: Operands) -> Movements:
+    def swap(op: Operation, operands: Operands) -> Movements:
         return Movements(op.operands, [Transpose(integers_of(op, "order"))])
+
+    ops = OpModels("own", {"swap": OpModel(movement=swap)})
 
     def folded(context: Context) -> tuple[ModuleOp, int]:
         module = Parser(context, OWN).parse_module()
@@ -239,12 +238,11 @@ func.func @f() -> tensor<3x2xf32> {
 
 
 def test_models_of_arithmetic_may_belong_to_a_context() -> None:
-    ops = ShapeOps()
-
     def read(op: Operation, operands: Operands) -> Elementwise:
         return converted(op)
 
-    ops.register_arithmetic("own.convert", ElementwiseModel(read, write_like, keeps_rank=False))
+    term = ElementwiseModel(read, write_like, keeps_rank=False)
+    ops = OpModels("own", {"convert": OpModel(term=term)})
 
     def names(*dialects: Dialect) -> list[str]:
         context = context_with(*dialects)

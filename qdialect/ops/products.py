@@ -4,8 +4,7 @@ Sums of products in the notation of einsum: convolutions, matrix products, and s
 `"n**i,ohwi->n**o"` is a convolution: `i` is summed over, `o` is an axis of the weights alone, `*`
 is an axis that a window slides over, and `h` and `w` are positions in the window. `(cm)` is an axis
 of the result that combines two axes of the operands. The roles of the axes of an operand follow
-from the letters that it shares with the other operand and with the result. Models are registered by
-the names of ops, in one file per dialect: for all contexts, or in the `Layers` of a dialect.
+from the letters that it shares with the other operand and with the result.
 
 https://numpy.org/doc/stable/reference/generated/numpy.einsum.html.
 """
@@ -20,7 +19,7 @@ from typing import Any, Final
 
 from xdsl.ir import Operation
 
-from qdialect.ir.op_models import OpModels
+from qdialect.ops.model import model_named
 from qdialect.shape_ops.attributes import integers_of
 from qdialect.shape_ops.interface import Code, NotFoldable, find_attribute, name_of
 
@@ -133,55 +132,19 @@ class Window:
     """Whether the weights are reversed along the window."""
 
 
-Model = Callable[[Any], Contraction | Lookup | None]
+ReadProduct = Callable[[Any], Contraction | Lookup | None]
 """Reads an op by its name; None if the op is not a layer. Raises NotFoldable."""
 
 ReadWindows = Callable[[Any, Contraction], Sequence[Window]]
 """Reads the windows of an op that is a contraction. Raises NotFoldable."""
 
 
-class Layers(OpModels[Model]):
-    """The sums of products and look-ups among the ops of a dialect."""
-
-    package = "qdialect.contractions"
-
-
-class Windows(OpModels[ReadWindows]):
-    """The readers of windows of contractions, by the name of the dialect."""
-
-    package = "qdialect.contractions"
-
-
-_LAYERS: Final = Layers()
-_WINDOWS: Final = Windows()
-
-
-def layer(*names: str) -> Callable[[Model], Model]:
-    """Register a function that reads ops of these names as sums of products, or look-ups."""
-    return _LAYERS.register(*names)
-
-
-def register_layers(equations: Sequence[tuple[str, str]], prefix: str, bias: int | None) -> None:
-    """Register ops with fixed axes, by names without the prefix and an equation."""
-    for names, equation in equations:
-        read = Contraction.of(equation, bias)
-        _LAYERS.add([f"{prefix}.{name}" for name in names.split()], lambda op, read=read: read)
-
-
-def windows(dialect: str) -> Callable[[ReadWindows], ReadWindows]:
-    """Register a function that reads the windows of the contractions of a dialect."""
-    return _WINDOWS.register(dialect)
-
-
 def windows_of(op: Operation, contraction: Contraction) -> Sequence[Window]:
     """The windows of `op`, which was read as `contraction`. Raises NotFoldable."""
     if _WINDOW not in contraction.lhs:
         return ()
-    dialect = name_of(op).partition(".")[0]
-    if (read := _WINDOWS.find(dialect)) is None:
-        raise NotFoldable(
-            Code.UNKNOWN_OP, f"no reader for the windows of '{dialect}' is registered"
-        )
+    if (read := model_named(name_of(op)).windows) is None:
+        raise NotFoldable(Code.UNKNOWN_OP, "no reader of its windows is registered")
     return read(op, contraction)
 
 
@@ -227,10 +190,10 @@ def positive(op: Operation, name: str, count: int, default: int | None = None) -
 
 def is_layer(name: str) -> bool:
     """Whether ops of a name may be sums of products, or look-ups."""
-    return _LAYERS.find(name) is not None
+    return model_named(name).product is not None
 
 
 def layer_of(op: Operation) -> Contraction | Lookup | None:
     """The sum of products or look-up that `op` computes; None for other ops. Raises NotFoldable."""
-    model = _LAYERS.find(name_of(op))
-    return None if model is None else model(op)
+    product = model_named(name_of(op)).product
+    return product(op) if callable(product) else product

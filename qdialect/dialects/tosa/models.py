@@ -7,41 +7,23 @@ https://www.mlplatform.org/tosa/tosa_spec.html.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from xdsl.ir import Operation
 
-from qdialect.contractions.interface import (
+from qdialect.ops.model import OpModel, OpModels
+from qdialect.ops.products import (
     Contraction,
     Lookup,
     Window,
-    layer,
     per_window,
     positive,
-    register_layers,
     sliding_axes,
-    windows,
 )
 from qdialect.shape_ops.attributes import static_shape_of
 from qdialect.shape_ops.interface import name_of
 
-register_layers(
-    [
-        ("conv2d transpose_conv2d", "n**i,ohwi->n**o"),
-        ("conv3d", "n***i,odhwi->n***o"),
-        ("depthwise_conv2d", "n**c,hwcm->n**(cm)"),
-    ],
-    "tosa",
-    bias=2,
-)
-register_layers([("matmul", "bhc,bcw->bhw"), ("matmul_t", "bhc,bwc->bhw")], "tosa", bias=None)
 
-
-@layer("tosa.gather")
-def _gather(op: Operation) -> Lookup:
-    return Lookup(0, 1)
-
-
-@windows("tosa")
 def _windows(op: Operation, contraction: Contraction) -> Sequence[Window]:
     axes = sliding_axes(contraction)
     count = len(axes)
@@ -60,3 +42,18 @@ def _windows(op: Operation, contraction: Contraction) -> Sequence[Window]:
         Window(of, stride, dilation, 1, low, high)
         for of, stride, dilation, low, high in zip(axes, *lists, strict=True)
     ]
+
+
+_convolution = partial(OpModel, windows=_windows)
+
+MODELS = OpModels(
+    "tosa",
+    {
+        "conv2d transpose_conv2d": _convolution(product=Contraction.of("n**i,ohwi->n**o", bias=2)),
+        "conv3d": _convolution(product=Contraction.of("n***i,odhwi->n***o", bias=2)),
+        "depthwise_conv2d": _convolution(product=Contraction.of("n**c,hwcm->n**(cm)", bias=2)),
+        "matmul": OpModel(product=Contraction.of("bhc,bcw->bhw")),
+        "matmul_t": OpModel(product=Contraction.of("bhc,bwc->bhw")),
+        "gather": OpModel(product=Lookup(0, 1)),
+    },
+)

@@ -17,20 +17,18 @@ from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr
 from xdsl.ir import Operation
 
 from qdialect.algebra.bounded_cache import registered_cache
-from qdialect.contractions.interface import (
+from qdialect.ops.model import OpModel, OpModels
+from qdialect.ops.products import (
     Contraction,
     Lookup,
     Window,
-    layer,
     per_window,
     positive,
-    windows,
 )
 from qdialect.shape_ops.attributes import attribute_of, integer_of, integers_of, shape_of
 from qdialect.shape_ops.interface import Code, NotFoldable, find_attribute
 
 
-@layer("stablehlo.dot")
 def _dot(op: Operation) -> Contraction:
     ranks = len(shape_of(op.operands[0])), len(shape_of(op.operands[1]))
     equations = {(1, 1): "k,k->", (2, 1): "mk,k->m", (1, 2): "k,kn->n", (2, 2): "mk,kn->mn"}
@@ -39,7 +37,6 @@ def _dot(op: Operation) -> Contraction:
     return Contraction.of(equations[ranks])
 
 
-@layer("stablehlo.dot_general")
 def _dot_general(op: Operation) -> Contraction:
     lists = _axes_of_dot(str(attribute_of(op, "dot_dimension_numbers")))
     batch, contracted = list(zip(*lists[:2], strict=True)), list(zip(*lists[2:], strict=True))
@@ -75,7 +72,6 @@ def list_in(text: str, name: str) -> tuple[int, ...]:
     return () if found is None else tuple(map(int, re.findall("[0-9]+", found[1])))
 
 
-@layer("stablehlo.convolution")
 def _convolution(op: Operation) -> Contraction:
     lists = _axes_of_convolution(op)
     counts = [
@@ -110,7 +106,6 @@ def _axes_of_convolution(op: Operation) -> list[list[str]]:
     return lists
 
 
-@windows("stablehlo")
 def _windows(op: Operation, contraction: Contraction) -> Sequence[Window]:
     lists = _axes_of_convolution(op)
     count = len(lists[0]) - 2
@@ -150,7 +145,6 @@ _CONVOLUTION: Final = re.compile(
 )
 
 
-@layer("stablehlo.gather")
 def _gather(op: Operation) -> Lookup:
     """A gather of whole rows of a table, such as an embedding."""
     text, shape = str(attribute_of(op, "dimension_numbers")), shape_of(op.operands[0])
@@ -162,3 +156,14 @@ def _gather(op: Operation) -> Lookup:
     ):
         raise NotFoldable(Code.UNKNOWN_OP, "it does not gather whole rows of a table")
     return Lookup(0, axes[0])
+
+
+MODELS = OpModels(
+    "stablehlo",
+    {
+        "dot": OpModel(product=_dot),
+        "dot_general": OpModel(product=_dot_general),
+        "convolution": OpModel(product=_convolution, windows=_windows),
+        "gather": OpModel(product=_gather),
+    },
+)

@@ -9,73 +9,67 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from string import ascii_letters
-from typing import cast
+from typing import Final, cast
 
 from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr
 from xdsl.ir import Attribute, Operation
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
-from qdialect.contractions.interface import (
+from qdialect.ops.model import OpModel, OpModels
+from qdialect.ops.products import (
     Contraction,
     Window,
-    layer,
     positive,
-    register_layers,
     sliding_axes,
-    windows,
 )
 from qdialect.shape_ops.attributes import attribute_of
 from qdialect.shape_ops.interface import Code, NotFoldable, find_attribute, name_of
 
-_NAMED = {
+_NAMED: Final = {
     "matmul": "mk,kn->mn",
     "batch_matmul": "bmk,bkn->bmn",
 }
 """The equations of named ops, unless they have indexing maps."""
 
-register_layers(
-    [
-        ("matmul_transpose_a", "km,kn->mn"),
-        ("matmul_transpose_b", "mk,nk->mn"),
-        ("batch_matmul_transpose_a", "bkm,bkn->bmn"),
-        ("batch_matmul_transpose_b", "bmk,bnk->bmn"),
-        ("batch_reduce_matmul", "bmk,bkn->mn"),
-        ("mmt4d", "mkac,nkbc->mnab"),
-        ("batch_mmt4d", "zmkac,znkbc->zmnab"),
-        ("dot", "k,k->"),
-        ("conv_1d", "*,w->*"),
-        ("conv_2d", "**,hw->**"),
-        ("conv_3d", "***,dhw->***"),
-        ("matvec", "mk,k->m"),
-        ("vecmat", "k,kn->n"),
-        ("batch_matvec", "bmk,bk->bm"),
-        ("batch_vecmat", "bk,bkn->bn"),
-        ("conv_1d_nwc_wcf", "n*c,wcf->n*f"),
-        ("conv_1d_ncw_fcw", "nc*,fcw->nf*"),
-        ("conv_2d_nhwc_hwcf", "n**c,hwcf->n**f"),
-        ("conv_2d_nhwc_fhwc", "n**c,fhwc->n**f"),
-        ("conv_2d_nchw_fchw", "nc**,fchw->nf**"),
-        ("conv_2d_ngchw_fgchw", "ngc**,fgchw->ngf**"),
-        ("conv_2d_ngchw_gfchw", "ngc**,gfchw->ngf**"),
-        ("conv_2d_nhwgc_gfhwc", "n**gc,gfhwc->n**gf"),
-        ("conv_3d_ndhwc_dhwcf", "n***c,dhwcf->n***f"),
-        ("conv_3d_ncdhw_fcdhw", "nc***,fcdhw->nf***"),
-        ("depthwise_conv_1d_nwc_wc", "n*c,wc->n*c"),
-        ("depthwise_conv_1d_nwc_wcm", "n*c,wcm->n*cm"),
-        ("depthwise_conv_1d_ncw_cw", "nc*,cw->nc*"),
-        ("depthwise_conv_2d_nhwc_hwc", "n**c,hwc->n**c"),
-        ("depthwise_conv_2d_nhwc_hwcm", "n**c,hwcm->n**cm"),
-        ("depthwise_conv_2d_nchw_chw", "nc**,chw->nc**"),
-        ("depthwise_conv_3d_ndhwc_dhwc", "n***c,dhwc->n***c"),
-        ("depthwise_conv_3d_ndhwc_dhwcm", "n***c,dhwcm->n***cm"),
-        ("depthwise_conv_3d_ncdhw_cdhw", "nc***,cdhw->nc***"),
-    ],
-    "linalg",
-    bias=2,
-)
+_FIXED: Final = {
+    "matmul_transpose_a": "km,kn->mn",
+    "matmul_transpose_b": "mk,nk->mn",
+    "batch_matmul_transpose_a": "bkm,bkn->bmn",
+    "batch_matmul_transpose_b": "bmk,bnk->bmn",
+    "batch_reduce_matmul": "bmk,bkn->mn",
+    "mmt4d": "mkac,nkbc->mnab",
+    "batch_mmt4d": "zmkac,znkbc->zmnab",
+    "dot": "k,k->",
+    "conv_1d": "*,w->*",
+    "conv_2d": "**,hw->**",
+    "conv_3d": "***,dhw->***",
+    "matvec": "mk,k->m",
+    "vecmat": "k,kn->n",
+    "batch_matvec": "bmk,bk->bm",
+    "batch_vecmat": "bk,bkn->bn",
+    "conv_1d_nwc_wcf": "n*c,wcf->n*f",
+    "conv_1d_ncw_fcw": "nc*,fcw->nf*",
+    "conv_2d_nhwc_hwcf": "n**c,hwcf->n**f",
+    "conv_2d_nhwc_fhwc": "n**c,fhwc->n**f",
+    "conv_2d_nchw_fchw": "nc**,fchw->nf**",
+    "conv_2d_ngchw_fgchw": "ngc**,fgchw->ngf**",
+    "conv_2d_ngchw_gfchw": "ngc**,gfchw->ngf**",
+    "conv_2d_nhwgc_gfhwc": "n**gc,gfhwc->n**gf",
+    "conv_3d_ndhwc_dhwcf": "n***c,dhwcf->n***f",
+    "conv_3d_ncdhw_fcdhw": "nc***,fcdhw->nf***",
+    "depthwise_conv_1d_nwc_wc": "n*c,wc->n*c",
+    "depthwise_conv_1d_nwc_wcm": "n*c,wcm->n*cm",
+    "depthwise_conv_1d_ncw_cw": "nc*,cw->nc*",
+    "depthwise_conv_2d_nhwc_hwc": "n**c,hwc->n**c",
+    "depthwise_conv_2d_nhwc_hwcm": "n**c,hwcm->n**cm",
+    "depthwise_conv_2d_nchw_chw": "nc**,chw->nc**",
+    "depthwise_conv_3d_ndhwc_dhwc": "n***c,dhwc->n***c",
+    "depthwise_conv_3d_ndhwc_dhwcm": "n***c,dhwcm->n***cm",
+    "depthwise_conv_3d_ncdhw_cdhw": "nc***,cdhw->nc***",
+}
+"""The equations of ops without indexing maps."""
 
 
-@layer(*(f"linalg.{name}" for name in _NAMED), "linalg.contract")
 def _with_maps(op: Operation) -> Contraction:
     maps = find_attribute(op, "indexing_maps")
     if maps is None:
@@ -83,7 +77,6 @@ def _with_maps(op: Operation) -> Contraction:
     return _of_maps(maps)
 
 
-@layer("linalg.generic")
 def _generic(op: Operation) -> Contraction | None:
     """A `linalg.generic` that adds products of two inputs to its result; None for other bodies."""
     block = op.regions[0].block
@@ -131,7 +124,6 @@ def _labels(map: AffineMap | None) -> tuple[str, ...]:
     )
 
 
-@windows("linalg")
 def _windows(op: Operation, contraction: Contraction) -> Sequence[Window]:
     axes = sliding_axes(contraction)
     strides = positive(op, "strides", len(axes), default=1)
@@ -140,3 +132,16 @@ def _windows(op: Operation, contraction: Contraction) -> Sequence[Window]:
         Window(of, stride, dilation)
         for of, stride, dilation in zip(axes, strides, dilations, strict=True)
     ]
+
+
+MODELS = OpModels(
+    "linalg",
+    {
+        **{
+            name: OpModel(product=Contraction.of(equation, bias=2), windows=_windows)
+            for name, equation in _FIXED.items()
+        },
+        " ".join([*_NAMED, "contract"]): OpModel(product=_with_maps, windows=_windows),
+        "generic": OpModel(product=_generic, windows=_windows),
+    },
+)

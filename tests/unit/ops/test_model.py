@@ -5,76 +5,80 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from registrations import taken_back
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, TensorType, UnregisteredOp, f32
 from xdsl.dialects.func import Func
 from xdsl.ir import Dialect, Operation
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import InterpretationError
+from xdsl.utils.test_value import create_ssa_value
 
-from qdialect.contractions.interface import (
-    Contraction,
-    Layers,
-    Lookup,
-    Window,
-    Windows,
-    layer_of,
-    windows_of,
-)
 from qdialect.interpreters import run_function
-from qdialect.interpreters.reference.registry import Runs, find_run, is_rounded_by_name
+from qdialect.interpreters.reference.registry import find_run, is_rounded_by_name
 from qdialect.interpreters.reference.values import Numbers, numbers_of, on_elements, rounded
-from qdialect.ir.op_models import Models, models_of
-from qdialect.relations.interface import OpRelation, Relation, Relations, relation_of
-from qdialect.shape_ops.interface import NotFoldable
+from qdialect.ops.model import Bits, OpModel, OpModels, models_of, register_models
+from qdialect.ops.products import Contraction, Lookup, Window, layer_of, windows_of
+from qdialect.relations.interface import OpRelation, Relation, relation_of
+from qdialect.shape_ops.interface import NotFoldable, is_cast
+from qdialect.shape_ops.models import CastReads
 
 
 def op(name: str) -> Operation:
     return UnregisteredOp.with_name(name).create()
 
 
-def context_with(*interfaces: Models, dialect: str = "own") -> Context:
+def context_with(*interfaces: OpModels, dialect: str = "own") -> Context:
     context = Context(allow_unregistered=True)
     for each in (Builtin, Func, Dialect(dialect, [], [], [*interfaces])):
         context.load_dialect(each)
     return context
 
 
-def test_layers_may_belong_to_a_context() -> None:
-    layers, windows = Layers(), Windows()
+def test_products_may_belong_to_a_context() -> None:
     convolution = Contraction.of("n*c,*cf->n*f")
-    layers.register("own.conv")(lambda op: convolution)
-    windows.register("own")(lambda op, contraction: [Window((1, 0, 1), stride=2)])
+    windows = [Window((1, 0, 1), stride=2)]
+    whole = OpModel(product=convolution, windows=lambda op, contraction: windows)
     conv = op("own.conv")
     assert layer_of(conv) is None
-    with models_of(context_with(layers, windows)):
+    with models_of(context_with(OpModels("own", {"conv": whole}))):
         assert layer_of(conv) == convolution
-        assert windows_of(conv, convolution) == [Window((1, 0, 1), stride=2)]
+        assert windows_of(conv, convolution) == windows
         with models_of(context_with()):
             assert layer_of(conv) is None
     # Of a layer whose windows nobody reads, nothing can be said.
-    with models_of(context_with(layers)), pytest.raises(NotFoldable, match="windows of 'own'"):
+    unread = OpModels("own", {"conv": OpModel(product=convolution)})
+    with models_of(context_with(unread)), pytest.raises(NotFoldable, match="no reader of its wind"):
         windows_of(conv, convolution)
 
 
 def test_relations_may_belong_to_a_context() -> None:
-    relations = Relations()
-    relations.register("own.relu")(lambda op: OpRelation(Relation.OWN))
+    models = OpModels("own", {"relu": OpModel(rule=OpRelation(Relation.OWN))})
     assert relation_of(op("own.relu")) is None
-    with models_of(context_with(relations)):
+    with models_of(context_with(models)):
         assert relation_of(op("own.relu")) == OpRelation(Relation.OWN)
         assert relation_of(op("own.other")) is None
     assert relation_of(op("own.relu")) is None
 
 
 def test_models_of_a_context_come_first_name_by_name() -> None:
-    layers = Layers()
-    layers.register("tosa.matmul")(lambda op: Lookup(0, 1))
+    models = OpModels("tosa", {"matmul": OpModel(product=Lookup(0, 1))})
     matmul, convolution = op("tosa.matmul"), op("tosa.conv2d")
     assert isinstance(layer_of(matmul), Contraction)
-    with models_of(context_with(layers, dialect="tosa")):
+    with models_of(context_with(models, dialect="tosa")):
         assert layer_of(matmul) == Lookup(0, 1)
         assert isinstance(layer_of(convolution), Contraction)
+
+
+def test_what_was_read_before_a_model_is_registered_is_read_anew() -> None:
+    cast = UnregisteredOp.with_name("own.late").create(
+        operands=[create_ssa_value(f32)], result_types=[f32]
+    )
+    assert not is_cast(cast)
+    with taken_back():
+        register_models(OpModels("own", {"late later": OpModel(cast=CastReads.NUMBERS)}))
+        assert is_cast(cast)
+    assert not is_cast(cast)
 
 
 TEXT = """
@@ -86,9 +90,8 @@ func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
 
 
 def test_runs_may_belong_to_a_context() -> None:
-    runs = Runs()
-
-    runs.named_run("own.negative", is_rounded=True)(on_elements(np.negative, count=1))
+    negative = OpModel(run=on_elements(np.negative, count=1), bits=Bits.ROUNDED)
+    runs = OpModels("own", {"negative": negative})
 
     def run(context: Context) -> Numbers:
         module = Parser(context, TEXT).parse_module()

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from qdialect.contractions.interface import Contraction, Lookup, layer_of
+from qdialect.ops.products import Contraction, Lookup, layer_of
 from qdialect.text.parser import LocatingParser
 from qdialect.tools.registry import ToolContext
 
