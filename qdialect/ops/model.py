@@ -16,16 +16,18 @@ from enum import Enum, auto
 from importlib import import_module
 from importlib.util import find_spec
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialect_interfaces import DialectInterface
+from xdsl.ir import Operation
 
 from qdialect.ir.dialect_files import import_dialect_file
 
 if TYPE_CHECKING:
     # A fold needs few of these modules.
     from qdialect.interpreters.reference.registry import NamedRun
+    from qdialect.ops.positions import Positions
     from qdialect.ops.products import Contraction, Lookup, ReadProduct, ReadWindows
     from qdialect.relations.interface import OpRelation, ReadRelation
     from qdialect.shape_ops.computed_integers import IntegerFunction
@@ -43,6 +45,30 @@ class Bits(Enum):
 
     ROUNDED = auto()
     """The compiler chooses the order of a sum, or the approximation of a function."""
+
+    UNDEFINED = auto()
+    """The op is undefined for some operands, and exact for all others."""
+
+    UNDEFINED_ON_INTEGERS = auto()
+    """The op is undefined for some integers, and exact for all others."""
+
+
+class OnElements(NamedTuple):
+    """
+    Functions of the elements of operands, by the kind of the elements; empty for no function.
+
+    `numpy:add` is imported when an op is first run.
+    """
+
+    floats: str = ""
+    integers: str = ""
+    truths: str = ""
+
+    arity: int = 1
+    """How many operands are read; others, such as a zero shift, are not."""
+
+    broadcasts: bool = False
+    """Whether operands may have axes of length 1 in the place of longer ones."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,12 +129,34 @@ class OpModel:
     stays_float: str | None = None
     """The reason why the op is never quantized."""
 
+    zero_points: Mapping[int, int] | None = None
+    """Operands that are zero points: the number of the operand each belongs to; -1 the result."""
+
+    plain_operands: tuple[int, ...] = ()
+    """Operands that are plain integers, whatever the others are, such as a shift."""
+
+    reads_lengths: bool = False
+    """Whether it reads only the lengths of a tensor."""
+
+    repeats: bool = False
+    """Whether it repeats its first operand, also to lengths known only at run time."""
+
+    has_blocks: bool = False
+    """Whether its regions hold tensors of the model, not the computation of one element."""
+
+    yields: bool = False
+    """Whether it ends a region, and yields its operands."""
+
     # Read by runs, and by comparisons of them
 
-    bits: Bits = Bits.UNKNOWN
+    bits: Bits | Callable[[Operation], Bits] = Bits.UNKNOWN
+    """Whether the bits of the results are the same with every compiler; or reads it."""
 
-    run: NamedRun | None = None
-    """Computes the results from arrays."""
+    positions: Callable[[Operation], Positions] | None = None
+    """Reads the operands whose elements say where the op reads or writes."""
+
+    run: NamedRun | OnElements | str | None = None
+    """Computes the results from arrays: a function, or `module:function`, imported at the run."""
 
     @property
     def reads_elements(self) -> bool:
@@ -134,11 +182,15 @@ class OpModels(DialectInterface):
         """
         The models, and which tensors the types of the dialect can spell, if not all.
 
-        A key is the name of an op without the dialect, or several that have one model.
+        A key is the name of an op without the dialect, or several that have one model. Raises
+        ValueError if an op is in two keys.
         """
+        names = [name for key in models for name in key.split()]
+        if len(names) > len(set(names)):
+            raise ValueError("an op has two models")
         self.dialect = dialect
         self.by_name = {
-            f"{dialect}.{name}": model for names, model in models.items() for name in names.split()
+            f"{dialect}.{name}": model for key, model in models.items() for name in key.split()
         }
         self.traits = traits
 
@@ -207,6 +259,12 @@ def model_named(name: str) -> OpModel:
     return _FOR_ALL.get(name, NOTHING)
 
 
+def bits_of(op: Operation, name: str) -> Bits:
+    """Whether the bits of the results of `op`, which is read by `name`, are always the same."""
+    bits = model_named(name).bits
+    return bits(op) if callable(bits) else bits
+
+
 def models_for_all(dialect: str) -> Mapping[str, OpModel]:
     """The models of a dialect's ops that are registered for all contexts, by full names."""
     import_models(dialect)
@@ -231,9 +289,13 @@ def import_models(dialect: str) -> None:
         if dialect in _BEGUN:
             return
         _BEGUN.add(dialect)
-        package = f"qdialect.dialects.{dialect}"
-        if find_spec(package) and find_spec(f"{package}.models"):
-            _add(import_module(f"{package}.models").MODELS)
+        place = f"qdialect.dialects.{dialect}"
+        spec = find_spec(place)
+        if spec is not None and spec.submodule_search_locations is not None:
+            place += ".models"
+            spec = find_spec(place)
+        if spec is not None:
+            _add(import_module(place).MODELS)
         for package in ("qdialect.relations", "qdialect.shape_ops"):
             import_dialect_file(package, dialect)
         _IMPORTED.add(dialect)

@@ -1,23 +1,24 @@
 """
 Relations between the quantization parameters of the operands and results of an op.
 
-Relations are the rules of models of ops: here are those of qdialect, in one file per dialect.
-Shape ops need no relation, since their movements determine the parameters. Nor do
-sums of products (`qdialect.ops.products`).
+They are the rules of models of ops. Shape ops need none, since their movements determine the
+parameters. Nor do sums of products (`qdialect.ops.products`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.ops.model import add_to_models, model_named
+from qdialect.ops.model import model_named
 from qdialect.shape_ops.interface import name_of
 
 
@@ -62,7 +63,7 @@ class OpRelation:
     functions: frozenset[str] = frozenset()
     """
     The functions that it computes, by op names of MLIR's `math` and `arith` without a type, such as
-    `exp`.
+    `exp`. In a model, the default is the name of the op.
     """
 
     fixed: str = ""
@@ -88,50 +89,35 @@ ReadRelation = Callable[[Any], OpRelation | None]
 """Reads an op by its name; None if it has no relation."""
 
 
-def relation(*names: str) -> Callable[[ReadRelation], ReadRelation]:
-    """Register a function that reads ops of these names."""
-
-    def register(read: ReadRelation) -> ReadRelation:
-        add_to_models(*names, rule=read)
-        return read
-
-    return register
+def own(*operands: int, function: str = "") -> OpRelation:
+    """The result has its own range. Without numbers, all float tensors are quantized."""
+    return _rule(Relation.OWN, operands, function)
 
 
-def register_relations(
-    prefix: str,
-    names: str,
-    relation: Relation,
-    operands: tuple[int, ...] | None = None,
-    *,
-    fixed: str = "",
-    is_homogeneous: bool = False,
-    keeps_places: bool = False,
-    mixed_axes: tuple[int, ...] = (),
-) -> None:
-    """
-    Register ops that always have one relation: their names without a prefix, as one text.
-
-    `exponential=exp` is an op whose function has a different name.
-    """
-    for each in names.split():
-        name, _, function = each.partition("=")
-        functions = frozenset({function or name})
-        rule = OpRelation(
-            relation,
-            operands,
-            functions,
-            fixed,
-            is_homogeneous,
-            keeps_places,
-            mixed_axes=mixed_axes,
-        )
-        add_to_models(f"{prefix}.{name}", rule=rule)
+def shared(*operands: int, function: str = "", keeps_places: bool = False) -> OpRelation:
+    """The result has the parameters of operands, of all float tensors if none is named."""
+    return replace(_rule(Relation.SHARED, operands, function), keeps_places=keeps_places)
 
 
-def register_left(prefix: str, names: str, reason: str) -> None:
-    """Register known ops that stay float: their names, and the reason."""
-    add_to_models(*(f"{prefix}.{name}" for name in names.split()), stays_float=reason)
+def fixed(function: str, *operands: int) -> OpRelation:
+    """The result is in the known range of a function."""
+    return replace(_rule(Relation.FIXED, operands, function), fixed=function)
+
+
+def whole_number(*operands: int, function: str = "") -> OpRelation:
+    """The results are whole numbers."""
+    return _rule(Relation.WHOLE_NUMBER, operands, function)
+
+
+def homogeneous(relation: Relation, *mixed_axes: int, function: str = "") -> OpRelation:
+    """The op keeps a positive factor of a channel of its first operand."""
+    rule = _rule(relation, (0,), function)
+    return replace(rule, is_homogeneous=True, mixed_axes=mixed_axes)
+
+
+def _rule(relation: Relation, operands: tuple[int, ...], function: str) -> OpRelation:
+    functions = frozenset({function}) if function else frozenset[str]()
+    return OpRelation(relation, operands or None, functions)
 
 
 def reason_to_leave(op: Operation) -> str | None:
@@ -154,7 +140,7 @@ def conversion(op: Operation) -> OpRelation:
 
 
 def function_of(name: str) -> str:
-    """The function of an op of `arith` or `math`, from its name: `arith.addf` is `add`."""
+    """The function of an op, from its name: `arith.addf` is `add`."""
     dialect, _, function = name.partition(".")
     if dialect != "arith":
         return function
@@ -171,6 +157,14 @@ def is_known(name: str) -> bool:
 
 
 def relation_of(op: Operation) -> OpRelation | None:
-    """The relation that is registered for `op`, if any. Raises NotFoldable."""
-    rule = model_named(name_of(op)).rule
-    return rule(op) if callable(rule) else rule
+    """The rule of the model of `op`, if any. Raises NotFoldable."""
+    name = name_of(op)
+    rule = model_named(name).rule
+    return rule(op) if callable(rule) else rule and _named(rule, name)
+
+
+# Models have few different rules.
+@registered_cache
+@lru_cache(maxsize=1024)
+def _named(rule: OpRelation, name: str) -> OpRelation:
+    return rule if rule.functions else replace(rule, functions=frozenset({function_of(name)}))

@@ -7,7 +7,7 @@ from xdsl.ir import Operation
 from qdialect.interpreters.reference.registry import find_run, named_run
 from qdialect.ops.model import OpModel, OpModels, register_models
 from qdialect.ops.products import Contraction, is_layer
-from qdialect.relations.interface import Relation, is_known, register_left, register_relations
+from qdialect.relations.interface import is_known, own
 from qdialect.shape_ops.interface import (
     is_cast,
     is_known_dialect,
@@ -39,10 +39,12 @@ def test_what_is_registered_is_taken_back() -> None:
     with taken_back():
         register_cast("forgotten.cast")
         register_statistics("forgotten.stats")
-        product = OpModel(product=Contraction.of("nc,cf->nf"))
-        register_models(OpModels("forgotten", {"layer": product}))
-        register_relations("forgotten", "relation", Relation.OWN)
-        register_left("forgotten", "left", "of a test")
+        models = {
+            "layer": OpModel(product=Contraction.of("nc,cf->nf")),
+            "relation": OpModel(rule=own()),
+            "left": OpModel(stays_float="of a test"),
+        }
+        register_models(OpModels("forgotten", models))
         named_run("forgotten.run", is_rounded=False)(lambda interpreter, op, args: args)
         assert all(known())
     assert not any(known())

@@ -1,5 +1,5 @@
 """
-The ops of linalg that have weights.
+What is known of the ops of linalg.
 
 Named ops have fixed axes; indexing maps take precedence where an op has them. The initial value of
 the result is added. https://mlir.llvm.org/docs/Dialects/Linalg/.
@@ -8,6 +8,7 @@ the result is added. https://mlir.llvm.org/docs/Dialects/Linalg/.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from string import ascii_letters
 from typing import Final, cast
 
@@ -15,12 +16,22 @@ from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr
 from xdsl.ir import Attribute, Operation
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
-from qdialect.ops.model import OpModel, OpModels
+from qdialect.dialects.linalg import rules
+from qdialect.ops.model import Bits, OpModel, OpModels
 from qdialect.ops.products import (
     Contraction,
     Window,
     positive,
     sliding_axes,
+)
+from qdialect.relations.interface import (
+    OpRelation,
+    Relation,
+    fixed,
+    homogeneous,
+    own,
+    shared,
+    whole_number,
 )
 from qdialect.shape_ops.attributes import attribute_of
 from qdialect.shape_ops.interface import Code, NotFoldable, find_attribute, name_of
@@ -134,6 +145,33 @@ def _windows(op: Operation, contraction: Contraction) -> Sequence[Window]:
     ]
 
 
+def _bits_of_generic(op: Operation) -> Bits:
+    """Those of the ops in its region, unless loops reduce."""
+    iterators = find_attribute(op, "iterator_types")
+    is_parallel = isinstance(iterators, ArrayAttr) and all(
+        "parallel" in str(iterator) for iterator in cast("ArrayAttr[Attribute]", iterators)
+    )
+    return Bits.EXACT if is_parallel else Bits.ROUNDED
+
+
+_POOLS: Final = {
+    "nwc": ((1,), "max min sum"),
+    "ncw": ((2,), "max sum"),
+    "nhwc": ((1, 2), "max min sum"),
+    "nchw": ((2, 3), "max sum"),
+    "ndhwc": ((1, 2, 3), "max min sum"),
+}
+"""The window axes and the kinds of pools, by the layout in their names."""
+
+
+def _pool(kind: str, axes: tuple[int, ...]) -> OpRelation:
+    if kind == "sum":
+        return homogeneous(Relation.OWN, *axes, function="reduce")
+    return homogeneous(Relation.SHARED, *axes)
+
+
+_exact = partial(OpModel, bits=Bits.EXACT)
+
 MODELS = OpModels(
     "linalg",
     {
@@ -142,6 +180,38 @@ MODELS = OpModels(
             for name, equation in _FIXED.items()
         },
         " ".join([*_NAMED, "contract"]): OpModel(product=_with_maps, windows=_windows),
-        "generic": OpModel(product=_generic, windows=_windows),
+        "generic": OpModel(
+            product=_generic, windows=_windows, bits=_bits_of_generic, rule=rules.with_body
+        ),
+        "elementwise": OpModel(rule=rules.elementwise),
+        "map": _exact(rule=rules.with_body),
+        "reduce": OpModel(rule=rules.with_body),
+        **{
+            f"pooling_{layout}_{kind}": OpModel(rule=_pool(kind, axes))
+            for layout, (axes, kinds) in _POOLS.items()
+            for kind in kinds.split()
+        },
+        "broadcast": _exact(repeats=True, rule=shared(0)),
+        "transpose": _exact(rule=shared(0)),
+        "pack unpack": OpModel(rule=shared(0)),
+        "copy": _exact(
+            rule=OpRelation(Relation.SHARED, (0,), is_homogeneous=True, keeps_places=True)
+        ),
+        "abs sqrt square": _exact(rule=own(0)),
+        "erf exp log reciprocal rsqrt": OpModel(rule=own(0)),
+        "negf": _exact(rule=own(0, function="neg")),
+        "add div max min mul sub": _exact(rule=own(0, 1)),
+        "div_unsigned": OpModel(rule=own(0, 1, function="div")),
+        "powf": OpModel(rule=own(0, 1, function="pow")),
+        "tanh": OpModel(rule=fixed("tanh", 0)),
+        "softmax": OpModel(rule=fixed("softmax", 0)),
+        "ceil floor round": _exact(rule=whole_number(0)),
+        "select": _exact(rule=shared(1, 2, keeps_places=True)),
+        "index yield": _exact(),
+        "fill": _exact(repeats=True, stays_float="its result is a single number"),
+        "fill_rng_2d": OpModel(stays_float="its result is random"),
+        "winograd_filter_transform winograd_input_transform winograd_output_transform": OpModel(
+            stays_float="it is part of a convolution"
+        ),
     },
 )

@@ -1,7 +1,7 @@
 """
-The ops of StableHLO that have weights.
+What is known of the ops of StableHLO.
 
-Their dimension numbers are parsed from printed text, which is the same for registered and
+Dimension numbers are parsed from printed text, which is the same for registered and
 unregistered attributes. https://openxla.org/stablehlo/spec.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from string import ascii_letters
 from typing import Any, Final, cast
 
@@ -17,7 +17,9 @@ from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr
 from xdsl.ir import Operation
 
 from qdialect.algebra.bounded_cache import registered_cache
-from qdialect.ops.model import OpModel, OpModels
+from qdialect.dialects.stablehlo import rules
+from qdialect.ops import positions
+from qdialect.ops.model import Bits, OpModel, OpModels
 from qdialect.ops.products import (
     Contraction,
     Lookup,
@@ -25,6 +27,7 @@ from qdialect.ops.products import (
     per_window,
     positive,
 )
+from qdialect.relations.interface import conversion, fixed, own, shared, whole_number
 from qdialect.shape_ops.attributes import attribute_of, integer_of, integers_of, shape_of
 from qdialect.shape_ops.interface import Code, NotFoldable, find_attribute
 
@@ -158,12 +161,89 @@ def _gather(op: Operation) -> Lookup:
     return Lookup(0, axes[0])
 
 
+_exact = partial(OpModel, bits=Bits.EXACT)
+_undefined = partial(OpModel, bits=Bits.UNDEFINED)
+_undefined_on_integers = partial(OpModel, bits=Bits.UNDEFINED_ON_INTEGERS)
+
+_COMPLEX = "it has complex numbers"
+_REGIONS = "it runs regions, in which ops are quantized"
+
 MODELS = OpModels(
     "stablehlo",
     {
+        # Movements
+        "broadcast broadcast_in_dim dynamic_reshape dynamic_slice": _exact(rule=shared(0)),
+        "real_dynamic_slice reshape reverse slice transpose": _exact(rule=shared(0)),
+        "dynamic_broadcast_in_dim": _exact(rule=shared(0), repeats=True),
+        "set_dimension_size": OpModel(rule=shared(0)),
+        "concatenate": _exact(rule=shared()),
+        "dynamic_pad dynamic_update_slice pad": _exact(rule=shared(0, 1)),
+        "gather": _exact(product=_gather, positions=positions.slices, rule=shared(0)),
+        "dynamic_gather": OpModel(positions=positions.slices, rule=shared(0)),
+        "torch_index_select": OpModel(positions=positions.on_any_axis, rule=shared(0)),
+        "scatter": OpModel(rule=rules.scatter),
+        "sort": _exact(rule=rules.sort),
+        "optimization_barrier": _exact(rule=rules.optimization_barrier),
+        # Sums of products
         "dot": OpModel(product=_dot),
         "dot_general": OpModel(product=_dot_general),
         "convolution": OpModel(product=_convolution, windows=_windows),
-        "gather": OpModel(product=_gather),
+        "dynamic_conv": OpModel(stays_float="its padding is known at run time only"),
+        # Functions of elements
+        "abs is_finite reduce_precision sign sqrt": _exact(rule=own(0)),
+        "cbrt rsqrt tan log": OpModel(rule=own(0)),
+        "cosine": OpModel(rule=own(0, function="cos")),
+        "exponential": OpModel(rule=own(0, function="exp")),
+        "exponential_minus_one": OpModel(rule=own(0, function="expm1")),
+        "log_plus_one": OpModel(rule=own(0, function="log1p")),
+        "negate": _exact(rule=own(0, function="neg")),
+        "sine": OpModel(rule=own(0, function="sin")),
+        "logistic": OpModel(rule=fixed("logistic", 0)),
+        "tanh": OpModel(rule=fixed("tanh", 0)),
+        "ceil floor": _exact(rule=whole_number(0)),
+        "round_nearest_afz": _exact(rule=whole_number(0, function="round")),
+        "round_nearest_even": _exact(rule=whole_number(0, function="roundeven")),
+        "add compare": _exact(rule=own(0, 1)),
+        "atan2": OpModel(rule=own(0, 1)),
+        "divide": _undefined_on_integers(rule=own(0, 1, function="div")),
+        "maximum": _exact(rule=own(0, 1, function="max")),
+        "minimum": _exact(rule=own(0, 1, function="min")),
+        "multiply": _exact(rule=own(0, 1, function="mul")),
+        "power": OpModel(rule=own(0, 1, function="pow")),
+        "remainder": _undefined_on_integers(rule=own(0, 1, function="rem")),
+        "subtract": _exact(rule=own(0, 1, function="sub")),
+        "clamp": _exact(rule=rules.clamp),
+        "convert": _exact(rule=conversion),
+        "map": OpModel(rule=rules.map_of_body),
+        "select": _exact(rule=shared(1, 2, keeps_places=True)),
+        "and constant count_leading_zeros dynamic_iota iota not or popcnt xor": _exact(),
+        "shift_left shift_right_arithmetic shift_right_logical": _undefined(),
+        # Reductions
+        "batch_norm_inference": OpModel(rule=own(0)),
+        "reduce": OpModel(rule=rules.reduce),
+        "reduce_window": OpModel(rule=rules.reduce_window),
+        # Ops that stay in floats
+        "get_dimension_size": _exact(reads_lengths=True),
+        "case if while": _exact(has_blocks=True, stays_float=_REGIONS),
+        "return": _exact(yields=True),
+        "all_gather all_reduce all_to_all collective_broadcast collective_permute "
+        "cross-replica-sum infeed outfeed recv reduce_scatter send async_start async_done": OpModel(
+            stays_float="other devices or hosts see its operands"
+        ),
+        "batch_norm_grad batch_norm_training select_and_scatter": OpModel(
+            stays_float="it is a step of training"
+        ),
+        "bitcast_convert": _exact(stays_float="it reads bits, not numbers"),
+        "cholesky triangular_solve": OpModel(
+            stays_float="a rounded matrix may have no such factorization or inverse"
+        ),
+        "complex imag real": _exact(stays_float=_COMPLEX),
+        "fft": OpModel(stays_float=_COMPLEX),
+        "composite custom_call": OpModel(
+            stays_float="the function that it computes is defined by its implementation"
+        ),
+        "einsum unary_einsum": OpModel(stays_float="StableHLO removed it"),
+        "get_tuple_element tuple": _exact(stays_float="it has tuples"),
+        "rng rng_bit_generator": OpModel(stays_float="its result is random"),
     },
 )

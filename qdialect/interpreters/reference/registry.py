@@ -6,19 +6,23 @@ They are fields of the models of ops; those of qdialect are here, in one file pe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 from xdsl.interpreter import Interpreter
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import InterpretationError
 
+from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.dialects.quant.storage import StoredType
+from qdialect.interpreters.reference.values import on_elements
 from qdialect.interpreters.values import TypedArray, operands_of
 from qdialect.ir.dialect_files import import_dialect_file
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.ops.model import Bits, add_to_models, model_named
+from qdialect.ops.model import Bits, OnElements, add_to_models, model_named
 
 NamedRun = Callable[[Interpreter, Operation, Sequence[TypedArray]], Sequence[TypedArray]]
 """Computes the results of an op. Raises InterpretationError and NotFoldable."""
@@ -33,8 +37,7 @@ def named_run(*names: str, is_rounded: bool) -> Callable[[NamedRun], NamedRun]:
     """
 
     def register(run: NamedRun) -> NamedRun:
-        bits = Bits.ROUNDED if is_rounded else Bits.EXACT
-        add_to_models(*names, run=run, bits=bits)
+        add_to_models(*names, run=run, **({"bits": Bits.ROUNDED} if is_rounded else {}))
         return run
 
     return register
@@ -43,7 +46,24 @@ def named_run(*names: str, is_rounded: bool) -> Callable[[NamedRun], NamedRun]:
 def find_run(name: str) -> NamedRun | None:
     """The function for ops of that name, if there is one."""
     import_dialect_file(__package__, name.partition(".")[0])
-    return model_named(name).run
+    return _run_of(model_named(name).run)
+
+
+@registered_cache
+@cache
+def _run_of(run: NamedRun | OnElements | str | None) -> NamedRun | None:
+    if isinstance(run, OnElements):
+        functions = [_imported(path) if path else None for path in run[:3]]
+        floats, integers, truths = functions
+        return on_elements(
+            floats, integers, truths=truths, count=run.arity, broadcasts=run.broadcasts
+        )
+    return _imported(run) if isinstance(run, str) else run
+
+
+def _imported(path: str) -> Any:
+    module, _, function = path.partition(":")
+    return getattr(import_module(module), function)
 
 
 def is_quantized(op: Operation) -> bool:
@@ -63,15 +83,3 @@ def run_named_op(
     if len(results) != len(op.results):
         raise InterpretationError(f"it has {len(op.results)} results, not {len(results)}")
     return results
-
-
-def is_rounded_by_name(name: str) -> bool:
-    """Whether the results of the op `name` agree with a compiler's only up to rounding."""
-    return find_run(name) is not None and model_named(name).bits is Bits.ROUNDED
-
-
-RETURNS: Final = frozenset({"stablehlo.return", "tm_tensor.yield", "tosa.yield"})
-"""Terminators that yield the values of a region."""
-
-DIALECTS: Final[Collection[str]] = ("arith", "chlo", "linalg", "stablehlo", "tm_tensor", "tosa")
-"""The dialects that have a file in this package."""

@@ -23,9 +23,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.interpreters import TypedArray, run_function
-from qdialect.interpreters.arith import ROUNDED_OPS
-from qdialect.interpreters.reference.registry import DIALECTS, find_run
-from qdialect.ops.model import models_for_all
+from qdialect.interpreters.reference.registry import find_run
+from qdialect.ops.model import Bits, models_for_all
 from qdialect.text.parser import LocatingParser
 from qdialect.tools.registry import ToolContext
 
@@ -1509,8 +1508,10 @@ def test_assertions_hold_or_are_errors():
 
 def test_every_op_has_a_case():
     text = "\n".join(case.text for cases in CASES.values() for case in cases)
-    known = set(ROUNDED_OPS)
-    for dialect in DIALECTS:
+    math = models_for_all("math").items()
+    # Nothing runs `erfc` and the like, of whose bits nothing is said.
+    known = {name for name, model in math if model.bits is Bits.ROUNDED}
+    for dialect in ("arith", "chlo", "linalg", "stablehlo", "tm_tensor", "tosa"):
         # This imports the functions of the dialect.
         assert find_run(f"{dialect}.unheard_of") is None
         known |= {name for name, model in models_for_all(dialect).items() if model.run is not None}

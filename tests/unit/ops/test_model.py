@@ -15,7 +15,8 @@ from xdsl.utils.exceptions import InterpretationError
 from xdsl.utils.test_value import create_ssa_value
 
 from qdialect.interpreters import run_function
-from qdialect.interpreters.reference.registry import find_run, is_rounded_by_name
+from qdialect.interpreters.interpreter import is_rounded
+from qdialect.interpreters.reference.registry import find_run
 from qdialect.interpreters.reference.values import Numbers, numbers_of, on_elements, rounded
 from qdialect.ops.model import Bits, OpModel, OpModels, models_of, register_models
 from qdialect.ops.products import Contraction, Lookup, Window, layer_of, windows_of
@@ -56,7 +57,8 @@ def test_relations_may_belong_to_a_context() -> None:
     models = OpModels("own", {"relu": OpModel(rule=OpRelation(Relation.OWN))})
     assert relation_of(op("own.relu")) is None
     with models_of(context_with(models)):
-        assert relation_of(op("own.relu")) == OpRelation(Relation.OWN)
+        named = OpRelation(Relation.OWN, functions=frozenset({"relu"}))
+        assert relation_of(op("own.relu")) == named
         assert relation_of(op("own.other")) is None
     assert relation_of(op("own.relu")) is None
 
@@ -81,6 +83,11 @@ def test_what_was_read_before_a_model_is_registered_is_read_anew() -> None:
     assert not is_cast(cast)
 
 
+def test_an_op_has_one_model() -> None:
+    with pytest.raises(ValueError, match="an op has two models"):
+        OpModels("own", {"abs relu": OpModel(), "relu": OpModel(is_list=True)})
+
+
 TEXT = """
 func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
   %r = "own.negative"(%x) : (tensor<2xf32>) -> tensor<2xf32>
@@ -103,5 +110,5 @@ def test_runs_may_belong_to_a_context() -> None:
         run(context_with())
     assert find_run("own.negative") is None
     with models_of(context_with(runs)):
-        assert is_rounded_by_name("own.negative")
-    assert not is_rounded_by_name("own.negative")
+        assert is_rounded(op("own.negative"))
+    assert not is_rounded(op("own.negative"))

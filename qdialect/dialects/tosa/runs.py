@@ -1,8 +1,4 @@
-"""
-The ops of tosa other than shape ops.
-
-https://www.mlplatform.org/tosa/tosa_spec.html.
-"""
+"""Functions that compute ops of TOSA on arrays, where one of elements is not enough."""
 
 from __future__ import annotations
 
@@ -18,14 +14,12 @@ from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.interpreters.loops import within
 from qdialect.interpreters.memory import allocated, temporary_memory
-from qdialect.interpreters.reference.layers import run_layer
 from qdialect.interpreters.reference.reductions import (
     PoolWindow,
     combined_by,
     pooled,
     reduced,
 )
-from qdialect.interpreters.reference.registry import named_run
 from qdialect.interpreters.reference.values import (
     Function,
     Numbers,
@@ -37,63 +31,14 @@ from qdialect.interpreters.reference.values import (
     run_conversion,
 )
 from qdialect.interpreters.scalar_functions import (
-    erf,
     larger,
     larger_number,
-    logistic,
-    quotient,
-    reciprocal,
-    reciprocal_root,
     smaller,
     smaller_number,
 )
 from qdialect.interpreters.values import TypedArray
 from qdialect.shape_ops.attributes import integer_of, integers_of
 from qdialect.shape_ops.interface import find_attribute, name_of
-
-_ROUNDED: Final[dict[str, Function]] = {
-    "cos": np.cos,
-    "erf": erf,
-    "exp": np.exp,
-    "log": np.log,
-    "reciprocal": reciprocal,
-    "rsqrt": reciprocal_root,
-    "sigmoid": logistic,
-    "sin": np.sin,
-    "tanh": np.tanh,
-}
-"""Functions of floats whose results are not specified to the last bit."""
-
-for _name, _function in _ROUNDED.items():
-    named_run(f"tosa.{_name}", is_rounded=True)(on_elements(_function, count=1))
-named_run("tosa.pow", is_rounded=True)(on_elements(np.power, count=2, broadcasts=True))
-
-_EXACT: Final[dict[str, tuple[int, Function | None, Function | None, Function | None]]] = {
-    "abs": (1, np.abs, np.abs, None),
-    "ceil": (1, np.ceil, None, None),
-    "floor": (1, np.floor, None, None),
-    "add": (2, np.add, np.add, None),
-    "sub": (2, np.subtract, np.subtract, None),
-    "equal": (2, np.equal, np.equal, None),
-    "greater": (2, np.greater, np.greater, None),
-    "greater_equal": (2, np.greater_equal, np.greater_equal, None),
-    "logical_and": (2, None, None, np.logical_and),
-    "logical_not": (1, None, None, np.logical_not),
-    "logical_or": (2, None, None, np.logical_or),
-    "logical_xor": (2, None, None, np.logical_xor),
-    "bitwise_and": (2, None, np.bitwise_and, None),
-    "bitwise_not": (1, None, np.invert, None),
-    "bitwise_or": (2, None, np.bitwise_or, None),
-    "bitwise_xor": (2, None, np.bitwise_xor, None),
-    "intdiv": (2, None, quotient, None),
-    "select": (3, np.where, np.where, np.where),
-}
-"""For each op, the number of operands it reads, and its functions of floats, integers and i1."""
-
-for _name, (_count, _floats, _integers, _truths) in _EXACT.items():
-    named_run(f"tosa.{_name}", is_rounded=False)(
-        on_elements(_floats, _integers, truths=_truths, count=_count, broadcasts=True)
-    )
 
 
 def _ignores_nan(op: Operation) -> bool:
@@ -108,16 +53,14 @@ _FIRST_OF: Final = {
 """The functions of two numbers, by whether they ignore NaN."""
 
 
-@named_run("tosa.maximum", "tosa.minimum", is_rounded=False)
-def _extreme(
+def extreme(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
     function = _FIRST_OF[_ignores_nan(op)][name_of(op)[len("tosa.") :][:3]]
     return on_elements(function, function, count=2, broadcasts=True)(interpreter, op, operands)
 
 
-@named_run("tosa.clamp", is_rounded=False)
-def _clamp(
+def clamp(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
     functions = _FIRST_OF[_ignores_nan(op)]
@@ -138,8 +81,7 @@ def _number_of(op: Operation, name: str) -> float | int:
     return cast("FloatAttr[Any] | IntegerAttr[Any]", attribute).value.data
 
 
-@named_run("tosa.mul", is_rounded=False)
-def _mul(
+def mul(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
     if len(operands) > 2 and operands[2].numbers.any():
@@ -149,8 +91,7 @@ def _mul(
     )
 
 
-@named_run("tosa.negate", is_rounded=False)
-def _negate(
+def negate(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
     if any(point.numbers.any() for point in operands[1:]):
@@ -158,8 +99,9 @@ def _negate(
     return on_elements(np.negative, count=1)(interpreter, op, operands)
 
 
-@named_run("tosa.cast", is_rounded=False)
-def _cast(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+def conversion(
+    _: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
     """A conversion: floats to integers round half to even and saturate, all others are casts."""
 
     def nearest_code(numbers: Numbers, least: int, greatest: int) -> Numbers:
@@ -173,21 +115,6 @@ def _cast(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequ
     return [run_conversion(op, operands, nearest_code)]
 
 
-for _names, _zeros in (
-    (("conv2d", "conv3d", "depthwise_conv2d", "transpose_conv2d"), 3),
-    (("matmul", "matmul_t"), 2),
-):
-
-    @named_run(*(f"tosa.{name}" for name in _names), is_rounded=True)
-    def _layer(
-        interpreter: Interpreter,
-        op: Operation,
-        operands: Sequence[TypedArray],
-        zeros: int = _zeros,
-    ) -> Sequence[TypedArray]:
-        return run_layer(interpreter, op, operands, zeros)
-
-
 # Reductions
 
 
@@ -199,11 +126,7 @@ _REDUCTIONS: Final[dict[str, Function]] = {
 }
 
 
-@named_run("tosa.reduce_product", "tosa.reduce_sum", is_rounded=True)
-@named_run(
-    "tosa.reduce_all", "tosa.reduce_any", "tosa.reduce_max", "tosa.reduce_min", is_rounded=False
-)
-def _reduce(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+def reduce(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
     name = name_of(op).removeprefix("tosa.")
     function = _REDUCTIONS.get(name) or _FIRST_OF[_ignores_nan(op)][name[len("reduce_") :]]
     axis = _axis(op, operands[0])
@@ -221,8 +144,7 @@ def _axis(op: Operation, operand: TypedArray) -> int:
     return axis
 
 
-@named_run("tosa.argmax", "tosa.argmin", is_rounded=False)
-def _argmax(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+def argmax(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
     axis = _axis(op, operands[0])
     if not operands[0].shape[axis]:
         raise InterpretationError("it searches an axis of length 0")
@@ -237,8 +159,7 @@ def _argmax(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Se
         return [rounded(found, op.results[0].type)]
 
 
-@named_run("tosa.scatter", is_rounded=False)
-def _scatter(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+def scatter(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
     """Replace rows of the first operand by those of the third; of several for one row, the last."""
     values, indices, rows = operands
     if [len(of.shape) for of in operands] != [3, 2, 3] or indices.shape != rows.shape[:2]:
@@ -270,10 +191,7 @@ def _image(operands: Sequence[TypedArray]) -> TypedArray:
     return operands[0]
 
 
-@named_run("tosa.max_pool2d", is_rounded=False)
-def _max_pool(
-    _: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
+def max_pool(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
     image = _image(operands)
     least: Any = -np.inf
     if not is_float(image):
@@ -285,8 +203,7 @@ def _max_pool(
         return [rounded(made, op.results[0].type)]
 
 
-@named_run("tosa.avg_pool2d", is_rounded=True)
-def _average_pool(
+def average_pool(
     _: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
     """The mean of the elements in each window; padding does not count."""
@@ -301,8 +218,7 @@ def _average_pool(
             return [rounded(total / count, op.results[0].type)]
 
 
-@named_run("tosa.resize", is_rounded=True)
-def _resize(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+def resize(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
     image, *lists = operands
     shape = _image(operands).shape
     if [value.elements.size for value in lists] != [4, 2, 2]:

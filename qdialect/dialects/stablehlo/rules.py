@@ -9,99 +9,29 @@ from qdialect.ir.value_types import element_type_or_self
 from qdialect.relations.interface import (
     OpRelation,
     Relation,
-    conversion,
-    register_left,
-    register_relations,
-    relation,
     relation_of,
 )
 from qdialect.shape_ops.attributes import integers_of
 from qdialect.shape_ops.interface import find_attribute, name_of
-
-register_relations(
-    "stablehlo",
-    "abs cbrt cosine=cos exponential=exp exponential_minus_one=expm1 log "
-    "is_finite log_plus_one=log1p negate=neg reduce_precision rsqrt sign sine=sin sqrt tan",
-    Relation.OWN,
-    (0,),
-)
-register_relations(
-    "stablehlo",
-    "add atan2 compare divide=div maximum=max minimum=min multiply=mul power=pow remainder=rem "
-    "subtract=sub",
-    Relation.OWN,
-    (0, 1),
-)
-register_relations("stablehlo", "logistic", Relation.FIXED, (0,), fixed="logistic")
-register_relations("stablehlo", "tanh", Relation.FIXED, (0,), fixed="tanh")
-register_relations(
-    "stablehlo",
-    "ceil floor round_nearest_afz=round round_nearest_even=roundeven",
-    Relation.WHOLE_NUMBER,
-    (0,),
-)
-register_relations("stablehlo", "batch_norm_inference", Relation.OWN, (0,))
-register_relations("stablehlo", "select", Relation.SHARED, (1, 2), keeps_places=True)
-register_relations("stablehlo", "dynamic_update_slice", Relation.SHARED, (0, 1))
-register_relations(
-    "stablehlo",
-    "broadcast broadcast_in_dim dynamic_broadcast_in_dim dynamic_gather dynamic_reshape "
-    "dynamic_slice gather real_dynamic_slice reshape reverse set_dimension_size slice "
-    "torch_index_select transpose",
-    Relation.SHARED,
-    (0,),
-)
-register_relations("stablehlo", "concatenate", Relation.SHARED)
-register_relations("stablehlo", "dynamic_pad pad", Relation.SHARED, (0, 1))
-register_left(
-    "stablehlo",
-    "all_gather all_reduce all_to_all collective_broadcast collective_permute cross-replica-sum "
-    "infeed outfeed recv reduce_scatter send async_start async_done",
-    "other devices or hosts see its operands",
-)
-register_left("stablehlo", "batch_norm_grad batch_norm_training", "it is a step of training")
-register_left("stablehlo", "bitcast_convert", "it reads bits, not numbers")
-register_left("stablehlo", "case if while", "it runs regions, in which ops are quantized")
-register_left(
-    "stablehlo",
-    "cholesky triangular_solve",
-    "a rounded matrix may have no such factorization or inverse",
-)
-register_left("stablehlo", "complex fft imag real", "it has complex numbers")
-register_left(
-    "stablehlo",
-    "composite custom_call",
-    "the function that it computes is defined by its implementation",
-)
-register_left("stablehlo", "dynamic_conv", "its padding is known at run time only")
-register_left("stablehlo", "einsum unary_einsum", "StableHLO removed it")
-register_left("stablehlo", "get_tuple_element tuple", "it has tuples")
-register_left("stablehlo", "rng rng_bit_generator", "its result is random")
-register_left("stablehlo", "select_and_scatter", "it is a step of training")
-
-relation("stablehlo.convert")(conversion)
 
 _HOMOGENEOUS = ("stablehlo.add", "stablehlo.maximum", "stablehlo.minimum")
 _MAXIMUM = ("stablehlo.maximum", "stablehlo.minimum")
 _COMBINERS = (*_MAXIMUM, "stablehlo.add", "stablehlo.multiply", "stablehlo.subtract")
 
 
-@relation("stablehlo.clamp")
-def _clamp(op: Operation) -> OpRelation:
+def clamp(op: Operation) -> OpRelation:
     limits = (op.operands[0], op.operands[2]) if len(op.operands) == 3 else None
     return OpRelation(Relation.OWN, (1,), frozenset({"clamp"}), limits=limits)
 
 
-@relation("stablehlo.optimization_barrier")
-def _optimization_barrier(op: Operation) -> OpRelation | None:
+def optimization_barrier(op: Operation) -> OpRelation | None:
     """A barrier of one operand; None for several, which are forwarded separately."""
     if len(op.operands) != 1:
         return None
     return OpRelation(Relation.SHARED, is_homogeneous=True, keeps_places=True)
 
 
-@relation("stablehlo.map")
-def _map(op: Operation) -> OpRelation | None:
+def map_of_body(op: Operation) -> OpRelation | None:
     """An elementwise function, from the body."""
     inner = list(op.regions[0].block.ops)[:-1]
     if any(relation_of(each) is None or each.regions for each in inner):
@@ -109,8 +39,7 @@ def _map(op: Operation) -> OpRelation | None:
     return OpRelation(Relation.OWN, functions=frozenset({"map"}))
 
 
-@relation("stablehlo.scatter")
-def _scatter(op: Operation) -> OpRelation | None:
+def scatter(op: Operation) -> OpRelation | None:
     """Updates that replace elements, or are combined with them."""
     if len(op.operands) != 3 or len(op.results) != 1:
         return None
@@ -120,8 +49,7 @@ def _scatter(op: Operation) -> OpRelation | None:
     return OpRelation(Relation.SHARED if is_set else Relation.OWN, (0, 2)) if is_known else None
 
 
-@relation("stablehlo.sort")
-def _sort(op: Operation) -> OpRelation:
+def sort(op: Operation) -> OpRelation:
     """A reordering of elements: of one float tensor, or of several with separate parameters."""
     floats = [
         value for value in op.operands if isinstance(element_type_or_self(value.type), AnyFloat)
@@ -129,8 +57,7 @@ def _sort(op: Operation) -> OpRelation:
     return OpRelation(Relation.SHARED if len(floats) == 1 else Relation.OWN)
 
 
-@relation("stablehlo.reduce")
-def _reduce(op: Operation) -> OpRelation | None:
+def reduce(op: Operation) -> OpRelation | None:
     if (combiner := _combiner(op)) is None:
         return _choosing(op)
     return OpRelation(
@@ -161,8 +88,7 @@ _CHOOSING = frozenset(
 )
 
 
-@relation("stablehlo.reduce_window")
-def _reduce_window(op: Operation) -> OpRelation | None:
+def reduce_window(op: Operation) -> OpRelation | None:
     """A pool. A maximum is an element, or the initial value unless that is the lowest number."""
     if (combiner := _combiner(op)) is None:
         return None

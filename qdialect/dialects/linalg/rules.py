@@ -18,53 +18,10 @@ from qdialect.relations.interface import (
     OpRelation,
     Relation,
     function_of,
-    register_left,
-    register_relations,
-    relation,
     relation_of,
 )
 from qdialect.shape_ops.attributes import attribute_of
 from qdialect.shape_ops.interface import name_of
-
-register_relations(
-    "linalg", "abs erf exp log negf=neg reciprocal rsqrt sqrt square", Relation.OWN, (0,)
-)
-register_relations(
-    "linalg", "add div div_unsigned=div max min mul powf=pow sub", Relation.OWN, (0, 1)
-)
-register_relations("linalg", "tanh", Relation.FIXED, (0,), fixed="tanh")
-register_relations("linalg", "softmax", Relation.FIXED, (0,), fixed="softmax")
-register_relations("linalg", "ceil floor round", Relation.WHOLE_NUMBER, (0,))
-register_relations("linalg", "select", Relation.SHARED, (1, 2), keeps_places=True)
-register_relations("linalg", "copy", Relation.SHARED, (0,), is_homogeneous=True, keeps_places=True)
-register_relations("linalg", "broadcast pack transpose unpack", Relation.SHARED, (0,))
-register_left("linalg", "fill", "its result is a single number")
-register_left("linalg", "fill_rng_2d", "its result is random")
-register_left(
-    "linalg",
-    "winograd_filter_transform winograd_input_transform winograd_output_transform",
-    "it is part of a convolution",
-)
-
-_POOLS: Final = {
-    "nwc": ((1,), "max min sum=reduce"),
-    "ncw": ((2,), "max sum=reduce"),
-    "nhwc": ((1, 2), "max min sum=reduce"),
-    "nchw": ((2, 3), "max sum=reduce"),
-    "ndhwc": ((1, 2, 3), "max min sum=reduce"),
-}
-"""The window axes and the kinds of pools, by the layout in their names."""
-
-for _layout, (_axes, _kinds) in _POOLS.items():
-    for _kind in _kinds.split():
-        register_relations(
-            "linalg",
-            f"pooling_{_layout}_{_kind}",
-            Relation.OWN if _kind.startswith("sum") else Relation.SHARED,
-            (0,),
-            is_homogeneous=True,
-            mixed_axes=_axes,
-        )
 
 _LOGISTIC: Final = ["arith.negf", "math.exp", "arith.addf", "arith.divf"]
 """How torch-mlir writes `1 / (1 + exp(-x))`."""
@@ -79,8 +36,7 @@ _FUNCTIONS: Final = {"max_signed": "max", "min_signed": "min", "negf": "neg", "p
 """The functions of kinds of `linalg.elementwise` with another name."""
 
 
-@relation("linalg.elementwise")
-def _elementwise(op: Operation) -> OpRelation | None:
+def elementwise(op: Operation) -> OpRelation | None:
     """The relation of the function in the attribute `kind`."""
     kind = str(attribute_of(op, "kind")).rpartition("<")[2].rstrip(">")
     function = _FUNCTIONS.get(kind, kind)
@@ -96,8 +52,7 @@ def _elementwise(op: Operation) -> OpRelation | None:
             return OpRelation(Relation.OWN, inputs, frozenset({function}))
 
 
-@relation("linalg.generic", "linalg.map", "linalg.reduce")
-def _with_body(op: Operation) -> OpRelation | None:
+def with_body(op: Operation) -> OpRelation | None:
     """An op that computes each element of its result by ops of arith and math."""
     body = op.regions[0].block
     ops = [inner for inner in body.ops if name_of(inner) not in (_YIELD, _CONSTANT)]
