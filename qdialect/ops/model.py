@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from qdialect.ops.positions import Positions
     from qdialect.ops.products import Contraction, Lookup, ReadProduct, ReadWindows
     from qdialect.relations.interface import OpRelation, ReadRelation
+    from qdialect.shape_ops.along_axis import Reader as ReadAlongAxis
     from qdialect.shape_ops.computed_integers import IntegerFunction
     from qdialect.shape_ops.models import CastReads, DialectTraits, RunTimeShape, ShapeOpModel
     from qdialect.shape_ops.terms import BroadcastWriter, ElementwiseModel, ReshapeWriter
@@ -93,6 +94,9 @@ class OpModel:
     The new element depends only on the element, on the element types of operand and result, and on
     their slots there.
     """
+
+    along_axis: ReadAlongAxis | None = None
+    """Reads the attribute of a cast with a row for each position of an axis."""
 
     constant: str | None = None
     """
@@ -296,6 +300,5 @@ def import_models(dialect: str) -> None:
             spec = find_spec(place)
         if spec is not None:
             _add(import_module(place).MODELS)
-        for package in ("qdialect.relations", "qdialect.shape_ops"):
-            import_dialect_file(package, dialect)
+        import_dialect_file("qdialect.shape_ops", dialect)
         _IMPORTED.add(dialect)

@@ -4,8 +4,8 @@ How passes read ops: shape ops as movements, constants, and casts.
 Ops of other dialects have external models, as MLIR calls them: functions that read the ops of one
 name. The dialect of an op need not be registered.
 
-The models that come with qdialect are in `qdialect.shape_ops`, one module per dialect. A module is
-imported when an op of its dialect is met. `qdialect.ops.model` registers those of a compiler.
+The models that come with qdialect are tables in `qdialect.dialects`, and in files of this package
+named after dialects. `qdialect.ops.model` registers those of a compiler.
 """
 
 from __future__ import annotations
@@ -128,17 +128,6 @@ def register_carrier(name: str, attribute: str, prefixes: Mapping[str, str]) -> 
 def register_dialect_traits(dialect: str, traits: DialectTraits) -> None:
     """Say which tensors the types of a dialect can spell, if not all that MLIR has."""
     register_models(OpModels(dialect, {}, traits))
-
-
-def register_alias(name: str, of: str) -> None:
-    """Have the shape ops of one name be read as those of another."""
-    model = model_named(of)
-    add_to_models(
-        name,
-        movement=model.movement,
-        run_time_shape=model.run_time_shape,
-        static_lists=model.static_lists,
-    )
 
 
 def keeping_attribute_of(op: Operation) -> str | None:
@@ -267,7 +256,7 @@ def _of_class(cls: type[Operation], model: OpModel) -> OpModel:
 @cache
 def _carrier(name: str) -> Carrier | None:
     """How unregistered ops of that name stand for others, if they do."""
-    load_models(name)
+    import_models(name.partition(".")[0])
     return _CARRIERS.get(name)
 
 
@@ -294,11 +283,6 @@ def _attribute_key(op: Operation, name: str) -> str:
 
 def _own_movements(op: ShapeOpInterface, operands: Operands) -> Movements:
     return op.movements
-
-
-def load_models(name: str) -> None:
-    """Import the models that come with qdialect for the dialect of an op's name."""
-    import_models(name.partition(".")[0])
 
 
 def name_of(op: Operation) -> str:

@@ -13,7 +13,7 @@ from qdialect.shape_ops.interface import (
     is_known_dialect,
     register_cast,
 )
-from qdialect.shape_ops.statistics import is_statistics, register_statistics
+from qdialect.shape_ops.statistics import STATISTICS, is_statistics
 
 
 def of_one(name: str) -> Operation:
@@ -38,8 +38,8 @@ def test_what_is_registered_is_taken_back() -> None:
     assert not any(known())
     with taken_back():
         register_cast("forgotten.cast")
-        register_statistics("forgotten.stats")
         models = {
+            "stats": STATISTICS,
             "layer": OpModel(product=Contraction.of("nc,cf->nf")),
             "relation": OpModel(rule=own()),
             "left": OpModel(stays_float="of a test"),

@@ -17,7 +17,9 @@ from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr
 from xdsl.ir import Operation
 
 from qdialect.algebra.bounded_cache import registered_cache
-from qdialect.dialects.stablehlo import rules
+from qdialect.algebra.granularity import Granularity
+from qdialect.algebra.lazy_numpy import np
+from qdialect.dialects.stablehlo import movements, rules
 from qdialect.ops import positions
 from qdialect.ops.model import Bits, OpModel, OpModels
 from qdialect.ops.products import (
@@ -28,8 +30,11 @@ from qdialect.ops.products import (
     positive,
 )
 from qdialect.relations.interface import conversion, fixed, own, shared, whole_number
-from qdialect.shape_ops.attributes import attribute_of, integer_of, integers_of, shape_of
+from qdialect.shape_ops.attributes import attribute_of, integer_of, integers_of, shape_in, shape_of
+from qdialect.shape_ops.computed_integers import nonzero_as_true
 from qdialect.shape_ops.interface import Code, NotFoldable, find_attribute
+from qdialect.shape_ops.models import CastReads, DialectTraits
+from qdialect.shape_ops.terms import Arithmetic
 
 
 def _dot(op: Operation) -> Contraction:
@@ -172,14 +177,43 @@ MODELS = OpModels(
     "stablehlo",
     {
         # Movements
-        "broadcast broadcast_in_dim dynamic_reshape dynamic_slice": _exact(rule=shared(0)),
-        "real_dynamic_slice reshape reverse slice transpose": _exact(rule=shared(0)),
-        "dynamic_broadcast_in_dim": _exact(rule=shared(0), repeats=True),
+        "broadcast": _exact(rule=shared(0)),
+        "broadcast_in_dim": _exact(
+            movement=movements.broadcast_in_dim,
+            write_broadcast=movements.broadcast_again,
+            rule=shared(0),
+        ),
+        "dynamic_broadcast_in_dim": _exact(
+            movement=movements.dynamic_broadcast_in_dim,
+            run_time_shape=shape_in(1),
+            rule=shared(0),
+            repeats=True,
+        ),
+        "reshape": _exact(
+            movement=movements.reshape, write_reshape=movements.reshape_again, rule=shared(0)
+        ),
+        "dynamic_reshape": _exact(
+            movement=movements.dynamic_reshape, run_time_shape=shape_in(1), rule=shared(0)
+        ),
+        "slice": _exact(movement=movements.slice_of, rule=shared(0)),
+        "dynamic_slice": _exact(movement=movements.dynamic_slice, rule=shared(0)),
+        "real_dynamic_slice": _exact(movement=movements.real_dynamic_slice, rule=shared(0)),
+        "reverse": _exact(movement=movements.reverse, rule=shared(0)),
+        "transpose": _exact(movement=movements.transpose, rule=shared(0)),
         "set_dimension_size": OpModel(rule=shared(0)),
-        "concatenate": _exact(rule=shared()),
-        "dynamic_pad dynamic_update_slice pad": _exact(rule=shared(0, 1)),
-        "gather": _exact(product=_gather, positions=positions.slices, rule=shared(0)),
-        "dynamic_gather": OpModel(positions=positions.slices, rule=shared(0)),
+        "concatenate": _exact(movement=movements.concatenate, rule=shared()),
+        "pad": _exact(movement=movements.pad, rule=shared(0, 1)),
+        "dynamic_pad": _exact(movement=movements.dynamic_pad, rule=shared(0, 1)),
+        "dynamic_update_slice": _exact(movement=movements.dynamic_update_slice, rule=shared(0, 1)),
+        "gather": _exact(
+            movement=movements.gather,
+            product=_gather,
+            positions=positions.slices,
+            rule=shared(0),
+        ),
+        "dynamic_gather": OpModel(
+            movement=movements.dynamic_gather, positions=positions.slices, rule=shared(0)
+        ),
         "torch_index_select": OpModel(positions=positions.on_any_axis, rule=shared(0)),
         "scatter": OpModel(rule=rules.scatter),
         "sort": _exact(rule=rules.sort),
@@ -203,20 +237,52 @@ MODELS = OpModels(
         "ceil floor": _exact(rule=whole_number(0)),
         "round_nearest_afz": _exact(rule=whole_number(0, function="round")),
         "round_nearest_even": _exact(rule=whole_number(0, function="roundeven")),
-        "add compare": _exact(rule=own(0, 1)),
+        "add": _exact(
+            term=movements.arithmetic(Arithmetic.ADD),
+            # The sum of truth values is their disjunction.
+            integers=lambda op, values: nonzero_as_true(op, values[0] + values[1]),
+            rule=own(0, 1),
+        ),
+        "compare": _exact(integers=movements.compare, rule=own(0, 1)),
         "atan2": OpModel(rule=own(0, 1)),
         "divide": _undefined_on_integers(rule=own(0, 1, function="div")),
-        "maximum": _exact(rule=own(0, 1, function="max")),
-        "minimum": _exact(rule=own(0, 1, function="min")),
-        "multiply": _exact(rule=own(0, 1, function="mul")),
+        "maximum": _exact(
+            integers=lambda op, values: np.maximum(values[0], values[1]),
+            rule=own(0, 1, function="max"),
+        ),
+        "minimum": _exact(
+            integers=lambda op, values: np.minimum(values[0], values[1]),
+            rule=own(0, 1, function="min"),
+        ),
+        "multiply": _exact(
+            term=movements.arithmetic(Arithmetic.MULTIPLY),
+            integers=lambda op, values: values[0] * values[1],
+            rule=own(0, 1, function="mul"),
+        ),
         "power": OpModel(rule=own(0, 1, function="pow")),
         "remainder": _undefined_on_integers(rule=own(0, 1, function="rem")),
-        "subtract": _exact(rule=own(0, 1, function="sub")),
+        "subtract": _exact(
+            term=movements.arithmetic(Arithmetic.SUBTRACT),
+            integers=lambda op, values: values[0] - values[1],
+            rule=own(0, 1, function="sub"),
+        ),
         "clamp": _exact(rule=rules.clamp),
-        "convert": _exact(rule=conversion),
+        "convert": _exact(
+            cast=CastReads.CONVERTED,
+            term=movements.CONVERSION,
+            integers=lambda op, values: nonzero_as_true(op, values[0]),
+            rule=conversion,
+        ),
+        "uniform_quantize": OpModel(cast=CastReads.CODES),
+        "uniform_dequantize": OpModel(cast=CastReads.NUMBERS),
         "map": OpModel(rule=rules.map_of_body),
-        "select": _exact(rule=shared(1, 2, keeps_places=True)),
-        "and constant count_leading_zeros dynamic_iota iota not or popcnt xor": _exact(),
+        "select": _exact(
+            integers=lambda op, values: np.where(values[0] != 0, values[1], values[2]),
+            rule=shared(1, 2, keeps_places=True),
+        ),
+        "constant": _exact(constant="value"),
+        "dynamic_iota iota": _exact(integers=movements.iota),
+        "and count_leading_zeros not or popcnt xor": _exact(),
         "shift_left shift_right_arithmetic shift_right_logical": _undefined(),
         # Reductions
         "batch_norm_inference": OpModel(rule=own(0)),
@@ -246,4 +312,5 @@ MODELS = OpModels(
         "get_tuple_element tuple": _exact(stays_float="it has tuples"),
         "rng rng_bit_generator": OpModel(stays_float="its result is random"),
     },
+    DialectTraits(finest=Granularity.PER_AXIS),
 )

@@ -1,8 +1,4 @@
-"""
-The shape ops, the constant and the casts of StableHLO.
-
-https://openxla.org/stablehlo/spec. Its types are per-tensor and per-axis only.
-"""
+"""How ops of StableHLO move elements, and compute them."""
 
 from __future__ import annotations
 
@@ -11,10 +7,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from xdsl.dialects.builtin import DenseArrayBase, i64
+from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, TensorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qdialect.algebra.granularity import Granularity
 from qdialect.algebra.joins import Concat, InsertSlice
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import (
@@ -33,76 +28,56 @@ from qdialect.shape_ops.attributes import (
     integer_of,
     integers_of,
     padded,
-    shape_in,
     shape_of,
     static_shape_of,
 )
-from qdialect.shape_ops.computed_integers import Integers, integer_function, nonzero_as_true
+from qdialect.shape_ops.computed_integers import Integers
 from qdialect.shape_ops.elementwise import (
-    broadcast_writer,
     converted,
-    elementwise_op,
     recreated,
-    reshape_writer,
     same_shape,
     write_like,
 )
 from qdialect.shape_ops.interface import (
     Code,
     NotFoldable,
-    register_cast,
-    register_constant,
-    register_dialect_traits,
+    find_attribute,
     set_attribute,
-    shape_op,
 )
-from qdialect.shape_ops.models import CastReads, DialectTraits, Movements, Operands
-from qdialect.shape_ops.terms import Arithmetic, Elementwise, SmallOperand
+from qdialect.shape_ops.models import Movements, Operands
+from qdialect.shape_ops.terms import Arithmetic, Elementwise, ElementwiseModel, SmallOperand
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-register_constant("stablehlo.constant", "value")
-register_cast("stablehlo.uniform_quantize", CastReads.CODES)
-register_cast("stablehlo.uniform_dequantize", CastReads.NUMBERS)
-register_cast("stablehlo.convert", CastReads.CONVERTED)
-register_dialect_traits("stablehlo", DialectTraits(finest=Granularity.PER_AXIS))
 
-
-@shape_op("stablehlo.transpose")
-def _transpose(op: Operation, operands: Operands) -> Movements:
+def transpose(op: Operation, operands: Operands) -> Movements:
     return Movements(op.operands, [Transpose(integers_of(op, "permutation"))])
 
 
-@shape_op("stablehlo.reshape")
-def _reshape(op: Operation, operands: Operands) -> Movements:
+def reshape(op: Operation, operands: Operands) -> Movements:
     return Movements(op.operands, [Reshape(shape_of(op.results[0]))])
 
 
-@shape_op("stablehlo.slice")
-def _slice(op: Operation, operands: Operands) -> Movements:
+def slice_of(op: Operation, operands: Operands) -> Movements:
     starts, limits = integers_of(op, "start_indices"), integers_of(op, "limit_indices")
     return Movements(op.operands, [Slice.between(starts, limits, integers_of(op, "strides"))])
 
 
-@shape_op("stablehlo.concatenate")
-def _concatenate(op: Operation, operands: Operands) -> Movements:
+def concatenate(op: Operation, operands: Operands) -> Movements:
     return Movements(op.operands, [Concat(integer_of(op, "dimension"))])
 
 
-@shape_op("stablehlo.broadcast_in_dim")
-def _broadcast_in_dim(op: Operation, operands: Operands) -> Movements:
+def broadcast_in_dim(op: Operation, operands: Operands) -> Movements:
     dims = integers_of(op, "broadcast_dimensions")
     return Movements(op.operands, [BroadcastInDim(dims, shape_of(op.results[0]))])
 
 
-@shape_op("stablehlo.reverse")
-def _reverse(op: Operation, operands: Operands) -> Movements:
+def reverse(op: Operation, operands: Operands) -> Movements:
     return Movements(op.operands, [Reverse(integers_of(op, "dimensions"))])
 
 
-@shape_op("stablehlo.pad")
-def _pad(op: Operation, operands: Operands) -> Movements:
+def pad(op: Operation, operands: Operands) -> Movements:
     movements = padded(
         shape_of(op.operands[0]),
         integers_of(op, "edge_padding_low"),
@@ -115,26 +90,22 @@ def _pad(op: Operation, operands: Operands) -> Movements:
 # These move elements where their operands are constant.
 
 
-@shape_op("stablehlo.dynamic_reshape", run_time_shape=shape_in(1))
-def _dynamic_reshape(op: Operation, operands: Operands) -> Movements:
+def dynamic_reshape(op: Operation, operands: Operands) -> Movements:
     # A static shape of the result says the same as the operand.
     return Movements(op.operands[:1], [Reshape(shape_of(op.results[0]))])
 
 
-@shape_op("stablehlo.dynamic_broadcast_in_dim", run_time_shape=shape_in(1))
-def _dynamic_broadcast_in_dim(op: Operation, operands: Operands) -> Movements:
-    return _broadcast_in_dim(op, operands)._replace(operands=op.operands[:1])
+def dynamic_broadcast_in_dim(op: Operation, operands: Operands) -> Movements:
+    return broadcast_in_dim(op, operands)._replace(operands=op.operands[:1])
 
 
-@shape_op("stablehlo.dynamic_slice")
-def _dynamic_slice(op: Operation, operands: Operands) -> Movements:
+def dynamic_slice(op: Operation, operands: Operands) -> Movements:
     sizes = integers_of(op, "slice_sizes")
     starts = _clamped(op.operands[1:], sizes, op.operands[0], operands)
     return Movements(op.operands[:1], [Slice(starts, sizes, (1,) * len(sizes))])
 
 
-@shape_op("stablehlo.dynamic_update_slice")
-def _dynamic_update_slice(op: Operation, operands: Operands) -> Movements:
+def dynamic_update_slice(op: Operation, operands: Operands) -> Movements:
     value, update, *starts = op.operands
     sizes = static_shape_of(update)
     offsets = _clamped(starts, sizes, value, operands)
@@ -153,14 +124,12 @@ def _clamped(
     )
 
 
-@shape_op("stablehlo.real_dynamic_slice")
-def _real_dynamic_slice(op: Operation, operands: Operands) -> Movements:
+def real_dynamic_slice(op: Operation, operands: Operands) -> Movements:
     starts, limits, strides = (_listed(each, operands) for each in op.operands[1:])
     return Movements(op.operands[:1], [Slice.between(starts, limits, strides)])
 
 
-@shape_op("stablehlo.dynamic_pad")
-def _dynamic_pad(op: Operation, operands: Operands) -> Movements:
+def dynamic_pad(op: Operation, operands: Operands) -> Movements:
     low, high, interior = (_listed(each, operands) for each in op.operands[2:])
     movements = padded(shape_of(op.operands[0]), low, high, interior)
     return Movements(op.operands[:1], movements, op.operands[1])
@@ -170,13 +139,11 @@ def _listed(value: SSAValue, operands: Operands) -> tuple[int, ...]:
     return tuple(operands.integers(value).tolist())
 
 
-@shape_op("stablehlo.dynamic_gather")
-def _dynamic_gather(op: Operation, operands: Operands) -> Movements:
+def dynamic_gather(op: Operation, operands: Operands) -> Movements:
     return _gathered(op, _listed(op.operands[2], operands), operands)
 
 
-@shape_op("stablehlo.gather")
-def _gather(op: Operation, operands: Operands) -> Movements:
+def gather(op: Operation, operands: Operands) -> Movements:
     return _gathered(op, integers_of(op, "slice_sizes"), operands)
 
 
@@ -296,61 +263,48 @@ _GATHER_NUMBERS: Final = re.compile(
 )
 
 
-@broadcast_writer("stablehlo.broadcast_in_dim")
-def _broadcast_again(op: Operation, operand: SmallOperand, type: Attribute) -> list[Operation]:
+def broadcast_again(op: Operation, operand: SmallOperand, type: Attribute) -> list[Operation]:
     new = recreated(op, [operand.value], type)
-    set_attribute(new, "broadcast_dimensions", DenseArrayBase.from_list(i64, operand.axes))
+    if isinstance(find_attribute(op, "broadcast_dimensions"), DenseArrayBase):
+        axes = DenseArrayBase.from_list(i64, operand.axes)
+    else:
+        type = TensorType(i64, [len(operand.axes)])
+        axes = DenseIntOrFPElementsAttr.from_list(type, operand.axes)
+    set_attribute(new, "broadcast_dimensions", axes)
     return [new]
 
 
-@reshape_writer("stablehlo.reshape")
-def _reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Operation]:
+def reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Operation]:
     return [recreated(op, [operand], type)]
 
 
-@elementwise_op("stablehlo.convert", write=write_like)
+def arithmetic(kind: Arithmetic) -> ElementwiseModel:
+    """The model of an op of operands that have the shape of its result."""
+
+    def read(op: Operation, operands: Operands) -> Elementwise:
+        return same_shape(op, kind, op.operands)
+
+    return ElementwiseModel(read, write_like, keeps_rank=False, broadcasts=False)
+
+
 def _convert(op: Operation, operands: Operands) -> Elementwise:
     return converted(op)
 
 
-@elementwise_op("stablehlo.subtract", write=write_like)
-def _subtract(op: Operation, operands: Operands) -> Elementwise:
-    return same_shape(op, Arithmetic.SUBTRACT, op.operands)
+CONVERSION: Final = ElementwiseModel(_convert, write_like, keeps_rank=False, broadcasts=False)
 
 
-@elementwise_op("stablehlo.multiply", write=write_like)
-def _multiply(op: Operation, operands: Operands) -> Elementwise:
-    return same_shape(op, Arithmetic.MULTIPLY, op.operands)
-
-
-@elementwise_op("stablehlo.add", write=write_like)
-def _add(op: Operation, operands: Operands) -> Elementwise:
-    return same_shape(op, Arithmetic.ADD, op.operands)
-
-
-# The sum of truth values is their disjunction.
-integer_function("stablehlo.add")(lambda op, of: nonzero_as_true(op, of[0] + of[1]))
-integer_function("stablehlo.subtract")(lambda op, of: of[0] - of[1])
-integer_function("stablehlo.multiply")(lambda op, of: of[0] * of[1])
-integer_function("stablehlo.convert")(lambda op, of: nonzero_as_true(op, of[0]))
-integer_function("stablehlo.select")(lambda op, of: np.where(of[0] != 0, of[1], of[2]))
-integer_function("stablehlo.minimum")(lambda op, of: np.minimum(of[0], of[1]))
-integer_function("stablehlo.maximum")(lambda op, of: np.maximum(of[0], of[1]))
-
-
-@integer_function("stablehlo.iota", "stablehlo.dynamic_iota")
-def _iota(op: Operation, of: Sequence[Integers]) -> NDArray[Any]:
+def iota(op: Operation, values: Sequence[Integers]) -> NDArray[Any]:
     shape, axis = static_shape_of(op.results[0]), integer_of(op, "iota_dimension")
     ones = [-1 if at == axis else 1 for at in range(len(shape))]
     return np.broadcast_to(np.arange(shape[axis]).reshape(ones), shape)
 
 
-@integer_function("stablehlo.compare")
-def _compare(op: Operation, of: Sequence[Integers]) -> NDArray[Any]:
+def compare(op: Operation, values: Sequence[Integers]) -> NDArray[Any]:
     found = _ORDER.search(str(attribute_of(op, "comparison_direction")))
     if found is None:
         raise NotFoldable(Code.UNKNOWN_OP, "its order is not understood")
-    one, other = of
+    one, other = values
     return _ORDERS[found[0]](one, other)
 
 

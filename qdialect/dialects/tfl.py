@@ -20,6 +20,7 @@ from qdialect.algebra.movement import (
     Transpose,
 )
 from qdialect.algebra.padding import Pad
+from qdialect.ops.model import OpModel, OpModels
 from qdialect.shape_ops.attributes import (
     attribute_of,
     axis_of,
@@ -32,41 +33,27 @@ from qdialect.shape_ops.interface import (
     Code,
     NotFoldable,
     find_attribute,
-    register_cast,
-    register_constant,
-    shape_op,
 )
 from qdialect.shape_ops.models import CastReads, Movements, Operands
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-register_constant("tfl.pseudo_const", "value")
-register_constant("tfl.pseudo_qconst", "value")
-register_cast("tfl.dequantize", CastReads.NUMBERS)
-register_cast("tfl.quantize", CastReads.CODES)
 
-
-@shape_op("tfl.transpose")
 def _transpose(op: Operation, operands: Operands) -> Movements:
     return Movements(op.operands[:1], [Transpose(_list(operands.integers(op.operands[1])))])
 
 
-@shape_op("tfl.reshape")
-@shape_op("tfl.expand_dims")
-@shape_op("tfl.squeeze")
 def _reshape(op: Operation, operands: Operands) -> Movements:
     # If the result is static, the operand with its shape is redundant.
     return Movements(op.operands[:1], [Reshape(shape_of(op.results[0]))])
 
 
-@shape_op("tfl.slice")
 def _slice(op: Operation, operands: Operands) -> Movements:
     offsets, sizes = _list(operands.integers(op.operands[1])), static_shape_of(op.results[0])
     return Movements(op.operands[:1], [Slice(offsets, sizes, (1,) * len(sizes))])
 
 
-@shape_op("tfl.concatenation")
 def _concatenation(op: Operation, operands: Operands) -> Movements:
     function = str(attribute_of(op, "fused_activation_function"))
     if function != '"NONE"':
@@ -74,18 +61,15 @@ def _concatenation(op: Operation, operands: Operands) -> Movements:
     return Movements(op.operands, [Concat(axis_of(op, "axis", len(shape_of(op.results[0]))))])
 
 
-@shape_op("tfl.reverse_v2")
 def _reverse(op: Operation, operands: Operands) -> Movements:
     return Movements(op.operands[:1], [Reverse(_axes(op, operands))])
 
 
-@shape_op("tfl.broadcast_to")
 def _broadcast_to(op: Operation, operands: Operands) -> Movements:
     movement = BroadcastInDim.trailing(shape_of(op.operands[0]), shape_of(op.results[0]))
     return Movements(op.operands[:1], [movement])
 
 
-@shape_op("tfl.gather")
 def _gather(op: Operation, operands: Operands) -> Movements:
     shape = static_shape_of(op.operands[0])
     axis = axis_of(op, "axis", len(shape))
@@ -95,7 +79,6 @@ def _gather(op: Operation, operands: Operands) -> Movements:
     return Movements(op.operands[:1], taken(op, axis, indices, from_end=False))
 
 
-@shape_op("tfl.pad")
 def _pad(op: Operation, operands: Operands) -> Movements:
     """Read a pad with real zero."""
     widths = operands.integers(op.operands[1]).reshape(-1, 2)
@@ -109,3 +92,21 @@ def _axes(op: Operation, operands: Operands) -> tuple[int, ...]:
 
 def _list(numbers: NDArray[np.integer[Any]]) -> tuple[int, ...]:
     return tuple(map(int, numbers.reshape(-1).tolist()))
+
+
+MODELS = OpModels(
+    "tfl",
+    {
+        "pseudo_const pseudo_qconst": OpModel(constant="value"),
+        "quantize": OpModel(cast=CastReads.CODES),
+        "dequantize": OpModel(cast=CastReads.NUMBERS),
+        "transpose": OpModel(movement=_transpose),
+        "reshape expand_dims squeeze": OpModel(movement=_reshape),
+        "slice": OpModel(movement=_slice),
+        "concatenation": OpModel(movement=_concatenation),
+        "reverse_v2": OpModel(movement=_reverse),
+        "broadcast_to": OpModel(movement=_broadcast_to),
+        "gather": OpModel(movement=_gather),
+        "pad": OpModel(movement=_pad),
+    },
+)

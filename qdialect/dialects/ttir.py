@@ -9,21 +9,15 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from qdialect.algebra.movement import Reshape, Reverse, Slice, Transpose
+from qdialect.ops.model import OpModel, OpModels
 from qdialect.shape_ops.attributes import integer_of, integers_of, shape_of
-from qdialect.shape_ops.interface import register_cast, register_constant, shape_op
 from qdialect.shape_ops.models import CastReads, Movements, Operands
 
-register_constant("ttir.constant", "value")
-register_cast("ttir.quantize", CastReads.CODES)
-register_cast("ttir.dequantize", CastReads.NUMBERS)
 
-
-@shape_op("ttir.permute")
 def _permute(op: Operation, operands: Operands) -> Movements:
     return Movements(op.operands[:1], [Transpose(integers_of(op, "permutation"))])
 
 
-@shape_op("ttir.transpose")
 def _transpose(op: Operation, operands: Operands) -> Movements:
     order = list(range(len(shape_of(op.operands[0]))))
     one, other = integer_of(op, "dim0"), integer_of(op, "dim1")
@@ -31,19 +25,29 @@ def _transpose(op: Operation, operands: Operands) -> Movements:
     return Movements(op.operands[:1], [Transpose(tuple(order))])
 
 
-@shape_op("ttir.reshape")
-@shape_op("ttir.squeeze")
-@shape_op("ttir.unsqueeze")
 def _reshape(op: Operation, operands: Operands) -> Movements:
     return Movements(op.operands[:1], [Reshape(shape_of(op.results[0]))])
 
 
-@shape_op("ttir.reverse")
 def _reverse(op: Operation, operands: Operands) -> Movements:
     return Movements(op.operands[:1], [Reverse(integers_of(op, "dimensions"))])
 
 
-@shape_op("ttir.slice_static")
 def _slice(op: Operation, operands: Operands) -> Movements:
     lists = (integers_of(op, name) for name in ("begins", "ends", "step"))
     return Movements(op.operands[:1], [Slice.between(*lists)])
+
+
+MODELS = OpModels(
+    "ttir",
+    {
+        "constant": OpModel(constant="value"),
+        "quantize": OpModel(cast=CastReads.CODES),
+        "dequantize": OpModel(cast=CastReads.NUMBERS),
+        "permute": OpModel(movement=_permute),
+        "transpose": OpModel(movement=_transpose),
+        "reshape squeeze unsqueeze": OpModel(movement=_reshape),
+        "reverse": OpModel(movement=_reverse),
+        "slice_static": OpModel(movement=_slice),
+    },
+)
