@@ -30,13 +30,11 @@ from qdialect.ir.value_types import register_tensor_type as register_tensor_type
 from qdialect.ops.model import (
     NOTHING,
     OpModel,
-    OpModels,
     add_to_models,
     import_models,
     model_named,
     models_for_all,
     models_in_use,
-    register_models,
     traits_of,
     when_registered,
 )
@@ -105,11 +103,6 @@ def register_constant(name: str, elements: str) -> None:
     add_to_models(name, constant=elements)
 
 
-def register_cast(name: str, reads: CastReads = CastReads.UNKNOWN) -> None:
-    """Register an op that changes how each element of its operand is read, and moves none."""
-    add_to_models(name, cast=reads)
-
-
 def register_list(name: str) -> None:
     """Register an op whose result is the list of its operands, which are integers."""
     add_to_models(name, is_list=True)
@@ -123,11 +116,6 @@ def register_carrier(name: str, attribute: str, prefixes: Mapping[str, str]) -> 
     """
     _CARRIERS[name] = Carrier(attribute, prefixes)
     _carrier.cache_clear()
-
-
-def register_dialect_traits(dialect: str, traits: DialectTraits) -> None:
-    """Say which tensors the types of a dialect can spell, if not all that MLIR has."""
-    register_models(OpModels(dialect, {}, traits))
 
 
 def keeping_attribute_of(op: Operation) -> str | None:

@@ -11,8 +11,8 @@ from qdialect.relations.interface import is_known, own
 from qdialect.shape_ops.interface import (
     is_cast,
     is_known_dialect,
-    register_cast,
 )
+from qdialect.shape_ops.models import CastReads
 from qdialect.shape_ops.statistics import STATISTICS, is_statistics
 
 
@@ -37,8 +37,8 @@ def known() -> list[bool]:
 def test_what_is_registered_is_taken_back() -> None:
     assert not any(known())
     with taken_back():
-        register_cast("forgotten.cast")
         models = {
+            "cast": OpModel(cast=CastReads.UNKNOWN),
             "stats": STATISTICS,
             "layer": OpModel(product=Contraction.of("nc,cf->nf")),
             "relation": OpModel(rule=own()),

@@ -31,15 +31,13 @@ from qdialect.dialects.quant import Quant
 from qdialect.folding import FoldPolicy, fold_shapes
 from qdialect.interpreters import TypedArray, run_function
 from qdialect.ir.value_types import TensorParts
-from qdialect.ops.model import OpModel, OpModels
+from qdialect.ops.model import OpModel, OpModels, register_models
 from qdialect.shape_ops.attributes import integers_of, shape_in, shape_of
 from qdialect.shape_ops.elementwise import converted, write_like
 from qdialect.shape_ops.interface import (
     Code,
     name_of,
-    register_cast,
     register_constant,
-    register_dialect_traits,
     register_tensor_type,
     shape_op,
 )
@@ -53,11 +51,13 @@ pytestmark = pytest.mark.usefixtures("without_plugins")
 def models() -> None:
     """What the tests of this file read."""
     register_constant("vpu.weights", "data")
-    register_cast("vpu.to_float", CastReads.NUMBERS)
-    register_cast("vpu.view", CastReads.BITS)
-    register_cast("vpu.unsaid")
+    casts = {
+        "to_float": OpModel(cast=CastReads.NUMBERS),
+        "view": OpModel(cast=CastReads.BITS),
+        "unsaid": OpModel(cast=CastReads.UNKNOWN),
+    }
     traits = DialectTraits(finest=Granularity.PER_AXIS, has_empty_tensors=False)
-    register_dialect_traits("vpu", traits)
+    register_models(OpModels("vpu", casts, traits))
     register_constant("own.weights", "data")
 
     @shape_op("vpu.reshape", run_time_shape=shape_in(1))
