@@ -2,75 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, cast
 
-from xdsl.dialects.builtin import AnyFloat, ArrayAttr, ComplexType
+from xdsl.dialects.builtin import AnyFloat, ComplexType
 from xdsl.ir import Attribute, Operation
 
 from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.shape_ops.interface import name_of, role_of
-
-_EXACT: Final = {
-    "arith": """
-    addf addi addui_extended andi bitcast ceildivsi cmpf cmpi constant divf extf extsi extui
-    index_cast index_castui maximumf maxnumf maxsi maxui minimumf minnumf minsi minui mulf muli
-    mulsi_extended mului_extended negf ori select sitofp subf subi truncf trunci uitofp xori
-    """,
-    "linalg": """
-    abs add broadcast ceil copy div fill floor index max min mul negf select sub transpose yield
-    """,
-    "math": """
-    absf absi ceil copysign ctlz ctpop cttz floor fma round roundeven sqrt trunc
-    """,
-    "stablehlo": """
-    abs add and broadcast broadcast_in_dim case ceil clamp compare complex concatenate constant
-    convert divide dynamic_broadcast_in_dim dynamic_iota dynamic_pad dynamic_reshape
-    dynamic_slice dynamic_update_slice floor gather get_dimension_size get_tuple_element if imag
-    iota is_finite maximum minimum multiply negate not optimization_barrier or pad popcnt real
-    real_dynamic_slice reshape return reverse round_nearest_afz round_nearest_even select sign
-    slice sqrt subtract transpose tuple while xor
-    """,
-    "tosa": """
-    abs add bitwise_and bitwise_not bitwise_or bitwise_xor cast ceil clamp concat const
-    const_shape equal floor gather greater greater_equal identity logical_and logical_not
-    logical_or logical_xor maximum minimum mul negate pad reshape reverse scatter select slice
-    sub tile transpose yield
-    """,
-    "tensor": """
-    bitcast cast collapse_shape concat dim empty expand_shape extract extract_slice
-    from_elements insert insert_slice pad reshape splat yield
-    """,
-}
-"""
-Ops on floats that move elements, or round each result once, as IEEE 754 defines it.
-
-Sums of many terms are excluded, and so are functions that compilers approximate, such as `exp`.
-"""
+from qdialect.ops.model import Bits, bits_of, model_named
+from qdialect.relations.interface import function_of
+from qdialect.shape_ops.interface import name_of, op_model
+from qdialect.shape_ops.models import CastReads
 
 _CONTROL: Final = frozenset({"builtin", "cf", "func", "scf", "shape", "ub"})
 """Dialects without arithmetic of their own."""
 
-_UNDEFINED: Final = {
-    "arith": """
-    ceildivsi ceildivui divsi divui floordivsi fptosi fptoui remsi remui shli shrsi shrui
-    """,
-    "tensor": "extract insert",
-    "tosa": "arithmetic_right_shift intdiv logical_left_shift logical_right_shift",
-    "stablehlo": "shift_left shift_right_arithmetic shift_right_logical",
-}
-"""Ops that are undefined for some operands."""
-
-_DIVISIONS: Final = frozenset({"stablehlo.divide", "stablehlo.remainder"})
-"""Ops that are undefined for some integers."""
-
-_WHOLE_NAMES: Final = "ceil floor round roundeven round_nearest_afz round_nearest_even sign trunc"
-_WHOLE: Final = frozenset(_WHOLE_NAMES.split())
-"""The names of ops, without the dialect, whose results are whole floats."""
-
-_CONVERSIONS: Final = frozenset({"arith.fptosi", "arith.fptoui", "stablehlo.convert", "tosa.cast"})
+_WHOLE: Final = frozenset({"ceil", "floor", "round", "roundeven", "sign", "trunc"})
+"""The functions whose results are whole floats."""
 
 
 @dataclass(frozen=True)
@@ -111,42 +61,37 @@ def defined_bits(ops: Iterable[Operation]) -> DefinedBits:
     for op in ops:
         name = name_of(op)
         precisions = list(filter(None, map(_precision_of, _element_types(op))))
-        is_division = name in _DIVISIONS and not precisions
-        if is_division or _is_conversion(op, name) or _is_in(_UNDEFINED, name):
+        bits = bits_of(op, name)
+        is_division = bits is Bits.UNDEFINED_ON_INTEGERS and not precisions
+        if is_division or bits is Bits.UNDEFINED or _is_conversion(op):
             undefined = undefined or name
         is_discrete |= _is_discrete(op, name)
-        if precisions and not _is_exact(op, name):
+        if precisions and not _is_exact(op, name, bits):
             unordered = unordered or name
             precision = min(precision, *precisions)
     return DefinedBits(unordered, undefined, is_discrete, precision)
 
 
-def _is_exact(op: Operation, name: str) -> bool:
+def _is_exact(op: Operation, name: str, bits: Bits) -> bool:
     if any(isinstance(type, ComplexType) for type in _element_types(op)):
         return _is_moved(op)
     flags = op.properties.get("fastmath") or op.attributes.get("fastmath")
     if flags is not None and getattr(flags, "data", ()):
         return False
-    dialect = name.partition(".")[0]
-    if dialect in _CONTROL or _is_in(_EXACT, name) or _is_conversion(op, name):
-        return True
-    if name == "linalg.generic":
-        iterators = op.properties.get("iterator_types") or op.attributes.get("iterator_types")
-        return isinstance(iterators, ArrayAttr) and all(
-            "parallel" in str(iterator) for iterator in cast("ArrayAttr[Attribute]", iterators)
-        )
-    return _is_moved(op)
+    if bits is not Bits.UNKNOWN:
+        return bits is not Bits.ROUNDED
+    return name.partition(".")[0] in _CONTROL or _is_moved(op)
 
 
 def _is_moved(op: Operation) -> bool:
     """Whether it is a constant, a shape op, or a cast."""
-    role = role_of(op)
-    return role.is_cast or role.model is not None or role.elements is not None
+    model = op_model(op)
+    return not (model.cast is model.movement is model.constant is None)
 
 
-def _is_conversion(op: Operation, name: str) -> bool:
+def _is_conversion(op: Operation) -> bool:
     """Whether it converts floats to integers."""
-    if name not in _CONVERSIONS:
+    if CastReads.CONVERTED not in (op_model(op).cast or CastReads.UNKNOWN):
         return False
     before, after = (
         [isinstance(element_type_or_self(value.type), AnyFloat) for value in values]
@@ -161,12 +106,12 @@ def _is_discrete(op: Operation, name: str) -> bool:
         [_precision_of(element_type_or_self(value.type)) is not None for value in values]
         for values in (op.operands, op.results)
     )
-    return any(before) and (not all(after) or name.partition(".")[2] in _WHOLE)
+    return any(before) and (not all(after) or not _WHOLE.isdisjoint(_functions_of(name)))
 
 
-def _is_in(table: dict[str, str], name: str) -> bool:
-    dialect, _, rest = name.partition(".")
-    return rest in table.get(dialect, "").split()
+def _functions_of(name: str) -> Collection[str]:
+    rule = model_named(name).rule
+    return () if rule is None or callable(rule) else (rule.functions or {function_of(name)})
 
 
 def _element_types(op: Operation) -> Iterator[Attribute]:

@@ -28,7 +28,7 @@ from qdialect.dialects.quant.storage import StoredType
 from qdialect.ir.ordering import dependencies_first
 from qdialect.ir.value_types import tensor_parts, type_name
 from qdialect.shape_ops.computed_integers import computes_integers
-from qdialect.shape_ops.interface import is_list, name_of, role_of
+from qdialect.shape_ops.interface import is_list, name_of, op_model
 
 
 class Effects(IntEnum):
@@ -318,7 +318,7 @@ def _says_nothing_of_memory(op: Operation) -> bool:
 def _is_declared_pure(op: Operation) -> bool:
     """Whether the table above or a model says that an op is pure on operands that are values."""
     dialect, _, name = name_of(op).partition(".")
-    return name in _PURE.get(dialect, ()) or any(role_of(op)) or computes_integers(op)
+    return name in _PURE.get(dialect, ()) or op_model(op).reads_elements or computes_integers(op)
 
 
 def _has_value_semantics(type: Attribute) -> bool:

@@ -50,7 +50,7 @@ from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
 from qdialect.shape_ops.attributes import lists_of
 from qdialect.shape_ops.computed_integers import computes_integers
-from qdialect.shape_ops.interface import NotFoldable, elements_attribute_of, entry_of, name_of
+from qdialect.shape_ops.interface import NotFoldable, elements_attribute_of, name_of, op_model
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -299,13 +299,13 @@ class TermReader(GraphReader):
 
     def _require_stated_shape(self, op: Operation) -> None:
         """Raise NotCertifiableError if an operand or a list states another shape than the type."""
-        entry = entry_of(op)
-        if entry is None or entry.run_time_shape is None:
+        model = op_model(op)
+        if model.run_time_shape is None:
             return
         try:
-            lists = lists_of(op, entry.static_lists, self)
-            operands = _StatedOperands(op, self, dict(zip(entry.static_lists, lists, strict=True)))
-            stated = entry.run_time_shape(operands)
+            lists = lists_of(op, model.static_lists, self)
+            operands = _StatedOperands(op, self, dict(zip(model.static_lists, lists, strict=True)))
+            stated = model.run_time_shape(operands)
         except NotFoldable:
             # It is not constant.
             return

@@ -24,7 +24,7 @@ from qdialect.folding.report import FoldReport
 from qdialect.folding.writing import WrittenConstant, write_constant
 from qdialect.ir.garbage import paused_collection
 from qdialect.shape_ops.computed_integers import computes_integers
-from qdialect.shape_ops.interface import elements_attribute_of, models_of, role_of
+from qdialect.shape_ops.interface import elements_attribute_of, models_of, op_model
 
 LARGE_BYTES = 1 << 24
 """Above 16 MiB of source elements, each source is freed as soon as its last result is written."""
@@ -205,8 +205,8 @@ class FoldRun:
             op = pending.pop()
             if op.parent is None or any([result.first_use for result in op.results]):
                 continue
-            role = role_of(op)
-            is_pure = role.elements is not None or role.model is not None or role.is_list
+            model = op_model(op)
+            is_pure = model.constant is not None or model.movement is not None or model.is_list
             if is_pure or computes_integers(op) or is_trivially_dead(op):
                 pending += [each.op for each in op.operands if isinstance(each, OpResult)]
                 self._erase_op(op)

@@ -72,7 +72,7 @@ from qdialect.shape_ops.interface import (
     keeping_attribute_of,
     model_of,
     name_of,
-    role_of,
+    op_model,
 )
 from qdialect.shape_ops.models import Movements, ShapeOpModel
 from qdialect.shape_ops.reading import ConstantOperands, Constants
@@ -245,9 +245,9 @@ class FoldGraph:
         unknown: list[Operation] = []
         constants = set[IRNode]()
         for op in module.walk():
-            role = role_of(op)
-            is_moving = role.reads is not None or role.entry is not None
-            if role.is_arithmetic and constants and not is_moving:
+            role = op_model(op)
+            is_moving = role.cast is not None or role.movement is not None
+            if role.term is not None and constants and not is_moving:
                 # Most elementwise ops compute with arguments.
                 first = op.operands[0].owner if is_arithmetic(op) else None
                 is_moving = first in constants or first in self.models
@@ -255,8 +255,8 @@ class FoldGraph:
                 # A list is moved by the ops that read tensors of it.
                 is_moving = any([tensor_parts(each) is not None for each in op.operand_types])
             if is_moving:
-                self.models[op] = None if role.is_cast else role.model
-            if role.elements is not None:
+                self.models[op] = None if role.cast is not None else role.movement
+            if role.constant is not None:
                 constants.add(op)
             elif not is_moving and isinstance(op, UnregisteredOp):
                 unknown.append(op)
@@ -298,10 +298,10 @@ class FoldGraph:
     def _visit(self, op: Operation) -> None:
         model = self.models[op]
         if model is None:
-            role = role_of(op)
+            role = op_model(op)
             if role.is_list:
                 return
-            if not role.is_cast:
+            if role.cast is None:
                 self.moved[op] = self._computed(op)
                 return
             check_not_kept(op)

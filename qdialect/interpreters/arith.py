@@ -288,10 +288,6 @@ ELEMENTWISE_OPS: Final = frozenset(op.name for op in _RUNS)
 """The names of these ops: each element of a result depends on the elements at its position only."""
 
 
-ROUNDED_OPS: Final = frozenset(op.name for op in _ROUNDED_RUNS)
-"""The names of the ops whose results agree with a compiler's up to rounding only."""
-
-
 @with_runs({**_RUNS, **_ROUNDED_RUNS})
 class ArithFunctions(InterpreterFunctions):
     """The ops of arith and math on `TypedArray`s. They raise InterpretationError."""

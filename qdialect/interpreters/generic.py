@@ -19,7 +19,6 @@ from xdsl.ir import Attribute, Block, Operation
 from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.algebra.movement import Shape
-from qdialect.contractions.interface import layer_of
 from qdialect.interpreters.loops import Access, Indices
 from qdialect.interpreters.memory import temporary_memory
 from qdialect.interpreters.reference.products import contracted
@@ -38,6 +37,7 @@ from qdialect.interpreters.values import (
     elements_of_numbers,
 )
 from qdialect.ir.value_types import element_type_or_self
+from qdialect.ops.products import layer_of
 from qdialect.shape_ops.interface import NotFoldable, name_of
 
 Arrays = list[NDArray[Any]]

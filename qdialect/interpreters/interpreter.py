@@ -7,9 +7,8 @@ from typing import Any, Final, cast
 
 from typing_extensions import override
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, SymbolRefAttr
+from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.interpreter import (
     Interpreter,
     InterpreterFunctions,
@@ -19,21 +18,19 @@ from xdsl.interpreter import (
     TerminatorValue,
 )
 from xdsl.interpreters.func import FuncFunctions
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import InterpretationError, VerifyException
 from xdsl.utils.scoped_dict import ScopedDict
 
 from qdialect.algebra.memory_budget import MemoryLimitError, memory_budget
 from qdialect.algebra.movement import MovementError
-from qdialect.interpreters.arith import ROUNDED_OPS, ArithFunctions
+from qdialect.interpreters.arith import ArithFunctions
 from qdialect.interpreters.control_flow import BranchFunctions, ControlFlowFunctions
 from qdialect.interpreters.movements import run_known_op
 from qdialect.interpreters.reference.registry import (
-    RETURNS,
     find_run,
     is_quantized,
-    is_rounded_by_name,
     run_named_op,
 )
 from qdialect.interpreters.tensor import TensorFunctions
@@ -44,10 +41,10 @@ from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.symbols import symbols_of
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ir.xdsl_private import InterpreterHooks, implementations_of, scope_of, set_scope
+from qdialect.ops.model import Bits, bits_of, model_named
 from qdialect.shape_ops.interface import (
     Code,
     NotFoldable,
-    find_attribute,
     is_cast,
     model_of,
     models_of,
@@ -204,7 +201,7 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
         if (found := self._functions.get(name_of(op))) is not None:
             functions, run = found
             return cast(OpImplResult, run(functions, self, op, inputs))
-        if name_of(op) in RETURNS:
+        if model_named(name_of(op)).yields:
             return OpImplResult((), ReturnedValues(inputs))
         named = find_run(name_of(op))
         # The models say how casts and shape ops act on quantized values.
@@ -225,12 +222,9 @@ def is_rounded(op: Operation) -> bool:
     The order of a sum is the compiler's, and so are the last digits of functions such as exp.
     """
     name = name_of(op)
-    if name == GenericOp.name:
-        return any(
-            "parallel" not in str(kind)
-            for kind in cast("ArrayAttr[Attribute]", find_attribute(op, "iterator_types"))
-        )
-    return name in ROUNDED_OPS or is_rounded_by_name(name)
+    # The functions that run ops say which of them are.
+    find_run(name)
+    return bits_of(op, name) is Bits.ROUNDED
 
 
 _LastUses = dict[Operation | None, list[SSAValue]]

@@ -86,11 +86,11 @@ from qdialect.shape_ops.interface import (
     NotFoldable,
     cast_reads,
     elements_attribute_of,
-    entry_of,
     find_attribute,
     is_cast,
     is_list,
     model_of,
+    op_model,
     reads_unsigned,
 )
 from qdialect.shape_ops.models import CastReads, Movements, ShapeOpModel
@@ -451,12 +451,12 @@ def _at_run_time(op: Operation, operands: Sequence[TypedArray]) -> Generator[Ope
         return
     if len(operands) != len(op.operands):
         raise InterpretationError("it has lists, and lengths that depend on its operands")
-    entry, result = entry_of(op), op.result_types[0]
-    lists = _filled_lists(op, operands, () if entry is None else entry.static_lists)
+    model, result = op_model(op), op.result_types[0]
+    lists = _filled_lists(op, operands, model.static_lists)
     if isinstance(op, ShapeOp):
         result = _with_shape(result, with_lengths_of_slots(uniform_tensor(result)))
-    elif entry is not None and entry.run_time_shape is not None:
-        result = _with_shape(result, entry.run_time_shape(_RunTimeOperands(operands, lists)))
+    elif model.run_time_shape is not None:
+        result = _with_shape(result, model.run_time_shape(_RunTimeOperands(operands, lists)))
     arrays = {name: DenseArrayBase.from_list(i64, values) for name, values in lists.items()}
     known = type(op).create(
         operands=Block(arg_types=[operand.type for operand in operands]).args,

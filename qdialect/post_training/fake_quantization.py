@@ -8,7 +8,7 @@ quantized types.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
 
@@ -20,18 +20,19 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.splat import as_view
-from qdialect.contractions.interface import layer_of
 from qdialect.dialects.quant.casts import DequantizeCastOp, QuantizeCastOp
 from qdialect.dialects.quant.storage import QuantizedType
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
-from qdialect.interpreters.reference.registry import RETURNS, find_run
+from qdialect.interpreters.reference.registry import find_run
 from qdialect.ir.elements import dense_elements, element_dtype
 from qdialect.ir.errors import first_line
 from qdialect.ir.op_verifiers import verify_alone
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, shape_of, with_element_type
 from qdialect.ir.xdsl_private import set_type
+from qdialect.ops.model import model_named
+from qdialect.ops.products import layer_of
 from qdialect.shape_ops.elementwise import elementwise_model_of
 from qdialect.shape_ops.interface import (
     Code,
@@ -48,29 +49,6 @@ from qdialect.shape_ops.interface import (
 from qdialect.shape_ops.reading import Constants
 
 _RESULT: Final = -1
-
-_CONVOLUTION: Final = {3: 0, 4: 1}
-_POOLING: Final = {1: 0, 2: _RESULT}
-_PRODUCT: Final = {2: 0, 3: 1}
-
-_ZERO_POINTS: Final[Mapping[str, Mapping[int, int]]] = {
-    "tosa.avg_pool2d": _POOLING,
-    "tosa.conv2d": _CONVOLUTION,
-    "tosa.conv3d": _CONVOLUTION,
-    "tosa.depthwise_conv2d": _CONVOLUTION,
-    "tosa.matmul": _PRODUCT,
-    "tosa.matmul_t": _PRODUCT,
-    "tosa.negate": _POOLING,
-    "tosa.transpose_conv2d": _CONVOLUTION,
-}
-"""
-The numbers of zero-point operands, by the number of the operand or result they belong to.
-
-On floats they are zero.
-"""
-
-_SHIFTED_PRODUCT: Final = "tosa.mul"
-"""Its shift is of `i8`, and 0 for floats."""
 
 _CONTROL: Final = frozenset({"builtin", "cf", "func", "ml_program", "scf"})
 """Dialects of ops that pass values on unchanged."""
@@ -140,7 +118,8 @@ class _Faking:
         for inner in (inner for region in op.regions for inner in region.walk()):
             name = name_of(inner)
             values = (*inner.operands, *inner.results)
-            if any(map(_is_quantized, values)) and name not in RETURNS and not find_run(name):
+            is_known = model_named(name).yields or find_run(name)
+            if any(map(_is_quantized, values)) and not is_known:
                 raise NotFoldable(Code.UNKNOWN_OP, f"its region has a '{name}'")
         values = (*op.operands, *op.results)
         types = [element_type_or_self(value.type) for value in values]
@@ -148,13 +127,14 @@ class _Faking:
         uniform = [type for type in quantized if isinstance(type, UniformQuantizedType)]
         if len(uniform) < len(quantized):
             raise NotFoldable(Code.UNKNOWN_OP, "the parameters of a type are not known")
-        zero_points = _ZERO_POINTS.get(name_of(op), {})
+        model = model_named(name_of(op))
+        zero_points = model.zero_points or {}
         for number in zero_points:
             self._check_zero_point(op, number, zero_points[number])
         widths = {type.storage_type.bitwidth for type in uniform}
         stored = {IntegerType(width) for width in widths}
         for number, type in enumerate(types):
-            is_other = number in zero_points or name_of(op) == _SHIFTED_PRODUCT
+            is_other = number in zero_points or number in model.plain_operands
             if not isinstance(type, IntegerType) or is_other:
                 continue
             if is_layer or type.bitwidth in widths:

@@ -33,7 +33,6 @@ from qdialect.algebra.movement import BroadcastInDim, Shape, Slice
 from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.algebra.splat import Splat, Values, as_view
-from qdialect.contractions.interface import Contraction, Lookup, layer_of
 from qdialect.dialects.quant import (
     ConstantOp,
     DequantizeCastOp,
@@ -52,6 +51,7 @@ from qdialect.ir.elements import element_dtype
 from qdialect.ir.garbage import paused_collection
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.xdsl_private import NAME_OF_UNREGISTERED
+from qdialect.ops.products import Contraction, Lookup, layer_of
 from qdialect.post_training.calibration.keys import keys_of
 from qdialect.post_training.value_reports import (
     Basis,

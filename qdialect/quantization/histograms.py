@@ -1,4 +1,4 @@
-"""Histograms: one that can be merged in any order, and Glow's."""
+"""Histograms that can be merged in any order."""
 
 from __future__ import annotations
 
@@ -90,78 +90,3 @@ class FloatHistogram:
         with np.errstate(invalid="ignore"):
             ends = [bits.view(np.float32).astype("f8") for bits in (near, far)]
         return signs * ends[0], signs * np.where(np.isnan(ends[1]), np.inf, ends[1])
-
-    def linear(self, bins: int, minimum: float, maximum: float) -> NDArray[np.int64]:
-        """
-        The counts in `bins` equal parts of a range: int64.
-
-        This is approximate: a bin counts as its middle, clipped to the range.
-        """
-        near, far = self.edges
-        with np.errstate(all="ignore"):
-            middles = np.clip((near + far) / 2, minimum, maximum)
-            parts = np.floor((middles - minimum) / (maximum - minimum) * bins)
-        parts = np.clip(np.nan_to_num(parts), 0, bins - 1).astype(np.int64)
-        counts = np.zeros(bins, np.int64)
-        np.add.at(counts, parts, self.counts)
-        return counts
-
-
-class GlowHistogram:
-    """
-    Glow's running histogram of equal bins, which are rescaled as the range grows.
-
-    `generateTensorHistogram` in `lib/Quantization/Base/Profile.cpp` of
-    https://github.com/pytorch/glow, in float32 as there. It depends on the order of the tensors.
-    NaNs are skipped. Counts are exact beyond 2**24, where Glow's stop growing.
-    """
-
-    def __init__(self, bins: int = 10) -> None:
-        self.counts = np.zeros(bins, np.int64)
-        self.minimum = np.float32(0)
-        self.maximum = np.float32(0)
-
-    def update(self, tensor: NDArray[Any]) -> None:
-        """Count the floats of a tensor. Raises ValueError if all are NaN."""
-        values = tensor.astype("f4").reshape(-1)
-        values = values[~np.isnan(values)]
-        if not values.size:
-            raise ValueError("all elements are NaN, or there are none")
-        low, high = values.min(), values.max()
-        if not self.counts.any():
-            self.minimum, self.maximum = low, high
-        with np.errstate(all="ignore"):
-            if low < self.minimum or high > self.maximum:
-                self._rescale(min(low, self.minimum), max(high, self.maximum))
-            bins = self._bins(values, self.minimum, self._width(self.minimum, self.maximum))
-        self.counts += np.bincount(bins, minlength=len(self.counts))
-
-    def _width(self, low: np.float32, high: np.float32) -> np.float32:
-        return np.float32((high - low) / np.float32(len(self.counts)))
-
-    def _bins(
-        self, values: NDArray[Any] | np.float32, low: np.float32, width: np.float32
-    ) -> NDArray[np.int64]:
-        if width == 0:
-            return np.zeros(np.shape(values), np.int64)
-        bins = np.nan_to_num((values - low) / width)
-        return np.asarray(np.clip(bins, 0, len(self.counts) - 1)).astype(np.int64)
-
-    def _rescale(self, low: np.float32, high: np.float32) -> None:
-        new = np.zeros_like(self.counts)
-        width, new_width = self._width(self.minimum, self.maximum), self._width(low, high)
-        for at, count in enumerate(self.counts.tolist()):
-            if not count:
-                continue
-            begin = np.float32(self.minimum + width * np.float32(at))
-            new_end = np.float32(low + new_width * np.float32(int((begin - low) / new_width) + 1))
-            share = np.float32((new_end - begin) / width * np.float32(count))
-            # A range of width 0 is in one bin.
-            kept = (
-                min(int(np.trunc(share + np.copysign(0.5, share))), count)
-                if np.isfinite(share)
-                else count
-            )
-            new[self._bins(begin, low, new_width)] += kept
-            new[self._bins(np.float32(begin + new_width), low, new_width)] += count - kept
-        self.counts, self.minimum, self.maximum = new, low, high

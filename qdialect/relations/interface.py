@@ -1,23 +1,24 @@
 """
 Relations between the quantization parameters of the operands and results of an op.
 
-Relations are registered for the names of ops, in one file per dialect: for all contexts, or in the
-`Relations` of a dialect. Shape ops need no relation, since their movements determine the
-parameters. Nor do sums of products, whose models are in `qdialect.contractions`.
+They are the rules of models of ops. Shape ops need none, since their movements determine the
+parameters. Nor do sums of products (`qdialect.ops.products`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Final, TypeAlias
+from functools import lru_cache
+from typing import Any, TypeAlias
 
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.ir.op_models import OpModels
+from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.ir.value_types import element_type_or_self
+from qdialect.ops.model import model_named
 from qdialect.shape_ops.interface import name_of
 
 
@@ -62,7 +63,7 @@ class OpRelation:
     functions: frozenset[str] = frozenset()
     """
     The functions that it computes, by op names of MLIR's `math` and `arith` without a type, such as
-    `exp`.
+    `exp`. In a model, the default is the name of the op.
     """
 
     fixed: str = ""
@@ -88,66 +89,40 @@ ReadRelation = Callable[[Any], OpRelation | None]
 """Reads an op by its name; None if it has no relation."""
 
 
-class Relations(OpModels[ReadRelation]):
-    """The relations of the ops of a dialect."""
-
-    package = "qdialect.relations"
-
-
-class ReasonsToLeave(OpModels[str]):
-    """The reasons why known ops of a dialect stay float."""
-
-    package = "qdialect.relations"
+def own(*operands: int, function: str = "") -> OpRelation:
+    """The result has its own range. Without numbers, all float tensors are quantized."""
+    return _rule(Relation.OWN, operands, function)
 
 
-_RELATIONS: Final = Relations()
-_LEFT: Final = ReasonsToLeave()
+def shared(*operands: int, function: str = "", keeps_places: bool = False) -> OpRelation:
+    """The result has the parameters of operands, of all float tensors if none is named."""
+    return replace(_rule(Relation.SHARED, operands, function), keeps_places=keeps_places)
 
 
-def relation(*names: str) -> Callable[[ReadRelation], ReadRelation]:
-    """Register a function that reads ops of these names."""
-    return _RELATIONS.register(*names)
+def fixed(function: str, *operands: int) -> OpRelation:
+    """The result is in the known range of a function."""
+    return replace(_rule(Relation.FIXED, operands, function), fixed=function)
 
 
-def register_relations(
-    prefix: str,
-    names: str,
-    relation: Relation,
-    operands: tuple[int, ...] | None = None,
-    *,
-    fixed: str = "",
-    is_homogeneous: bool = False,
-    keeps_places: bool = False,
-    mixed_axes: tuple[int, ...] = (),
-) -> None:
-    """
-    Register ops that always have one relation: their names without a prefix, as one text.
-
-    `exponential=exp` is an op whose function has a different name.
-    """
-    for each in names.split():
-        name, _, function = each.partition("=")
-        functions = frozenset({function or name})
-        read = OpRelation(
-            relation,
-            operands,
-            functions,
-            fixed,
-            is_homogeneous,
-            keeps_places,
-            mixed_axes=mixed_axes,
-        )
-        _RELATIONS.add([f"{prefix}.{name}"], lambda op, read=read: read)
+def whole_number(*operands: int, function: str = "") -> OpRelation:
+    """The results are whole numbers."""
+    return _rule(Relation.WHOLE_NUMBER, operands, function)
 
 
-def register_left(prefix: str, names: str, reason: str) -> None:
-    """Register known ops that stay float: their names, and the reason."""
-    _LEFT.add((f"{prefix}.{name}" for name in names.split()), reason)
+def homogeneous(relation: Relation, *mixed_axes: int, function: str = "") -> OpRelation:
+    """The op keeps a positive factor of a channel of its first operand."""
+    rule = _rule(relation, (0,), function)
+    return replace(rule, is_homogeneous=True, mixed_axes=mixed_axes)
+
+
+def _rule(relation: Relation, operands: tuple[int, ...], function: str) -> OpRelation:
+    functions = frozenset({function}) if function else frozenset[str]()
+    return OpRelation(relation, operands or None, functions)
 
 
 def reason_to_leave(op: Operation) -> str | None:
     """The reason why a known op without a relation stays float; None for any other op."""
-    return _LEFT.find(name_of(op))
+    return model_named(name_of(op)).stays_float
 
 
 def conversion(op: Operation) -> OpRelation:
@@ -165,7 +140,7 @@ def conversion(op: Operation) -> OpRelation:
 
 
 def function_of(name: str) -> str:
-    """The function of an op of `arith` or `math`, from its name: `arith.addf` is `add`."""
+    """The function of an op, from its name: `arith.addf` is `add`."""
     dialect, _, function = name.partition(".")
     if dialect != "arith":
         return function
@@ -177,10 +152,19 @@ def function_of(name: str) -> str:
 
 def is_known(name: str) -> bool:
     """Whether a relation is registered for ops of a name, or a reason to leave them float."""
-    return _RELATIONS.find(name) is not None or _LEFT.find(name) is not None
+    model = model_named(name)
+    return model.rule is not None or model.stays_float is not None
 
 
 def relation_of(op: Operation) -> OpRelation | None:
-    """The relation that is registered for `op`, if any. Raises NotFoldable."""
-    read = _RELATIONS.find(name_of(op))
-    return None if read is None else read(op)
+    """The rule of the model of `op`, if any. Raises NotFoldable."""
+    name = name_of(op)
+    rule = model_named(name).rule
+    return rule(op) if callable(rule) else rule and _named(rule, name)
+
+
+# Models have few different rules.
+@registered_cache
+@lru_cache(maxsize=1024)
+def _named(rule: OpRelation, name: str) -> OpRelation:
+    return rule if rule.functions else replace(rule, functions=frozenset({function_of(name)}))

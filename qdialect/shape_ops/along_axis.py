@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from xdsl.ir import Operation
 
 from qdialect.algebra.movement import Shape
-from qdialect.shape_ops.interface import is_cast, name_of
+from qdialect.shape_ops.interface import op_model
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,13 +36,6 @@ class AlongAxis(NamedTuple):
 Reader = Callable[[Operation, Shape], AlongAxis | None]
 """Reads a cast to a tensor of a shape; None if it has no rows for an axis. Raises NotFoldable."""
 
-_READERS: Final[dict[str, Reader]] = {}
-
-
-def register_along_axis(name: str, reader: Reader) -> None:
-    """Register how the casts of one name hold rows for an axis, which move with the elements."""
-    _READERS[name] = reader
-
 
 def said_along_axis(op: Operation, shape: Shape) -> AlongAxis | None:
     """
@@ -50,6 +43,5 @@ def said_along_axis(op: Operation, shape: Shape) -> AlongAxis | None:
 
     Raises NotFoldable, with the reason, if they do not match a tensor of `shape`.
     """
-    # In this order, since `is_cast` imports the models, which register readers.
-    reader = _READERS.get(name_of(op)) if is_cast(op) else None
+    reader = op_model(op).along_axis
     return None if reader is None else reader(op, shape)

@@ -18,9 +18,9 @@ from qdialect.algebra.movement import as_view
 from qdialect.algebra.parameters import StorageFormat
 from qdialect.ir.elements import DenseElementsAttr, elements_of, has_signedness
 from qdialect.ir.errors import message_of
-from qdialect.ir.op_models import OpModels
 from qdialect.ir.ordering import dependencies_first
 from qdialect.ir.value_types import element_type_or_self
+from qdialect.ops.model import add_to_models, model_named
 from qdialect.shape_ops.attributes import held_elements, static_shape_of
 from qdialect.shape_ops.interface import (
     Code,
@@ -44,14 +44,6 @@ The result may have any integers: they are wrapped to the type of the result. Ra
 """
 
 
-class IntegerFunctions(OpModels[IntegerFunction]):
-    """The functions of the ops of a dialect that compute integers."""
-
-    package = "qdialect.shape_ops"
-
-
-_FUNCTIONS: Final = IntegerFunctions()
-
 _MOST_OPS: Final = 64
 _MOST_ELEMENTS: Final = 1 << 16
 """Positions are few; what takes longer to compute is left to the run."""
@@ -59,7 +51,12 @@ _MOST_ELEMENTS: Final = 1 << 16
 
 def integer_function(*names: str) -> Callable[[IntegerFunction], IntegerFunction]:
     """Register the function of ops of these names, which have no side effects and one result."""
-    return _FUNCTIONS.register(*names)
+
+    def register(function: IntegerFunction) -> IntegerFunction:
+        add_to_models(*names, integers=function)
+        return function
+
+    return register
 
 
 def nonzero_as_true(op: Operation, numbers: Integers) -> Integers:
@@ -79,7 +76,7 @@ def integers_from(op: Operation, start: int, limit: int, step: int) -> Integers:
 
 def integers_of_op(op: Operation, operands: Sequence[Integers]) -> Integers:
     """The integers that an op computes from its operands. Raises NotFoldable."""
-    function = _FUNCTIONS.find(name_of(op))
+    function = model_named(name_of(op)).integers
     if function is None:
         raise NotFoldable(Code.DYNAMIC_SHAPE, f"'{name_of(op)}' computes them")
     return _wrapped(function(op, operands), element_type_or_self(op.results[0].type))
@@ -87,7 +84,7 @@ def integers_of_op(op: Operation, operands: Sequence[Integers]) -> Integers:
 
 def computes_integers(op: Operation) -> bool:
     """Whether `op` may compute integers, from others or from none."""
-    return _FUNCTIONS.find(name_of(op)) is not None
+    return model_named(name_of(op)).integers is not None
 
 
 def computed_integers(value: SSAValue, operands: Operands) -> Integers:
@@ -109,7 +106,7 @@ def computed_integers(value: SSAValue, operands: Operands) -> Integers:
             raise NotFoldable(Code.DYNAMIC_SHAPE, "an operand that must be constant is large")
         try:
             of = [known[operand] for operand in op.operands]
-            function = _FUNCTIONS.find(name_of(op))
+            function = model_named(name_of(op)).integers
             found = _moved(op, known, operands) if function is None else function(op, of)
             if found.shape != static_shape_of(each):
                 raise NotFoldable(Code.UNKNOWN_OP, "its result does not have the shape of its type")

@@ -24,15 +24,14 @@ from qdialect.ir.elements import has_signedness
 from qdialect.ir.errors import message_of
 from qdialect.ir.value_types import element_type_or_self, tensor_element_type, tensor_like
 from qdialect.ir.value_types import shape_of as tensor_shape
+from qdialect.ops.model import add_to_models, model_named
 from qdialect.shape_ops.attributes import shape_of, static_shape_of
 from qdialect.shape_ops.interface import (
     Code,
     NotFoldable,
     check_not_kept,
-    models_for,
-    models_for_all,
     name_of,
-    role_of,
+    op_model,
 )
 from qdialect.shape_ops.models import Operands
 from qdialect.shape_ops.terms import (
@@ -66,7 +65,7 @@ def elementwise_op(
         for name in names:
             broadcasts = write is not write_like
             model = ElementwiseModel(read, write, keeps_rank, aligns, has_axis, broadcasts)
-            models_for_all().register_arithmetic(name, model)
+            add_to_models(name, term=model)
         return read
 
     return register
@@ -74,8 +73,7 @@ def elementwise_op(
 
 def elementwise_model_of(op: Operation) -> ElementwiseModel | None:
     """The model of ops with the name of `op`, if they may be element-wise."""
-    name = name_of(op)
-    return models_for(name).arithmetic.get(name)
+    return model_named(name_of(op)).term
 
 
 def arithmetic_model_of(op: Operation) -> ElementwiseModel:
@@ -87,7 +85,7 @@ def arithmetic_model_of(op: Operation) -> ElementwiseModel:
 
 def is_arithmetic(op: Operation) -> bool:
     """Whether `op` may be element-wise arithmetic on tensors."""
-    if not role_of(op).is_arithmetic or len(op.results) != 1 or not op.operands:
+    if op_model(op).term is None or len(op.results) != 1 or not op.operands:
         return False
     return tensor_shape(op.results[0].type) is not None
 
@@ -117,7 +115,7 @@ def broadcast_writer(*names: str) -> Callable[[BroadcastWriterT], BroadcastWrite
     """Register a function that writes broadcasts of these names again."""
 
     def register(write: BroadcastWriterT) -> BroadcastWriterT:
-        models_for_all().broadcast_writers |= dict.fromkeys(names, write)
+        add_to_models(*names, write_broadcast=write)
         return write
 
     return register
@@ -130,7 +128,7 @@ def reshape_writer(*names: str) -> Callable[[ReshapeWriterT], ReshapeWriterT]:
     """Register a function that writes reshapes of these names again."""
 
     def register(write: ReshapeWriterT) -> ReshapeWriterT:
-        models_for_all().reshape_writers |= dict.fromkeys(names, write)
+        add_to_models(*names, write_reshape=write)
         return write
 
     return register
@@ -138,20 +136,19 @@ def reshape_writer(*names: str) -> Callable[[ReshapeWriterT], ReshapeWriterT]:
 
 def is_reshape(op: Operation) -> bool:
     """Whether `op` is a reshape that can be written again, of another operand."""
-    name = name_of(op)
-    return name in models_for(name).reshape_writers
+    return model_named(name_of(op)).write_reshape is not None
 
 
 def reshape_like(op: Operation, operand: SSAValue, result: Attribute) -> list[Operation]:
     """Write a reshape like `op`; returns the ops in order."""
-    name = name_of(op)
-    return models_for(name).reshape_writers[name](op, operand, result)
+    write = model_named(name_of(op)).write_reshape
+    assert write is not None
+    return write(op, operand, result)
 
 
 def is_broadcast(op: Operation) -> bool:
     """Whether `op` is a broadcast that can be written again, of another operand."""
-    name = name_of(op)
-    return name in models_for(name).broadcast_writers
+    return model_named(name_of(op)).write_broadcast is not None
 
 
 def write_like(
@@ -172,8 +169,9 @@ def write_like(
             if operand.like is None:
                 raise NotFoldable(Code.ARITHMETIC, f"'{name_of(op)}' does not broadcast")
             type = with_shape(value.type, shape)
-            name = name_of(operand.like)
-            ops += models_for(name).broadcast_writers[name](operand.like, operand, type)
+            write = model_named(name_of(operand.like)).write_broadcast
+            assert write is not None
+            ops += write(operand.like, operand, type)
             value = ops[-1].results[0]
         values.append(value)
     return [*ops, recreated(op, values, result)]

@@ -81,18 +81,6 @@ RunTimeShape = Callable[[RunTimeOperands], Sequence[int]]
 """The shape of the result of an op that is being run; DYNAMIC for a length to compute from it."""
 
 
-class ShapeOpEntry(NamedTuple):
-    """The model of the shape ops of one name."""
-
-    model: ShapeOpModel
-
-    run_time_shape: RunTimeShape | None = None
-    """The shape of a result that neither its type nor the movement determines."""
-
-    static_lists: tuple[str, ...] = ()
-    """Attributes of integers. Each DYNAMIC in them is one of the last operands, in order."""
-
-
 class CastReads(Flag):
     """The effect of a cast on an element. If several are registered, the types choose one."""
 

@@ -6,27 +6,23 @@ https://github.com/tensorflow/tensorflow, `quantization/common/ir/QuantOps.td`, 
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr
 from xdsl.ir import Attribute, Operation
 
-from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.movement import DYNAMIC, Shape
 from qdialect.algebra.splat import as_view
 from qdialect.ir.elements import DenseElementsAttr, elements_of
-from qdialect.shape_ops.along_axis import AXIS, AlongAxis, register_along_axis
+from qdialect.ops.model import OpModel
+from qdialect.shape_ops.along_axis import AXIS, AlongAxis
 from qdialect.shape_ops.attributes import attribute_of, integer_of
 from qdialect.shape_ops.interface import (
     Code,
     NotFoldable,
     find_attribute,
-    is_cast,
-    load_models,
-    name_of,
-    register_cast,
+    op_model,
 )
 from qdialect.shape_ops.models import CastReads
 
@@ -36,7 +32,6 @@ if TYPE_CHECKING:
 
 LAYER_STATS: Final = "layerStats"
 AXIS_STATS: Final = "axisStats"
-_NAMES: Final[set[str]] = set()
 
 
 class Statistics(NamedTuple):
@@ -51,30 +46,18 @@ class Statistics(NamedTuple):
     """The minimum and the maximum at each position of `axis`: shape (length, 2)."""
 
 
-def register_statistics(name: str) -> None:
-    """Register an op that returns its operand, and has the attributes of `quant.stats`."""
-    register_cast(name, CastReads.CONVERTED)
-    register_along_axis(name, _ranges_along_axis)
-    _NAMES.add(name)
-    _may_be_statistics.cache_clear()
-
-
 def _ranges_along_axis(op: Operation, shape: Shape) -> AlongAxis | None:
     _, axis, ranges = statistics_of(op, shape)
     return None if axis is None or ranges is None else AlongAxis(axis, ranges, AXIS_STATS, "ranges")
 
 
+STATISTICS: Final = OpModel(cast=CastReads.CONVERTED, along_axis=_ranges_along_axis)
+"""The model of an op that returns its operand, and has the attributes of `quant.stats`."""
+
+
 def is_statistics(op: Operation) -> bool:
     """Whether `op` returns its operand, and carries ranges."""
-    return _may_be_statistics(name_of(op)) and is_cast(op)
-
-
-# Cached, since each op is checked several times.
-@registered_cache
-@lru_cache(maxsize=1024)
-def _may_be_statistics(name: str) -> bool:
-    load_models(name)
-    return name in _NAMES
+    return op_model(op).along_axis is _ranges_along_axis
 
 
 def statistics_of(op: Operation, shape: Shape | None) -> Statistics:

@@ -10,7 +10,7 @@ from xdsl.rewriter import Rewriter
 from xdsl.transforms.dead_code_elimination import is_trivially_dead
 
 from qdialect.shape_ops.elementwise import is_arithmetic
-from qdialect.shape_ops.interface import elements_attribute_of, role_of
+from qdialect.shape_ops.interface import elements_attribute_of, op_model
 
 
 def erase_unused(gone: Sequence[Operation]) -> None:
@@ -20,9 +20,7 @@ def erase_unused(gone: Sequence[Operation]) -> None:
         op = pending.pop()
         if op.parent is None or any(result.first_use is not None for result in op.results):
             continue
-        role = role_of(op)
-        is_known = role.elements is not None or role.model is not None
-        is_known |= role.is_cast or role.is_list
+        is_known = op_model(op).reads_elements
         # The default of an omitted operand.
         is_known |= not op.operands and isinstance(op.results[0].type, NoneType)
         if not (is_known or is_arithmetic(op) or is_trivially_dead(op)):

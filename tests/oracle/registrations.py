@@ -12,7 +12,6 @@ from typing import Any, cast
 
 import qdialect
 from qdialect import clear_caches
-from qdialect.ir.op_models import Models
 
 Container = dict[Any, Any] | list[Any] | set[Any]
 
@@ -25,12 +24,9 @@ def modules() -> Iterator[ModuleType]:
 
 
 def containers() -> dict[str, Container]:
-    """What modules of the package hold that can be added to, by name; models hold several."""
+    """What modules of the package hold that can be added to, by name."""
     # All are imported first: a module may register something in another one.
     holders = {module.__name__: vars(module) for module in [*modules()]}
-    for name, held in [*holders.items()]:
-        models = {of: value for of, value in held.items() if isinstance(value, Models)}
-        holders |= {f"{name}.{of}": vars(value) for of, value in models.items()}
     return {
         f"{holder}.{name}": cast("Container", value)
         for holder, held in holders.items()

@@ -1,27 +1,24 @@
 """What is registered for all contexts can be taken back, of whichever kind it is."""
 
 from registrations import taken_back
-from xdsl.dialects.builtin import UnitAttr, UnregisteredOp, i8
+from xdsl.dialects.builtin import UnregisteredOp, i8
 from xdsl.ir import Operation
 
-from qdialect.contractions.interface import is_layer, register_layers
 from qdialect.interpreters.reference.registry import find_run, named_run
-from qdialect.relations.interface import Relation, is_known, register_left, register_relations
+from qdialect.ops.model import OpModel, OpModels, register_models
+from qdialect.ops.products import Contraction, is_layer
+from qdialect.relations.interface import is_known, own
 from qdialect.shape_ops.interface import (
     is_cast,
     is_known_dialect,
-    keeping_attribute_of,
-    register_cast,
-    register_keeping_attribute,
 )
-from qdialect.shape_ops.statistics import is_statistics, register_statistics
+from qdialect.shape_ops.models import CastReads
+from qdialect.shape_ops.statistics import STATISTICS, is_statistics
 
 
 def of_one(name: str) -> Operation:
     source = UnregisteredOp.with_name("test.source").create(result_types=[i8])
-    return UnregisteredOp.with_name(name).create(
-        operands=source.results, result_types=[i8], attributes={"forgotten": UnitAttr()}
-    )
+    return UnregisteredOp.with_name(name).create(operands=source.results, result_types=[i8])
 
 
 def known() -> list[bool]:
@@ -34,20 +31,21 @@ def known() -> list[bool]:
         is_known("forgotten.relation"),
         is_known("forgotten.left"),
         find_run("forgotten.run") is not None,
-        keeping_attribute_of(of_one("forgotten.cast")) is not None,
     ]
 
 
 def test_what_is_registered_is_taken_back() -> None:
     assert not any(known())
     with taken_back():
-        register_cast("forgotten.cast")
-        register_statistics("forgotten.stats")
-        register_layers([("layer", "nc,cf->nf")], "forgotten", None)
-        register_relations("forgotten", "relation", Relation.OWN)
-        register_left("forgotten", "left", "of a test")
+        models = {
+            "cast": OpModel(cast=CastReads.UNKNOWN),
+            "stats": STATISTICS,
+            "layer": OpModel(product=Contraction.of("nc,cf->nf")),
+            "relation": OpModel(rule=own()),
+            "left": OpModel(stays_float="of a test"),
+        }
+        register_models(OpModels("forgotten", models))
         named_run("forgotten.run", is_rounded=False)(lambda interpreter, op, args: args)
-        register_keeping_attribute("forgotten")
         assert all(known())
     assert not any(known())
     # What comes with the package stays.

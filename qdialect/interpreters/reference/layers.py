@@ -8,21 +8,18 @@ from xdsl.interpreter import Interpreter
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import InterpretationError
 
-from qdialect.contractions.interface import Contraction, layer_of, windows_of
 from qdialect.interpreters.memory import temporary_memory
 from qdialect.interpreters.reference.products import sum_of_products
 from qdialect.interpreters.reference.values import Numbers, all_numbers, rounded
 from qdialect.interpreters.values import TypedArray
+from qdialect.ops.model import model_named
+from qdialect.ops.products import Contraction, layer_of, windows_of
+from qdialect.shape_ops.interface import name_of
 
 
-def run_layer(
-    _: Interpreter, op: Operation, operands: Sequence[TypedArray], zeros: int | None = None
-) -> list[TypedArray]:
+def run_layer(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> list[TypedArray]:
     """
-    The result of a sum of products, with its bias.
-
-    `zeros` is the index of the operand that is the first zero point. Raises InterpretationError and
-    NotFoldable.
+    The result of a sum of products, with its bias. Raises InterpretationError and NotFoldable.
     """
     contraction = layer_of(op)
     if not isinstance(contraction, Contraction):
@@ -30,8 +27,9 @@ def run_layer(
     windows = windows_of(op, contraction)
     with all_numbers(*operands) as numbers:
         lhs, rhs = (numbers[at] for at in contraction.operands)
-        if zeros is not None and len(operands) > zeros:
-            lhs_zero, rhs_zero = numbers[zeros : zeros + 2]
+        zeros = list(model_named(name_of(op)).zero_points or ())
+        if zeros and len(operands) > zeros[0]:
+            lhs_zero, rhs_zero = (numbers[at] for at in zeros)
             lhs, rhs = lhs - _single(lhs_zero), rhs - _single(rhs_zero)
         made = sum_of_products(lhs, rhs, contraction, windows)
         with temporary_memory(made.nbytes):

@@ -18,7 +18,6 @@ from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.algebra.rounding import rounded_half_away
-from qdialect.contractions.interface import positive
 from qdialect.interpreters.loops import Access
 from qdialect.interpreters.reference.layers import run_layer
 from qdialect.interpreters.reference.reductions import (
@@ -48,6 +47,7 @@ from qdialect.interpreters.scalar_functions import (
     smaller,
 )
 from qdialect.interpreters.values import TypedArray, at_all_positions, value_of
+from qdialect.ops.products import positive
 from qdialect.shape_ops.attributes import attribute_of, integers_of
 from qdialect.shape_ops.interface import find_attribute, name_of
 

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.algebra.movement import Shape
-from qdialect.contractions.interface import Contraction, Window
 from qdialect.interpreters.memory import require_possible, temporary_memory
 from qdialect.interpreters.work import spend_products
+from qdialect.ops.products import Contraction, Window
 
 Numbers = NDArray[Any]
 

@@ -1,50 +1,31 @@
 """
 The functions that run ops by name, for ops of any dialect, registered or not.
 
-They are registered for all contexts, or in the `Runs` of a dialect.
+They are fields of the models of ops; those of qdialect are here, in one file per dialect.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 from xdsl.interpreter import Interpreter
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import InterpretationError
 
+from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.dialects.quant.storage import StoredType
+from qdialect.interpreters.reference.values import on_elements
 from qdialect.interpreters.values import TypedArray, operands_of
 from qdialect.ir.dialect_files import import_dialect_file
-from qdialect.ir.op_models import OpModels
 from qdialect.ir.value_types import element_type_or_self
+from qdialect.ops.model import Bits, OnElements, add_to_models, model_named
 
 NamedRun = Callable[[Interpreter, Operation, Sequence[TypedArray]], Sequence[TypedArray]]
 """Computes the results of an op. Raises InterpretationError and NotFoldable."""
-
-
-class _Run(NamedTuple):
-    function: NamedRun
-    is_rounded: bool
-
-
-class Runs(OpModels[_Run]):
-    """The functions that compute the ops of a dialect."""
-
-    package = "qdialect.interpreters.reference"
-
-    def named_run(self, *names: str, is_rounded: bool) -> Callable[[NamedRun], NamedRun]:
-        """Like the function `named_run`, for the contexts that load the dialect."""
-
-        def register(run: NamedRun) -> NamedRun:
-            self.add(names, _Run(run, is_rounded))
-            return run
-
-        return register
-
-
-_RUNS: Final = Runs()
 
 
 def named_run(*names: str, is_rounded: bool) -> Callable[[NamedRun], NamedRun]:
@@ -54,20 +35,35 @@ def named_run(*names: str, is_rounded: bool) -> Callable[[NamedRun], NamedRun]:
     `is_rounded` says that a compiler's result may differ in the last bits, as it chooses the order
     of sums and the approximation of functions such as exp.
     """
-    return _RUNS.named_run(*names, is_rounded=is_rounded)
 
+    def register(run: NamedRun) -> NamedRun:
+        add_to_models(*names, run=run, **({"bits": Bits.ROUNDED} if is_rounded else {}))
+        return run
 
-def runs_of(dialect: str) -> Mapping[str, NamedRun]:
-    """The functions for the ops of a dialect that are registered for all contexts, by name."""
-    import_dialect_file(Runs.package, dialect)
-    runs = _RUNS.by_name.items()
-    return {name: run.function for name, run in runs if name.partition(".")[0] == dialect}
+    return register
 
 
 def find_run(name: str) -> NamedRun | None:
     """The function for ops of that name, if there is one."""
-    found = _RUNS.find(name)
-    return None if found is None else found.function
+    import_dialect_file(__package__, name.partition(".")[0])
+    return _run_of(model_named(name).run)
+
+
+@registered_cache
+@cache
+def _run_of(run: NamedRun | OnElements | str | None) -> NamedRun | None:
+    if isinstance(run, OnElements):
+        functions = [_imported(path) if path else None for path in run[:3]]
+        floats, integers, truths = functions
+        return on_elements(
+            floats, integers, truths=truths, count=run.arity, broadcasts=run.broadcasts
+        )
+    return _imported(run) if isinstance(run, str) else run
+
+
+def _imported(path: str) -> Any:
+    module, _, function = path.partition(":")
+    return getattr(import_module(module), function)
 
 
 def is_quantized(op: Operation) -> bool:
@@ -87,16 +83,3 @@ def run_named_op(
     if len(results) != len(op.results):
         raise InterpretationError(f"it has {len(op.results)} results, not {len(results)}")
     return results
-
-
-def is_rounded_by_name(name: str) -> bool:
-    """Whether the results of the op `name` agree with a compiler's only up to rounding."""
-    found = _RUNS.find(name)
-    return found is not None and found.is_rounded
-
-
-RETURNS: Final = frozenset({"stablehlo.return", "tm_tensor.yield", "tosa.yield"})
-"""Terminators that yield the values of a region."""
-
-DIALECTS: Final[Collection[str]] = ("arith", "chlo", "linalg", "stablehlo", "tm_tensor", "tosa")
-"""The dialects that have a file in this package."""

@@ -12,7 +12,10 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.interpreters.memory import temporary_memory
+from qdialect.interpreters.reference.values import all_numbers, is_float, rounded
+from qdialect.interpreters.scalar_functions import total_order
 from qdialect.interpreters.values import TypedArray, value_of
+from qdialect.shape_ops.attributes import integer_of
 from qdialect.shape_ops.interface import name_of
 
 Order = NDArray[np.int64]
@@ -101,3 +104,18 @@ def _merged(order: Order, width: int, is_before: IsBefore) -> Order:
     place = own - np.where(is_left, 0, width) + low - first
     # Two elements may get the same place if the comparison is not an order, as with NaN.
     return np.take_along_axis(order, np.argsort(place, axis=1, kind="stable"), 1)
+
+
+def top_k(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+    """The greatest elements of each row, and their positions; the first of equal ones."""
+    (value,) = operands
+    count = integer_of(op, "k")
+    if not value.shape or not 0 <= count <= value.shape[-1]:
+        raise InterpretationError(f"a row has fewer than {count} elements")
+    # Reserve memory for the numbers, the keys and their order.
+    with all_numbers(value, value, value) as numbers:
+        keys = total_order(numbers[0]) if is_float(value) else numbers[0]
+        # Invert the bits to reverse the order, since negation can overflow.
+        order = np.argsort(~keys, axis=-1, kind="stable")[..., :count]
+        taken = TypedArray.of(np.take_along_axis(value.elements, order, -1), op.results[0].type)
+        return [taken, rounded(order, op.results[1].type)]

@@ -22,8 +22,7 @@ from xdsl.utils.exceptions import InterpretationError
 from qdialect.algebra.float_format import FloatFormat
 from qdialect.algebra.movement import DYNAMIC
 from qdialect.algebra.rounding import rounded_half_away
-from qdialect.contractions.interface import per_window, positive
-from qdialect.contractions.stablehlo import list_in
+from qdialect.dialects.stablehlo.models import list_in
 from qdialect.interpreters.memory import allocated, require_possible, temporary_memory
 from qdialect.interpreters.reference.indexing import (
     WindowNumbers,
@@ -72,6 +71,7 @@ from qdialect.interpreters.values import (
     width_of,
 )
 from qdialect.ir.value_types import element_type_or_self, shape_of
+from qdialect.ops.products import per_window, positive
 from qdialect.shape_ops.attributes import attribute_of, integer_of, integers_of
 from qdialect.shape_ops.interface import find_attribute, name_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,6 @@ from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.interpreters.memory import Slices, elementwise, temporary_memory
 from qdialect.interpreters.movements import run_cast
-from qdialect.interpreters.reference.registry import NamedRun
 from qdialect.interpreters.values import (
     TypedArray,
     at_all_positions,
@@ -27,6 +26,10 @@ from qdialect.interpreters.values import (
 )
 from qdialect.ir.elements import has_signedness, integer_range
 from qdialect.ir.value_types import element_type_or_self, shape_of
+
+if TYPE_CHECKING:
+    # It imports this module.
+    from qdialect.interpreters.reference.registry import NamedRun
 
 Numbers = NDArray[Any]
 Function = Callable[..., Any]

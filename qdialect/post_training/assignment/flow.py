@@ -13,9 +13,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.granularity import Granularity
 from qdialect.algebra.lazy_numpy import np
-from qdialect.contractions.interface import layer_of
 from qdialect.dialects.quant import UniformQuantizedType
 from qdialect.ir.value_types import element_type_or_self, shape_of
+from qdialect.ops.products import layer_of
 from qdialect.post_training.assignment.parameter_assignment import Assigned
 from qdialect.post_training.assignment.precision import Precision, SettingError, Settings
 from qdialect.post_training.value_graph.flow_graph import FlowGraph, Node, Range, Use

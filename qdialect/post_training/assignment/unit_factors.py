@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from qdialect.contractions.interface import Contraction, layer_of
+from qdialect.ops.products import Contraction, layer_of
 from qdialect.post_training.value_graph.flow_graph import FlowGraph
 from qdialect.post_training.value_graph.flow_reading import splat_number
 from qdialect.relations.interface import relation_of

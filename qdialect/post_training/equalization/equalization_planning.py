@@ -23,8 +23,8 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import DYNAMIC
-from qdialect.contractions.interface import Contraction, layer_of
 from qdialect.ir.value_types import element_type_or_self, shape_of
+from qdialect.ops.products import Contraction, layer_of
 from qdialect.post_training.equalization.equalization_plan import (
     EqualizationPolicy,
     Layer,

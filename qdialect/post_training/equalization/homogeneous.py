@@ -22,6 +22,7 @@ from qdialect.algebra.memory_budget import MemoryLimitError
 from qdialect.algebra.movement import Shape
 from qdialect.certificates.index_maps import NotCertifiableError
 from qdialect.ir.value_types import shape_of
+from qdialect.ops.model import model_named
 from qdialect.post_training.equalization.factors import Factors, Places, common, places_of
 from qdialect.post_training.value_graph.flow_graph import FlowGraph, Node, Use, number_of
 from qdialect.relations.interface import Relation, function_of, relation_of
@@ -45,11 +46,6 @@ _ANY: Final = frozenset({-1, 0, 1, 2})
 _NONE: Final = frozenset[int]()
 _FIXED: Final = frozenset({0})
 _SCALED: Final = frozenset({1})
-
-_REPEATING: Final = frozenset(
-    {"linalg.broadcast", "linalg.fill", "stablehlo.dynamic_broadcast_in_dim", "tensor.splat"}
-)
-"""The ops that repeat their first operand, also to lengths known only at run time."""
 
 _WITH_BODY: Final = ("linalg.generic", "linalg.map", "linalg.reduce")
 """The ops whose regions define their function."""
@@ -251,7 +247,7 @@ def has_any(graph: FlowGraph, value: SSAValue) -> bool:
     if (number := number_of(value)) is not None:
         return _is_unchanged(np.asarray(number))
     owner = graph.value(value).owner
-    if isinstance(owner, Operation) and name_of(owner) in _REPEATING:
+    if isinstance(owner, Operation) and model_named(name_of(owner)).repeats:
         return has_any(graph, owner.operands[0])
     held = graph.stored(value)
     return held is not None and _is_unchanged(graph.numbers(value))

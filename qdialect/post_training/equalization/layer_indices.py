@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import Shape
-from qdialect.contractions.interface import Contraction, Side
+from qdialect.ops.products import Contraction, Side
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

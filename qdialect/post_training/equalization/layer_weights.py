@@ -10,9 +10,9 @@ from xdsl.ir import SSAValue
 
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.splat import as_view
-from qdialect.contractions.interface import Contraction, layer_of
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.ir.value_types import shape_of
+from qdialect.ops.products import Contraction, layer_of
 from qdialect.post_training.equalization.layer_indices import LayerIndices
 from qdialect.post_training.value_graph.flow_graph import FlowGraph, Node
 from qdialect.post_training.weights import float_elements

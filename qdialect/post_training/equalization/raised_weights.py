@@ -17,9 +17,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.rewriter import Rewriter
 
-from qdialect.contractions.interface import Contraction, is_layer, layer_of
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.raising import raise_dequantization
+from qdialect.ops.products import Contraction, is_layer, layer_of
 from qdialect.shape_ops.elementwise import is_arithmetic
 from qdialect.shape_ops.interface import NotFoldable, name_of
 from qdialect.shape_ops.statistics import is_statistics

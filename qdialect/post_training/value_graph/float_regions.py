@@ -18,12 +18,12 @@ from xdsl.dialects.builtin import FloatAttr, i1
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.algebra.lazy_numpy import np
-from qdialect.contractions.interface import Contraction, layer_of
+from qdialect.dialects.linalg.rules import gathering_op
 from qdialect.ir.value_types import element_type_or_self
+from qdialect.ops.products import Contraction, layer_of
 from qdialect.post_training.calibration.keys import is_recordable
 from qdialect.post_training.value_graph.clamps import is_clamp
 from qdialect.relations.interface import Limit, relation_of
-from qdialect.relations.linalg import gathering_op
 from qdialect.shape_ops.interface import (
     NotFoldable,
     find_attribute,

@@ -27,11 +27,12 @@ from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import Movement
 from qdialect.algebra.splat import Splat, Values, as_view
-from qdialect.contractions.interface import Lookup, Side
 from qdialect.dialects.quant import QuantizeCastOp, UniformQuantizedType
 from qdialect.folding.graph import FoldGraph
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.ir.value_types import element_type_or_self
+from qdialect.ops.model import model_named
+from qdialect.ops.products import Lookup, Side
 from qdialect.post_training.calibration.keys import is_recordable
 from qdialect.post_training.weights import float_elements
 from qdialect.relations.interface import Relation
@@ -49,19 +50,6 @@ if TYPE_CHECKING:
 
 FLOAT_ATTRIBUTE: Final = "quant.float"
 """The attribute of an op that must compute with floats."""
-
-_LENGTHS: Final = frozenset(
-    {
-        "onnx.Dim",
-        "onnx.Shape",
-        "shape.shape_of",
-        "stablehlo.get_dimension_size",
-        "tensor.dim",
-        "torch.aten.size",
-        "torch.aten.size.int",
-    }
-)
-"""Ops that read only the lengths of a tensor."""
 
 
 class Use(NamedTuple):
@@ -284,7 +272,7 @@ class FlowGraph:
                     pending += [op.results[0] for op in pairs if self._is_behind(op)]
                 elif self._is_behind(use.operation):
                     pending.append(use.operation.results[0])
-                elif name_of(use.operation) not in _LENGTHS:
+                elif not model_named(name_of(use.operation)).reads_lengths:
                     yield Use(use.operation, use.index)
 
     def is_before_clamp(self, value: SSAValue, clamp: Node) -> bool:

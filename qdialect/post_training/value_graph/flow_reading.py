@@ -25,10 +25,12 @@ from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.memory_budget import MemoryBudget
 from qdialect.algebra.movement import DYNAMIC, Reshape, Shape
-from qdialect.contractions.interface import Contraction, Lookup, Side, layer_of
+from qdialect.dialects.linalg.rules import gathering_op
 from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp, UniformQuantizedType
 from qdialect.folding.graph import FoldGraph
 from qdialect.ir.value_types import element_type_or_self, shape_of
+from qdialect.ops.model import model_named
+from qdialect.ops.products import Contraction, Lookup, Side, layer_of
 from qdialect.post_training.calibration.keys import is_recordable, keys_of
 from qdialect.post_training.value_graph.clamps import is_clamp
 from qdialect.post_training.value_graph.float_regions import (
@@ -49,7 +51,6 @@ from qdialect.post_training.value_graph.flow_graph import (
 )
 from qdialect.post_training.value_graph.masks import is_mask, is_softmax_mask, range_of
 from qdialect.relations.interface import OpRelation, Relation, relation_of
-from qdialect.relations.linalg import gathering_op
 from qdialect.shape_ops.attributes import integers_of
 from qdialect.shape_ops.interface import (
     NotFoldable,
@@ -128,27 +129,11 @@ def _ops_of(op: Operation) -> Iterator[Operation]:
 
 def _blocks_in(op: Operation) -> Sequence[Block]:
     """The blocks of an op that hold ops on tensors of the model."""
-    is_whole = name_of(op) in _CONTROL or any(
+    is_whole = model_named(name_of(op)).has_blocks or any(
         op.has_trait(trait, value_if_unregistered=False)
         for trait in (SymbolTable, IsolatedFromAbove)
     )
     return [block for region in op.regions for block in region.blocks] if is_whole else ()
-
-
-_CONTROL: Final = frozenset(
-    {
-        "scf.execute_region",
-        "scf.for",
-        "scf.if",
-        "scf.while",
-        "stablehlo.case",
-        "stablehlo.if",
-        "stablehlo.while",
-        "tosa.cond_if",
-        "tosa.while_loop",
-    }
-)
-"""Ops whose regions hold tensors of the model, not the computation of one element."""
 
 
 def _has_floats(op: Operation) -> bool:
@@ -299,7 +284,7 @@ def _note_derived(graph: FlowGraph, op: Operation) -> None:
     """Record the results of an op whose operands are computed from constants."""
     if name_of(op) == _IOTA:
         graph.derived.update(op.results)
-    if not op.operands or (op.regions and (name_of(op) in _CONTROL or _captures(op))):
+    if not op.operands or (op.regions and (model_named(name_of(op)).has_blocks or _captures(op))):
         return
     if is_statistics(op):
         if graph.value(op.operands[0]) in graph.derived:

@@ -17,7 +17,7 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.folding.report import FoldReport, Outcome
 from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
-from qdialect.shape_ops.interface import name_of, role_of
+from qdialect.shape_ops.interface import is_cast, model_of, name_of
 from qdialect.text.parser import LocatingParser
 from qdialect.tools.registry import ToolContext
 
@@ -38,7 +38,7 @@ def makers(op: Operation) -> Iterator[Operation]:
     """The shape ops and casts before an op."""
     for operand in op.operands:
         owner = operand.owner
-        if isinstance(owner, Operation) and (role_of(owner).is_cast or role_of(owner).model):
+        if isinstance(owner, Operation) and (is_cast(owner) or model_of(owner)):
             yield owner
 
 
@@ -49,7 +49,7 @@ def check_report(text: str, module_pass: Any) -> FoldReport:
     module = LocatingParser(context, text).parse_module()
     module.verify()
     ops = list(module.walk())
-    shape_ops = [op for op in ops if role_of(op).model is not None]
+    shape_ops = [op for op in ops if model_of(op) is not None]
     before = {op: list(makers(op)) for op in ops}
     module_pass.apply(context, module)
     module.verify()
@@ -88,7 +88,7 @@ def check_report(text: str, module_pass: Any) -> FoldReport:
         while pending:
             maker = pending.pop()
             pending += before[maker]
-            if role_of(maker).is_cast and maker not in left:
+            if is_cast(maker) and maker not in left:
                 assert maker.results[0] in report.vanished, name_of(maker)
     return report
 
@@ -237,4 +237,4 @@ def test_concats_of_one_operand_are_dropped_at_once():
     }
     """
     module, _ = fold(text)
-    assert not any(role_of(op).model for op in module.walk())
+    assert not any(model_of(op) for op in module.walk())

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,8 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qdialect.quantization.file_errors import FileError
-from qdialect.quantization.glow_profile import GlowProfile, GlowValue
-from qdialect.quantization.histograms import GlowHistogram
 from qdialect.quantization.profile import Fingerprint, Profile, merged_profiles
 from qdialect.quantization.ranges import Statistics
 
@@ -128,26 +124,6 @@ GOOD = """{
 """
 
 
-GLOW = """\
----
-GlowToolsVersion: '2021-05-06'
-...
----
-GraphPreLowerHash: 0x00F00BA4C0FFEE12
-...
----
-- NodeOutputName:  'A:0'
-  Min:             -1.5
-  Max:             2.25
-  Histogram:       [ 1, 0, 2 ]
-- NodeOutputName:  'it''s__1:0'
-  Min:             0.100000001490116119384765625
-  Max:             0.100000001490116119384765625
-  Histogram:       [  ]
-...
-"""
-
-
 def test_a_file(tmp_path: Path):
     (tmp_path / "profile.json").write_text(GOOD)
     profile = Profile.read(tmp_path / "profile.json")
@@ -159,14 +135,13 @@ def test_a_file(tmp_path: Path):
         Profile.read(tmp_path / "profile.json")
 
 
-@pytest.mark.parametrize(("read", "text"), [(Profile.read, GOOD), (GlowProfile.read, GLOW)])
-def test_a_file_that_is_not_utf_8(read: Callable[[Path], object], text: str, tmp_path: Path):
+def test_a_file_that_is_not_utf_8(tmp_path: Path):
     path = tmp_path / "profile"
-    path.write_bytes(text.replace("\n", "\r\n").encode())
-    read(path)
-    path.write_bytes(text.encode().replace(b"\n", "\n\u00e9".encode() + b"\xe9", 1))
+    path.write_bytes(GOOD.replace("\n", "\r\n").encode())
+    Profile.read(path)
+    path.write_bytes(GOOD.encode().replace(b"\n", "\n\u00e9".encode() + b"\xe9", 1))
     with pytest.raises(FileError, match=r"profile:2:2: byte 0xE9 is not UTF-8; record"):
-        read(path)
+        Profile.read(path)
 
 
 ALIASES = '"aliases": {"b": "a"},'
@@ -243,158 +218,17 @@ def test_bad_files_are_explained(before: str, after: str, place: str, reason: st
     )
 
 
-def test_yaml_of_glow():
-    profile = GlowProfile.from_yaml(GLOW)
-    assert profile.version == "2021-05-06"
-    assert profile.graph_hash == 0x00F00BA4C0FFEE12
-    tenth = float(np.float32(0.1))
-    assert profile.values == {
-        "A:0": GlowValue(-1.5, 2.25, (1, 0, 2)),
-        "it's__1:0": GlowValue(tenth, tenth, ()),
-    }
-    assert profile.to_yaml() == GLOW
-    converted = profile.to_profile()
-    assert converted.fingerprint.parts == {"GraphPreLowerHash": "0x00F00BA4C0FFEE12"}
-    found = converted.statistics("A:0")
-    assert found is not None
-    assert (found.whole().minimum, found.whole().maximum, found.count) == (-1.5, 2.25, 3)
-
-
-def test_other_spellings_of_the_same_yaml():
-    text = """\
-# of an older version
----
-GraphPreLowerHash: 0xf00ba4c0ffee12   # a hash
-...
----
-- NodeOutputName: A:0   # a plain text
-  Histogram:
-    - 1
-    - 0.0
-    - 2e0
-  Max:  225e-2
-  Min: -1.50
-
--   NodeOutputName: "it's__1:0"
-    Min: 0.1
-    Max: 0.1
-    Histogram: [
-      ]
-"""
-    profile, other = GlowProfile.from_yaml(text), GlowProfile.from_yaml(GLOW)
-    assert profile.values == other.values
-    assert (profile.version, profile.graph_hash) == ("", other.graph_hash)
-    long = GLOW.replace("[ 1, 0, 2 ]", "[ 1,\n                     0, 2 ]")
-    assert GlowProfile.from_yaml(long) == other
-
-
-@given(
-    st.dictionaries(
-        keys, st.tuples(floats32, floats32, st.lists(st.integers(0, 2**24), max_size=4))
-    ),
-    st.integers(0, 2**64 - 1),
-    keys,
-)
-def test_yaml_is_read_as_it_was_written(
-    values: dict[str, tuple[float, float, list[int]]], graph_hash: int, version: str
-):
-    profile = GlowProfile(
-        version,
-        graph_hash,
-        {
-            key: GlowValue(min(of[:2]), max(of[:2]), tuple(map(float, of[2])))
-            for key, of in values.items()
-        },
-    )
-    assert GlowProfile.from_yaml(profile.to_yaml()) == profile
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "place", "reason"),
-    [
-        (GLOW, "", "1:1", "there is no GraphPreLowerHash"),
-        ("0x00F00BA4C0FFEE12", "12", "5:20", "12 is not a 64-bit hash"),
-        ("GraphPreLowerHash", "Other", "5:1", "must have GraphPreLowerHash and nothing else"),
-        ("-1.5", "x", "9:20", "x is not a number"),
-        ("-1.5", "", "9:7", "is not a number"),
-        ("-1.5", ".nan", "9:20", "NaN is neither an end of a range"),
-        ("-1.5", "-1_5", "9:20", "-1_5 is not a number"),
-        ("-1.5", "-1e39", "9:20", "-1e39 does not fit float32"),
-        ("0, 2 ]", "0, -2 ]", "11:28", "-2 is not a count of elements"),
-        ("0, 2 ]", "0, .inf ]", "11:28", ".inf is not a count of elements"),
-        ("0, 2 ]", "0 2 ]", "11:25", "0 2 is not a number"),
-        ("'it''s__1:0'", "!!str b", "12:20", "this text is not valid"),
-        (GLOW, GLOW + "---\n- Min: 1\n", "18:3", "there is another document after"),
-        ("-1.5", "nan", "9:20", "NaN is neither an end of a range"),
-        ("-1.5", "3.5", "9:20", "the minimum of 'A:0' exceeds its maximum"),
-        ("0, 2 ]", "0, y ]", "11:28", "y is not a number"),
-        ("0, 2 ]", "0, 2", "11:20", "this list has no closing bracket"),
-        ("  Max:             2.25\n", "", "8:3", "there is no Max"),
-        ("Max", "Most", "10:3", "'Most' is not one of NodeOutputName, Min, Max, Histogram"),
-        ("Max: ", "Min: ", "10:3", "'Min' is given twice"),
-        ("'it''s__1:0'", "'A:0'", "12:20", "'A:0' is given twice"),
-        ("'it''s__1:0'", "'A", "12:20", "this text in quotes is not valid"),
-        ("- NodeOutputName:  'A:0'", "  NodeOutputName:  'A:0'", "8:3", "no '- ' before"),
-        ("- NodeOutputName:  'A:0'", "what is this", "8:1", "not a `key: value` line"),
-    ],
-)
-def test_bad_yaml_is_explained(before: str, after: str, place: str, reason: str):
-    assert before in GLOW
-    text = GLOW.replace(before, after, 1)
-    with pytest.raises(FileError) as caught:
-        GlowProfile.from_yaml(text, "profile.yaml")
-    message = str(caught.value)
-    assert message.startswith(f"profile.yaml:{place}: ")
-    assert reason in message
-    assert message.endswith("; record the profile again with Glow's tools")
-
-
-def test_profile_to_glow():
-    profile = Profile(
-        Fingerprint({}),
-        {
-            "a": Statistics.observe(0, np.linspace(-1, 1, 100, dtype="f4"), histogram=True),
-            "b": Statistics.observe(0, np.ones((2, 3), "f4"), (1,)),
-        },
-    )
-    ranges = {key: of.whole() for key, of in profile.values.items()}
-    glow = GlowProfile.of_ranges(profile, ranges, 7)
-    assert (glow.values["a"].minimum, glow.values["a"].maximum) == (-1, 1)
-    assert sum(glow.values["a"].histogram) == 100
-    assert len(glow.values["a"].histogram) == 10
-    assert glow.values["b"] == GlowValue(1, 1, ())
-    again: Any = GlowProfile.from_yaml(glow.to_yaml())
-    assert again == glow
-
-
-def test_counts_beyond_float32():
-    profile = GlowProfile("", 1, {"a": GlowValue(0, 1, (2.0**24 + 1, 1234567.0))})
-    assert "[ 16777217, 1234567 ]" in profile.to_yaml()
-    histogram = GlowHistogram(1)
-    histogram.counts[0] = 2**24
-    histogram.update(np.zeros(1, "f4"))
-    assert histogram.counts.tolist() == [2**24 + 1]
-
-
-def test_all_decimals_of_the_smallest():
-    smallest = 2.0**-149
-    profile = GlowProfile("", 1, {"a": GlowValue(smallest, smallest, ())})
-    assert GlowProfile.from_yaml(profile.to_yaml()) == profile
-
-
 @given(st.data())
 def test_whatever_a_file_has_is_read_or_explained(data: st.DataObject):
     """A part of a good file is left out, doubled, or replaced by a part of any."""
-    text, read = data.draw(
-        st.sampled_from([(GOOD, Profile.from_json), (GLOW, GlowProfile.from_yaml)])
-    )
+    text = GOOD
     for _ in range(data.draw(st.integers(1, 3))):
         start, stop, first, last = (data.draw(st.integers(0, len(text))) for _ in range(4))
         other = data.draw(st.sampled_from(["", text[first:last], *"[]{}\":,-. \n'\\#", "1e999"]))
         text = text[:start] + other + text[max(start, min(stop, start + 20)) :]
     explained: FileError | None = None
     try:
-        read(text, "profile")
+        Profile.from_json(text, "profile")
     except FileError as error:
         explained = error
     if explained is not None:

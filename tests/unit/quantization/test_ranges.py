@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 
 from qdialect.quantization.arrays import quantize_array, quantize_values
 from qdialect.quantization.blocks import Blocks
-from qdialect.quantization.histograms import FloatHistogram, GlowHistogram
+from qdialect.quantization.histograms import FloatHistogram
 from qdialect.quantization.presets import U8, luci
 from qdialect.quantization.ranges import Range, Statistics, merged
 
@@ -200,72 +200,6 @@ def test_numbers_are_in_their_bins(values: list[float]):
         inside |= (tensor == near[at]) & (tensor != 0)
         assert np.count_nonzero(inside) == count
     assert histogram.bins.tolist() == sorted(set(histogram.bins.tolist()))
-    finite = tensor[np.isfinite(tensor)]
-    if finite.size:
-        counts = FloatHistogram.of(finite).linear(7, float(finite.min()), float(finite.max()))
-        assert counts.sum() == finite.size
-
-
-def glow_steps(tensors: list[Array], bins: int) -> tuple[float, float, list[int]]:
-    """Glow's algorithm once more, a number at a time."""
-    f = np.float32
-    counts, low, high = [0] * bins, f(0), f(0)
-
-    def bin_of(value: Any, width: Any, least: Any) -> int:
-        return 0 if width == 0 else min(int(f(value - least) / width), bins - 1)
-
-    for tensor in tensors:
-        least, most = min(map(f, tensor)), max(map(f, tensor))
-        if not any(counts):
-            low, high = least, most
-        if least < low or most > high:
-            new_low, new_high = min(least, low), max(most, high)
-            width, new_width = f((high - low) / f(bins)), f((new_high - new_low) / f(bins))
-            new = [0] * bins
-            for at, count in enumerate(counts):
-                if not count:
-                    continue
-                begin = f(low + f(width * f(at)))
-                end = f(new_low + f(new_width * f(int(f(begin - new_low) / new_width) + 1)))
-                kept = count
-                if width:
-                    share = float(f(f(f(end - begin) / width) * f(count)))
-                    kept = min(math.floor(share + 0.5), count)
-                new[bin_of(begin, new_width, new_low)] += kept
-                new[bin_of(f(begin + new_width), new_width, new_low)] += count - kept
-            counts, low, high = new, new_low, new_high
-        width = f((high - low) / f(bins))
-        for value in map(f, tensor):
-            counts[bin_of(value, width, low)] += 1
-    return float(low), float(high), counts
-
-
-@given(
-    st.lists(
-        arrays(np.float32, st.integers(1, 20), elements=st.floats(-8, 8, width=16)),
-        min_size=1,
-        max_size=6,
-    ),
-    st.sampled_from([10, 3]),
-)
-def test_glow_histogram_is_its_algorithm(tensors: list[Array], bins: int):
-    histogram = GlowHistogram(bins)
-    for tensor in tensors:
-        histogram.update(tensor)
-    found = float(histogram.minimum), float(histogram.maximum), histogram.counts.tolist()
-    assert found == glow_steps(tensors, bins)
-    assert histogram.counts.sum() == sum(tensor.size for tensor in tensors)
-
-
-def test_glow_histogram_grows():
-    histogram = GlowHistogram(4)
-    histogram.update(np.array([0, 1, 2, 3, 4], "f4"))
-    assert histogram.counts.tolist() == [1, 1, 1, 2]
-    histogram.update(np.array([8.0, math.nan], "f4"))
-    assert (histogram.minimum, histogram.maximum) == (0, 8)
-    assert histogram.counts.tolist() == [2, 3, 0, 1]
-    with pytest.raises(ValueError, match="all elements are NaN, or there are none"):
-        histogram.update(np.array([math.nan], "f4"))
 
 
 def test_ranges_along_axes_choose_the_parameters_of_a_tensor():

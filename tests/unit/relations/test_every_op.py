@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from xdsl.dialects.builtin import TensorType, UnregisteredOp, f32
 
-from qdialect.contractions.interface import is_layer
+from qdialect.ops.products import is_layer
 from qdialect.relations.interface import is_known, reason_to_leave
-from qdialect.shape_ops.interface import elements_attribute_of, entry_of, is_cast
+from qdialect.shape_ops.interface import elements_attribute_of, is_cast, model_of
 
 FLOAT_OPS = {
     # MLIR 22.
@@ -86,7 +86,7 @@ def test_every_float_op_is_known(name: str):
         operands=made.results, result_types=[TensorType(f32, [2])]
     )
     has_elements = is_cast(op) or elements_attribute_of(op) is not None
-    assert is_known(name) or is_layer(name) or entry_of(op) is not None or has_elements, name
+    assert is_known(name) or is_layer(name) or model_of(op) is not None or has_elements, name
 
 
 def test_what_stays_in_floats_has_a_reason():

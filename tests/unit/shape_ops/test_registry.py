@@ -31,15 +31,13 @@ from qdialect.dialects.quant import Quant
 from qdialect.folding import FoldPolicy, fold_shapes
 from qdialect.interpreters import TypedArray, run_function
 from qdialect.ir.value_types import TensorParts
+from qdialect.ops.model import OpModel, OpModels, register_models
 from qdialect.shape_ops.attributes import integers_of, shape_in, shape_of
 from qdialect.shape_ops.elementwise import converted, write_like
 from qdialect.shape_ops.interface import (
     Code,
-    ShapeOps,
     name_of,
-    register_cast,
     register_constant,
-    register_dialect_traits,
     register_tensor_type,
     shape_op,
 )
@@ -53,11 +51,13 @@ pytestmark = pytest.mark.usefixtures("without_plugins")
 def models() -> None:
     """What the tests of this file read."""
     register_constant("vpu.weights", "data")
-    register_cast("vpu.to_float", CastReads.NUMBERS)
-    register_cast("vpu.view", CastReads.BITS)
-    register_cast("vpu.unsaid")
+    casts = {
+        "to_float": OpModel(cast=CastReads.NUMBERS),
+        "view": OpModel(cast=CastReads.BITS),
+        "unsaid": OpModel(cast=CastReads.UNKNOWN),
+    }
     traits = DialectTraits(finest=Granularity.PER_AXIS, has_empty_tensors=False)
-    register_dialect_traits("vpu", traits)
+    register_models(OpModels("vpu", casts, traits))
     register_constant("own.weights", "data")
 
     @shape_op("vpu.reshape", run_time_shape=shape_in(1))
@@ -210,11 +210,10 @@ func.func @f() -> tensor<3x2xi8> {
 
 
 def test_models_may_belong_to_a_context() -> None:
-    ops = ShapeOps()
-
-    @ops.shape_op("own.swap")
-    def _(op: Operation, operands: Operands) -> Movements:
+    def swap(op: Operation, operands: Operands) -> Movements:
         return Movements(op.operands, [Transpose(integers_of(op, "order"))])
+
+    ops = OpModels("own", {"swap": OpModel(movement=swap)})
 
     def folded(context: Context) -> tuple[ModuleOp, int]:
         module = Parser(context, OWN).parse_module()
@@ -239,12 +238,11 @@ func.func @f() -> tensor<3x2xf32> {
 
 
 def test_models_of_arithmetic_may_belong_to_a_context() -> None:
-    ops = ShapeOps()
-
     def read(op: Operation, operands: Operands) -> Elementwise:
         return converted(op)
 
-    ops.register_arithmetic("own.convert", ElementwiseModel(read, write_like, keeps_rank=False))
+    term = ElementwiseModel(read, write_like, keeps_rank=False)
+    ops = OpModels("own", {"convert": OpModel(term=term)})
 
     def names(*dialects: Dialect) -> list[str]:
         context = context_with(*dialects)

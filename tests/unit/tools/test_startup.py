@@ -109,6 +109,7 @@ ON_ARRAYS = (
     "qdialect.certificates.batched_runs",
     "qdialect.certificates.sampled_runs",
     "qdialect.certificates.typed_values",
+    "qdialect.dialects.tosa.runs",
     "qdialect.interpreters",
     "qdialect.passes.fake_quantize",
     "qdialect.post_training.calibration.compared_functions",

@@ -1,0 +1,217 @@
+"""
+What is known of the ops of linalg.
+
+Named ops have fixed axes; indexing maps take precedence where an op has them. The initial value of
+the result is added. https://mlir.llvm.org/docs/Dialects/Linalg/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from string import ascii_letters
+from typing import Final, cast
+
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr
+from xdsl.ir import Attribute, Operation
+from xdsl.ir.affine import AffineDimExpr, AffineMap
+
+from qdialect.dialects.linalg import rules
+from qdialect.ops.model import Bits, OpModel, OpModels
+from qdialect.ops.products import (
+    Contraction,
+    Window,
+    positive,
+    sliding_axes,
+)
+from qdialect.relations.interface import (
+    OpRelation,
+    Relation,
+    fixed,
+    homogeneous,
+    own,
+    shared,
+    whole_number,
+)
+from qdialect.shape_ops.attributes import attribute_of
+from qdialect.shape_ops.interface import Code, NotFoldable, find_attribute, name_of
+
+_NAMED: Final = {
+    "matmul": "mk,kn->mn",
+    "batch_matmul": "bmk,bkn->bmn",
+}
+"""The equations of named ops, unless they have indexing maps."""
+
+_FIXED: Final = {
+    "matmul_transpose_a": "km,kn->mn",
+    "matmul_transpose_b": "mk,nk->mn",
+    "batch_matmul_transpose_a": "bkm,bkn->bmn",
+    "batch_matmul_transpose_b": "bmk,bnk->bmn",
+    "batch_reduce_matmul": "bmk,bkn->mn",
+    "mmt4d": "mkac,nkbc->mnab",
+    "batch_mmt4d": "zmkac,znkbc->zmnab",
+    "dot": "k,k->",
+    "conv_1d": "*,w->*",
+    "conv_2d": "**,hw->**",
+    "conv_3d": "***,dhw->***",
+    "matvec": "mk,k->m",
+    "vecmat": "k,kn->n",
+    "batch_matvec": "bmk,bk->bm",
+    "batch_vecmat": "bk,bkn->bn",
+    "conv_1d_nwc_wcf": "n*c,wcf->n*f",
+    "conv_1d_ncw_fcw": "nc*,fcw->nf*",
+    "conv_2d_nhwc_hwcf": "n**c,hwcf->n**f",
+    "conv_2d_nhwc_fhwc": "n**c,fhwc->n**f",
+    "conv_2d_nchw_fchw": "nc**,fchw->nf**",
+    "conv_2d_ngchw_fgchw": "ngc**,fgchw->ngf**",
+    "conv_2d_ngchw_gfchw": "ngc**,gfchw->ngf**",
+    "conv_2d_nhwgc_gfhwc": "n**gc,gfhwc->n**gf",
+    "conv_3d_ndhwc_dhwcf": "n***c,dhwcf->n***f",
+    "conv_3d_ncdhw_fcdhw": "nc***,fcdhw->nf***",
+    "depthwise_conv_1d_nwc_wc": "n*c,wc->n*c",
+    "depthwise_conv_1d_nwc_wcm": "n*c,wcm->n*cm",
+    "depthwise_conv_1d_ncw_cw": "nc*,cw->nc*",
+    "depthwise_conv_2d_nhwc_hwc": "n**c,hwc->n**c",
+    "depthwise_conv_2d_nhwc_hwcm": "n**c,hwcm->n**cm",
+    "depthwise_conv_2d_nchw_chw": "nc**,chw->nc**",
+    "depthwise_conv_3d_ndhwc_dhwc": "n***c,dhwc->n***c",
+    "depthwise_conv_3d_ndhwc_dhwcm": "n***c,dhwcm->n***cm",
+    "depthwise_conv_3d_ncdhw_cdhw": "nc***,cdhw->nc***",
+}
+"""The equations of ops without indexing maps."""
+
+
+def _with_maps(op: Operation) -> Contraction:
+    maps = find_attribute(op, "indexing_maps")
+    if maps is None:
+        return Contraction.of(_NAMED[name_of(op).removeprefix("linalg.")], bias=2)
+    return _of_maps(maps)
+
+
+def _generic(op: Operation) -> Contraction | None:
+    """A `linalg.generic` that adds products of two inputs to its result; None for other bodies."""
+    block = op.regions[0].block
+    names = [name_of(inner) for inner in block.ops]
+    if names != ["arith.mulf", "arith.addf", "linalg.yield"] or len(op.operands) != 3:
+        return None
+    product, total, end = block.ops
+    left, right, result = block.args
+    is_sum = (
+        {*product.operands} == {left, right}
+        and {*total.operands} == {product.results[0], result}
+        and list(end.operands) == list(total.results)
+    )
+    if not is_sum:
+        return None
+    return _of_maps(attribute_of(op, "indexing_maps"))
+
+
+def _of_maps(maps: Attribute) -> Contraction:
+    three = cast("ArrayAttr[Attribute]", maps).data if isinstance(maps, ArrayAttr) else ()
+    if len(three) != 3:
+        raise NotFoldable(Code.UNKNOWN_OP, "it does not have three indexing maps")
+    lhs, rhs, result = (
+        _labels(each.data if isinstance(each, AffineMapAttr) else None) for each in three
+    )
+    if "*" in result or ("*" in lhs and "*" in rhs):
+        raise NotFoldable(
+            Code.UNKNOWN_OP,
+            "its indexing maps have results that are neither dimensions nor sums for a window",
+        )
+    if "*" in lhs or "*" in rhs:
+        # The loops over a window, and over its position, index one axis of an input.
+        window = [label for label in result if label not in lhs and label not in rhs]
+        result = tuple("*" if label in window else label for label in result)
+    return Contraction(lhs, rhs, result, bias=2)
+
+
+def _labels(map: AffineMap | None) -> tuple[str, ...]:
+    """The letters of the loops that index each axis."""
+    if map is None or map.num_dims > len(ascii_letters):
+        raise NotFoldable(Code.UNKNOWN_OP, "its indexing maps are not supported")
+    return tuple(
+        ascii_letters[each.position] if isinstance(each, AffineDimExpr) else "*"
+        for each in map.results
+    )
+
+
+def _windows(op: Operation, contraction: Contraction) -> Sequence[Window]:
+    axes = sliding_axes(contraction)
+    strides = positive(op, "strides", len(axes), default=1)
+    dilations = positive(op, "dilations", len(axes), default=1)
+    return [
+        Window(of, stride, dilation)
+        for of, stride, dilation in zip(axes, strides, dilations, strict=True)
+    ]
+
+
+def _bits_of_generic(op: Operation) -> Bits:
+    """Those of the ops in its region, unless loops reduce."""
+    iterators = find_attribute(op, "iterator_types")
+    is_parallel = isinstance(iterators, ArrayAttr) and all(
+        "parallel" in str(iterator) for iterator in cast("ArrayAttr[Attribute]", iterators)
+    )
+    return Bits.EXACT if is_parallel else Bits.ROUNDED
+
+
+_POOLS: Final = {
+    "nwc": ((1,), "max min sum"),
+    "ncw": ((2,), "max sum"),
+    "nhwc": ((1, 2), "max min sum"),
+    "nchw": ((2, 3), "max sum"),
+    "ndhwc": ((1, 2, 3), "max min sum"),
+}
+"""The window axes and the kinds of pools, by the layout in their names."""
+
+
+def _pool(kind: str, axes: tuple[int, ...]) -> OpRelation:
+    if kind == "sum":
+        return homogeneous(Relation.OWN, *axes, function="reduce")
+    return homogeneous(Relation.SHARED, *axes)
+
+
+_exact = partial(OpModel, bits=Bits.EXACT)
+
+MODELS = OpModels(
+    "linalg",
+    {
+        **{
+            name: OpModel(product=Contraction.of(equation, bias=2), windows=_windows)
+            for name, equation in _FIXED.items()
+        },
+        " ".join([*_NAMED, "contract"]): OpModel(product=_with_maps, windows=_windows),
+        "generic": OpModel(
+            product=_generic, windows=_windows, bits=_bits_of_generic, rule=rules.with_body
+        ),
+        "elementwise": OpModel(rule=rules.elementwise),
+        "map": _exact(rule=rules.with_body),
+        "reduce": OpModel(rule=rules.with_body),
+        **{
+            f"pooling_{layout}_{kind}": OpModel(rule=_pool(kind, axes))
+            for layout, (axes, kinds) in _POOLS.items()
+            for kind in kinds.split()
+        },
+        "broadcast": _exact(repeats=True, rule=shared(0)),
+        "transpose": _exact(rule=shared(0)),
+        "pack unpack": OpModel(rule=shared(0)),
+        "copy": _exact(
+            rule=OpRelation(Relation.SHARED, (0,), is_homogeneous=True, keeps_places=True)
+        ),
+        "abs sqrt square": _exact(rule=own(0)),
+        "erf exp log reciprocal rsqrt": OpModel(rule=own(0)),
+        "negf": _exact(rule=own(0, function="neg")),
+        "add div max min mul sub": _exact(rule=own(0, 1)),
+        "div_unsigned": OpModel(rule=own(0, 1, function="div")),
+        "powf": OpModel(rule=own(0, 1, function="pow")),
+        "tanh": OpModel(rule=fixed("tanh", 0)),
+        "softmax": OpModel(rule=fixed("softmax", 0)),
+        "ceil floor round": _exact(rule=whole_number(0)),
+        "select": _exact(rule=shared(1, 2, keeps_places=True)),
+        "index yield": _exact(),
+        "fill": _exact(repeats=True, stays_float="its result is a single number"),
+        "fill_rng_2d": OpModel(stays_float="its result is random"),
+        "winograd_filter_transform winograd_input_transform winograd_output_transform": OpModel(
+            stays_float="it is part of a convolution"
+        ),
+    },
+)

@@ -1,0 +1,22 @@
+"""
+The ops of MHLO, StableHLO's predecessor: the same ops with another prefix.
+
+https://github.com/tensorflow/mlir-hlo. A gather has dimension numbers of another form.
+"""
+
+from __future__ import annotations
+
+from qdialect.dialects.stablehlo.models import MODELS as STABLEHLO
+from qdialect.ops.model import OpModels
+
+_SAME = (
+    "add broadcast_in_dim concatenate constant convert dynamic_broadcast_in_dim dynamic_pad "
+    "dynamic_reshape dynamic_slice dynamic_update_slice multiply pad real_dynamic_slice reshape "
+    "reverse slice subtract transpose uniform_dequantize uniform_quantize"
+)
+
+MODELS = OpModels(
+    "mhlo",
+    {name: STABLEHLO.by_name[f"stablehlo.{name}"] for name in _SAME.split()},
+    STABLEHLO.traits,
+)

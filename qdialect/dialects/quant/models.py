@@ -1,0 +1,30 @@
+"""
+The constant and the casts of the quant dialect. Its shape ops have movements of their own.
+
+https://mlir.llvm.org/docs/Dialects/QuantDialect/.
+"""
+
+from __future__ import annotations
+
+from qdialect.ops.model import OpModel, OpModels
+from qdialect.shape_ops.biases import scales_along_axis
+from qdialect.shape_ops.models import CastReads
+from qdialect.shape_ops.statistics import STATISTICS
+
+CASTS = {
+    "dcast": OpModel(cast=CastReads.NUMBERS),
+    "qcast": OpModel(cast=CastReads.CODES),
+    "scast": OpModel(cast=CastReads.BITS),
+    "stats": STATISTICS,
+}
+"""The ops that TensorFlow's dialects have as well."""
+
+MODELS = OpModels(
+    "quant",
+    {
+        **CASTS,
+        "constant": OpModel(constant="value"),
+        "requantize": OpModel(cast=CastReads.CODES),
+        "dequantize_bias": OpModel(cast=CastReads.CONVERTED, along_axis=scales_along_axis),
+    },
+)

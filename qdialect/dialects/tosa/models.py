@@ -1,0 +1,446 @@
+"""
+What is known of the ops of TOSA: https://www.mlplatform.org/tosa/tosa_spec.html.
+
+The table is at the end; before it are the functions that read ops for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IndexType,
+    IntAttr,
+    TensorType,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from qdialect.algebra.joins import Concat
+from qdialect.algebra.lazy_numpy import np
+from qdialect.algebra.movement import Movement, Reshape, Reverse, Slice, Take, Transpose
+from qdialect.ops import positions
+from qdialect.ops.model import Bits, OnElements, OpModel, OpModels
+from qdialect.ops.products import (
+    Contraction,
+    Lookup,
+    Window,
+    per_window,
+    positive,
+    sliding_axes,
+)
+from qdialect.relations.interface import (
+    OpRelation,
+    Relation,
+    conversion,
+    fixed,
+    homogeneous,
+    own,
+    shared,
+    whole_number,
+)
+from qdialect.shape_ops.attributes import (
+    integer_of,
+    integers_of,
+    padded,
+    shape_in,
+    shape_of,
+    static_shape_of,
+    tiled,
+)
+from qdialect.shape_ops.computed_integers import Integers, nonzero_as_true
+from qdialect.shape_ops.elementwise import converted, recreated, same_shape, shape_of_type
+from qdialect.shape_ops.interface import (
+    Code,
+    NotFoldable,
+    find_attribute,
+    name_of,
+    reads_unsigned,
+)
+from qdialect.shape_ops.models import (
+    CastReads,
+    DialectTraits,
+    Movements,
+    Operands,
+    RunTimeOperands,
+    ShapeOpModel,
+)
+from qdialect.shape_ops.terms import Arithmetic, Elementwise, ElementwiseModel, SmallOperand
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Movements
+
+
+def _moves(read: Callable[[Any], Movement]) -> ShapeOpModel:
+    """All operands are moved by one movement, which the attributes say."""
+    return lambda op, operands: Movements(op.operands, [read(op)])
+
+
+def _slice(op: Operation, operands: Operands) -> Movements:
+    offsets = _known(operands.integers(op.operands[1]))
+    sizes = static_shape_of(op.results[0])
+    return Movements(op.operands[:1], [Slice(offsets, sizes, (1,) * len(sizes))])
+
+
+def _pad(op: Operation, operands: Operands) -> Movements:
+    widths = _known(operands.integers(op.operands[1]))
+    movements = padded(shape_of(op.operands[0]), widths[::2], widths[1::2])
+    return Movements(op.operands[:1], movements, op.operands[2])
+
+
+def _tiled_shape(operands: RunTimeOperands) -> list[int]:
+    multiples = map(int, operands.integers(1))
+    return [count * n for count, n in zip(multiples, operands.shape(0), strict=True)]
+
+
+def _tile(op: Operation, operands: Operands) -> Movements:
+    multiples = _known(operands.integers(op.operands[1]))
+    if all(count == 1 for count in multiples):
+        return Movements(op.operands[:1], [])
+    return Movements(op.operands[:1], tiled(static_shape_of(op.operands[0]), multiples))
+
+
+def _known(values: NDArray[np.integer[Any]]) -> tuple[int, ...]:
+    """The integers of a shape. Raises NotFoldable if one of them is dynamic."""
+    if (values < 0).any():
+        raise NotFoldable(Code.DYNAMIC_SHAPE, "-1 is a length that is only known at run time")
+    return tuple(map(int, values))
+
+
+def _gather(op: Operation, operands: Operands) -> Movements:
+    batches, length, channels = static_shape_of(op.operands[0])
+    indices = operands.integers(op.operands[1])
+    if indices.ndim != 2 or len(indices) != batches:
+        raise NotFoldable(Code.UNKNOWN_OP, "its indices do not have one row for each batch")
+    if ((indices < 0) | (indices >= length)).any():
+        raise NotFoldable(
+            Code.UNKNOWN_OP, f"an index is out of range for an axis of length {length}"
+        )
+    count = indices.shape[1]
+    if not batches:
+        return Movements(op.operands[:1], [Reshape((0, count, channels))])
+    if (indices == indices[0]).all():
+        return Movements(op.operands[:1], [Take(1, tuple(indices[0].tolist()))])
+    # Each batch has indices of its own, which count from its first row.
+    rows = indices + length * np.arange(batches)[:, np.newaxis]
+    movements: list[Movement] = [
+        Reshape((batches * length, channels)),
+        Take(0, tuple(rows.reshape(-1).tolist())),
+        Reshape((batches, count, channels)),
+    ]
+    return Movements(op.operands[:1], movements)
+
+
+# Terms, and integers that are computed from constants
+
+
+def _write_again(
+    op: Operation, operands: Sequence[SmallOperand], type: Attribute
+) -> list[Operation]:
+    """Operands of the rank of the result are broadcast by the op; a shift is given again."""
+    values = [operand.value for operand in operands]
+    return [recreated(op, [*values, *op.operands[len(values) :]], type)]
+
+
+def _arithmetic(arithmetic: Arithmetic) -> ElementwiseModel:
+    def read(op: Operation, operands: Operands) -> Elementwise:
+        if len(op.operands) > 2 and operands.integers(op.operands[2]).any():
+            raise NotFoldable(Code.ARITHMETIC, "its shift is not 0")
+        return _broadcasting(op, arithmetic)
+
+    return ElementwiseModel(read, _write_again, keeps_rank=True)
+
+
+def _broadcasting(op: Operation, arithmetic: Arithmetic) -> Elementwise:
+    shape = shape_of(op.results[0])
+    read = same_shape(op, arithmetic, op.operands[:2])
+    axes = tuple(
+        tuple(
+            axis if length == shape[axis] else None
+            for axis, length in enumerate(static_shape_of(operand))
+        )
+        for operand in read.operands
+    )
+    return read._replace(axes=axes)
+
+
+def _reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Operation]:
+    shape, lengths = op.operands[1], shape_of_type(type)
+    if not isinstance(shape.owner, Operation) or name_of(shape.owner) != "tosa.const_shape":
+        raise NotFoldable(Code.UNKNOWN_OP, "its shape is not a constant")
+    shape_type = cast(Any, shape.type).new([IntAttr(len(lengths))])
+    constant = recreated(shape.owner, [], shape_type)
+    held = constant.properties if "values" in constant.properties else constant.attributes
+    index = TensorType(IndexType(), [len(lengths)])
+    held["values"] = DenseIntOrFPElementsAttr.from_list(index, list(lengths))
+    return [constant, recreated(op, [operand, constant.results[0]], type)]
+
+
+def _cast(op: Operation, operands: Operands) -> Elementwise:
+    if reads_unsigned(op):
+        raise NotFoldable(Code.ARITHMETIC, "its operand is read as unsigned")
+    return converted(op)
+
+
+def _cast_integers(op: Operation, values: Sequence[Integers]) -> NDArray[Any]:
+    if reads_unsigned(op):
+        raise NotFoldable(Code.ARITHMETIC, "its operand is read as unsigned")
+    return nonzero_as_true(op, values[0])
+
+
+def _multiply_integers(op: Operation, values: Sequence[Integers]) -> NDArray[Any]:
+    if len(values) > 2 and values[2].any():
+        raise NotFoldable(Code.ARITHMETIC, "the product is shifted")
+    return values[0] * values[1]
+
+
+# Rules
+
+
+def _clamp(op: Operation) -> OpRelation:
+    """A clamp to zero and above is a relu; any other clamp has two ends."""
+    ends = [find_attribute(op, name) for name in ("min_val", "max_val")]
+    low, high = map(str, ends)
+    is_relu = low.startswith(("0.0", "0x00000000 ")) and high.startswith(_NO_END)
+    first, last = (end.value.data if isinstance(end, FloatAttr) else math.nan for end in ends)
+    return OpRelation(
+        Relation.OWN, (0,), frozenset({"clamp"}), is_homogeneous=is_relu, limits=(first, last)
+    )
+
+
+_NO_END = ("3.40282347e+38", "3.40282346638528", "3.4028234663852886e+38", "0x7F800000", "inf")
+
+
+def _reduces(combiner: str) -> Callable[[Operation], OpRelation]:
+    def read(op: Operation) -> OpRelation:
+        axis = integer_of(op, "axis")
+        functions = frozenset({"reduce", combiner})
+        return OpRelation(Relation.OWN, (0,), functions, is_homogeneous=True, mixed_axes=(axis,))
+
+    return read
+
+
+def _resize(op: Operation) -> OpRelation:
+    """Nearest-neighbour resizing selects elements of the operand."""
+    is_nearest = "NEAREST" in str(find_attribute(op, "mode"))
+    return OpRelation(Relation.SHARED if is_nearest else Relation.OWN, (0,))
+
+
+# Windows of sums of products
+
+
+def _windows(op: Operation, contraction: Contraction) -> Sequence[Window]:
+    axes = sliding_axes(contraction)
+    count = len(axes)
+    strides = positive(op, "stride", count)
+    if name_of(op) == "tosa.transpose_conv2d":
+        pads, kernel = per_window(op, "out_pad", 2 * count), static_shape_of(op.operands[1])
+        # Strides insert zeros into the operand, and the padding lets each element meet the whole
+        # kernel.
+        return [
+            Window(ends, 1, 1, stride, kernel[ends[1]] - 1 + low, kernel[ends[1]] - 1 + high, True)
+            for ends, stride, low, high in zip(axes, strides, pads[::2], pads[1::2], strict=True)
+        ]
+    pads = per_window(op, "pad", 2 * count)
+    lists = strides, positive(op, "dilation", count), pads[::2], pads[1::2]
+    return [
+        Window(ends, stride, dilation, 1, low, high)
+        for ends, stride, dilation, low, high in zip(axes, *lists, strict=True)
+    ]
+
+
+# The table
+
+_exact = partial(OpModel, bits=Bits.EXACT)
+_rounded = partial(OpModel, bits=Bits.ROUNDED)
+
+_each = OnElements
+_pair = partial(OnElements, arity=2, broadcasts=True)
+
+_LAYER = "qdialect.interpreters.reference.layers:run_layer"
+
+
+def _run(function: str) -> str:
+    return f"qdialect.dialects.tosa.runs:{function}"
+
+
+def _scalar(function: str) -> str:
+    return f"qdialect.interpreters.scalar_functions:{function}"
+
+
+_convolution = partial(_rounded, windows=_windows, zero_points={3: 0, 4: 1}, run=_LAYER)
+_product = partial(_rounded, zero_points={2: 0, 3: 1}, run=_LAYER)
+_pool = partial(homogeneous, Relation.SHARED, 1, 2)
+_mean = homogeneous(Relation.OWN, 1, 2, function="reduce")
+_numbers = CastReads.NUMBERS | CastReads.CODES | CastReads.CONVERTED
+
+MODELS = OpModels(
+    "tosa",
+    {
+        # Constants and casts
+        "const const_shape": _exact(constant="values"),
+        "cast": _exact(
+            cast=_numbers,
+            term=ElementwiseModel(_cast, _write_again, keeps_rank=True),
+            integers=_cast_integers,
+            rule=conversion,
+            run=_run("conversion"),
+        ),
+        # Movements
+        "identity": _exact(
+            movement=lambda op, operands: Movements(op.operands, []),
+            rule=OpRelation(Relation.SHARED, (0,), is_homogeneous=True, keeps_places=True),
+        ),
+        "transpose": _exact(
+            movement=_moves(lambda op: Transpose(integers_of(op, "perms"))), rule=shared(0)
+        ),
+        "reshape": _exact(
+            # If the result is static, the shape operand is redundant.
+            movement=lambda op, operands: Movements(
+                op.operands[:1], [Reshape(shape_of(op.results[0]))]
+            ),
+            run_time_shape=shape_in(1),
+            write_reshape=_reshape_again,
+            rule=shared(0),
+        ),
+        "slice": _exact(movement=_slice, run_time_shape=shape_in(2), rule=shared(0)),
+        "concat": _exact(movement=_moves(lambda op: Concat(integer_of(op, "axis"))), rule=shared()),
+        "pad": _exact(movement=_pad, rule=shared(0, 2)),
+        "reverse": _exact(
+            movement=_moves(lambda op: Reverse((integer_of(op, "axis"),))), rule=shared(0)
+        ),
+        "tile": _exact(movement=_tile, run_time_shape=_tiled_shape, rule=shared(0)),
+        "gather": _exact(
+            movement=_gather,
+            product=Lookup(0, 1),
+            rule=shared(0),
+            positions=positions.along(1),
+        ),
+        "scatter": _exact(rule=shared(0, 2), positions=positions.along(1), run=_run("scatter")),
+        # Functions of one element
+        "abs": _exact(rule=own(0), run=_each("numpy:abs", "numpy:abs")),
+        "negate": _exact(
+            rule=own(0, function="neg"), zero_points={1: 0, 2: -1}, run=_run("negate")
+        ),
+        "clamp": _exact(rule=_clamp, run=_run("clamp")),
+        "ceil": _exact(rule=whole_number(0), run=_each("numpy:ceil")),
+        "floor": _exact(rule=whole_number(0), run=_each("numpy:floor")),
+        "bitwise_not": _exact(run=_each("", "numpy:invert")),
+        "logical_not": _exact(run=_each("", "", "numpy:logical_not")),
+        "cos": _rounded(rule=own(0), run=_each("numpy:cos")),
+        "erf": _rounded(rule=own(0), run=_each(_scalar("erf"))),
+        "exp": _rounded(rule=own(0), run=_each("numpy:exp")),
+        "log": _rounded(rule=own(0), run=_each("numpy:log")),
+        "reciprocal": _rounded(rule=own(0), run=_each(_scalar("reciprocal"))),
+        "rsqrt": _rounded(rule=own(0), run=_each(_scalar("reciprocal_root"))),
+        "sin": _rounded(rule=own(0), run=_each("numpy:sin")),
+        "sigmoid": _rounded(rule=fixed("logistic", 0), run=_each(_scalar("logistic"))),
+        "tanh": _rounded(rule=fixed("tanh", 0), run=_each("numpy:tanh")),
+        # Functions of two elements, or of three
+        "add": _exact(
+            term=_arithmetic(Arithmetic.ADD),
+            integers=lambda op, values: values[0] + values[1],
+            rule=own(0, 1),
+            run=_pair("numpy:add", "numpy:add"),
+        ),
+        "sub": _exact(
+            term=_arithmetic(Arithmetic.SUBTRACT),
+            integers=lambda op, values: values[0] - values[1],
+            rule=own(0, 1),
+            run=_pair("numpy:subtract", "numpy:subtract"),
+        ),
+        "mul": _exact(
+            term=_arithmetic(Arithmetic.MULTIPLY),
+            integers=_multiply_integers,
+            rule=own(0, 1),
+            plain_operands=(2,),
+            run=_run("mul"),
+        ),
+        "maximum": _exact(
+            integers=lambda op, values: np.maximum(values[0], values[1]),
+            rule=own(0, 1, function="max"),
+            run=_run("extreme"),
+        ),
+        "minimum": _exact(
+            integers=lambda op, values: np.minimum(values[0], values[1]),
+            rule=own(0, 1, function="min"),
+            run=_run("extreme"),
+        ),
+        "pow": _rounded(rule=own(0, 1), run=_pair("numpy:power")),
+        "equal": _exact(
+            integers=lambda op, values: values[0] == values[1],
+            rule=own(0, 1),
+            run=_pair("numpy:equal", "numpy:equal"),
+        ),
+        "greater": _exact(
+            integers=lambda op, values: values[0] > values[1],
+            rule=own(0, 1),
+            run=_pair("numpy:greater", "numpy:greater"),
+        ),
+        "greater_equal": _exact(
+            integers=lambda op, values: values[0] >= values[1],
+            rule=own(0, 1),
+            run=_pair("numpy:greater_equal", "numpy:greater_equal"),
+        ),
+        "select": _exact(
+            integers=lambda op, values: np.where(values[0] != 0, values[1], values[2]),
+            rule=shared(1, 2, keeps_places=True),
+            run=_pair("numpy:where", "numpy:where", "numpy:where", arity=3),
+        ),
+        "logical_and": _exact(run=_pair("", "", "numpy:logical_and")),
+        "logical_or": _exact(run=_pair("", "", "numpy:logical_or")),
+        "logical_xor": _exact(run=_pair("", "", "numpy:logical_xor")),
+        "bitwise_and": _exact(run=_pair("", "numpy:bitwise_and")),
+        "bitwise_or": _exact(run=_pair("", "numpy:bitwise_or")),
+        "bitwise_xor": _exact(run=_pair("", "numpy:bitwise_xor")),
+        "intdiv": OpModel(bits=Bits.UNDEFINED, run=_pair("", _scalar("quotient"))),
+        "arithmetic_right_shift logical_left_shift": OpModel(bits=Bits.UNDEFINED),
+        "logical_right_shift": OpModel(bits=Bits.UNDEFINED),
+        # Sums of products
+        "conv2d": _convolution(product=Contraction.of("n**i,ohwi->n**o", bias=2)),
+        "transpose_conv2d": _convolution(product=Contraction.of("n**i,ohwi->n**o", bias=2)),
+        "conv3d": _convolution(product=Contraction.of("n***i,odhwi->n***o", bias=2)),
+        "depthwise_conv2d": _convolution(product=Contraction.of("n**c,hwcm->n**(cm)", bias=2)),
+        "matmul": _product(product=Contraction.of("bhc,bcw->bhw")),
+        "matmul_t": _product(product=Contraction.of("bhc,bwc->bhw")),
+        # Reductions and windows
+        "argmax argmin": _exact(rule=own(0), run=_run("argmax")),
+        "reduce_all reduce_any": _exact(run=_run("reduce")),
+        "reduce_max": _exact(rule=_reduces("max"), run=_run("reduce")),
+        "reduce_min": _exact(rule=_reduces("min"), run=_run("reduce")),
+        "reduce_product": _rounded(rule=own(0, function="reduce"), run=_run("reduce")),
+        "reduce_sum": _rounded(
+            integers=lambda op, values: values[0].sum(axis=integer_of(op, "axis"), keepdims=True),
+            rule=_reduces("add"),
+            run=_run("reduce"),
+        ),
+        "max_pool2d": _exact(rule=_pool(), run=_run("max_pool")),
+        "max_pool2d_adaptive": _exact(rule=_pool()),
+        "avg_pool2d": _rounded(rule=_mean, zero_points={1: 0, 2: -1}, run=_run("average_pool")),
+        "avg_pool2d_adaptive": _rounded(rule=_mean),
+        "resize": _rounded(rule=_resize, run=_run("resize")),
+        "fft2d": _rounded(rule=own(0, 1)),
+        "rfft2d": _rounded(rule=own(0)),
+        "cast_from_block_scaled cast_to_block_scaled matmul_t_block_scaled": OpModel(
+            stays_float="it has scales of its own"
+        ),
+        # Regions, state, and what is not known
+        "yield": _exact(yields=True),
+        "cond_if while_loop": OpModel(
+            has_blocks=True, stays_float="it runs regions, in which ops are quantized"
+        ),
+        "variable variable_read variable_write": OpModel(
+            stays_float="it reads or writes state that other calls share"
+        ),
+        "custom": OpModel(
+            stays_float="the function that it computes is defined by its implementation"
+        ),
+    },
+    DialectTraits(has_empty_tensors=False),
+)

@@ -1,0 +1,293 @@
+"""Functions that compute ops of TOSA on arrays, where one of elements is not enough."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr
+from xdsl.interpreter import Interpreter
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import InterpretationError
+
+from qdialect.interpreters.loops import within
+from qdialect.interpreters.memory import allocated, temporary_memory
+from qdialect.interpreters.reference.reductions import (
+    PoolWindow,
+    combined_by,
+    pooled,
+    reduced,
+)
+from qdialect.interpreters.reference.values import (
+    Function,
+    Numbers,
+    all_numbers,
+    is_float,
+    on_elements,
+    range_of,
+    rounded,
+    run_conversion,
+)
+from qdialect.interpreters.scalar_functions import (
+    larger,
+    larger_number,
+    smaller,
+    smaller_number,
+)
+from qdialect.interpreters.values import TypedArray
+from qdialect.shape_ops.attributes import integer_of, integers_of
+from qdialect.shape_ops.interface import find_attribute, name_of
+
+
+def _ignores_nan(op: Operation) -> bool:
+    """Whether NaN is ignored; otherwise it propagates."""
+    return "IGNORE" in str(find_attribute(op, "nan_mode"))
+
+
+_FIRST_OF: Final = {
+    False: {"max": larger, "min": smaller},
+    True: {"max": larger_number, "min": smaller_number},
+}
+"""The functions of two numbers, by whether they ignore NaN."""
+
+
+def extreme(
+    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    function = _FIRST_OF[_ignores_nan(op)][name_of(op)[len("tosa.") :][:3]]
+    return on_elements(function, function, count=2, broadcasts=True)(interpreter, op, operands)
+
+
+def clamp(
+    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    functions = _FIRST_OF[_ignores_nan(op)]
+    least, greatest = (_number_of(op, name) for name in ("min_val", "max_val"))
+
+    def clamp(numbers: Numbers) -> Numbers:
+        bounds = (np.asarray(of, dtype=numbers.dtype) for of in (least, greatest))
+        low, high = bounds
+        return functions["min"](functions["max"](numbers, low), high)
+
+    return on_elements(clamp, clamp, count=1)(interpreter, op, operands)
+
+
+def _number_of(op: Operation, name: str) -> float | int:
+    attribute = find_attribute(op, name)
+    if not isinstance(attribute, FloatAttr | IntegerAttr):
+        raise InterpretationError(f"'{name}' is not a number")
+    return cast("FloatAttr[Any] | IntegerAttr[Any]", attribute).value.data
+
+
+def mul(
+    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    if len(operands) > 2 and operands[2].numbers.any():
+        raise InterpretationError("its shift is not 0")
+    return on_elements(np.multiply, np.multiply, count=2, broadcasts=True)(
+        interpreter, op, operands
+    )
+
+
+def negate(
+    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    if any(point.numbers.any() for point in operands[1:]):
+        raise InterpretationError("its zero points are not 0")
+    return on_elements(np.negative, count=1)(interpreter, op, operands)
+
+
+def conversion(
+    _: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    """A conversion: floats to integers round half to even and saturate, all others are casts."""
+
+    def nearest_code(numbers: Numbers, least: int, greatest: int) -> Numbers:
+        if np.isnan(numbers).any():
+            raise InterpretationError("the result is undefined: NaN is not an integer")
+        nearest = np.rint(numbers)
+        # The greatest 64-bit integer is not a double.
+        inside = np.clip(nearest, least, np.nextafter(float(greatest + 1), 0)).astype(np.int64)
+        return np.where(nearest >= greatest, greatest, inside)
+
+    return [run_conversion(op, operands, nearest_code)]
+
+
+# Reductions
+
+
+_REDUCTIONS: Final[dict[str, Function]] = {
+    "reduce_all": np.logical_and,
+    "reduce_any": np.logical_or,
+    "reduce_product": np.multiply,
+    "reduce_sum": np.add,
+}
+
+
+def reduce(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+    name = name_of(op).removeprefix("tosa.")
+    function = _REDUCTIONS.get(name) or _FIRST_OF[_ignores_nan(op)][name[len("reduce_") :]]
+    axis = _axis(op, operands[0])
+    if not operands[0].shape[axis]:
+        raise InterpretationError("it reduces an axis of length 0")
+    with all_numbers(operands[0]) as numbers:
+        (made,) = reduced(combined_by(function), numbers, [axis])
+        return [rounded(np.expand_dims(made, axis), op.results[0].type)]
+
+
+def _axis(op: Operation, operand: TypedArray) -> int:
+    axis = integer_of(op, "axis")
+    if not 0 <= axis < len(operand.shape):
+        raise InterpretationError(f"its operand has no axis {axis}")
+    return axis
+
+
+def argmax(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+    axis = _axis(op, operands[0])
+    if not operands[0].shape[axis]:
+        raise InterpretationError("it searches an axis of length 0")
+    with all_numbers(operands[0]) as (numbers,):
+        if name_of(op) == "tosa.argmin":
+            numbers = -numbers
+        if is_float(operands[0]) and _ignores_nan(op):
+            # NaN is less than all numbers. If all are NaN, the first one is the result.
+            found = np.argmax(np.where(np.isnan(numbers), -np.inf, numbers), axis)
+        else:
+            found = np.argmax(numbers, axis)
+        return [rounded(found, op.results[0].type)]
+
+
+def scatter(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+    """Replace rows of the first operand by those of the third; of several for one row, the last."""
+    values, indices, rows = operands
+    if [len(of.shape) for of in operands] != [3, 2, 3] or indices.shape != rows.shape[:2]:
+        raise InterpretationError("its indices do not match its operands")
+    with temporary_memory(8 * indices.elements.size):
+        (places,) = within((indices.numbers,), values.shape[1:2])
+        made = allocated(values.elements.copy, values.elements.nbytes)
+        made[np.arange(len(made))[:, None], places] = rows.elements
+    return [TypedArray.of(made, op.results[0].type)]
+
+
+# Pooling
+
+
+def _pool_windows(op: Operation) -> list[PoolWindow]:
+    kernel, stride, pad = (integers_of(op, name) for name in ("kernel", "stride", "pad"))
+    if (len(kernel), len(stride), len(pad)) != (2, 2, 4) or min(*kernel, *stride) < 1:
+        raise InterpretationError("its kernel, strides and padding are not of two axes")
+    spatial = [
+        PoolWindow(size, step, low=low, high=high)
+        for size, step, low, high in zip(kernel, stride, pad[::2], pad[1::2], strict=True)
+    ]
+    return [PoolWindow(), *spatial, PoolWindow()]
+
+
+def _image(operands: Sequence[TypedArray]) -> TypedArray:
+    if len(operands[0].shape) != 4:
+        raise InterpretationError(f"its operand has rank {len(operands[0].shape)}, not 4")
+    return operands[0]
+
+
+def max_pool(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+    image = _image(operands)
+    least: Any = -np.inf
+    if not is_float(image):
+        least = range_of(image.element_type)[0]
+    with all_numbers(image) as numbers:
+        combine = combined_by(_FIRST_OF[_ignores_nan(op)]["max"])
+        initial = np.asarray(least, dtype=numbers[0].dtype)
+        (made,) = pooled(combine, numbers, [initial], _pool_windows(op))
+        return [rounded(made, op.results[0].type)]
+
+
+def average_pool(
+    _: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    """The mean of the elements in each window; padding does not count."""
+    image, windows = _image(operands), _pool_windows(op)
+    if not is_float(image) or any(point.numbers.any() for point in operands[1:]):
+        raise InterpretationError("it is supported only on floats with zero points of 0")
+    add, zero = combined_by(np.add), [np.zeros(())]
+    with all_numbers(image) as numbers:
+        (total,) = pooled(add, numbers, zero, windows)
+        (count,) = pooled(add, [np.ones((1, *image.shape[1:3], 1))], zero, windows)
+        with np.errstate(all="ignore"), temporary_memory(total.nbytes):
+            return [rounded(total / count, op.results[0].type)]
+
+
+def resize(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+    image, *lists = operands
+    shape = _image(operands).shape
+    if [value.elements.size for value in lists] != [4, 2, 2]:
+        raise InterpretationError("its scale, offset and border are not of two axes")
+    scale, offset, border = (list(map(int, value.numbers.reshape(-1))) for value in lists)
+    mode = str(find_attribute(op, "mode"))
+    is_bilinear = "BILINEAR" in mode
+    if not is_bilinear and "NEAREST" not in mode:
+        raise InterpretationError(f"its mode {mode} is not supported")
+    with all_numbers(image) as (numbers,):
+        for axis in (1, 2):
+            number = axis - 1
+            above, below = scale[2 * number : 2 * number + 2]
+            numbers = _resized(
+                numbers,
+                axis,
+                _Places(shape[axis], above, below, offset[number], border[number]),
+                is_bilinear=is_bilinear,
+            )
+        return [rounded(numbers, op.results[0].type)]
+
+
+_BYTES_OF_PLACE: Final = 48
+"""The bytes per position: its index, the two that it reads, and temporary ones."""
+
+
+class _Places:
+    """The positions along an axis that a resized image reads, in steps of 1 / `above`."""
+
+    def __init__(self, length: int, above: int, below: int, offset: int, border: int) -> None:
+        if length < 1 or above < 1 or below < 1:
+            raise InterpretationError("its scale, or an axis of its operand, is not positive")
+        self.above = above
+        reach = (length - 1) * above - offset + border
+        if reach < 0 or reach % below:
+            raise InterpretationError("its scale, offset and border do not give a whole length")
+        self.count = reach // below + 1
+        with temporary_memory(_BYTES_OF_PLACE * self.count):
+            self._find(length, np.arange(self.count) * below + offset)
+
+    def _find(self, length: int, places: NDArray[np.int64]) -> None:
+        above = self.above
+        before = places // above
+        self.rest = places - before * above
+        self.before = np.clip(before, 0, length - 1)
+        self.after = np.clip(before + 1, 0, length - 1)
+
+
+def _resized(numbers: Numbers, axis: int, places: _Places, *, is_bilinear: bool) -> Numbers:
+    made = numbers.size // numbers.shape[axis] * places.count
+    with temporary_memory(_ARRAYS_OF_RESIZE * 8 * made):
+        if is_bilinear:
+            return _between(numbers, axis, places)
+        nearest = np.where(2 * places.rest >= places.above, places.after, places.before)
+        return numbers.take(nearest, axis)
+
+
+_ARRAYS_OF_RESIZE: Final = 4
+"""The two arrays that are read, and their products."""
+
+
+def _between(numbers: Numbers, axis: int, places: _Places) -> Numbers:
+    shape = [1, 1, 1, 1]
+    shape[axis] = places.count
+    rest = places.rest.reshape(shape)
+    weights = places.above - rest, rest
+    if numbers.dtype.kind == "f":
+        weights = weights[0] / places.above, weights[1] / places.above
+    return (
+        numbers.take(places.before, axis) * weights[0]
+        + numbers.take(places.after, axis) * weights[1]
+    )

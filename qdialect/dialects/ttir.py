@@ -1,0 +1,53 @@
+"""
+The constant, the casts and the shape ops of one operand of TT-MLIR's ttir dialect.
+
+https://docs.tenstorrent.com/tt-mlir. Ops that write to their last operand are read too.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+from qdialect.algebra.movement import Reshape, Reverse, Slice, Transpose
+from qdialect.ops.model import OpModel, OpModels
+from qdialect.shape_ops.attributes import integer_of, integers_of, shape_of
+from qdialect.shape_ops.models import CastReads, Movements, Operands
+
+
+def _permute(op: Operation, operands: Operands) -> Movements:
+    return Movements(op.operands[:1], [Transpose(integers_of(op, "permutation"))])
+
+
+def _transpose(op: Operation, operands: Operands) -> Movements:
+    order = list(range(len(shape_of(op.operands[0]))))
+    one, other = integer_of(op, "dim0"), integer_of(op, "dim1")
+    order[one], order[other] = order[other], order[one]
+    return Movements(op.operands[:1], [Transpose(tuple(order))])
+
+
+def _reshape(op: Operation, operands: Operands) -> Movements:
+    return Movements(op.operands[:1], [Reshape(shape_of(op.results[0]))])
+
+
+def _reverse(op: Operation, operands: Operands) -> Movements:
+    return Movements(op.operands[:1], [Reverse(integers_of(op, "dimensions"))])
+
+
+def _slice(op: Operation, operands: Operands) -> Movements:
+    lists = (integers_of(op, name) for name in ("begins", "ends", "step"))
+    return Movements(op.operands[:1], [Slice.between(*lists)])
+
+
+MODELS = OpModels(
+    "ttir",
+    {
+        "constant": OpModel(constant="value"),
+        "quantize": OpModel(cast=CastReads.CODES),
+        "dequantize": OpModel(cast=CastReads.NUMBERS),
+        "permute": OpModel(movement=_permute),
+        "transpose": OpModel(movement=_transpose),
+        "reshape squeeze unsqueeze": OpModel(movement=_reshape),
+        "reverse": OpModel(movement=_reverse),
+        "slice_static": OpModel(movement=_slice),
+    },
+)

@@ -1,0 +1,1 @@
+"""What is known of ops of any dialect: one model of each."""
