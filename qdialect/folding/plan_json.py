@@ -23,6 +23,7 @@ from xdsl.utils.lexer import Input
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from qdialect.algebra.arguments import shown
+from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.algebra.movement import Movement
 from qdialect.algebra.padding import PadWith, ZeroPoint
 from qdialect.dialects.quant import Quant
@@ -293,6 +294,7 @@ def _read_plans(content: Any, context: Context) -> Sequence[FoldPlan]:
     return _in_field("plans", partial(_items, reader.reader_of(FoldPlan)), values["plans"])
 
 
+@registered_cache
 @cache
 def _keys_of(cls: type[Any]) -> Mapping[str, str] | None:
     """For each key of an object of this class in JSON, the field; None for other classes."""

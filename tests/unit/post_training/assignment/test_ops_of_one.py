@@ -567,7 +567,7 @@ def test_weights_and_biases(name: str, scheme: str, granularity: str):
 @pytest.mark.parametrize("is_shared", [None, False, True])
 def test_max_pools(scheme: str, *, is_shared: bool | None):
     case = CASES["MAX_POOL_2D"]
-    module = Module(text_of(case, {"x": (-2.0, 2.0), "r": (-0.5, 1.0)}))
+    module = Module(text_of(case, {"x": (-2.0, 2.0), "y": (-2.0, 2.0), "r": (-0.5, 1.0)}))
     module.run(QuantizeWithRangesPass(scheme=scheme, tf_style_maxpool=is_shared))
     VerifyQuantizationPass(scheme=scheme, strict=True).apply(module.context, module.module)
     (of_x, of_result) = (

@@ -559,7 +559,7 @@ def test_a_storage_of_weights_needs_no_other_scheme():
     (product,) = (op for op in module.module.walk() if name_of(op) == "linalg.matmul")
     found = type_read(product.operands[1])
     assert (found.storage_format.width, found.scales[-1]) == (4, 3.75 / 7.5)
-    with pytest.raises(ValueError, match="luci supports only the storage types u8, i8 and i16"):
+    with pytest.raises(ValueError, match="ONE supports only the storage types u8, i8 and i16"):
         QuantizeWithRangesPass(weight_storage="i4")
 
 
