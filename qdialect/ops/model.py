@@ -148,6 +148,9 @@ class OpModel:
     has_blocks: bool = False
     """Whether its regions hold tensors of the model, not the computation of one element."""
 
+    maps_elements: bool = False
+    """Whether its body computes each element of the result from elements of the operands."""
+
     yields: bool = False
     """Whether it ends a region, and yields its operands."""
 

@@ -181,10 +181,14 @@ MODELS = OpModels(
         },
         " ".join([*_NAMED, "contract"]): OpModel(product=_with_maps, windows=_windows),
         "generic": OpModel(
-            product=_generic, windows=_windows, bits=_bits_of_generic, rule=rules.with_body
+            maps_elements=True,
+            product=_generic,
+            windows=_windows,
+            bits=_bits_of_generic,
+            rule=rules.with_body,
         ),
         "elementwise": OpModel(rule=rules.elementwise),
-        "map": _exact(rule=rules.with_body),
+        "map": _exact(maps_elements=True, rule=rules.with_body),
         "reduce": OpModel(rule=rules.with_body),
         **{
             f"pooling_{layout}_{kind}": OpModel(rule=_pool(kind, axes))

@@ -275,7 +275,7 @@ MODELS = OpModels(
         ),
         "uniform_quantize": OpModel(cast=CastReads.CODES),
         "uniform_dequantize": OpModel(cast=CastReads.NUMBERS),
-        "map": OpModel(rule=rules.map_of_body),
+        "map": OpModel(maps_elements=True, rule=rules.map_of_body),
         "select": _exact(
             integers=lambda op, values: np.where(values[0] != 0, values[1], values[2]),
             rule=shared(1, 2, keeps_places=True),

@@ -22,14 +22,13 @@ from xdsl.ir.affine import AffineMap
 from qdialect.post_training.value_graph.flow_graph import number_of
 from qdialect.relations.interface import Limit, relation_of
 from qdialect.shape_ops.attributes import integer_of
-from qdialect.shape_ops.interface import Code, NotFoldable, find_attribute, name_of
+from qdialect.shape_ops.interface import Code, NotFoldable, find_attribute, name_of, op_model
 
 Compare = Callable[[float, float], bool]
 
 _MOST_VALUES: Final = 64
 """The most values of a clamp."""
 
-_WITH_BODIES: Final = ("linalg.generic", "linalg.map", "stablehlo.map")
 _COMPARISONS: Final = {"equal": "EQ", "greater": "GT", "greater_equal": "GE"}
 
 _DIRECTIONS: Final[dict[str, Compare]] = {
@@ -109,7 +108,7 @@ class _Function:
         op = value.owner
         if isinstance(op, Block):
             return self._number(self._outer(op).operands[cast(BlockArgument, value).index])
-        if name_of(op) in _WITH_BODIES and self._keeps_places(op):
+        if op_model(op).maps_elements and self._keeps_places(op):
             end = op.regions[0].block.last_op
             assert end is not None
             return self._number(end.operands[0])
@@ -146,7 +145,7 @@ class _Function:
     def _outer(self, block: Block) -> Operation:
         """The op of a body that elements are passed to."""
         op = block.parent_op()
-        if op is None or name_of(op) not in _WITH_BODIES:
+        if op is None or not op_model(op).maps_elements:
             raise NotFoldable(Code.UNKNOWN_OP, "it is no result of an op")
         return op
 

@@ -108,9 +108,14 @@ def _is_far(
     is_beyond: NDArray[np.bool_] = magnitudes > FAR * largest
     if "select" in functions:
         return bool(is_beyond.any())
-    # A mask that is added keeps some elements. Other constants have numbers of all magnitudes.
-    is_between = (magnitudes > largest) & ~is_beyond
-    return bool(is_beyond.any() and not is_beyond.all() and not is_between.any())
+    beyond, kept = magnitudes[is_beyond], magnitudes[~is_beyond]
+    if not beyond.size or not kept.size:
+        return False
+    if beyond.min() >= -LOWEST:
+        return bool(kept.max() <= largest)
+    # A table of positions has other numbers than zero, and a bias differs along one axis.
+    axes = [axis for axis in range(numbers.ndim) if (numbers != numbers.take([0], axis)).any()]
+    return not kept.any() and len(axes) > 1
 
 
 def largest(graph: FlowGraph, op: Operation) -> float:

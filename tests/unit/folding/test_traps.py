@@ -438,12 +438,12 @@ REFUSED = [
     Refusal(
         "18: what computes is no shape op, and stands in the way of one",
         f"""{WEIGHT}
-        %n = "other.negate"(%f) : (tensor<2x2xf32>) -> tensor<2x2xf32>
+        %n = "tosa.unheard_of"(%f) : (tensor<2x2xf32>) -> tensor<2x2xf32>
         %0 = tosa.transpose %n {{perms = array<i32: 1, 0>}} : (tensor<2x2xf32>) -> tensor<2x2xf32>
         return %0 : tensor<2x2xf32>""",
         "tensor<2x2xf32>",
         (Code.UNKNOWN_OP,),
-        "operand #0 is made by 'other.negate', which is not known to move elements",
+        "operand #0 is made by 'tosa.unheard_of', which is not known to move elements",
     ),
     Refusal(
         "18: a clamp of tosa computes too",

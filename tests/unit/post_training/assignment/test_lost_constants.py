@@ -25,10 +25,10 @@ def stats(name: str, operand: str, low: float, high: float, type: str) -> str:
     return f"%{name} = quant.stats %{operand} {{{held}}} : {type}"
 
 
-T = "tensor<4xf32>"
+T = "tensor<2x2xf32>"
 
 MASKED = """
-func.func @f(%x: {T}, %c: tensor<4xi1>) -> {T} {{
+func.func @f(%x: {T}, %c: tensor<2x2xi1>) -> {T} {{
   {x}
   %m = arith.constant dense<{mask}> : {T}
   %masked0 = {op}
@@ -45,16 +45,20 @@ func.func @f(%x: {T}, %c: tensor<4xi1>) -> {T} {{
 
 ADDED = f"arith.addf %in, %m : {T}"
 SUBTRACTED = f"arith.subf %in, %m : {T}"
-SELECTED = f"arith.select %c, %in, %m : tensor<4xi1>, {T}"
+SELECTED = f"arith.select %c, %in, %m : tensor<2x2xi1>, {T}"
 
 
 @pytest.mark.parametrize(
     ("op", "mask", "is_mask"),
     [
-        (ADDED, [0, -100, 0, -100], True),
+        (ADDED, [0, -100, 0, 0], True),
         (ADDED, [0, -1e9, 0, 0], True),
         (ADDED, [1, -1e9, 0, -2], True),
-        (SUBTRACTED, [0, 100, 0, 100], True),
+        (SUBTRACTED, [0, 100, 100, 0], True),
+        # A bias of two channels.
+        (ADDED, [0, -100, 0, -100], False),
+        (ADDED, [0, -1e9, 0, -1e9], True),
+        (ADDED, [1, -100, 0, 0], False),
         (SELECTED, [-100] * 4, True),
         (SELECTED, [-3e38] * 4, True),
         (SELECTED, [float(np.finfo("f4").min)] * 4, True),
@@ -76,7 +80,7 @@ def test_masks_do_not_set_scales(op: str, mask: list[float], is_mask: bool):
         MASKED.format(
             T=T,
             op=op,
-            mask=f"[{', '.join(f'{number:e}' for number in mask)}]",
+            mask="[[{:e}, {:e}], [{:e}, {:e}]]".format(*mask),
             x=stats("in", "x", -2, 2, T),
             masked=stats("masked", "masked0", max(least, -3.4e38), most, T),
             again=stats("again", "again0", max(least, -3.4e38), most + 2, T),
