@@ -17,6 +17,7 @@ from xdsl.printer import Printer
 from qdialect.dialects.upstream.tosa_syntax import TosaSyntax
 from qdialect.dialects.upstream.tosa_table import TABLED_OPS
 from qdialect.text import parse_module
+from qdialect.text.op_forms import PrintedForm
 from qdialect.tools.command_line import SPLIT_MARKER
 from qdialect.tools.opt import main
 from qdialect.tools.registry import ToolContext
@@ -34,12 +35,14 @@ def generic(tool: str, text: str) -> str:
     return run(tool, text, "--mlir-print-op-generic")
 
 
-def qdialect_opt(text: str, directory: Path) -> str:
+def qdialect_opt(text: str, directory: Path, form: str = "llvm24") -> str:
     path = directory / "text.mlir"
     path.write_text(text)
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
-        status = main(["--allow-unregistered-dialect", "--split-input-file", str(path)])
+        status = main(
+            [f"--op-form={form}", "--allow-unregistered-dialect", "--split-input-file", str(path)]
+        )
     assert status == 0, err.getvalue()
     return out.getvalue()
 
@@ -59,10 +62,11 @@ def test_what_a_version_writes_is_read_by_both(writer: str, form: str, tmp_path:
                 assert generic(reader, again) == generic(reader, text)
 
 
+@pytest.mark.parametrize("form", PrintedForm)
 @pytest.mark.parametrize("text", list(texts(with_later=True)))
-def test_generic_form_is_read_and_written(text: str, tmp_path: Path) -> None:
-    once = qdialect_opt(text, tmp_path)
-    assert qdialect_opt(once, tmp_path) == once
+def test_each_form_is_read_and_written(text: str, form: str, tmp_path: Path) -> None:
+    once = qdialect_opt(text, tmp_path, form)
+    assert qdialect_opt(once, tmp_path, form) == once
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)

@@ -193,9 +193,6 @@ def test_means_what_it_means_in_mlir_opt(text: str):
 @pytest.mark.parametrize(
     "text",
     [
-        "dense<1> : tensor<2xf32>",
-        "dense<[1.0, 2]> : tensor<2xf32>",
-        "dense<(1.0, 2)> : tensor<2xcomplex<f32>>",
         "dense<-0x7FC00000> : tensor<2xf32>",
         "dense<0x1FFFFFFFF> : tensor<2xf32>",
         "dense<0x1F> : tensor<2xf4E2M1FN>",
@@ -240,6 +237,20 @@ def test_is_refused_as_by_mlir_opt(text: str):
     ).stderr
     messages = re.findall("(?:error|note): (.*)", said)
     assert raised.value.msg == "; ".join(messages)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("dense<{}> : tensor<2xf32>", "1"),
+        ("dense<[1.0, {}]> : tensor<2xf32>", "-2"),
+        ("dense<(1.0, {})> : tensor<2xcomplex<f32>>", "16777217"),
+        ("dense<[{}]> : tensor<1xf16>", "1" + 400 * "0"),
+    ],
+)
+def test_an_integer_is_read_as_the_float_of_its_value(text: str, number: str):
+    """As xDSL reads it; mlir-opt refuses it."""
+    assert [printed(read(text.format(number)))] == mlir_opt([text.format(f"{number}.0")])
 
 
 def test_what_has_no_sign():

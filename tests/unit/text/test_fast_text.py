@@ -37,6 +37,7 @@ from qdialect.ir.xdsl_private import LinearLexer
 from qdialect.text.fast_parser import FastParser
 from qdialect.text.lexer import FastLexer, PlainLexer
 from qdialect.text.parser import LocatingParser
+from qdialect.text.op_forms import PrintedForm
 from qdialect.text.printer import MLIRPrinter
 from qdialect.text.source import MIN_OMITTED_DIGITS
 from qdialect.tools.registry import ToolContext
@@ -463,9 +464,11 @@ def printed(printer_type: type[MLIRPrinter], op: Operation, *, generic: bool, pl
     """The printed text, which ends with the error if the operation does not match its form."""
     stream = StringIO()
     try:
-        printer_type(stream=stream, print_generic_format=generic, print_debuginfo=places).print_op(
-            op
-        )
+        printer_type(
+            stream=stream,
+            form=PrintedForm.GENERIC if generic else PrintedForm.CUSTOM,
+            print_debuginfo=places,
+        ).print_op(op)
     except Exception as error:
         stream.write(repr(error))
     return stream.getvalue()

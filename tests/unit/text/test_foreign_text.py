@@ -294,7 +294,7 @@ def test_printing_is_a_fixed_point(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("custom", "generic"),
     [
-        ("my.op %a, %b {x = 1 : i32, u} : (i8, i8) -> i8", '"my.op"(%a, %b) {u, x = 1 : i32}'),
+        ("my.op %a, %b {x = 1 : i32, u} : (i8, i8) -> i8", '"my.op"(%a, %b) {x = 1 : i32, u}'),
         ("my.op %a : (i8) -> (i8)", '"my.op"(%a) : (i8) -> i8'),
         ("torch.op %a, %b : i8, i8 -> i8", '"torch.op"(%a, %b) : (i8, i8) -> i8'),
         ("my.op : () -> i8", '"my.op"() : () -> i8'),

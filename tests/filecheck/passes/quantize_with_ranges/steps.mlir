@@ -28,7 +28,7 @@
 // FIXED:            %s = tosa.sigmoid %0 {quant.parameters = [{type = !quant.uniform<u8:f32, 3.906250e-03>, relation = "fixed"
 // FIXED:            %r = tosa.reverse %1 {axis = 1 : i32} : (
 
-// FORWARD:          %r = "tosa.reverse"(%1) <{axis = 1 : i32}> {quant.parameters = [{type = !quant.uniform<u8:f32, 3.906250e-03>, relation = "moved", range = [2.500000e-01 : f64, 7.500000e-01 : f64], origin = "s"}]}
+// FORWARD:          %r = tosa.reverse %1 {axis = 1 : i32, quant.parameters = [{type = !quant.uniform<u8:f32, 3.906250e-03>, relation = "moved", range = [2.500000e-01 : f64, 7.500000e-01 : f64], origin = "s"}]}
 func.func @main(%x: tensor<1x2xf32>) -> tensor<2x2xf32> {
   %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<1x2xf32>
   %s = tosa.sigmoid %0 : (tensor<1x2xf32>) -> tensor<1x2xf32>
