@@ -15,6 +15,7 @@ from qdialect.algebra.memory_budget import MemoryBudget, MemoryLimitError, memor
 from qdialect.folding.report import FoldRecord, Outcome
 from qdialect.ir.ordering import dependencies_first
 from qdialect.ir.symbols import symbols_in, symbols_used_by
+from qdialect.ir.value_names import kept_name, names_in, numbered_name
 from qdialect.shape_ops.interface import Code
 
 _OP_BYTES: Final = 8192
@@ -48,6 +49,8 @@ class _Inliner:
         self._sizes: dict[FuncOp, int] = {}
         """The number of ops of each function that has been processed."""
         self._inlined = set[FuncOp]()
+        self._taken = dict[str, int]()
+        """The names in the function that is processed, and the next number for each."""
         self.records = list[FoldRecord]()
 
     def inline(self) -> None:
@@ -55,6 +58,7 @@ class _Inliner:
         order = list(dependencies_first(self._functions.values(), self._callees))
         circular = self._circular(order)
         for function in order:
+            self._taken = dict.fromkeys(names_in(function), 1)
             for call in [op for op in function.walk() if isinstance(op, CallOp)]:
                 callee = self._callee(call)
                 if callee is None or not callee.body.blocks:
@@ -136,11 +140,24 @@ class _Inliner:
                         new.name_hint = result.name_hint
                     result.replace_all_uses_with(new)
             else:
-                Rewriter.insert_op(op.clone(values), InsertPoint.before(call))
+                Rewriter.insert_op(clone := op.clone(values), InsertPoint.before(call))
+                self._name_apart(clone)
         Rewriter.erase_op(call)
         self._inlined.add(callee)
         reason = f"its function is '@{callee.sym_name.data}'"
         self.records.append(FoldRecord(Outcome.INLINED, call, call.name, reason=reason))
+
+    def _name_apart(self, clone: Operation) -> None:
+        """Number names that are taken in the caller, since keys of values are their names."""
+        for value in (value for op in clone.walk() for value in op.results):
+            if (name := value.name_hint) is None:
+                continue
+            if name in self._taken:
+                stem = name
+                while (name := kept_name(numbered_name(stem, self._taken[stem]))) in self._taken:
+                    self._taken[stem] += 1
+                value.name_hint = name
+            self._taken[name] = 1
 
     def _refuse(self, call: CallOp, reason: str, code: Code = Code.UNKNOWN_OP) -> None:
         reason = f"the call stays: {reason}"

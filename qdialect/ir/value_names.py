@@ -37,6 +37,15 @@ def kept_name(name: str) -> str:
     return name if number is None or number[1] else NumberedName(name)
 
 
+def numbered_name(name: str, number: int) -> str:
+    """
+    A name with a number, for one of several values of that name.
+
+    xDSL would take `_1` of `h_1_1` for its own number, and cut it off: it is `h_1.1`.
+    """
+    return f"{name}{'.' if isinstance(name, NumberedName) else '_'}{number}"
+
+
 def stem_of(name: str) -> str | None:
     """
     The name that a printer made unique by a number: `h` for `h_1`, and `h_1` for `h_1.1`.

@@ -28,7 +28,7 @@ from xdsl.printer import Printer
 from qdialect.algebra.memory_budget import MemoryLimitError
 from qdialect.ir.blobs import Blob, BlobStorage
 from qdialect.ir.text_buffer import LONG_TEXT, TextBuffer
-from qdialect.ir.value_names import NumberedName, names_in
+from qdialect.ir.value_names import names_in, numbered_name
 from qdialect.ir.xdsl_private import OpenPrinter
 from qdialect.text.locations import fused_in_parts
 from qdialect.text.op_forms import KnowsItsForms, OwnForm, PrintedForm
@@ -299,9 +299,7 @@ class MLIRPrinter(OpenPrinter):
             return hint
         if self._taken is None:
             self._taken = frozenset(() if self._top is None else names_in(self._top))
-        # xDSL would take `_1` of `h_1_1` for its own number, and cut it off.
-        mark = "." if isinstance(hint, NumberedName) else "_"
-        while (name := f"{hint}{mark}{number}") in self._taken:
+        while (name := numbered_name(hint, number)) in self._taken:
             number += 1
         numbers[hint] = number + 1
         return name

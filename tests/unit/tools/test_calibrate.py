@@ -332,8 +332,8 @@ def test_each_call_has_ranges_of_its_own(tmp_path: Path) -> None:
         "k": [3, 3],
         "p": [6, 12],
         "once": [-3, 3],
-        "k#1": [3, 3],
-        "p#1": [-9, 9],
+        "k_1": [3, 3],
+        "p_1": [-9, 9],
         "twice": [18, 36],
     }
     inlined = str(tmp_path / "inlined.mlir")
