@@ -36,8 +36,8 @@ import qdialect.text.printer
 from qdialect.ir.xdsl_private import LinearLexer
 from qdialect.text.fast_parser import FastParser
 from qdialect.text.lexer import FastLexer, PlainLexer
-from qdialect.text.parser import LocatingParser
 from qdialect.text.op_forms import PrintedForm
+from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
 from qdialect.text.source import MIN_OMITTED_DIGITS
 from qdialect.tools.registry import ToolContext
