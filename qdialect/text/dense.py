@@ -262,7 +262,7 @@ def _double(parser: AttrParser, number: int, position: int) -> float:
     try:
         return float(number)
     except OverflowError:
-        return math.copysign(math.inf, number)
+        return math.inf if number > 0 else -math.inf
 
 
 def _bit_pattern(

@@ -246,6 +246,7 @@ def test_is_refused_as_by_mlir_opt(text: str):
         ("dense<[1.0, {}]> : tensor<2xf32>", "-2"),
         ("dense<(1.0, {})> : tensor<2xcomplex<f32>>", "16777217"),
         ("dense<[{}]> : tensor<1xf16>", "1" + 400 * "0"),
+        ("dense<{}> : tensor<2xf64>", "-1" + 400 * "0"),
     ],
 )
 def test_an_integer_is_read_as_the_float_of_its_value(text: str, number: str):

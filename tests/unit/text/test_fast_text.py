@@ -16,7 +16,7 @@ from functools import cache
 from io import StringIO
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import pytest
 from example_counts import examples
@@ -447,9 +447,11 @@ class XDSLParser(Parser):
         self.forward_ssa_references = {}
 
 
-def fast_parser(context: Context, text: str) -> FastParser:
+class TextParser(FastParser):
     """A parser with the short cuts, and with xDSL's errors."""
-    return FastParser(context, Input(text, "<unknown>"))
+
+    def __init__(self, ctx: Context, input: str) -> None:
+        super().__init__(ctx, Input(input, "<unknown>"))
 
 
 class PlainPrinter(MLIRPrinter):
@@ -457,7 +459,20 @@ class PlainPrinter(MLIRPrinter):
 
     @override
     def print_op(self, op: Operation) -> None:
-        self._print_op(op)
+        if self._top is None:
+            self._top = op
+        stream, place, form = cast(StringIO, self.stream), self.place, self.form
+        start = stream.tell()
+        try:
+            self._print_op(op)
+        except Exception:
+            # The op does not match its custom form.
+            stream.seek(start)
+            stream.truncate()
+            self.return_to(place)
+            self.form = PrintedForm.GENERIC
+            self._print_op(op)
+            self.form = form
 
 
 def printed(printer_type: type[MLIRPrinter], op: Operation, *, generic: bool, places: bool) -> str:
@@ -528,7 +543,7 @@ class Readers:
 
 
 def all_readers() -> list[Readers]:
-    pairs = ((LocatingParser, PlainLocatingParser), (fast_parser, XDSLParser))
+    pairs = ((LocatingParser, PlainLocatingParser), (TextParser, XDSLParser))
     return [Readers(*pair, unregistered) for pair in pairs for unregistered in (False, True)]
 
 
