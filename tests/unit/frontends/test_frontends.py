@@ -97,7 +97,7 @@ def iree_result(module: ModuleOp, *arguments: Any) -> NDArray[Any]:
     compiler, runtime = import_module("iree.compiler"), import_module("iree.runtime")
     flags = ["--iree-llvmcpu-target-cpu=generic"]
     text = StringIO()
-    write_module(Context(), module, text)
+    write_module(Context(), module, text, form="llvm24")
     binary: bytes = compiler.compile_str(
         text.getvalue(), target_backends=["llvm-cpu"], extra_args=flags
     )
