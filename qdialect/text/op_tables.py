@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from typing_extensions import override
 from xdsl.ir import Dialect, Operation
@@ -606,11 +606,9 @@ def _unverified(base: type[Operation]) -> type[Operation]:
         accessor, name = _RENAMED[base.name]
         setattr(UnverifiedOp, accessor, property(lambda op: op.properties[name]))
         definition = cast("type[IRDLOperation]", base).get_irdl_definition()
-        properties = {
-            name if known == accessor else known: declared
-            for known, declared in definition.properties.items()
-        }
-        renamed = replace(definition, properties=properties)
+        # It is an attribute in xDSL 0.73.
+        properties: dict[str, Any] = {**definition.properties, **definition.attributes}
+        renamed = replace(definition, properties={name: properties[accessor]}, attributes={})
         attribute = "get_irdl_definition"
         setattr(UnverifiedOp, attribute, classmethod(lambda _: renamed))
     return UnverifiedOp
